@@ -1,0 +1,1 @@
+"""Thin: unpack, call one operation of the core, translate the error."""

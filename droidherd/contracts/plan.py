@@ -1,0 +1,62 @@
+"""What a task is going to do: its flow, resolved once and kept in the task's history."""
+
+from enum import StrEnum
+
+from pydantic import Field, JsonValue
+
+from droidherd.contracts.base import Contract
+
+
+class Lives(StrEnum):
+    """Where the effect of a stage lives, so whether it is repeated after a move to another emulator."""
+
+    ACCOUNT = "account"
+    EMULATOR = "emulator"
+
+
+class OnUnknown(StrEnum):
+    """What to do when it cannot be observed whether an effect happened."""
+
+    ASK = "ask"
+    FAIL = "fail"
+    REPEAT = "repeat"
+
+
+class Backoff(StrEnum):
+    FIXED = "fixed"
+    EXPONENTIAL = "exponential"
+
+
+class Policy(Contract):
+    """How long an attempt may take and how often it is repeated."""
+
+    time_limit_s: float = Field(default=300.0, gt=0, le=86_400)
+    retries: int = Field(default=0, ge=0, le=20)
+    backoff: Backoff = Backoff.FIXED
+    backoff_s: float = Field(default=10.0, ge=0, le=3600)
+
+
+class Stage(Contract):
+    """The durable unit of a flow: one activity, resumable, never run again once it completed."""
+
+    name: str
+    steps: tuple[JsonValue, ...]
+    lives: Lives = Lives.EMULATOR
+    on_unknown: OnUnknown = OnUnknown.ASK
+    limit_s: float = Field(default=300.0, gt=0)
+
+
+class Plan(Contract):
+    """A task type resolved with its parameters."""
+
+    task_type: str
+    flow: str
+    flow_hash: str
+    """Of the document and its images together."""
+    app: str = ""
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    cleanup: tuple[JsonValue, ...] = ()
+    policy: Policy = Policy()
+    requires: tuple[str, ...] = ()
+    """Labels an emulator must carry, as `name=value`, sorted."""

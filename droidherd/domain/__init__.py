@@ -1,0 +1,1 @@
+"""The rules: pure, standard library only."""

@@ -1,0 +1,134 @@
+"""Every error droidherd raises on purpose, each with its verdict.
+
+The verdict decides what happens to the task; it sits on the class and nowhere else. A message says what
+happened, `to` says to what, `remedy` says what to do next.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Verdict(StrEnum):
+    """What an error means for the task that met it."""
+
+    INFRASTRUCTURE = "infrastructure"
+    RETRYABLE = "retryable"
+    FINAL = "final"
+    HUMAN = "human"
+
+
+class DroidherdError(Exception):
+    """Base of every error with a verdict."""
+
+    verdict: ClassVar[Verdict] = Verdict.FINAL
+
+    def __init__(self, what: str, *, to: str = "", remedy: str = "") -> None:
+        """`what` happened, `to` what, and the `remedy`."""
+        super().__init__(what)
+        self.what = what
+        self.to = to
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """One line for people."""
+        text = f"{self.to}: {self.what}" if self.to else self.what
+        return f"{text} ({self.remedy})" if self.remedy else text
+
+
+# --- infrastructure: a new lease, a budget of its own, no attempt is counted ---------------------------------
+
+
+class InfrastructureError(DroidherdError):
+    verdict: ClassVar[Verdict] = Verdict.INFRASTRUCTURE
+
+
+class NotSentError(InfrastructureError):
+    """The request surely never reached the emulator: try again freely."""
+
+
+class UnknownOutcomeError(InfrastructureError):
+    """The request may or may not have been carried out, now or later: observe before anything else."""
+
+
+class InvalidFrameError(InfrastructureError):
+    """A frame that is truncated, uniform or of the wrong size. Never the same as "not found"."""
+
+
+class FencedError(InfrastructureError):
+    """The emulator refused: another lease, or nobody, holds it."""
+
+
+class LateError(InfrastructureError):
+    """The emulator refused: the deadline of the guard had passed when the line ran."""
+
+
+class NotReleasedError(InfrastructureError):
+    """On deck, but the lease before has not said on the emulator that it ended."""
+
+
+class EmulatorLostError(InfrastructureError):
+    """The emulator does not answer, or another one answers at its address."""
+
+
+class AbandonedError(InfrastructureError):
+    """The engine gave this try up; nothing more may be done in its name."""
+
+
+# --- retryable: the next attempt by the type's policy --------------------------------------------------------
+
+
+class RetryableError(DroidherdError):
+    verdict: ClassVar[Verdict] = Verdict.RETRYABLE
+
+
+class ScreenNotReachedError(RetryableError):
+    """What a step waited for did not appear in time."""
+
+
+class StageTimeoutError(RetryableError):
+    """The total time of a stage or an attempt ran out."""
+
+
+class StuckError(RetryableError):
+    """No step advanced and no frame changed for too long, though the emulator answers."""
+
+
+class CommandFailedError(RetryableError):
+    """A command ran on the emulator and said no."""
+
+    def __init__(self, what: str, *, rc: int, to: str = "", remedy: str = "") -> None:
+        """`rc` is what the command returned."""
+        super().__init__(what, to=to, remedy=remedy)
+        self.rc = rc
+
+
+# --- final: failed at once -----------------------------------------------------------------------------------
+
+
+class FinalError(DroidherdError):
+    pass
+
+
+class BadParametersError(FinalError):
+    """What the submitter sent does not fit the task type."""
+
+
+class FlowError(FinalError):
+    """The flow itself is wrong."""
+
+
+class DiskFullError(FinalError):
+    """No space left where something had to be written."""
+
+
+class IllegalTransitionError(FinalError):
+    """The lifecycle table has no such pair."""
+
+
+# --- human: a person is asked --------------------------------------------------------------------------------
+
+
+class NeedsPersonError(DroidherdError):
+    """Only a person can decide what comes next."""
+
+    verdict: ClassVar[Verdict] = Verdict.HUMAN

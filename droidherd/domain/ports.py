@@ -1,0 +1,114 @@
+"""What the core asks of the outside, as protocols. Flows are written against these, and so are the activities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture of an emulator's screen: RGBA rows, top down."""
+
+    width: int
+    height: int
+    rgba: bytes | bytearray | memoryview
+    taken_at_s: float
+    """On the host's monotonic clock, after the last byte arrived."""
+
+
+class Acted(StrEnum):
+    """What became of an effect."""
+
+    DONE = "done"
+    AGAIN = "again"
+    """The emulator's journal says it happened before: it was not repeated."""
+
+
+class Hands(Protocol):
+    """Acts on one emulator under one lease. Every act is guarded, fenced and journaled on the emulator.
+
+    `effect` names the act inside its stage (the step's path, plus the turn of a loop) and stays the same when the
+    stage runs again. Each method raises FencedError, LateError, NotSentError, UnknownOutcomeError or
+    CommandFailedError; UnknownOutcomeError also when the journal holds an intent without a result.
+    """
+
+    def tap(self, effect: str, x: int, y: int) -> Acted: ...
+    def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted: ...
+    def type_text(self, effect: str, text: str) -> Acted: ...
+    def key(self, effect: str, key: str) -> Acted: ...
+    def start_app(self, effect: str, app: str) -> Acted: ...
+    def stop_app(self, effect: str, app: str) -> Acted: ...
+
+    def settle(self, effect: str) -> None:
+        """Write down that an effect of unknown outcome was observed to have happened."""
+        ...
+
+    def forget(self, effect: str) -> None:
+        """Write down that an effect of unknown outcome was observed *not* to have happened, so it may be repeated."""
+        ...
+
+
+class Eyes(Protocol):
+    """Looks at one emulator."""
+
+    def look(self) -> Frame:
+        """One valid frame, taken after this call began. Raises InvalidFrameError, EmulatorLostError, ..."""
+        ...
+
+    def focus(self) -> str:
+        """The `package/activity` that has the focus now, or an empty text."""
+        ...
+
+
+class Lifeline(Protocol):
+    """The tie between a running try and the engine. Step loops call `beat` at every poll."""
+
+    def beat(self, progress: str = "") -> None:
+        """Confirm to the engine that work moves. Raises AbandonedError when the try was given up."""
+        ...
+
+    def stopping(self) -> str:
+        """Empty, or why the try is asked to stop at the next step boundary ("cancel", "pause", "drain")."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle on a frame, in pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    def centre(self) -> tuple[int, int]:
+        return self.x + self.width // 2, self.y + self.height // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a template was sought and how well it fits there."""
+
+    found: bool
+    box: Box
+    score: float
+    runner_up: float
+    """The best score elsewhere, so that a threshold can be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """A file a task left behind."""
+
+    name: str
+    size: int
+    content_type: str
+
+
+class Artifacts(Protocol):
+    """Keeps artifacts by reference. Names cannot escape the task they belong to."""
+
+    def put(self, task_id: str, name: str, content: bytes, content_type: str) -> ArtifactRef: ...
+    def get(self, task_id: str, name: str) -> bytes: ...
+    def list(self, task_id: str) -> Sequence[ArtifactRef]: ...

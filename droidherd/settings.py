@@ -1,0 +1,146 @@
+"""What an operator may set: read once per process, frozen.
+
+Order: flags (given by the command line to `load`), then the environment (`DROIDHERD_API__PORT=8801`), then
+`droidherd.toml`, then the defaults below. Only composition roots read it; everyone else is handed values.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar, override
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+
+class Group(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+
+class Temporal(Group):
+    """The engine."""
+
+    address: str = "127.0.0.1:7243"
+    namespace: str = "droidherd"
+    embedded: bool = Field(default=True, description="start our own server, tuned, on a database file")
+    ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server")
+    metrics_port: int = 9243
+    retention_days: int = Field(default=35, ge=1)
+
+
+class Api(Group):
+    """The door."""
+
+    host: str = "127.0.0.1"
+    port: int = 8800
+    key: str = Field(default="", repr=False, description="API key; without one only loopback is served")
+    key_file: str = Field(default="", description="a file that holds the API key")
+    max_body_bytes: int = 1_000_000
+
+
+class Host(Group):
+    """This machine."""
+
+    id: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]{1,48}$")
+    pool: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$")
+    region: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$")
+    boots_at_once: int = Field(default=1, ge=1, le=32)
+
+
+class AdbSettings(Group):
+    """The private adb server of this host."""
+
+    port: int = 5137
+    program: str = Field(default="", description="path of adb; empty: the one inside the adbutils wheel")
+    connects_at_once: int = Field(default=32, ge=1, le=64)
+
+
+class Flows(Group):
+    """Where flows are found, beside the built-in gallery."""
+
+    paths: tuple[str, ...] = ()
+
+
+class Queue(Group):
+    """The pool's queue."""
+
+    limit: int = Field(default=10_000, ge=1, le=10_000)
+    account_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `account` run at once")
+    anonymous_capacity: int = Field(default=100, ge=0)
+
+
+class Physics(Group):
+    """Times. Tests shorten them; farms with slow hosts lengthen them."""
+
+    beat_every_s: float = Field(default=1.0, gt=0, description="a running stage confirms itself this often")
+    heartbeat_timeout_s: float = Field(default=15.0, gt=0, description="silence after which the engine replaces a try")
+    lease_ttl_s: float = Field(default=8.0, gt=0, description="a guard's deadline after the last confirmed heartbeat")
+    probe_every_s: float = Field(default=2.0, gt=0, description="each emulator is probed end to end this often")
+    probe_timeout_s: float = Field(default=2.0, gt=0)
+    down_after_s: float = Field(default=12.0, gt=0, description="unanswered probes make an emulator suspect, then down")
+    presence_timeout_s: float = Field(default=10.0, gt=0, description="silence after which a host's emulators are suspect")
+    presence_grace_s: float = Field(default=5.0, gt=0, description="then a restarted presence must start within this")
+    cleanup_s: float = Field(default=30.0, gt=0)
+    lease_margin_s: float = Field(default=30.0, gt=0)
+    sticky_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a dead worker's cache")
+    workflow_task_s: float = Field(default=2.0, gt=0)
+    repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")
+    rebuild_s: float = Field(default=60.0, gt=0, description="a dispatcher without memory waits this long for answers")
+    drain_s: float = Field(default=60.0, gt=0)
+
+
+class ArtifactSettings(Group):
+    """The artifact store."""
+
+    directory: str = Field(default="", description="empty: `artifacts` in the data directory")
+
+
+class Telemetry(Group):
+    """Traces, metrics, logs."""
+
+    traces: str = Field(default="none", pattern="^(none|console|otlp)$")
+    otlp_endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    worker_metrics_port: int = Field(default=0, description="Prometheus port of the worker; 0: none")
+    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+
+
+class Settings(BaseSettings):
+    """Everything, as one frozen value."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        env_prefix="DROIDHERD_", env_nested_delimiter="__", frozen=True, extra="forbid"
+    )
+
+    data: Path = Field(default=Path(".droidherd"), description="the data directory")
+    virtual: int = Field(default=0, ge=0, le=300, description="how many virtual emulators to run")
+    temporal: Temporal = Temporal()
+    api: Api = Api()
+    host: Host = Host()
+    adb: AdbSettings = AdbSettings()
+    flows: Flows = Flows()
+    queue: Queue = Queue()
+    physics: Physics = Physics()
+    artifacts: ArtifactSettings = ArtifactSettings()
+    telemetry: Telemetry = Telemetry()
+
+    @override
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, environment, file, in this order."""
+        file = Path(os.environ.get("DROIDHERD_CONFIG", "droidherd.toml"))
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file))
+
+    @property
+    def artifact_directory(self) -> Path:
+        return Path(self.artifacts.directory) if self.artifacts.directory else self.data / "artifacts"
+
+
+def load(**flags: Any) -> Settings:
+    """Read the settings of this process, once."""
+    return Settings(**{name: value for name, value in flags.items() if value is not None})

@@ -1,0 +1,1 @@
+"""The composition root of a worker process."""
