@@ -6,10 +6,11 @@ Order: flags (given by the command line to `load`), then the environment (`DROID
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar, override
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from typing_extensions import override
 
 
 class Group(BaseModel):
