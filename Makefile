@@ -1,0 +1,66 @@
+# The verbs. `make help` lists them. Windows: see CONTRIBUTING.md.
+
+SHELL := /bin/sh
+VENV  := .venv
+BIN   := $(VENV)/bin
+PY    := $(BIN)/python
+STAMP := $(VENV)/.stamp
+SEEDS := 0 1 2
+
+# Programs of the environment (adb, temporal) are found on PATH by the tests as a user would find them.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test lint types replay bench long conformance
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## build .venv with what is pinned in constraints.txt (instant when nothing changed)
+
+$(STAMP): pyproject.toml constraints.txt
+	@set -e; \
+	if [ ! -x $(PY) ]; then \
+	  found=; \
+	  for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	    if "$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$name; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo 'error: no Python 3.11 or newer with venv found (Debian: apt install python3 python3-venv).' >&2; \
+	    echo '       Install one, or name it: make setup PYTHON=/path/to/python3.11' >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "building $(VENV) with $$($$found --version)"; \
+	  "$$found" -m venv $(VENV); \
+	fi; \
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	touch $(STAMP)
+
+demo: setup ## show the main job end to end (KEEP=1 leaves it running)
+	@$(PY) -m demo
+
+up: setup ## start everything here with four virtual emulators
+	@$(BIN)/droidherd up --virtual 4
+
+test: setup ## the default suite, under 10 minutes on 2 cores
+	@$(PY) -m pytest -m 'not long and not conformance'
+
+lint: setup ## ruff and the import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+
+types: setup ## basedpyright, strict; warnings are errors
+	@$(BIN)/basedpyright --warnings
+
+replay: setup ## recorded histories against the workflows of today, under three hash seeds
+	@for seed in $(SEEDS); do PYTHONHASHSEED=$$seed $(PY) worker_main.py verify || exit 1; done
+
+bench: setup ## benchmarks into bench/results/latest.json
+	@$(PY) -m bench
+
+long: setup ## the full sizes into long/results/latest.json
+	@$(PY) -m pytest -m long
+
+conformance: setup ## against programs that are not on PyPI; says what is missing
+	@$(PY) -m pytest -m conformance -rs
