@@ -1,6 +1,6 @@
 """What the core asks of the outside, as protocols. Flows are written against these, and so are the activities."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -25,6 +25,17 @@ class Acted(StrEnum):
     """The emulator's journal says it happened before: it was not repeated."""
 
 
+class Recalled(StrEnum):
+    """What the emulator's journal says about an effect of an earlier try of this stage."""
+
+    DONE = "done"
+    """It has a result, or was observed to have happened."""
+    FAILED = "failed"
+    """It has a result, and the result was no."""
+    UNKNOWN = "unknown"
+    """It was begun; whether it happened nobody wrote down."""
+
+
 class Hands(Protocol):
     """Acts on one emulator under one lease. Every act is guarded, fenced and journaled on the emulator.
 
@@ -32,6 +43,14 @@ class Hands(Protocol):
     stage runs again. Each method raises FencedError, LateError, NotSentError, UnknownOutcomeError or
     CommandFailedError; UnknownOutcomeError also when the journal holds an intent without a result.
     """
+
+    def recall(self) -> Mapping[str, Recalled]:
+        """Every effect of this stage in the journal, by name. Forgotten ones are left out: they may be done again.
+
+        Asked once, when the stage begins, so that what came before the last recorded effect is not waited for
+        again. Harmless to repeat.
+        """
+        ...
 
     def tap(self, effect: str, x: int, y: int) -> Acted: ...
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted: ...
