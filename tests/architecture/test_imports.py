@@ -1,0 +1,93 @@
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture import imports
+from tests.architecture.source import ROOT, parse, product
+
+BREACHES = [
+    ("droidherd/domain/a.py", "import pydantic"),
+    ("droidherd/domain/a.py", "from droidherd.contracts.base import Contract"),
+    ("droidherd/contracts/a.py", "import temporalio"),
+    ("droidherd/contracts/a.py", "def f():\n    import fastapi"),
+    ("workflows/a.py", "from droidherd.adb import client"),
+    ("workflows/a.py", "import cv2"),
+    ("workflows/a.py", "from . import options"),
+    ("api/routes/a.py", "import worker_main"),
+    ("activities/a.py", "from droidherd.cli.main import main"),
+]
+
+HARMLESS = [
+    ("droidherd/domain/a.py", "import dataclasses, enum\nfrom droidherd.domain.errors import FinalError"),
+    ("droidherd/contracts/a.py", "from pydantic import Field\nfrom droidherd.domain.ports import Box"),
+    ("workflows/a.py", "from temporalio import workflow\nfrom droidherd.contracts.plan import Plan"),
+    ("droidherd/cli/main.py", "from droidherd.cli import up"),
+]
+
+
+def configuration() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def lint(directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("path", "text"), BREACHES)
+def test_a_name_from_the_wrong_room_is_found(path: str, text: str):
+    assert 1 == len(list(imports.findings([parse(path, text)])))
+
+
+@pytest.mark.parametrize(("path", "text"), HARMLESS)
+def test_a_name_from_the_right_room_is_left_alone(path: str, text: str):
+    assert [] == [str(one) for one in imports.findings([parse(path, text)])]
+
+
+def test_the_product_names_only_what_it_may():
+    assert "" == "\n".join(sorted(str(one) for one in imports.findings(product())))
+
+
+def test_the_import_contracts_hold():
+    done = lint(ROOT)
+    assert (0, "") == (done.returncode, "" if done.returncode == 0 else done.stdout)
+
+
+def test_a_contract_finds_an_indirect_import(tmp_path: Path):
+    house = tmp_path / "house"
+    house.mkdir()
+    (house / "__init__.py").touch()
+    (house / "core.py").write_text("import house.middle")
+    (house / "middle.py").write_text("import house.driver")
+    (house / "driver.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_packages = ["house"]\n[[tool.importlinter.contracts]]\nname = "x"\n'
+        'type = "forbidden"\nsource_modules = ["house.core"]\nforbidden_modules = ["house.driver"]\n'
+    )
+    done = lint(tmp_path)
+    assert 1 == done.returncode
+    assert "house.core -> house.middle" in done.stdout
+
+
+def test_every_room_stands_in_a_contract():
+    """A new folder gets its direction on the day it is made."""
+    contracts = configuration()["tool"]["importlinter"]["contracts"]
+    held: set[str] = set()
+    for contract in contracts:
+        held |= {
+            *contract.get("source_modules", ()),
+            *contract.get("modules", ()),
+            *contract.get("forbidden_modules", ()),
+        }
+    expected = {room for room in imports.rooms(product()) if room.split(".")[0] == "droidherd"}
+    assert [] == sorted(expected - held)
+
+
+def test_every_room_is_part_of_the_product_by_decision():
+    packages = {name for name in configuration()["tool"]["setuptools"]["packages"] if name.count(".") <= 1}
+    expected = {"droidherd", *imports.rooms(product())}
+    assert sorted(expected) == sorted(packages)
