@@ -1,0 +1,1 @@
+"""The adb server and one emulator behind it: run, parse, model. Knows nobody but the domain."""

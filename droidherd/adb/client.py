@@ -1,0 +1,195 @@
+"""The hot path to the adb server: one connection per call, one total deadline, errors in three classes.
+
+* NotSentError: the request surely did not reach the emulator.
+* UnknownOutcomeError: it may have been carried out, or may yet be.
+* a result: the exit frame came; what its return code means is the caller's business.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import NoReturn
+
+from droidherd.adb import parse
+from droidherd.adb.model import Listed, ShellResult
+from droidherd.adb.picture import Picture
+from droidherd.adb.shell import read_result, stdin_frames
+from droidherd.adb.wire import REQUEST_LIMIT_BYTES, Deadline, Interrupt, Wire, WireError, WireRefusedError
+from droidherd.domain.errors import BadParametersError, InvalidFrameError, NotSentError, UnknownOutcomeError
+from droidherd.domain.ports import Frame
+
+STDIN_LIMIT_BYTES = 1 << 16
+SHELL = b"shell,v2,raw:"
+LIST_DEADLINE_S = 5.0
+CONNECT_POLL_S = 0.02
+LAST_LOOK_S = 1.0
+
+Span = Callable[[str, str], AbstractContextManager[object]]
+"""Opened around every call with the operation and the serial, for traces."""
+
+
+def no_span(operation: str, serial: str) -> AbstractContextManager[object]:  # noqa: ARG001 - the shape of a Span
+    return contextlib.nullcontext()
+
+
+class AdbClient:
+    """Speaks to one adb server. Thread-safe: nothing but the cap on connects is shared between calls."""
+
+    def __init__(self, port: int, *, host: str = "127.0.0.1", connects_at_once: int = 32, span: Span = no_span) -> None:
+        """The adb server at `host:port`; it need not run yet."""
+        self.host = host
+        self.port = port
+        self._span = span
+        # The server's listen backlog is 128: a burst beyond it waits a second for the kernel's SYN retry.
+        self._connects = threading.BoundedSemaphore(connects_at_once)
+
+    # --- one emulator ----------------------------------------------------------------------------------------
+
+    def shell(
+        self, serial: str, command: str, deadline_s: float, stdin: bytes = b"", interrupt: Interrupt | None = None
+    ) -> ShellResult:
+        """Run a line to its end. A line that reads input without being given any waits for the deadline."""
+        service = SHELL + _encoded(command)
+        if len(service) > REQUEST_LIMIT_BYTES:
+            raise BadParametersError(f"a shell line of {len(service)} bytes is too long", to=serial)
+        if len(stdin) > STDIN_LIMIT_BYTES:
+            raise BadParametersError(f"{len(stdin)} bytes of input are too many", to=serial, remedy="push a file")
+        with self._span("shell", serial), self.service(serial, service, Deadline(deadline_s), interrupt) as wire:
+            if stdin:
+                wire.send(stdin_frames(stdin))
+            return read_result(wire)
+
+    def capture(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        """One whole frame of more than one colour, or an error."""
+        picture = Picture()
+        try:
+            with (
+                self._span("capture", serial),
+                self.service(serial, SHELL + b"screencap", Deadline(deadline_s), interrupt) as wire,
+            ):
+                picture.read(wire)
+                taken_at_s = time.monotonic()
+                return Frame(picture.width, picture.height, picture.pixels(), taken_at_s)
+        except InvalidFrameError as error:
+            raise InvalidFrameError(error.what, to=serial) from error
+        except UnknownOutcomeError as error:
+            if not picture.length:
+                raise
+            raise InvalidFrameError(f"truncated after {picture.length} bytes: {error.what}", to=serial) from error
+
+    @contextlib.contextmanager
+    def service(
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: Interrupt | None = None
+    ) -> Generator[Wire]:
+        """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome."""
+        with Wire(deadline, interrupt) as wire:
+            self._transport(wire, serial, deadline)
+            try:
+                wire.request(service)
+                yield wire
+            except WireError as error:
+                raise UnknownOutcomeError(str(error), to=serial) from error
+
+    def _transport(self, wire: Wire, serial: str, deadline: Deadline) -> None:
+        try:
+            with self._connecting(deadline):
+                wire.connect(self.host, self.port)
+                wire.request(b"host:transport:" + _encoded(serial))
+        except WireError as error:
+            self._not_sent(error, serial)
+
+    @contextlib.contextmanager
+    def _connecting(self, deadline: Deadline) -> Generator[None]:
+        if not self._connects.acquire(timeout=deadline.left_s()):
+            deadline.left_s()
+        try:
+            yield
+        finally:
+            self._connects.release()
+
+    def _not_sent(self, error: WireError, to: str) -> NoReturn:
+        if isinstance(error, WireRefusedError):
+            raise NotSentError(str(error), to=to) from error
+        raise NotSentError(f"adb server at {self.host}:{self.port}: {error}", to=to) from error
+
+    # --- the server itself -----------------------------------------------------------------------------------
+
+    def ask(self, request: str, deadline_s: float) -> str:
+        """A request that the server answers by itself with one text."""
+        deadline = Deadline(deadline_s)
+        with Wire(deadline) as wire:
+            try:
+                with self._connecting(deadline):
+                    wire.connect(self.host, self.port)
+                    wire.request(_encoded(request))
+                return wire.block().decode("utf-8", "replace")
+            except WireError as error:
+                self._not_sent(error, request)
+
+    def version(self, deadline_s: float = LIST_DEADLINE_S) -> int:
+        return int(self.ask("host:version", deadline_s), 16)
+
+    def devices(self, deadline_s: float = LIST_DEADLINE_S) -> tuple[Listed, ...]:
+        return parse.devices(self.ask("host:devices-l", deadline_s))
+
+    def state(self, serial: str, deadline_s: float = LIST_DEADLINE_S) -> str:
+        """The state the server lists for `serial`, or an empty text."""
+        return next((one.state for one in self.devices(deadline_s) if one.serial == serial), "")
+
+    def connect(self, address: str, deadline_s: float) -> str:
+        """Connect and return the state that the server's *list* gives afterwards: its answer in words can lie."""
+        deadline = Deadline(deadline_s)
+        try:
+            self.ask(f"host:connect:{address}", deadline.left_s())
+            state = self.state(address, deadline.left_s())
+            while state and state != "device":
+                time.sleep(min(CONNECT_POLL_S, deadline.left_s()))
+                state = self.state(address, deadline.left_s())
+        except (WireError, NotSentError):
+            # The server waits 10 s for an address that answers nothing; whether it answers us at all shows here.
+            return self.state(address, LAST_LOOK_S)
+        return state
+
+    def disconnect(self, address: str, deadline_s: float = LIST_DEADLINE_S) -> None:
+        """Forget an address; one that the server does not know is forgotten already."""
+        try:
+            self.ask(f"host:disconnect:{address}", deadline_s)
+        except NotSentError as error:
+            if isinstance(error.__cause__, WireRefusedError):
+                return
+            raise
+
+    def forward(self, serial: str, remote: str, deadline_s: float = LIST_DEADLINE_S) -> int:
+        """A free local port that leads to `remote` (`tcp:8080`, `localabstract:name`) on the emulator."""
+        deadline = Deadline(deadline_s)
+        with Wire(deadline) as wire:
+            try:
+                with self._connecting(deadline):
+                    wire.connect(self.host, self.port)
+                    wire.request(b"host-serial:%b:forward:tcp:0;%b" % (_encoded(serial), _encoded(remote)))
+                wire.status()
+                return int(wire.block())
+            except WireError as error:
+                self._not_sent(error, serial)
+
+    def unforward(self, serial: str, port: int, deadline_s: float = LIST_DEADLINE_S) -> None:
+        deadline = Deadline(deadline_s)
+        with Wire(deadline) as wire:
+            try:
+                with self._connecting(deadline):
+                    wire.connect(self.host, self.port)
+                    wire.request(b"host-serial:%b:killforward:tcp:%d" % (_encoded(serial), port))
+                wire.status()
+            except WireError as error:
+                self._not_sent(error, serial)
+
+
+def _encoded(text: str) -> bytes:
+    if "\0" in text:
+        raise BadParametersError("a NUL character cannot be sent to an emulator")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadParametersError("text that is not valid Unicode cannot be sent to an emulator") from error

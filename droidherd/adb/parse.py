@@ -1,0 +1,90 @@
+"""Pure parsers of what the adb server and Android's tools print. Tolerant of CRLF and of warnings around the answer."""
+
+import re
+from dataclasses import dataclass
+
+from droidherd.adb.model import Listed
+
+_PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$")
+_SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
+_DENSITY = re.compile(r"^\s*(Physical|Override) density:\s*(\d{1,6})\s*$")
+_FOCUS = re.compile(r"mCurrentFocus=Window\{\S+(?: \S+)? (.+)\}\s*$")
+_COMPONENT = re.compile(r"^[A-Za-z0-9_.$]+/[A-Za-z0-9_.$]+$")
+_PACKAGE = re.compile(r"^package:(?:.*=)?([A-Za-z0-9_.]+)\s*$")
+_UPTIME = re.compile(r"^\s*(\d{1,12}\.\d{1,6})\s+\d+(?:\.\d+)?\s*$")
+_LISTED = re.compile(r"^(\S+)\s+(no permissions|\S+)(?:\s+(.*))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Width and height in pixels."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """The window in front."""
+
+    window: str
+    """`package/activity`, or the title of a window that is none (a dialog of the system)."""
+
+    @property
+    def component(self) -> str:
+        return self.window if _COMPONENT.match(self.window) else ""
+
+    @property
+    def not_responding(self) -> bool:
+        return "Application Not Responding" in self.window or "Application Error" in self.window
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def properties(text: str) -> dict[str, str]:
+    """`getprop` without arguments."""
+    found = (_PROPERTY.match(line) for line in _lines(text))
+    return {one[1]: one[2] for one in found if one}
+
+
+def window_size(text: str) -> Size | None:
+    """`wm size`: an override wins over what the panel has."""
+    found = {one[1]: Size(int(one[2]), int(one[3])) for line in _lines(text) if (one := _SIZE.match(line))}
+    return found.get("Override", found.get("Physical"))
+
+
+def density(text: str) -> int | None:
+    """`wm density`: an override wins."""
+    found = {one[1]: int(one[2]) for line in _lines(text) if (one := _DENSITY.match(line))}
+    return found.get("Override", found.get("Physical"))
+
+
+def focus(text: str) -> Focus | None:
+    """`dumpsys window`: the last display that has a focused window."""
+    found = [one[1] for line in _lines(text) if (one := _FOCUS.search(line))]
+    return Focus(found[-1]) if found else None
+
+
+def uptime_s(text: str) -> float | None:
+    """`/proc/uptime`."""
+    found = [float(one[1]) for line in _lines(text) if (one := _UPTIME.match(line))]
+    return found[0] if found else None
+
+
+def packages(text: str) -> tuple[str, ...]:
+    """`pm list packages`, with or without `-f`."""
+    return tuple(one[1] for line in _lines(text) if (one := _PACKAGE.match(line)))
+
+
+def devices(text: str) -> tuple[Listed, ...]:
+    """`devices`, `devices -l` and each message of `track-devices[-l]`."""
+    found: list[Listed] = []
+    for line in _lines(text):
+        if not line.strip() or line.startswith(("*", "List of")):
+            continue
+        if one := _LISTED.match(line.strip()):
+            words = (word.partition(":") for word in (one[3] or "").split() if ":" in word)
+            found.append(Listed(one[1], one[2], {name: value for name, _, value in words}))
+    return tuple(found)

@@ -1,0 +1,35 @@
+"""The one function through which a text reaches a shell on an emulator, and what `input text` can carry."""
+
+from droidherd.domain.errors import BadParametersError
+
+QUOTED_LIMIT_BYTES = 8192
+TEXT_LIMIT = 1000
+SPACE = "%s"
+
+
+def quote(text: str, limit_bytes: int = QUOTED_LIMIT_BYTES) -> str:
+    """One shell word that means exactly `text`."""
+    if "\0" in text:
+        raise BadParametersError("a NUL character cannot reach an emulator's shell", remedy="remove it")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise BadParametersError("the text is not valid Unicode", remedy="send UTF-8") from error
+    if size > limit_bytes:
+        raise BadParametersError(f"{size} bytes are too long for a shell line", remedy=f"at most {limit_bytes}")
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def input_text(text: str) -> str:
+    """Build the command that types `text`; nothing is left to type for an empty one."""
+    if len(text) > TEXT_LIMIT:
+        raise BadParametersError(f"{len(text)} characters are too many to type", remedy=f"at most {TEXT_LIMIT}")
+    for character in text:
+        if not " " <= character <= "~":
+            raise BadParametersError(
+                f"the character U+{ord(character):04X} cannot be typed with `input text`",
+                remedy="only printable ASCII can; use a key step for Enter and Tab",
+            )
+    # `input` turns %s into a space wherever it stands, so a real %s is typed as two pieces.
+    pieces = text.replace(SPACE, "%\0s").split("\0")
+    return " && ".join(f"input text {quote(piece.replace(' ', SPACE))}" for piece in pieces if piece) or ":"

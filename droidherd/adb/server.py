@@ -1,0 +1,201 @@
+"""A private adb server: started, watched, restarted and ended by its own pid."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import adbutils
+import psutil
+
+from droidherd.adb.client import AdbClient
+from droidherd.domain.errors import InfrastructureError, NotSentError
+
+START_S = 10.0
+ANSWER_S = 2.0
+STOP_S = 5.0
+POLL_S = 0.02
+CREATED_TOLERANCE_S = 1.0
+LOG_LIMIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PidFile:
+    """Names a process so that its pid, when used again by somebody else, is not mistaken for it."""
+
+    path: Path
+
+    def write(self, process: psutil.Process, port: int) -> None:
+        content = {"pid": process.pid, "created_s": process.create_time(), "name": process.name(), "port": port}
+        draft = self.path.with_suffix(".new")
+        draft.write_text(json.dumps(content))
+        draft.replace(self.path)
+
+    def process(self) -> psutil.Process | None:
+        """The process that was written down, if it is still the same."""
+        try:
+            content = cast("dict[str, Any]", json.loads(self.path.read_text()))
+            process = psutil.Process(int(content["pid"]))
+            same = abs(process.create_time() - float(content["created_s"])) < CREATED_TOLERANCE_S
+            return process if same and process.name() == content["name"] else None
+        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+            return None
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+class AdbServer:
+    """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
+
+    def __init__(self, port: int, home: Path, program: str = "") -> None:
+        """Nothing runs yet. Port 0 means a free one, chosen once."""
+        self.home = home.absolute()
+        self.port = port or _free_port()
+        self.program = program or str(adbutils.adb_path())
+        self._pid_file = PidFile(self.home / "adb-server.pid")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Of the server that runs, or 0."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else 0
+
+    def client(self, connects_at_once: int = 32) -> AdbClient:
+        return AdbClient(self.port, connects_at_once=connects_at_once)
+
+    def start(self) -> None:
+        """End what a dead predecessor left, then serve."""
+        with self._lock:
+            self._start()
+
+    def ensure(self) -> bool:
+        """Bring the server back when it is dead or hung. True: it had to be, and no emulator is connected any more."""
+        with self._lock:
+            if self.pid and self._answers(ANSWER_S):
+                return False
+            self._end_own()
+            self._start()
+            return True
+
+    def stop(self) -> None:
+        with self._lock:
+            self._end_own()
+
+    def _start(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / "tmp").mkdir(exist_ok=True)
+        leftover = self._pid_file.process()
+        if leftover is not None:
+            _end(leftover)
+        self._pid_file.remove()
+        if _taken(self.port):
+            raise InfrastructureError(
+                f"port {self.port} is taken by another program",
+                to="adb server",
+                remedy="set adb.port to a free port, or end that program",
+            )
+        log = self.home / "adb-server.log"
+        mode = "ab" if log.exists() and log.stat().st_size < LOG_LIMIT_BYTES else "wb"
+        with log.open(mode) as output:
+            self._process = subprocess.Popen(
+                [self.program, "-P", str(self.port), "nodaemon", "server"],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # A Ctrl-C in the terminal is for us; the server ends when we say so.
+                start_new_session=True,
+            )
+        self._pid_file.write(psutil.Process(self._process.pid), self.port)
+        self._wait_until_it_answers(log)
+
+    def _wait_until_it_answers(self, log: Path) -> None:
+        until_s = time.monotonic() + START_S
+        while time.monotonic() < until_s:
+            if not self.pid:
+                break
+            if self._answers(ANSWER_S):
+                return
+            time.sleep(POLL_S)
+        self._end_own()
+        last = log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise InfrastructureError(
+            f"did not start: {''.join(last) or 'no reason given'}",
+            to="adb server",
+            remedy=f"see {log.name} in its home",
+        )
+
+    def _answers(self, deadline_s: float) -> bool:
+        try:
+            return AdbClient(self.port).version(deadline_s) > 0
+        except (NotSentError, ValueError):
+            return False
+
+    def _end_own(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    _end(psutil.Process(process.pid))
+            process.wait(STOP_S)
+            self._pid_file.remove()
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANDROID_", "ADB_"))}
+        # The keys that emulators already trust stay usable, though the server's home is its own.
+        known = [os.environ.get("ADB_VENDOR_KEYS", ""), str(Path.home() / ".android" / "adbkey")]
+        keys = os.pathsep.join(entry for entry in known if entry and Path(entry.split(os.pathsep)[0]).exists())
+        home, temporary = str(self.home), str(self.home / "tmp")
+        return kept | {
+            "HOME": home,
+            "USERPROFILE": home,
+            "TMPDIR": temporary,
+            "TMP": temporary,
+            "TEMP": temporary,
+            "ADB_USB": "0",
+            "ADB_MDNS": "0",
+            "ADB_LOCAL_TRANSPORT_MAX_PORT": "5553",
+            **({"ADB_VENDOR_KEYS": keys} if keys else {}),
+        }
+
+
+def _end(process: psutil.Process) -> None:
+    """Ask, then insist; a stopped process hears only the second."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.terminate()
+        try:
+            process.wait(1.0)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_S)
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.settimeout(1.0)
+        return sock.connect_ex(("127.0.0.1", port)) == 0

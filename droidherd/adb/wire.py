@@ -1,0 +1,183 @@
+"""One connection to the adb server: every read and write lives under one total deadline."""
+
+import contextlib
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+STATUS_BYTES = 4
+REQUEST_LIMIT_BYTES = 0xFFFF
+
+
+class WireError(Exception):
+    """The connection cannot go on; the caller knows how far its request had come and names the class."""
+
+
+class WireTimeoutError(WireError):
+    """The deadline passed."""
+
+
+class WireClosedError(WireError):
+    """The other side closed, or somebody interrupted us."""
+
+
+class WireRefusedError(WireError):
+    """The adb server answered FAIL; the text is its reason."""
+
+
+class Deadline:
+    """A moment on the monotonic clock that all steps of one call share."""
+
+    __slots__ = ("_at_s", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` from now."""
+        self.seconds = seconds
+        self._at_s = time.monotonic() + seconds
+
+    def left_s(self) -> float:
+        left = self._at_s - time.monotonic()
+        if left <= 0:
+            raise WireTimeoutError(f"no answer within {self.seconds:g} s")
+        return left
+
+
+class Interrupt:
+    """Ends calls from another thread: closes what is open now, and refuses what would be opened later."""
+
+    def __init__(self) -> None:
+        """Not fired."""
+        self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = set()
+        self._fired = False
+
+    @property
+    def fired(self) -> bool:
+        return self._fired
+
+    def fire(self) -> None:
+        with self._lock:
+            self._fired = True
+            for sock in self._sockets:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def attach(self, sock: socket.socket) -> None:
+        with self._lock:
+            if self._fired:
+                raise WireClosedError("interrupted")
+            self._sockets.add(sock)
+
+    def detach(self, sock: socket.socket) -> None:
+        with self._lock:
+            self._sockets.discard(sock)
+
+
+class Wire:
+    """A smart-socket connection. Raises WireError only."""
+
+    __slots__ = ("_deadline", "_interrupt", "_sock")
+
+    def __init__(self, deadline: Deadline, interrupt: Interrupt | None = None) -> None:
+        """Not connected yet."""
+        self._deadline = deadline
+        self._interrupt = interrupt
+        self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def connect(self, host: str, port: int) -> None:
+        if self._interrupt is not None:
+            self._interrupt.attach(self._sock)
+        try:
+            self._sock.settimeout(self._deadline.left_s())
+            self._sock.connect((host, port))
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise self._translated(error) from error
+
+    def close(self) -> None:
+        if self._interrupt is not None:
+            self._interrupt.detach(self._sock)
+        self._sock.close()
+
+    def renew(self, deadline: Deadline) -> None:
+        """Long streams live from one deadline to the next."""
+        self._deadline = deadline
+
+    def send(self, data: bytes | bytearray | memoryview) -> None:
+        try:
+            self._sock.settimeout(self._deadline.left_s())
+            self._sock.sendall(data)
+        except OSError as error:
+            raise self._translated(error) from error
+
+    def some(self, limit: int) -> bytes:
+        """At least one byte."""
+        try:
+            self._sock.settimeout(self._deadline.left_s())
+            data = self._sock.recv(limit)
+        except OSError as error:
+            raise self._translated(error) from error
+        if not data:
+            raise self._ended()
+        return data
+
+    def fill(self, view: memoryview) -> None:
+        """Exactly as many bytes as `view` holds, straight into it."""
+        position, size = 0, len(view)
+        while position < size:
+            try:
+                self._sock.settimeout(self._deadline.left_s())
+                count = self._sock.recv_into(view[position:])
+            except OSError as error:
+                raise self._translated(error) from error
+            if not count:
+                raise self._ended()
+            position += count
+
+    def exactly(self, size: int) -> bytes:
+        data = bytearray(size)
+        self.fill(memoryview(data))
+        return bytes(data)
+
+    def request(self, service: bytes) -> None:
+        """Ask for a service and read the status."""
+        self.send(b"%04x%b" % (len(service), service))
+        self.status()
+
+    def status(self) -> None:
+        word = self.exactly(STATUS_BYTES)
+        if word == b"OKAY":
+            return
+        if word != b"FAIL":
+            raise WireClosedError(f"the adb server answered {word!r}")
+        raise WireRefusedError(self.block().decode("utf-8", "replace"))
+
+    def block(self) -> bytes:
+        """A text with its length in four hexadecimal digits before it."""
+        digits = self.exactly(STATUS_BYTES)
+        try:
+            size = int(digits, 16)
+        except ValueError as error:
+            raise WireClosedError(f"the adb server answered {digits!r} where a length belongs") from error
+        return self.exactly(size)
+
+    def _ended(self) -> WireError:
+        fired = self._interrupt is not None and self._interrupt.fired
+        return WireClosedError("interrupted" if fired else "the connection was closed")
+
+    def _translated(self, error: OSError) -> WireError:
+        if isinstance(error, TimeoutError):
+            return WireTimeoutError(f"no answer within {self._deadline.seconds:g} s")
+        if self._interrupt is not None and self._interrupt.fired:
+            return WireClosedError("interrupted")
+        return WireClosedError(error.strerror or str(error))
