@@ -1,0 +1,1 @@
+"""Operations on one emulator: what is done to it, under which lease, and what it answered."""

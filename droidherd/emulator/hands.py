@@ -1,0 +1,108 @@
+"""Hands on one emulator: every act guarded, fenced and journaled there, in one round trip."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.wire import Interrupt
+from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
+from droidherd.domain.ports import Acted
+from droidherd.emulator import acts, lines
+from droidherd.emulator.answer import Answer
+from droidherd.emulator.token import Token
+
+ACT_S = 10.0
+"""How long one act may take, beside what it takes by itself."""
+MESSAGE_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Grip:
+    """Whose hands these are."""
+
+    serial: str
+    key: str
+    """Of the task's run and attempt: the name of the journal."""
+    token: Token
+    stage: int
+    """Its number in the plan; effects are named inside a stage."""
+
+
+class EmulatorHands:
+    """`Hands` by shell lines. `deadline_uptime` is asked before each act until when acts are allowed."""
+
+    def __init__(
+        self,
+        adb: AdbClient,
+        grip: Grip,
+        deadline_uptime: Callable[[], int],
+        *,
+        act_s: float = ACT_S,
+        interrupt: Interrupt | None = None,
+    ) -> None:
+        """On an emulator that `grip.token` has seized."""
+        self._adb = adb
+        self._grip = grip
+        self._deadline_uptime = deadline_uptime
+        self._act_s = act_s
+        self._interrupt = interrupt
+
+    def tap(self, effect: str, x: int, y: int) -> Acted:
+        return self._act(effect, acts.tap(x, y))
+
+    def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
+        return self._act(effect, acts.swipe(start, end, duration_s), duration_s)
+
+    def type_text(self, effect: str, text: str) -> Acted:
+        return self._act(effect, acts.type_text(text))
+
+    def key(self, effect: str, key: str) -> Acted:
+        return self._act(effect, acts.key(key))
+
+    def start_app(self, effect: str, app: str) -> Acted:
+        return self._act(effect, acts.start_app(app))
+
+    def stop_app(self, effect: str, app: str) -> Acted:
+        return self._act(effect, acts.stop_app(app))
+
+    def settle(self, effect: str) -> None:
+        self._write(lines.settle(self._entry(effect)))
+
+    def forget(self, effect: str) -> None:
+        self._write(lines.forget(self._entry(effect)))
+
+    def _entry(self, effect: str) -> lines.Entry:
+        grip = self._grip
+        return lines.Entry(grip.key, f"{grip.stage}/{effect}", grip.token, self._deadline_uptime())
+
+    def _act(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
+        answer = self._say(lines.effect(self._entry(effect), act), self._act_s + takes_s)
+        match answer.word, answer.rest:
+            case "acted", (rc,):
+                acted = Acted.DONE
+            case "again", ("done", rc):
+                acted = Acted.AGAIN
+            case "again", ("settled",):
+                return Acted.AGAIN
+            case _:
+                answer.refuse(self._grip.serial)
+        if rc != "0":
+            # Never the act itself: it may carry a password.
+            what = f"effect {effect} failed: {answer.output}" if answer.output else f"effect {effect} had failed before"
+            raise CommandFailedError(what[:MESSAGE_LIMIT], rc=_number(rc), to=self._grip.serial)
+        return acted
+
+    def _write(self, line: str) -> None:
+        answer = self._say(line, self._act_s)
+        if answer.word != "written":
+            answer.refuse(self._grip.serial)
+
+    def _say(self, line: str, deadline_s: float) -> Answer:
+        serial = self._grip.serial
+        return Answer.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
+
+
+def _number(rc: str) -> int:
+    if not rc.isdigit():
+        raise UnknownOutcomeError(f"the journal holds {rc!r} where a return code belongs")
+    return int(rc)

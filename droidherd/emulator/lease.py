@@ -1,0 +1,62 @@
+"""Taking, leaving and fencing one emulator."""
+
+import time
+from dataclasses import dataclass
+
+from droidherd.adb.client import AdbClient
+from droidherd.domain.errors import UnknownOutcomeError
+from droidherd.emulator import lines
+from droidherd.emulator.answer import Answer
+from droidherd.emulator.clock import UptimeClock
+from droidherd.emulator.token import Token
+
+DEADLINE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seized:
+    """What the emulator said when it was taken."""
+
+    token: Token
+    before: str
+    """The token that stood until then."""
+    boot_id: str
+    clock: UptimeClock
+
+
+def seize(adb: AdbClient, serial: str, token: Token, *, deck: bool = False, deadline_s: float = DEADLINE_S) -> Seized:
+    """Make `token` the one that may act. Repeating it is harmless."""
+    result = adb.shell(serial, lines.seize(token, deck=deck), deadline_s)
+    read_at_s = time.monotonic()
+    answer = Answer.of(result, serial)
+    if answer.word != "seized":
+        answer.refuse(serial)
+    try:
+        before, uptime, boot_id = answer.rest
+        return Seized(token, before, boot_id, UptimeClock(float(uptime), read_at_s))
+    except ValueError as error:
+        raise UnknownOutcomeError(f"seized, but without a clock: {answer.rest}", to=serial) from error
+
+
+def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> None:
+    """Say on the emulator that the lease ended, so that the one on deck may take it."""
+    answer = Answer.of(adb.shell(serial, lines.release(token), deadline_s), serial)
+    if answer.word != "released":
+        answer.refuse(serial)
+
+
+def fence(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> str:
+    """Shut out everybody below `token`; returns the token that stands now."""
+    return _token(adb, serial, lines.fence(token), deadline_s)
+
+
+def floor(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> str:
+    """Give a freshly booted emulator its token; returns the one that stands now."""
+    return _token(adb, serial, lines.floor(token), deadline_s)
+
+
+def _token(adb: AdbClient, serial: str, line: str, deadline_s: float) -> str:
+    answer = Answer.of(adb.shell(serial, line, deadline_s), serial)
+    if answer.word != "token":
+        answer.refuse(serial)
+    return answer.rest[0]

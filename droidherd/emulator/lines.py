@@ -1,0 +1,196 @@
+"""The shell lines through which everything is done to an emulator under a lease. Pure: text in, text out.
+
+Each line guards, acts and answers in one round trip, because what is decided on the host may be stale when the
+emulator gets to it. The first line of the answer starts with a marker, `dh:<word>`; return codes alone would be
+confused with those of the act. Only what mksh, dash, bash and the virtual emulator share is used, and numbers
+above 31 bits are compared as text of fixed width.
+"""
+
+import re
+from dataclasses import dataclass
+
+from droidherd.adb.quote import quote
+from droidherd.domain.errors import BadParametersError
+from droidherd.emulator.token import Token
+
+TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
+FREE_PROPERTY = "debug.droidherd.free"
+JOURNALS_KEPT = 200
+UPTIME_LIMIT_S = 2**31 - 1
+NEVER_S = UPTIME_LIMIT_S
+"""A deadline no emulator lives to see."""
+
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_EFFECT = re.compile(r"[A-Za-z0-9._#/-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where things are on an emulator. Tests run the very lines elsewhere."""
+
+    root: str = "/data/local/tmp/droidherd"
+    uptime: str = "/proc/uptime"
+    boot_id: str = "/proc/sys/kernel/random/boot_id"
+
+    @property
+    def journals(self) -> str:
+        return f"{self.root}/j"
+
+    def journal(self, key: str) -> str:
+        if not _KEY.fullmatch(key) or key.startswith("."):
+            raise BadParametersError(f"{key!r} cannot name a journal")
+        return f"{self.journals}/{key}"
+
+
+ON_ANDROID = Places()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One effect in the journal of one try: where it is written down, under which token, until when."""
+
+    key: str
+    effect: str
+    token: Token
+    deadline_uptime_s: int
+
+    def __post_init__(self) -> None:
+        """Refuse what could be read as more than one word of the journal."""
+        if not _EFFECT.fullmatch(self.effect):
+            raise BadParametersError(f"{self.effect!r} cannot name an effect")
+
+
+def seize(token: Token, *, deck: bool, places: Places = ON_ANDROID) -> str:
+    """Take the emulator. On deck, only from a lease that said here that it ended."""
+    held = (
+        f'  if [ "$(getprop {FREE_PROPERTY})" != "${{t%%.*}}" ]; then echo "dh:held $t"; exit 76; fi\n' if deck else ""
+    )
+    return (
+        f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
+        'if [ "$t" \\> "$m" ]; then echo "dh:fenced $t"; exit 75; fi\n'
+        f'if [ "${{t%%.*}}" != {token.lease_text} ]; then\n'
+        f"{held}"
+        f"  ls -t {quote(places.journals)} 2>/dev/null | tail -n +{JOURNALS_KEPT + 1} | "
+        f'while read x; do rm -f {quote(places.journals)}/"$x"; done\n'
+        "fi\n"
+        f'if [ "$t" != "$m" ]; then setprop {TOKEN_PROPERTY} "$m"; fi\n'
+        f"b=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ "$b" != "$m" ]; then echo "dh:fenced $b"; exit 75; fi\n'
+        f"mkdir -p {quote(places.journals)}\n"
+        f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
+        'echo "dh:seized $t $u $i"'
+    )
+
+
+def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
+    """Guard, look into the journal, write the intent, act, write the result."""
+    return (
+        _opening(entry, places)
+        + 'case "$s" in\n'
+        + 'done*|settled*) echo "dh:again $s"; exit 77;;\n'
+        + "''|forgotten*) ;;\n"
+        + '*) echo "dh:unknown $s"; exit 78;;\n'
+        + "esac\n"
+        + _append("begin $m", places)
+        # The intent must outlive a crash of the whole emulator; where there is no fsync it is as good as the disk.
+        + 'fsync "$f" >/dev/null 2>&1\n'
+        + f"o=$({act} </dev/null 2>&1); r=$?\n"
+        + 'echo "$e done $r" >>"$f"\n'
+        + 'echo "dh:acted $r"; echo "$o"'
+    )
+
+
+def settle(entry: Entry, places: Places = ON_ANDROID) -> str:
+    """Write down that an effect without result happened. One with a result stays as it is."""
+    return _verdict(entry, "settled", places)
+
+
+def forget(entry: Entry, places: Places = ON_ANDROID) -> str:
+    """Write down that an effect without result did not happen. One with a result stays as it is."""
+    return _verdict(entry, "forgotten", places)
+
+
+def guarded(token: Token, act: str) -> str:
+    """Act while the token stands, without a journal: for what may be repeated."""
+    return _token_guard(token) + f"o=$({act} </dev/null 2>&1); r=$?\n" + 'echo "dh:acted $r"; echo "$o"'
+
+
+def release(token: Token) -> str:
+    """Say on the emulator that this lease ended, if it still holds."""
+    return (
+        f"t=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
+        f'if [ "${{t%%.*}}" != {token.lease_text} ]; then echo "dh:fenced $t"; exit 75; fi\n'
+        f"setprop {FREE_PROPERTY} {token.lease_text}\n"
+        f'if [ "$(getprop {FREE_PROPERTY})" != {token.lease_text} ]; then echo "dh:refused"; exit 79; fi\n'
+        "echo dh:released"
+    )
+
+
+def fence(token: Token) -> str:
+    """Shut out everybody below `token`, whoever holds the emulator."""
+    return (
+        f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
+        f'if [ "$t" \\< "$m" ]; then setprop {TOKEN_PROPERTY} "$m"; t=$(getprop {TOKEN_PROPERTY}); fi\n'
+        'if [ "$t" \\< "$m" ]; then echo dh:refused; exit 79; fi\n'
+        'echo "dh:token $t"'
+    )
+
+
+def floor(token: Token) -> str:
+    """After a boot: nobody may act below `token`, and whoever is next finds the emulator free."""
+    return (
+        f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ -z "$t" ]; then\n'
+        f"  setprop {FREE_PROPERTY} {token.lease_text}; setprop {TOKEN_PROPERTY} $m; t=$(getprop {TOKEN_PROPERTY})\n"
+        "fi\n"
+        'if [ -z "$t" ]; then echo dh:refused; exit 79; fi\n'
+        'echo "dh:token $t"'
+    )
+
+
+def _opening(entry: Entry, places: Places) -> str:
+    """Guard by token and deadline, then read the last word of the journal about this effect into `$s`."""
+    if not 0 <= entry.deadline_uptime_s <= UPTIME_LIMIT_S:
+        raise BadParametersError(f"{entry.deadline_uptime_s} is not an uptime")
+    return (
+        _token_guard(entry.token)
+        + f"read u x <{quote(places.uptime)}\n"
+        + f'if [ "${{u%%.*}}" -gt {entry.deadline_uptime_s} ]; then echo "dh:late $u"; exit 76; fi\n'
+        + f"f={quote(places.journal(entry.key))}; e={quote(entry.effect)}; s=\n"
+        + 'if [ -f "$f" ]; then while read a b; do case "$a" in "$e") s=$b;; esac; done <"$f"; fi\n'
+    )
+
+
+def _token_guard(token: Token) -> str:
+    return (
+        f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
+        'if [ "$t" != "$m" ]; then\n'
+        '  if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
+        '  echo "dh:fenced $t"; exit 75\n'
+        "fi\n"
+    )
+
+
+def _append(words: str, places: Places) -> str:
+    """Write to the journal or stop; its folder may have been swept away together with all temporary files."""
+    line = f'echo "$e {words}"'
+    return (
+        f'if {line} 2>/dev/null >>"$f"; then :\n'
+        f'elif mkdir -p {quote(places.journals)} && {line} >>"$f"; then :\n'
+        "else echo dh:unwritten; exit 79; fi\n"
+    )
+
+
+def _verdict(entry: Entry, word: str, places: Places) -> str:
+    return (
+        _opening(entry, places)
+        + 'case "$s" in\n'
+        + "begin*)\n"
+        + _append(word, places)
+        + ";;\n"
+        + "esac\n"
+        + 'echo "dh:written $s"'
+    )
