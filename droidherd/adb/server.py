@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,11 +56,12 @@ class PidFile:
 class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
-    def __init__(self, port: int, home: Path, program: str = "") -> None:
-        """Nothing runs yet. Port 0 means a free one, chosen once."""
+    def __init__(self, port: int, home: Path, program: str = "", *, environment: Mapping[str, str]) -> None:
+        """Nothing runs yet. Port 0 means a free one, chosen once. The server inherits `environment`, corrected."""
         self.home = home.absolute()
         self.port = port or _free_port()
         self.program = program or str(adbutils.adb_path())
+        self._inherited = environment
         self._pid_file = PidFile(self.home / "adb-server.pid")
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -159,10 +161,8 @@ class AdbServer:
             self._pid_file.remove()
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANDROID_", "ADB_"))}
-        # The keys that emulators already trust stay usable, though the server's home is its own.
-        known = [os.environ.get("ADB_VENDOR_KEYS", ""), str(Path.home() / ".android" / "adbkey")]
-        keys = os.pathsep.join(entry for entry in known if entry and Path(entry.split(os.pathsep)[0]).exists())
+        inherited = self._inherited
+        kept = {name: value for name, value in inherited.items() if not name.startswith(("ANDROID_", "ADB_"))}
         home, temporary = str(self.home), str(self.home / "tmp")
         return kept | {
             "HOME": home,
@@ -173,8 +173,17 @@ class AdbServer:
             "ADB_USB": "0",
             "ADB_MDNS": "0",
             "ADB_LOCAL_TRANSPORT_MAX_PORT": "5553",
-            **({"ADB_VENDOR_KEYS": keys} if keys else {}),
+            "ADB_VENDOR_KEYS": self._trusted_keys(),
         }
+
+    def _trusted_keys(self) -> str:
+        """The keys that emulators trust already stay usable, though the server's home is its own."""
+        inherited = self._inherited
+        found = [one for one in inherited.get("ADB_VENDOR_KEYS", "").split(os.pathsep) if one]
+        person = inherited.get("HOME") or inherited.get("USERPROFILE")
+        if person and (key := Path(person) / ".android" / "adbkey").exists():
+            found.append(str(key))
+        return os.pathsep.join(found)
 
 
 def _end(process: psutil.Process) -> None:
