@@ -1,0 +1,1 @@
+"""Files that tasks leave behind, kept by reference."""

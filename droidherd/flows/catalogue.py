@@ -1,0 +1,152 @@
+"""All flows there are: found in folders, read again when their files change."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from droidherd.contracts.plan import Plan, Policy, Stage
+from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
+from droidherd.flows.lint import flow_folders
+from droidherd.flows.model import STEPS, FlowStage
+from droidherd.flows.params import Param, checked_params, substituted
+from droidherd.flows.spelling import nearest
+
+GALLERY = Path(__file__).with_name("gallery")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    signature: Signature
+    loaded: LoadedFlow | None
+    problem: str
+
+
+class Catalogue:
+    """Flows by name. A flow in an earlier path hides one of the same name in a later path; the gallery comes last."""
+
+    def __init__(self, paths: Iterable[str | Path] = ()) -> None:
+        """`paths` are folders of flows; they may appear and change later."""
+        self._paths = (*(Path(path) for path in paths), GALLERY)
+        self._lock = threading.Lock()
+        self._kept: dict[Path, _Kept] = {}
+
+    def names(self) -> list[str]:
+        """Every flow there is, sound or not."""
+        return sorted({folder.name for path in self._paths for folder in flow_folders(path)})
+
+    def flow(self, name: str) -> LoadedFlow:
+        """The flow as it stands on disk now."""
+        folder = self._folder(name)
+        current = signature(folder)
+        with self._lock:
+            kept = self._kept.get(folder)
+            if kept is None or kept.signature != current:
+                kept = self._kept[folder] = _read(folder, current)
+        if kept.loaded is None:
+            raise FlowError(kept.problem)
+        return kept.loaded
+
+    def params(self, name: str) -> Mapping[str, Param]:
+        """What the flow may be told."""
+        return self.flow(name).flow.params
+
+    def plan(self, task_type: str, params: Mapping[str, JsonValue]) -> Plan:
+        """Resolve a task type with its parameters. BadParametersError names what does not fit."""
+        loaded = self.flow(task_type)
+        flow = loaded.flow
+        values = checked_params(flow.params, params)
+        stages = tuple(
+            _stage(stage, _steps(steps, values), flow.app, flow.policy.time_limit)
+            for stage, steps in zip(flow.stages, loaded.stages, strict=True)
+        )
+        return Plan(
+            task_type=task_type,
+            flow=flow.flow,
+            flow_hash=loaded.hash,
+            app=flow.app or "",
+            params=values,
+            stages=stages,
+            cleanup=_with_app(_steps(loaded.cleanup or [], values), flow.app),
+            policy=Policy(
+                time_limit_s=flow.policy.time_limit,
+                retries=flow.policy.retries,
+                backoff=flow.policy.backoff,
+                backoff_s=flow.policy.backoff_s,
+            ),
+            requires=tuple(sorted(f"{name}={value}" for name, value in flow.requires.items())),
+        )
+
+    def planned(self, name: str, flow_hash: str) -> LoadedFlow:
+        """The flow a plan was made from. FlowError when it is another one by now."""
+        loaded = self.flow(name)
+        if loaded.hash != flow_hash:
+            raise FlowError("changed on disk since the task was planned", to=name, remedy="submit the task again")
+        return loaded
+
+    def asset(self, flow: str, flow_hash: str, name: str) -> Path:
+        """The file of an image of a planned flow."""
+        found = self.planned(flow, flow_hash).images.get(name)
+        if found is None:
+            raise FlowError(f"the flow has no image {name[:120]}", to=flow)
+        return found
+
+    def _folder(self, name: str) -> Path:
+        for path in self._paths:
+            for folder in flow_folders(path):
+                if folder.name == name:
+                    return folder
+        near = nearest(name, self.names())
+        remedy = f"did you mean {near}?" if near else f"known are: {', '.join(self.names())}"
+        raise BadParametersError(f"there is no task type {name[:60]!r}", to="type", remedy=remedy)
+
+
+def _read(folder: Path, current: Signature) -> _Kept:
+    try:
+        return _Kept(current, load_flow(folder), "")
+    except FlowError as error:
+        return _Kept(current, None, str(error))
+
+
+def _steps(steps: JsonValue, values: Mapping[str, JsonValue]) -> tuple[JsonValue, ...]:
+    """Steps with the parameters in them, checked again: what fits a parameter need not fit a step."""
+    whole = substituted(steps, values)
+    made = tuple(whole) if isinstance(whole, list) else ()
+    try:
+        STEPS.validate_python(made)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in detail["loc"])
+        raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to="params") from error
+    return made
+
+
+def _stage(stage: FlowStage, steps: tuple[JsonValue, ...], app: str | None, time_limit_s: float) -> Stage:
+    return Stage(
+        name=stage.stage,
+        steps=_with_app(steps, app),
+        lives=stage.lives,
+        on_unknown=stage.on_unknown,
+        limit_s=time_limit_s if stage.limit is None else min(stage.limit, time_limit_s),
+    )
+
+
+def _with_app(steps: tuple[JsonValue, ...], app: str | None) -> tuple[JsonValue, ...]:
+    """Write the flow's app where a step leaves it out, so that a stage stands on its own."""
+    return tuple(_filled(step, app) for step in steps)
+
+
+def _filled(value: JsonValue, app: str | None) -> JsonValue:
+    if isinstance(value, list):
+        return [_filled(item, app) for item in value]
+    if not isinstance(value, dict):
+        return value
+    filled: dict[str, JsonValue] = {key: _filled(item, app) for key, item in value.items()}
+    for key in ("start_app", "stop_app"):
+        inner = filled.get(key)
+        if isinstance(inner, dict) and "app" not in inner:
+            filled[key] = {**inner, "app": app}
+    return filled

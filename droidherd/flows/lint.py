@@ -1,0 +1,28 @@
+"""Judge flows before anything runs them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from droidherd.flows.folder import FILE, inspect
+from droidherd.flows.problems import Problem
+
+
+def lint(paths: Iterable[Path]) -> list[Problem]:
+    """Every problem of every flow at or below these paths: a flow's folder, its file, or a folder of flows."""
+    found: list[Problem] = []
+    for path in paths:
+        folders = flow_folders(path)
+        if not folders:
+            found.append(Problem(str(path), 1, "no flow here", f"a flow is a folder with a {FILE}"))
+        for folder in folders:
+            found.extend(inspect(folder)[1])
+    return found
+
+
+def flow_folders(path: Path) -> list[Path]:
+    """The folders of the flows a path stands for."""
+    if path.name == FILE and path.is_file():
+        return [path.parent]
+    if (path / FILE).is_file():
+        return [path]
+    return sorted(file.parent for file in path.glob(f"*/{FILE}") if file.is_file())

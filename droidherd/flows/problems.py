@@ -1,0 +1,177 @@
+"""What is wrong with a flow, said so that it can be mended: file, line, what, fix."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from droidherd.flows import model
+from droidherd.flows.loader import Document, Place
+from droidherd.flows.params import Param, placeholders
+from droidherd.flows.spelling import nearest
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    file: str
+    line: int
+    what: str
+    fix: str = ""
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        """One line, in the form editors understand."""
+        text = f"{self.file}:{self.line}: {self.severity}: {self.what}"
+        return f"{text} ({self.fix})" if self.fix else text
+
+
+def errors_of(problems: Iterable[Problem]) -> list[Problem]:
+    return [problem for problem in problems if problem.severity is Severity.ERROR]
+
+
+_PATTERNS = {
+    model.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
+    model.NAME_PATTERN: ("is not a name", "lower case letters, digits and _, beginning with a letter"),
+    model.APP_PATTERN: ("is not an app", "a package as in com.example.game, or package/activity"),
+    model.KEY_PATTERN: ("is not a key", "an Android key name in lower case, as in home, back or enter"),
+}
+_TYPES = {
+    "string_type": ("must be text", "put it in quotes"),
+    "dict_type": ("must be a mapping", "as in {name: value}"),
+    "model_type": ("must be a mapping", "as in {name: value}"),
+    "model_attributes_type": ("must be a mapping", "as in {name: value}"),
+    "tuple_type": ("must be a list", "as in [first, second]"),
+    "int_parsing": ("must be a whole number", ""),
+    "int_type": ("must be a whole number", ""),
+    "float_parsing": ("must be a number", ""),
+    "float_type": ("must be a number", ""),
+}
+_MISSING = {
+    "within": "a wait needs a limit, as in within: 10s",
+    "at_most": "a loop needs a bound, as in at_most: 10",
+    "do": "add the steps, as in do: [{tap: {image: ok.png}}]",
+    "steps": "add the steps, as in steps: [{tap: {image: ok.png}}]",
+    "stages": "add at least one stage, as in stages: [{stage: main, steps: [...]}]",
+    "flow": "begin with the name of the folder, as in flow: daily_reward",
+}
+_MODELS: dict[str, type[model.Part]] = {
+    "start_app": model.StartApp,
+    "stop_app": model.StopApp,
+    "tap": model.Tap,
+    "type": model.TypeText,
+    "swipe": model.Swipe,
+    "key": model.Key,
+    "wait": model.Wait,
+    "frame": model.Shot,
+    "pause": model.Pause,
+    "optional": model.OptionalBlock,
+    "repeat": model.Repeat,
+    "then": model.Then,
+    "while": model.Check,
+    "until": model.Check,
+    "policy": model.FlowPolicy,
+}
+
+
+def from_validation(error: ValidationError, document: Document, file: str) -> list[Problem]:
+    """Say what pydantic found in the words of flows."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        place = _place_of(detail, document)
+        what, fix = _words(detail, place)
+        if names := _parameters_at(document, place):
+            fix = f"give parameter {names[0]} an example or a default that fits"
+        found.append(Problem(file, document.line_of(place), what, fix))
+    return found
+
+
+def _parameters_at(document: Document, place: Place) -> list[str]:
+    value = value_at(document.data, place)
+    return list(placeholders(value)) if isinstance(value, str) else []
+
+
+def value_at(data: JsonValue, place: Sequence[str | int]) -> JsonValue:
+    """The value at a place, or none."""
+    for step in place:
+        inside = _inside(data, step)
+        if not inside:
+            return None
+        data = inside[0]
+    return data
+
+
+def _inside(value: JsonValue, step: str | int) -> list[JsonValue]:
+    """What stands under a key or at a position: one value, or none."""
+    if isinstance(value, dict) and isinstance(step, str) and step in value:
+        return [value[step]]
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return [value[step]]
+    return []
+
+
+def _place_of(detail: ErrorDetails, document: Document) -> Place:
+    """Where the error stands: what pydantic adds (tags of unions, missing keys) is no part of a document."""
+    place: Place = ()
+    value = document.data
+    for step in detail["loc"]:
+        if inside := _inside(value, step):
+            value, place = inside[0], (*place, step)
+    return place
+
+
+def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
+    kind = detail["type"]
+    name = str(detail["loc"][-1]) if detail["loc"] else "the flow"
+    where = f"{name}: " if isinstance(place[-1] if place else "", str) else ""
+    if kind == "extra_forbidden":
+        return _unknown_key(place)
+    if kind == "missing":
+        return f"{name} is missing", _MISSING.get(name, "")
+    if kind == "union_tag_not_found":
+        return _unknown_step(detail["input"])
+    if kind == "string_pattern_mismatch":
+        what, fix = _PATTERNS.get(str(detail.get("ctx", {}).get("pattern")), ("does not fit its form", detail["msg"]))
+        return f"{where}{str(detail['input'])[:60]!r} {what}", fix
+    if kind == "value_error":
+        return f"{where}{detail['msg'].removeprefix('Value error, ')}", ""
+    what, fix = _TYPES.get(kind, (detail["msg"][:1].lower() + detail["msg"][1:], ""))
+    return f"{where}{what}", fix
+
+
+def _unknown_key(place: Place) -> tuple[str, str]:
+    key, known = str(place[-1]), sorted(_known_keys(place[:-1]))
+    near = nearest(key, known)
+    return f"unknown key {key!r}", f"did you mean {near}?" if near else f"known are: {', '.join(known)}"
+
+
+def _known_keys(place: Place) -> list[str]:
+    names = [step for step in place if isinstance(step, str)]
+    if not names:
+        found: type[model.Part] | None = model.Flow
+    elif names == ["stages"]:
+        found = model.FlowStage
+    elif names[0] == "params":
+        found = Param
+    else:
+        found = _MODELS.get(names[-1])
+    return [info.alias or name for name, info in found.model_fields.items()] if found else []
+
+
+def _unknown_step(step: object) -> tuple[str, str]:
+    if not isinstance(step, dict) or not step:
+        return "a step is a mapping", "as in tap: {image: ok.png}"
+    keys = [str(key) for key in step]
+    if len(keys) > 1:
+        return f"a step has one key, not {len(keys)}: {', '.join(keys)[:80]}", "begin each step with a dash of its own"
+    near = nearest(keys[0], model.STEP_KINDS)
+    return (
+        f"unknown step {keys[0][:60]!r}",
+        f"did you mean {near}?" if near else f"known: {', '.join(model.STEP_KINDS)}",
+    )

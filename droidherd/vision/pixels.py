@@ -1,0 +1,44 @@
+"""Frames as arrays, and arrays as files."""
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from droidherd.domain.errors import FlowError, InvalidFrameError
+from droidherd.domain.ports import Frame
+
+Pixels: TypeAlias = NDArray[np.uint8]
+
+# One emulator, one thread: OpenCV's own pool would let a hundred emulators fight for the same cores.
+cv2.setNumThreads(1)
+
+
+def of_frame(frame: Frame) -> Pixels:
+    """The frame's own memory as height x width x RGBA: nothing is copied."""
+    if len(frame.rgba) != frame.width * frame.height * 4 or not frame.rgba:
+        raise InvalidFrameError(f"{len(frame.rgba)} bytes are not {frame.width}x{frame.height} RGBA")
+    return np.frombuffer(frame.rgba, np.uint8).reshape(frame.height, frame.width, 4)
+
+
+def encode_png(frame: Frame) -> bytes:
+    """The frame as a PNG file: quick rather than small, since it is made while an emulator waits."""
+    picture = cv2.cvtColor(of_frame(frame), cv2.COLOR_RGBA2BGR)
+    good, content = cv2.imencode(".png", picture, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    if not good:
+        raise InvalidFrameError("the frame could not be written as PNG")
+    return content.tobytes()
+
+
+def read_image(path: Path) -> Pixels:
+    """An image file as height x width x RGB."""
+    try:
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
+    picture: Any = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    if picture is None:
+        raise FlowError("is not an image", to=path.name, remedy="save it as PNG")
+    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)

@@ -1,0 +1,100 @@
+"""Templates: small pictures to be found on frames."""
+
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from droidherd.domain.errors import FlowError
+from droidherd.vision.pixels import Pixels, read_image
+
+SIDE_MIN = 6
+CONTRAST_MIN = 4.0
+"""Standard deviation of grey below which a picture fits everywhere and proves nothing."""
+_RECORDED = re.compile(r"@(\d{2,5})x(\d{2,5})\.[A-Za-z]+$")
+_STRETCH_MAX = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A picture, and the size of the screen it was cut from (none: the size of the frame it is sought on)."""
+
+    name: str
+    rgb: Pixels
+    recorded: tuple[int, int] | None = None
+
+    def at(self, width: int, height: int) -> "Template":
+        """Scaled to a screen of this size. Refuses another shape of screen: there the layout differs too."""
+        if self.recorded is None or self.recorded == (width, height):
+            return self
+        across, down = width / self.recorded[0], height / self.recorded[1]
+        if abs(across - down) > _STRETCH_MAX * max(across, down):
+            raise FlowError(
+                f"recorded on {self.recorded[0]}x{self.recorded[1]}, the screen is {width}x{height}",
+                to=self.name,
+                remedy="record it again on a screen of this shape",
+            )
+        size = (max(1, round(self.rgb.shape[1] * across)), max(1, round(self.rgb.shape[0] * down)))
+        how = cv2.INTER_AREA if across < 1 else cv2.INTER_CUBIC
+        return checked(Template(self.name, np.asarray(cv2.resize(self.rgb, size, interpolation=how), np.uint8)))
+
+
+def recorded_in(name: str) -> tuple[int, int] | None:
+    """The screen size in a name such as `gift@1280x720.png`."""
+    found = _RECORDED.search(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def load(path: Path, recorded: tuple[int, int] | None = None) -> Template:
+    """Read a template; the size in its name wins over `recorded`."""
+    return checked(Template(path.name, read_image(path), recorded_in(path.name) or recorded))
+
+
+def checked(template: Template) -> Template:
+    """Refuse what would be found anywhere."""
+    height, width = template.rgb.shape[:2]
+    if min(width, height) < SIDE_MIN:
+        raise FlowError(f"{width}x{height} pixels are too few", to=template.name, remedy="cut a larger piece")
+    contrast = float(np.std(cv2.cvtColor(template.rgb, cv2.COLOR_RGB2GRAY)))
+    if contrast < CONTRAST_MIN:
+        raise FlowError("is nearly uniform and would fit anywhere", to=template.name, remedy="cut a piece with detail")
+    return template
+
+
+_Key = tuple[str, int, int, tuple[int, int] | None, int, int]
+
+
+class TemplateCache:
+    """Templates by file, time stamp and screen size; the longest unused is dropped. For several threads."""
+
+    def __init__(self, limit: int = 128) -> None:
+        """`limit` is a number of templates."""
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[_Key, Template] = OrderedDict()
+
+    def get(self, path: Path, screen: tuple[int, int], recorded: tuple[int, int] | None = None) -> Template:
+        """The template in this file, scaled to `screen`."""
+        try:
+            stat = path.stat()
+        except OSError as error:
+            raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
+        key = (str(path), stat.st_mtime_ns, stat.st_size, recorded, *screen)
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+        made = load(path, recorded).at(*screen)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._kept)
