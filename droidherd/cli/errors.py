@@ -1,0 +1,34 @@
+"""What the command says when it cannot go on: what is wrong, and what to do about it."""
+
+from typing_extensions import override
+
+
+class CliError(Exception):
+    """Ends the command with a sentence instead of a traceback."""
+
+    def __init__(self, what: str, *, remedy: str = "", code: int = 1) -> None:
+        """`what` is wrong, the `remedy`, and the exit code."""
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+        self.code = code
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
+
+
+class EngineVersionError(CliError):
+    """The database belongs to another version of the engine."""
+
+
+class AlreadyRunningError(CliError):
+    """Somebody else holds this data directory."""
+
+
+class PortTakenError(CliError):
+    """A port the settings name is in use."""
+
+
+class NotReadyError(CliError):
+    """A process did not become ready in time."""
