@@ -78,7 +78,7 @@ class Physics(Group):
     probe_every_s: float = Field(default=2.0, gt=0, description="each emulator is probed end to end this often")
     probe_timeout_s: float = Field(default=2.0, gt=0)
     down_after_s: float = Field(default=12.0, gt=0, description="unanswered probes make an emulator suspect, then down")
-    presence_timeout_s: float = Field(default=10.0, gt=0, description="silence after which a host's emulators are suspect")
+    presence_timeout_s: float = Field(default=10.0, gt=0, description="a host this silent: emulators suspect")
     presence_grace_s: float = Field(default=5.0, gt=0, description="then a restarted presence must start within this")
     cleanup_s: float = Field(default=30.0, gt=0)
     lease_margin_s: float = Field(default=30.0, gt=0)

@@ -1,0 +1,137 @@
+"""The life of a task: a table with one door.
+
+`transition` is the only way to a new state. It returns the state and the audit record; an illegal pair raises.
+What a person asked for and what takes effect at the next boundary (`Intent`) stands beside the state, not in it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from droidherd.domain.errors import IllegalTransitionError
+
+
+class TaskState(StrEnum):
+    """Where a task is."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    RUNNING = "running"
+    RETRY_PENDING = "retry_pending"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+    ROLLBACK_PENDING = "rollback_pending"
+    ROLLBACK_RUNNING = "rollback_running"
+    ROLLBACK_COMPLETED = "rollback_completed"
+    ROLLBACK_FAILED = "rollback_failed"
+
+
+class TaskEvent(StrEnum):
+    """What happened to a task."""
+
+    ADMITTED = "admitted"
+    REJECTED = "rejected"
+    GRANTED = "granted"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RETRY = "retry"
+    """This attempt failed and another one follows after its delay."""
+    DELAY_OVER = "delay_over"
+    LEASE_LOST = "lease_lost"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    CANCELLED = "cancelled"
+    PERSON_ASKED = "person_asked"
+    PERSON_ANSWERED = "person_answered"
+    PERSON_ANSWERED_LATER = "person_answered_later"
+    """Answered after the emulator had been freed by policy: back into line."""
+    MANUAL_RETRY = "manual_retry"
+    ROLLBACK_ASKED = "rollback_asked"
+    ROLLBACK_STARTED = "rollback_started"
+    ROLLBACK_DONE = "rollback_done"
+    ROLLBACK_BROKE = "rollback_broke"
+
+
+class Intent(StrEnum):
+    """What was asked for and takes effect at the next boundary. Cancel wins over pause in either order."""
+
+    NONE = ""
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
+
+S, E = TaskState, TaskEvent
+
+FINAL = frozenset({S.COMPLETED, S.FAILED, S.CANCELLED, S.REJECTED, S.ROLLBACK_COMPLETED, S.ROLLBACK_FAILED})
+"""States in which no workflow runs for the task."""
+
+_CANCELLABLE = tuple(s for s in TaskState if s not in FINAL)
+_PAUSABLE = (S.PENDING, S.QUEUED, S.RUNNING, S.RETRY_PENDING, S.WAITING)
+
+TABLE: dict[tuple[TaskState, TaskEvent], TaskState] = {
+    (S.PENDING, E.ADMITTED): S.QUEUED,
+    (S.PENDING, E.REJECTED): S.REJECTED,
+    (S.PENDING, E.FAILED): S.FAILED,
+    (S.QUEUED, E.GRANTED): S.RUNNING,
+    (S.QUEUED, E.FAILED): S.FAILED,
+    (S.QUEUED, E.LEASE_LOST): S.PENDING,
+    (S.RUNNING, E.COMPLETED): S.COMPLETED,
+    (S.RUNNING, E.FAILED): S.FAILED,
+    (S.RUNNING, E.RETRY): S.RETRY_PENDING,
+    (S.RUNNING, E.LEASE_LOST): S.PENDING,
+    (S.RUNNING, E.PERSON_ASKED): S.WAITING,
+    (S.RETRY_PENDING, E.DELAY_OVER): S.PENDING,
+    (S.WAITING, E.PERSON_ANSWERED): S.RUNNING,
+    (S.WAITING, E.PERSON_ANSWERED_LATER): S.PENDING,
+    (S.WAITING, E.FAILED): S.FAILED,
+    (S.PAUSED, E.RESUMED): S.PENDING,
+    (S.PAUSED, E.FAILED): S.FAILED,
+    (S.FAILED, E.MANUAL_RETRY): S.PENDING,
+    (S.CANCELLED, E.MANUAL_RETRY): S.PENDING,
+    (S.COMPLETED, E.ROLLBACK_ASKED): S.ROLLBACK_PENDING,
+    (S.FAILED, E.ROLLBACK_ASKED): S.ROLLBACK_PENDING,
+    (S.CANCELLED, E.ROLLBACK_ASKED): S.ROLLBACK_PENDING,
+    (S.ROLLBACK_FAILED, E.ROLLBACK_ASKED): S.ROLLBACK_PENDING,
+    (S.ROLLBACK_PENDING, E.ROLLBACK_STARTED): S.ROLLBACK_RUNNING,
+    (S.ROLLBACK_RUNNING, E.ROLLBACK_DONE): S.ROLLBACK_COMPLETED,
+    (S.ROLLBACK_RUNNING, E.ROLLBACK_BROKE): S.ROLLBACK_FAILED,
+    (S.ROLLBACK_RUNNING, E.LEASE_LOST): S.ROLLBACK_PENDING,
+    **{(state, E.CANCELLED): S.CANCELLED for state in _CANCELLABLE},
+    **{(state, E.PAUSED): S.PAUSED for state in _PAUSABLE},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One line of the audit: when, from where, to where, by whom, why."""
+
+    at_ms: int
+    before: TaskState
+    event: TaskEvent
+    after: TaskState
+    actor: str
+    reason: str
+
+
+def may(state: TaskState, event: TaskEvent) -> bool:
+    """Whether the table has this pair."""
+    return (state, event) in TABLE
+
+
+def transition(state: TaskState, event: TaskEvent, now_ms: int, actor: str, reason: str) -> Transition:
+    """The one door to a new state."""
+    after = TABLE.get((state, event))
+    if after is None:
+        allowed = ", ".join(sorted(e for s, e in TABLE if s == state)) or "nothing"
+        raise IllegalTransitionError(
+            f"{event} is not possible while {state}", to="task", remedy=f"possible now: {allowed}"
+        )
+    return Transition(now_ms, state, event, after, actor, reason)
+
+
+def combine(present: Intent, asked: Intent) -> Intent:
+    """What holds after one more request: cancel wins, whatever came first."""
+    return Intent.CANCEL if Intent.CANCEL in (present, asked) else asked

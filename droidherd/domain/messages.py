@@ -1,0 +1,207 @@
+"""What the machines say to one another. Each message is a frozen value that Temporal carries as it is.
+
+A message names its sender's `seq` where order matters: whatever is not newer than the last one seen is dropped, so
+delays, repeats and reordering do no harm.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who asks: a task, in one of its runs, in one attempt. Retry and rollback run under the same task id."""
+
+    task_id: str
+    run: str
+    attempt: int
+
+    def text(self) -> str:
+        """A file name on the emulator, and the key of the effect journal."""
+        return f"{self.task_id}.{self.run[:8]}.{self.attempt}"
+
+
+class OnBusy(StrEnum):
+    """What a task wants when its account is queued or running already."""
+
+    REJECT = "reject"
+    QUEUE = "queue"
+
+
+class EmulatorState(StrEnum):
+    REGISTERING = "registering"
+    UP = "up"
+    SUSPECT = "suspect"
+    DOWN = "down"
+    RECOVERING = "recovering"
+    QUARANTINED = "quarantined"
+    DRAINING = "draining"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The exclusive right of one attempt to one emulator."""
+
+    token: int
+    emulator_id: str
+    host_id: str
+    expires_at_ms: int
+    after: int = 0
+    """On deck behind this lease: valid on the emulator once that one said there that it ended. 0: valid now."""
+    incarnation: int = 0
+
+
+# --- task → dispatcher ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """I wait. Harmless to repeat; a key that holds a lease already is answered with the same grant."""
+
+    key: Key
+    seq: int
+    lane: str
+    task_type: str
+    requires: tuple[str, ...] = ()
+    account: str = ""
+    mutex: tuple[str, ...] = ()
+    priority: int = 5
+    on_busy: OnBusy = OnBusy.REJECT
+    ticket: int = 0
+    """0: draw one."""
+    hold_s: float = 600.0
+    """How long a lease may be held at most."""
+    single: bool = False
+    """One stage only: the lease is ending from its first moment."""
+    sticky: str = ""
+    """The emulator this task would like best. (Bound to one: `emulator_id=...` in `requires`.)"""
+    avoid: str = ""
+    """An emulator this task just lost: any other first."""
+    lease: Lease | None = None
+    """Told to a dispatcher that lost its memory: I do not wait, I hold this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """My last stage stands on the emulator's queue: the next task may queue up behind it."""
+
+    key: Key
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """I neither wait nor hold."""
+
+    key: Key
+    seq: int
+    outcome: str = ""
+    clean: bool = True
+    seconds: float = 0.0
+
+
+# --- dispatcher → task ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    key: Key
+    seq: int
+    """Of the request this answers."""
+    ticket: int
+    position: int
+    repeat_after_s: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    key: Key
+    seq: int
+    reason: str
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    key: Key
+    ticket: int
+    lease: Lease
+
+
+class RevokeReason(StrEnum):
+    DOWN = "down"
+    EXPIRED = "expired"
+    REBOOTED = "rebooted"
+    RESTARTED = "restarted"
+    """The worker that ran the stage is gone and a new one is there: run it again, the lease stands."""
+    DECK = "deck"
+    """Taken off deck, through no fault of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A request to let go. What the task says first is the truth."""
+
+    key: Key
+    token: int
+    reason: RevokeReason
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The dispatcher lost its memory: say again what you want or hold."""
+
+    generation: int
+
+
+# --- emulators and hosts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """emulator → dispatcher."""
+
+    emulator_id: str
+    host_id: str
+    incarnation: int
+    seq: int
+    state: EmulatorState
+    labels: tuple[str, ...] = ()
+    boot: str = ""
+    tidied: int = 0
+    """Every lease up to this token was fenced and its remains tidied up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tidy:
+    """dispatcher → emulator: this lease ended badly; fence it and bring the emulator to its baseline."""
+
+    token: int
+
+
+class Sight(StrEnum):
+    """What a host's probe found."""
+
+    GOOD = "good"
+    SUSPECT = "suspect"
+    DOWN = "down"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """host → emulator: what the probes found, changes only."""
+
+    emulator_id: str
+    host_id: str
+    incarnation: int
+    seq: int
+    sight: Sight
+    boot: str = ""
+    address: str = ""
+    serialno: str = ""
+    labels: tuple[str, ...] = field(default_factory=tuple)
+    pool: str = "default"

@@ -1,0 +1,202 @@
+"""The small moves a dispatcher is made of: enter, leave, park, wake, soil, fence. No decision is taken here."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from droidherd.domain import messages as m
+from droidherd.domain.board import Board, Entry, Place
+from droidherd.domain.keys import Keys
+from droidherd.domain.messages import EmulatorState, RevokeReason
+from droidherd.domain.outbox import Outbox
+
+ENTRY_OVERHEAD_BYTES = 48
+RECENT = 512
+EVENTS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What an operator may set for a pool."""
+
+    limit: int = 10_000
+    repeat_min_s: float = 300.0
+    repeat_per_entry_s: float = 0.5
+    fence_s: float = 15.0
+    """After this an unreachable emulator's guards have run out, and its last lease may be freed."""
+    deck_horizon_s: float = 10.0
+    """A task may queue up behind another only if that kind of task takes no longer on average."""
+    settle_s: float = 60.0
+    """After the last emulator joined, before a task nobody can run is refused."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is known of one task type, in constant space."""
+
+    count: int = 0
+    completed: int = 0
+    seconds: float = 0.0
+    waited_s: float = 0.0
+
+    def mean_s(self) -> float | None:
+        return self.seconds / self.count if self.count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the live view."""
+
+    cursor: int
+    at_ms: int
+    kind: str
+    task_id: str
+    emulator_id: str = ""
+    detail: str = ""
+
+
+ToOthers = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Tidy
+
+
+@dataclass(slots=True)
+class Moves:
+    """Board and keys, and the steps that keep them consistent with each other."""
+
+    pool: str
+    config: Config = field(default_factory=Config)
+    board: Board = field(default_factory=Board)
+    keys: Keys = field(default_factory=Keys)
+    outbox: Outbox[ToOthers] = field(default_factory=Outbox)
+    recent: dict[str, int] = field(default_factory=dict)
+    """task → last seq, of the last ones that left, so that a late repeat does not bring them back."""
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    cursor: int = 0
+    size_bytes: int = 0
+    joined_ms: int = 0
+    generation: int = 0
+    rebuild_until_ms: int = 0
+    """While rebuilding without a predecessor nothing is granted until everyone answered, at most until then."""
+    unheard: dict[str, str] = field(default_factory=dict)
+    """Open tasks (id → run) that have not said yet what they want or hold."""
+
+    def _enter(self, entry: Entry) -> None:
+        self.board.entries[entry.task_id] = entry
+        self.size_bytes += _size(entry)
+
+    def _supersede(self, entry: Entry, now_ms: int) -> None:
+        """The same task under a newer key: its older self is over, though it never said so."""
+        if entry.lease is not None:
+            self._soil(entry)
+        self._remove(entry, entry.ask.seq, now_ms)
+
+    def _remove(self, entry: Entry, seq: int, now_ms: int) -> None:
+        """Take a task off the board, whatever it held."""
+        del self.board.entries[entry.task_id]
+        self.size_bytes -= _size(entry)
+        self._remember(entry.task_id, seq)
+        if entry.lease is None:
+            self._take_out(entry)
+            self.board.waiting -= 1
+            self.keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
+        else:
+            self.board.lane(entry.ask.lane).in_use -= 1
+            self.keys.free(entry.needs(), entry.task_id)
+            self._vacate(entry, now_ms)
+        for key in entry.needs():
+            self._wake(key)
+
+    def _vacate(self, entry: Entry, now_ms: int) -> None:
+        if entry.lease is None:
+            return
+        row = self.board.rows[entry.lease.emulator_id]
+        if row.deck == entry.task_id:
+            row.deck = ""
+        elif row.active == entry.task_id:
+            row.active, row.idle_since_ms = "", now_ms
+            deck = self.board.entries.get(row.deck)
+            if deck is not None:
+                row.active, row.deck, deck.place = deck.task_id, "", Place.ACTIVE
+                deck.granted_ms = now_ms
+        if row.state is EmulatorState.RETIRED and not row.active:
+            del self.board.rows[row.emulator_id]
+        else:
+            self.board.refresh(row)
+
+    def _take_out(self, entry: Entry) -> None:
+        if entry.place is Place.PARKED:
+            self.keys.unpark(entry.parked_on, self.board.order(entry), entry.task_id)
+        else:
+            self.board.step_out(entry)
+
+    def _park(self, entry: Entry, key: str) -> None:
+        self.board.step_out(entry)
+        entry.place, entry.parked_on = Place.PARKED, key
+        self.keys.park(key, self.board.order(entry), entry.task_id)
+        for other in entry.needs():
+            if other != key:
+                self._wake(other)
+
+    def _wake(self, key: str) -> None:
+        """A key may be free: the first who waits for it goes back to its bucket, with its ticket."""
+        task_id = self.keys.next_parked(key)
+        if task_id:
+            self.board.line_up(self.board.entries[task_id])
+
+    def _soil(self, entry: Entry) -> None:
+        """This lease did not end cleanly: nobody gets the emulator before it was tidied up."""
+        if entry.lease is None:
+            return
+        row = self.board.rows[entry.lease.emulator_id]
+        if row.active == entry.task_id:
+            row.dirty = max(row.dirty, entry.lease.token)
+            self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(entry.lease.token))
+            self._revoke(row.deck, RevokeReason.DECK)
+
+    def _fence(self, entry: Entry, now_ms: int) -> None:
+        """Its holder will not let go: the emulator is fenced first, then the lease is freed."""
+        lease = entry.lease
+        if lease is None or entry.place is Place.FENCING:
+            return
+        if entry.place is Place.DECK:
+            self._remove(entry, entry.ask.seq, now_ms)
+            return
+        self._soil(entry)
+        entry.place = Place.FENCING
+        entry.fence_until_ms = now_ms + int(self.config.fence_s * 1000)
+
+    def _revoke(self, task_id: str, reason: RevokeReason, incarnation: int = 0) -> bool:
+        entry = self.board.entries.get(task_id)
+        if entry is None or entry.lease is None or entry.place is Place.FENCING:
+            return False
+        if entry.revoked == f"{reason} {incarnation}":
+            return False
+        entry.revoked = f"{reason} {incarnation}"
+        self._send(task_id, m.Revoked(entry.key, entry.lease.token, reason, incarnation))
+        return True
+
+    def _send(self, task_id: str, message: m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall) -> None:
+        self.outbox.put(task_id, message)
+
+    def _remember(self, task_id: str, seq: int) -> None:
+        self.recent.pop(task_id, None)
+        self.recent[task_id] = seq
+        if len(self.recent) > RECENT:
+            del self.recent[next(iter(self.recent))]
+
+    def _tally(self, entry: Entry, message: m.Done, now_ms: int) -> None:
+        tally = self.tallies.setdefault(entry.ask.task_type, Tally())
+        tally.count += 1
+        tally.completed += message.outcome == "completed"
+        tally.seconds += max(message.seconds, 0.0)
+        tally.waited_s += max(entry.granted_ms - entry.since_ms, 0) / 1000
+
+    def note(self, now_ms: int, kind: str, task_id: str, emulator_id: str = "", detail: str = "") -> None:
+        self.cursor += 1
+        self.events.append(Event(self.cursor, now_ms, kind, task_id, emulator_id, detail))
+
+
+def _size(entry: Entry) -> int:
+    """What this entry costs in a snapshot, at most."""
+    ask = entry.ask
+    text = len(ask.key.task_id) + len(ask.key.run) + len(ask.account) + sum(map(len, ask.mutex)) + len(ask.sticky)
+    return ENTRY_OVERHEAD_BYTES + text

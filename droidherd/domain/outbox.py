@@ -1,0 +1,119 @@
+"""Messages that wait for their delivery. Part of every machine's snapshot.
+
+An external signal that is not awaited when its workflow ends is lost; two sent at once to one target arrive swapped.
+So a message stays here until its delivery returned, and each target has at most one in flight.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from droidherd.domain import messages as m
+
+M = TypeVar("M")
+
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        m.Enqueue,
+        m.Ending,
+        m.Done,
+        m.Admitted,
+        m.Rejected,
+        m.Grant,
+        m.Revoked,
+        m.Recall,
+        m.Announce,
+        m.Tidy,
+        m.Seen,
+    )
+}
+
+
+class Outbox(Generic[M]):
+    """Per target a line of messages; the first one of a line may be in flight."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[M]] = {}
+        self.flying: dict[str, M] = {}
+
+    def put(self, target: str, message: M) -> None:
+        self.lines.setdefault(target, []).append(message)
+
+    def ready(self) -> list[str]:
+        """Targets with something to send and nothing in flight."""
+        return [target for target in self.lines if target not in self.flying]
+
+    def launch(self, target: str) -> M:
+        """The first message for this target, now in flight."""
+        message = self.lines[target][0]
+        self.flying[target] = message
+        return message
+
+    def delivered(self, target: str) -> None:
+        """It arrived, or will never be wanted: drop it."""
+        del self.flying[target]
+        line = self.lines[target]
+        line.pop(0)
+        if not line:
+            del self.lines[target]
+
+    def failed(self, target: str) -> None:
+        """It did not arrive: it stays first in line."""
+        del self.flying[target]
+
+    def forget(self, target: str) -> None:
+        """Nobody is there any more: drop what was meant for them."""
+        self.lines.pop(target, None)
+        self.flying.pop(target, None)
+
+    def __len__(self) -> int:
+        """How many messages wait or fly."""
+        return sum(len(line) for line in self.lines.values())
+
+    def rows(self) -> list[Any]:
+        """For a snapshot: what is in flight is sent again by the next run."""
+        return [[target, [pack(message) for message in line]] for target, line in self.lines.items()]
+
+    def restore(self, rows: Iterable[Any]) -> None:
+        for target, line in rows:
+            self.lines[target] = [unpack(row) for row in line]
+
+
+def pack(message: Any) -> list[Any]:
+    """A message as a row: its kind, then its fields in order."""
+    return [type(message).__name__, *_values(message)]
+
+
+def _values(value: Any) -> list[Any]:
+    return [_plain(getattr(value, f.name)) for f in dataclasses.fields(value)]
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return _values(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def unpack(row: list[Any]) -> Any:
+    """The message a row stands for. A row from before a field was added takes the field's default."""
+    kind = KINDS[row[0]]
+    fields = zip(dataclasses.fields(kind), row[1:], strict=False)
+    return kind(**{f.name: _typed(row[0], f.name, value) for f, value in fields})
+
+
+_TYPED: dict[tuple[str, str], type] = {
+    ("Enqueue", "on_busy"): m.OnBusy,
+    ("Revoked", "reason"): m.RevokeReason,
+    ("Announce", "state"): m.EmulatorState,
+    ("Seen", "sight"): m.Sight,
+}
+_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease}
+
+
+def _typed(kind: str, name: str, value: Any) -> Any:
+    if name in _NESTED and value is not None:
+        return _NESTED[name](*value)
+    if (kind, name) in _TYPED:
+        return _TYPED[kind, name](value)
+    return tuple(value) if isinstance(value, list) else value
