@@ -39,6 +39,7 @@ EXPORT_TIMEOUT_S: Final = 2.0
 _FIELDS: contextvars.ContextVar[Mapping[str, Value]] = contextvars.ContextVar(
     "droidherd_fields", default=MappingProxyType({})
 )
+_REMEMBERED: Final[list[InMemorySpanExporter]] = []
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -130,10 +131,12 @@ def stop_traces(provider: TracerProvider | None) -> None:
 
 
 def remember_spans(service: str = "test") -> InMemorySpanExporter:
-    """Keep the finished spans of this process in memory, for tests."""
-    exporter = InMemorySpanExporter()
-    _provider(service).add_span_processor(SimpleSpanProcessor(exporter))
-    return exporter
+    """Keep the finished spans of this process in memory, for tests. A second call forgets what was kept so far."""
+    if not _REMEMBERED:
+        _REMEMBERED.append(InMemorySpanExporter())
+        _provider(service).add_span_processor(SimpleSpanProcessor(_REMEMBERED[0]))
+    _REMEMBERED[0].clear()
+    return _REMEMBERED[0]
 
 
 def _provider(service: str) -> TracerProvider:

@@ -20,14 +20,10 @@ from typing_extensions import override
 from droidherd import telemetry
 from droidherd.settings import Telemetry
 
-EXPORTER = telemetry.remember_spans()
-
 
 @pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    EXPORTER.clear()
-    yield EXPORTER
-    EXPORTER.clear()
+def spans() -> InMemorySpanExporter:
+    return telemetry.remember_spans()
 
 
 @pytest.fixture
