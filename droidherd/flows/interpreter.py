@@ -1,0 +1,240 @@
+"""Runs the stages of a plan, step by step, against ports. No I/O, no clock, no thread of its own."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from droidherd.contracts.plan import OnUnknown, Stage
+from droidherd.domain.errors import (
+    AbandonedError,
+    DroidherdError,
+    EmulatorLostError,
+    FencedError,
+    FlowError,
+    InfrastructureError,
+    NotSentError,
+    ScreenNotReachedError,
+    UnknownOutcomeError,
+)
+from droidherd.domain.ports import Acted, Recalled
+from droidherd.flows import model
+from droidherd.flows.acts import Actor, Deed
+from droidherd.flows.past import Past
+from droidherd.flows.run import Outcome, StageRun, StopAskedError
+from droidherd.flows.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What went wrong while tidying up; nothing of it fails the task."""
+
+    failures: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.failures
+
+
+def run_stage(stage: Stage, run: StageRun) -> Outcome:
+    """Run a stage to its end, or to the step boundary where it was asked to stop. Everything else is raised.
+
+    Running the same stage again, after whatever end, is safe while the hands keep their journal.
+    """
+    steps = _parsed(stage.steps, stage.name)
+    watch = Watch(run, stage.limit_s)
+    actor = Actor(run, watch, past := Past(_recalled(run)), stage.on_unknown)
+    interpreter = Interpreter(run, watch, actor, past, stage.name)
+    try:
+        interpreter.steps(steps, "")
+    except StopAskedError as stop:
+        return Outcome(stop.reason, actor.acts, actor.again, actor.observed)
+    except InfrastructureError:
+        raise
+    except DroidherdError:
+        interpreter.keep_last("failed")
+        raise
+    return Outcome("", actor.acts, actor.again, actor.observed)
+
+
+def run_cleanup(steps: tuple[JsonValue, ...], run: StageRun, budget_s: float, mark: str = "c") -> CleanupReport:
+    """Run each step whatever became of the ones before, within `budget_s` altogether.
+
+    Only AbandonedError and FencedError are raised: then the emulator is somebody else's. `mark` begins the names of
+    the effects; it has to differ between two cleanups that share a journal and are both meant to act.
+    """
+    try:
+        parsed = _parsed(steps, "cleanup")
+    except FlowError as error:
+        return CleanupReport((str(error),))
+    watch, past = Watch(run, budget_s), Past({})
+    actor = Actor(run, watch, past, OnUnknown.REPEAT)
+    interpreter = Interpreter(run, watch, actor, past, "cleanup", stoppable=False)
+    failures: list[str] = []
+    for number, step in enumerate(parsed, start=1):
+        try:
+            interpreter.step(step, f"{mark}{number}")
+        except (AbandonedError, FencedError):
+            raise
+        except DroidherdError as error:
+            failures.append(f"cleanup {number}: {error}")
+            run.note(failures[-1])
+            if isinstance(error, EmulatorLostError):
+                break
+    return CleanupReport(tuple(failures))
+
+
+class Interpreter:
+    """Walks through steps. `path` names a step and its effect."""
+
+    def __init__(
+        self, run: StageRun, watch: Watch, actor: Actor, past: Past, name: str, *, stoppable: bool = True
+    ) -> None:
+        """`name` is the stage's, for the names of frames."""
+        self._run = run
+        self._watch = watch
+        self._actor = actor
+        self._past = past
+        self._name = name
+        self._stoppable = stoppable
+        self._walk: Mapping[str, Callable[[Any, str], None]] = {
+            "start_app": self._start_app,
+            "stop_app": self._stop_app,
+            "tap": self._tap,
+            "type": self._type,
+            "swipe": self._swipe,
+            "key": self._key,
+            "wait": self._wait,
+            "frame": self._frame,
+            "pause": self._pause,
+            "optional": self._optional,
+            "repeat": self._repeat,
+        }
+
+    def steps(self, steps: model.Steps, prefix: str) -> None:
+        """One after the other."""
+        for number, step in enumerate(steps, start=1):
+            self.step(step, f"{prefix}{number}")
+
+    def step(self, step: model.Step, path: str) -> None:
+        """One step, at a boundary."""
+        self._watch.boundary(path, stoppable=self._stoppable)
+        kind = model.kind_of(step) or ""
+        self._walk[kind](getattr(step, kind), path)
+
+    def keep_last(self, name: str) -> None:
+        """Keep the frame seen last as evidence; evidence that cannot be kept must not hide what it is for."""
+        if self._watch.last is None:
+            return
+        try:
+            self._run.keep(f"{self._name}.{name}.png", self._watch.last)
+        except DroidherdError as error:
+            self._run.note(f"the last frame could not be kept: {error}")
+
+    def _start_app(self, args: model.StartApp, path: str) -> None:
+        app = args.app or ""
+        act = self._now(lambda: self._run.hands.start_app(path, app))
+        self._actor.perform(Deed(path, f"start {app}", act, args.then, harmless=True))
+
+    def _stop_app(self, args: model.StopApp, path: str) -> None:
+        app = args.app or ""
+        act = self._now(lambda: self._run.hands.stop_app(path, app))
+        self._actor.perform(Deed(path, f"stop {app}", act, args.then, harmless=True))
+
+    def _tap(self, args: model.Tap, path: str) -> None:
+        def ready() -> Callable[[], Acted]:
+            x, y = self._place_of(args, path)
+            return lambda: self._run.hands.tap(path, x, y)
+
+        what = args.image or "{:g}%, {:g}%".format(*(args.percent or (0, 0)))
+        self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=args if args.image else None))
+
+    def _type(self, args: model.TypeText, path: str) -> None:
+        act = self._now(lambda: self._run.hands.type_text(path, args.text))
+        self._actor.perform(Deed(path, f"type {len(args.text)} characters", act, args.then))
+
+    def _swipe(self, args: model.Swipe, path: str) -> None:
+        def ready() -> Callable[[], Acted]:
+            size = self._watch.size(path)
+            start, end = _pixel(args.start, size), _pixel(args.end, size)
+            return lambda: self._run.hands.swipe(path, start, end, args.takes)
+
+        self._actor.perform(Deed(path, "swipe", ready, args.then))
+
+    def _key(self, args: model.Key, path: str) -> None:
+        act = self._now(lambda: self._run.hands.key(path, args.name))
+        self._actor.perform(Deed(path, f"key {args.name}", act, args.then, harmless=args.name == "home"))
+
+    def _wait(self, args: model.Wait, path: str) -> None:
+        if not self._past.replaying:
+            self._watch.wait_for(args, args.within, path, stoppable=self._stoppable)
+
+    def _frame(self, args: model.Shot, path: str) -> None:
+        if not self._past.replaying:
+            turn = "".join(f"-{part.partition('.')[0]}" for part in path.split("#")[1:])
+            self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.look(path))
+            self._watch.advance()
+
+    def _pause(self, args: model.Pause, path: str) -> None:
+        if not self._past.replaying:
+            self._watch.pause(args.time, path, stoppable=self._stoppable)
+
+    def _optional(self, args: model.OptionalBlock, path: str) -> None:
+        try:
+            self.steps(args.do, f"{path}.")
+        except ScreenNotReachedError as error:
+            self._run.note(f"{path}: left out: {error}")
+
+    def _repeat(self, args: model.Repeat, path: str) -> None:
+        for turn in range(1, args.at_most + 1):
+            if not self._begins(args, path, turn):
+                return
+            self.steps(args.do, f"{path}#{turn}.")
+        if args.until is not None and not self._past.replaying:
+            self._watch.wait_for(args.until, args.until.within, path, stoppable=self._stoppable)
+
+    def _begins(self, args: model.Repeat, path: str, turn: int) -> bool:
+        """Whether the loop takes this turn: by what was recorded, then by what is on the screen."""
+        if self._past.replaying:
+            return self._past.turn_is_ahead(path, turn)
+        if args.while_ is not None:
+            return self._watch.poll(args.while_, args.while_.within, path, stoppable=self._stoppable)[1]
+        if args.until is not None:
+            return not self._watch.poll(args.until, args.until.within, path, stoppable=self._stoppable)[1]
+        return True
+
+    def _now(self, act: Callable[[], Acted]) -> Callable[[], Callable[[], Acted]]:
+        """An act that needs nothing on the screen."""
+        return lambda: act
+
+    def _place_of(self, args: model.Tap, path: str) -> tuple[int, int]:
+        if args.percent is not None:
+            return _pixel(args.percent, self._watch.size(path))
+        return self._watch.wait_for(args, args.within, path, stoppable=self._stoppable).box.centre()
+
+
+def _pixel(place: model.Place, size: tuple[int, int]) -> tuple[int, int]:
+    """From percent of the screen; 100 is the last pixel."""
+    return round(place[0] / 100 * (size[0] - 1)), round(place[1] / 100 * (size[1] - 1))
+
+
+def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
+    try:
+        return model.STEPS.validate_python(steps)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in detail["loc"])
+        raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
+
+
+def _recalled(run: StageRun) -> Mapping[str, Recalled]:
+    """Ask once, bearing what a single lost answer is worth."""
+    for attempt in range(run.tempo.sends_max - 1):
+        try:
+            return run.hands.recall()
+        except (NotSentError, UnknownOutcomeError) as error:
+            run.note(f"the journal was not read: {error}")
+            run.clock.sleep(run.tempo.retry_s * 2**attempt)
+            run.life.beat("recall")
+    return run.hands.recall()

@@ -1,0 +1,42 @@
+"""What an earlier try of the stage did, as its effects' names: `2`, `4.1`, `3#2.1` (step 3, turn 2, step 1).
+
+A stage that runs again takes up its work behind the last recorded effect. Up to there nothing is waited for and
+no condition is looked at: the screens of then are gone. What has no record there was left out at the time.
+"""
+
+from collections.abc import Mapping
+
+from droidherd.domain.ports import Recalled
+
+
+class Past:
+    """The recorded effects, used up in the order in which the stage meets them."""
+
+    def __init__(self, recorded: Mapping[str, Recalled]) -> None:
+        """`recorded` as the hands recall it."""
+        self._recorded = dict(recorded)
+        self._ahead = set(recorded)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a recorded effect is still ahead."""
+        return bool(self._ahead)
+
+    def take(self, effect: str) -> Recalled | None:
+        """What is recorded of an effect that is met now."""
+        self._ahead.discard(effect)
+        return self._recorded.get(effect)
+
+    def forget(self, effect: str) -> None:
+        """The effect did not happen after all."""
+        self._recorded.pop(effect, None)
+
+    def turn_is_ahead(self, path: str, turn: int) -> bool:
+        """Whether an effect of this turn of a loop, or of a later one, is still ahead."""
+        return any(_turn_of(effect, path) >= turn for effect in self._ahead)
+
+
+def _turn_of(effect: str, path: str) -> int:
+    head, mark, tail = effect.partition(f"{path}#")
+    number = tail.partition(".")[0]
+    return int(number) if mark and not head and number.isdecimal() else 0

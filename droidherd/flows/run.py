@@ -1,0 +1,81 @@
+"""What one run of a stage is given, and what becomes of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from droidherd.domain.ports import Box, Eyes, Frame, Hands, Lifeline, Match
+
+
+class Clock(Protocol):
+    """Monotonic time. Tests bring their own."""
+
+    def now(self) -> float: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class Finder(Protocol):
+    """Finds an image of the flow on a frame."""
+
+    def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """Times and bounds of a step loop."""
+
+    poll_s: float = 0.25
+    progress_s: float = 120.0
+    """Without a step done or a frame changed for this long, the stage is stuck."""
+    late_s: float = 8.0
+    """How long an act of unknown outcome may still come true: the life of a guard."""
+    sends_max: int = 4
+    """How often an act that surely was not sent is tried."""
+    looks_max: int = 5
+    """How many bad frames in a row are borne."""
+    retry_s: float = 0.2
+    """Between such tries; doubles each time."""
+
+
+def _forget(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """The outside of a stage: everything it may touch."""
+
+    hands: Hands
+    eyes: Eyes
+    life: Lifeline
+    clock: Clock
+    finder: Finder
+    keep: Callable[[str, Frame], None]
+    """Keeps a frame under a file name that ends in `.png`."""
+    note: Callable[[str], None] = _forget
+    """Writes a line to the task's log. Never holds what was typed."""
+    tempo: Tempo = Tempo()
+    told: Mapping[str, bool] = field(default_factory=dict)
+    """What a person said about effects of unknown outcome: whether each happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run of a stage ended when it did not raise."""
+
+    stopped: str = ""
+    """Empty when the stage is complete, else why it stopped at a step boundary."""
+    acts: int = 0
+    again: int = 0
+    """Acts that an earlier try had done."""
+    observed: int = 0
+    """Acts of unknown outcome that were settled by looking."""
+
+
+class StopAskedError(Exception):
+    """The stage was asked to stop, and a step boundary was reached. Never leaves the interpreter."""
+
+    def __init__(self, reason: str) -> None:
+        """`reason` is the lifeline's word."""
+        super().__init__(reason)
+        self.reason = reason
