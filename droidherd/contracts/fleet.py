@@ -1,0 +1,115 @@
+"""What passes between hosts, emulators, their activities and those who look at them."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.tasks import Text
+from droidherd.domain.messages import Seen
+
+
+class FleetPhysics(Contract):
+    """Times the host's and the emulators' workflows need."""
+
+    presence_timeout_s: float = 10.0
+    presence_grace_s: float = 5.0
+    gate_timeout_s: float = 180.0
+    gate_backoff_s: float = 2.0
+
+
+class HostInput(Contract):
+    """Input of `HostWorkflow`."""
+
+    host_id: Id
+    carry: str = ""
+
+
+class Join(Contract):
+    """A worker process takes its host's place. The argument of the update `join`."""
+
+    host_id: Id
+    incarnation: int
+    machine: str
+    """Of the data directory this worker lives in: two of them may not serve one host id at once."""
+    worker: str
+    pool: Id = "default"
+    physics: FleetPhysics = FleetPhysics()
+
+
+class Joined(Contract):
+    accepted: bool
+    reason: str = ""
+
+
+class Reports(Contract):
+    """What the presence activity found, changes only. The argument of the signal `reports`."""
+
+    incarnation: int
+    seen: tuple[Seen, ...] = ()
+
+
+class PresenceWork(Contract):
+    """Input of the `presence` activity."""
+
+    host_id: Id
+    incarnation: int
+    pool: Id = "default"
+
+
+class PresenceEnd(Contract):
+    """Result of the `presence` activity: the host leaves in order."""
+
+    incarnation: int
+    seen: tuple[Seen, ...] = ()
+
+
+class EmulatorInput(Contract):
+    """Input of `EmulatorWorkflow`."""
+
+    emulator_id: Id
+    physics: FleetPhysics = FleetPhysics()
+    carry: str = ""
+
+
+class GateWork(Contract):
+    """Input of `pass_gate`: bring an emulator to where it may be used."""
+
+    emulator_id: Id
+    boot: str
+    full: bool
+    fence: int = 0
+    floor: int = 0
+    """What the token property is set to after a reboot: every older lease is refused from then on."""
+
+
+class GateResult(Contract):
+    passed: bool
+    boot: str = ""
+    stages: tuple[str, ...] = ()
+    evidence: str = ""
+
+
+class EmulatorView(Contract):
+    """An emulator as others see it."""
+
+    emulator_id: str
+    host: str = ""
+    pool: str = ""
+    state: str
+    task: str = ""
+    """Who holds it now."""
+    on_deck: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    address: str = ""
+    serialno: str = ""
+    boot: str = ""
+    idle_since: datetime | None = None
+    evidence: str = ""
+
+
+class DrainAsk(Contract):
+    """The argument of the signals `drain` and `undrain` of an emulator."""
+
+    actor: Text = "somebody"
+    reason: Text = ""

@@ -1,0 +1,90 @@
+"""What passes between a task and the activities that run its stages."""
+
+from enum import StrEnum
+
+from pydantic import Field, JsonValue
+
+from droidherd.contracts.base import Contract
+from droidherd.contracts.plan import Plan, Stage
+from droidherd.contracts.tasks import ArtifactView, TaskSpec
+from droidherd.domain.messages import Key
+
+
+class TaskPhysics(Contract):
+    """Times a task's workflow needs, taken from the settings of the worker that planned it."""
+
+    heartbeat_timeout_s: float = 15.0
+    lease_ttl_s: float = 8.0
+    cleanup_s: float = 30.0
+    lease_margin_s: float = 30.0
+    start_grace_s: float = 5.0
+    moves: int = 10
+    """How often a task may lose its emulator before it fails."""
+
+
+class PlanRequest(Contract):
+    """Input of `plan_task`."""
+
+    spec: TaskSpec
+
+
+class Planned(Contract):
+    """A plan and the physics it runs under."""
+
+    plan: Plan
+    physics: TaskPhysics = TaskPhysics()
+
+
+class StageWork(Contract):
+    """Input of `run_stage`: one stage, on one emulator, under one token."""
+
+    task_id: str
+    key: Key
+    emulator_id: str
+    lease: int
+    after: int = 0
+    """On deck: seize only when this lease said on the emulator that it ended."""
+    stage_index: int
+    tries: int
+    """Of this stage under this lease; a higher one outranks a lower one on the emulator."""
+    task_type: str
+    account: str = ""
+    flow: str
+    flow_hash: str
+    app: str = ""
+    stage: Stage | None = None
+    """None: only clean up and let go."""
+    cleanup: tuple[JsonValue, ...] = ()
+    last: bool = False
+    """Clean up and let go after it."""
+    physics: TaskPhysics = TaskPhysics()
+    carrier: dict[str, str] = Field(default_factory=dict)
+
+
+class StageOutcome(StrEnum):
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    """Asked to stop, stopped at a step boundary."""
+
+
+class StageReport(Contract):
+    """Result of `run_stage`."""
+
+    outcome: StageOutcome
+    worker: str = ""
+    clean: bool = True
+    released: bool = False
+    seconds: float = 0.0
+    artifacts: tuple[ArtifactView, ...] = ()
+
+
+class StageTrouble(Contract):
+    """Details of the failure of a stage, beside its type and message."""
+
+    verdict: str
+    message: str
+    remedy: str = ""
+    worker: str = ""
+    clean: bool = False
+    """Cleaned up and let go: the emulator may be granted to the next one at once."""
+    artifacts: tuple[ArtifactView, ...] = ()

@@ -1,0 +1,169 @@
+"""A task as others see it: what is submitted, what can be asked of it, what it answers."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.plan import Plan
+from droidherd.domain.lifecycle import Intent, TaskState
+from droidherd.domain.messages import OnBusy
+
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
+Text = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class TaskSpec(Contract):
+    """What somebody wants done. The input of a `TaskWorkflow`; only `type` is required."""
+
+    type: Id
+    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    pool: Id = "default"
+    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    """Empty: `account` for a task with an account, else `anonymous`."""
+    priority: int = Field(default=2, ge=1, le=10)
+    on_busy: OnBusy = OnBusy.REJECT
+    emulator: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    """Only this emulator will do."""
+    requires: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$")], ...] = (
+        Field(default=(), max_length=16)
+    )
+    mutex: tuple[Id, ...] = Field(default=(), max_length=4)
+    labels: dict[Label, Label] = Field(default_factory=dict, max_length=16)
+    not_before: datetime | None = None
+    expires_at: datetime | None = None
+    actor: Text = "somebody"
+
+
+class Carry(Contract):
+    """What a task takes along when it continues as new."""
+
+    run: str
+    state: TaskState
+    intent: Intent
+    attempt: int
+    seq: int
+    stage: int
+    moves: int
+    created_at: datetime
+    plan: Plan
+    attempts: tuple["AttemptView", ...] = ()
+    events: tuple["EventView", ...] = ()
+    ticket: int = 0
+    outbox: tuple[JsonValue, ...] = ()
+    tries: int = 0
+
+
+class TaskInput(Contract):
+    """One run of a task."""
+
+    spec: TaskSpec
+    carry: Carry | None = None
+
+
+class Ask(Contract):
+    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
+
+    actor: Text = "somebody"
+    reason: Text = ""
+    force: bool = False
+
+
+class Control(Contract):
+    """The argument of the update `control`: like the signals, with an answer."""
+
+    action: Literal["pause", "resume", "cancel"]
+    ask: Ask = Ask()
+
+
+class Admission(Contract):
+    """What became of a submission. The answer of the update `admission`."""
+
+    task_id: str
+    state: TaskState
+    position: int = 0
+    reason: str = ""
+    holder: str = ""
+    """The task that holds the place this one wanted."""
+
+
+class Failure(Contract):
+    """What went wrong, to what, and what to do next."""
+
+    kind: str
+    verdict: str
+    message: str
+    remedy: str = ""
+
+
+class ArtifactView(Contract):
+    name: str
+    size: int = 0
+    content_type: str = "application/octet-stream"
+
+
+class AttemptView(Contract):
+    """One try of a task on one emulator. A task that lost its emulator has several with the same `n`."""
+
+    n: int
+    emulator: str = ""
+    host: str = ""
+    worker: str = ""
+    token: int = 0
+    started: datetime | None = None
+    ended: datetime | None = None
+    outcome: str = ""
+    """completed, failed, lost, paused, cancelled; empty while it runs."""
+    error: Failure | None = None
+    artifacts: tuple[ArtifactView, ...] = ()
+
+
+class StageView(Contract):
+    name: str
+    state: Literal["waiting", "running", "completed", "failed"] = "waiting"
+    tries: int = 0
+
+
+class EventView(Contract):
+    """One line of a task's audit."""
+
+    at: datetime
+    before: str
+    event: str
+    after: str
+    actor: str
+    reason: str = ""
+
+
+class TaskView(Contract):
+    """A task, whole. The answer of the query `view`; without its events, the memo `task`."""
+
+    task_id: str
+    run_id: str = ""
+    type: str
+    account: str = ""
+    pool: str = ""
+    lane: str = ""
+    priority: int = 5
+    labels: dict[str, str] = Field(default_factory=dict)
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    state: TaskState
+    intent: Intent = Intent.NONE
+    attempt: int = 1
+    attempts: tuple[AttemptView, ...] = ()
+    stages: tuple[StageView, ...] = ()
+    emulator: str = ""
+    position: int = 0
+    why: str = ""
+    """Why it waits, in one sentence."""
+    error: Failure | None = None
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    not_before: datetime | None = None
+    expires_at: datetime | None = None
+    flow: str = ""
+    flow_hash: str = ""
+    events: tuple[EventView, ...] = ()
