@@ -1,0 +1,89 @@
+"""What things are called on the engine: every door, workflow and foreign client spells them from here."""
+
+from enum import StrEnum
+
+QUEUE = "droidherd"
+"""The queue of workflow tasks. Hosts and emulators have their own, for activities."""
+
+
+class Workflow(StrEnum):
+    """Workflow types."""
+
+    TASK = "TaskWorkflow"
+    DISPATCHER = "DispatcherWorkflow"
+    EMULATOR = "EmulatorWorkflow"
+    HOST = "HostWorkflow"
+
+
+class Signal(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    WAKE = "wake"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
+    REPORTS = "reports"
+
+
+class Query(StrEnum):
+    VIEW = "view"
+    QUEUE = "queue"
+    EMULATORS = "emulators"
+    ACCOUNT = "account"
+    EVENTS = "events"
+    WHY = "why"
+
+
+class Update(StrEnum):
+    CONTROL = "control"
+    ADMISSION = "admission"
+    JOIN = "join"
+    PAUSE_LANE = "pause_lane"
+    RESUME_LANE = "resume_lane"
+    SET_CAPACITY = "set_capacity"
+    PRIORITIZE = "prioritize"
+
+
+class Attribute(StrEnum):
+    """Search attributes, all that will ever be registered. `TAGS` and `CAPABILITIES` are keyword lists."""
+
+    TASK_STATE = "TaskState"
+    TASK_TYPE = "TaskType"
+    ACCOUNT_ID = "AccountId"
+    POOL_ID = "PoolId"
+    EMULATOR_ID = "EmulatorId"
+    BATCH_ID = "BatchId"
+    SUBSCRIPTION_ID = "SubscriptionId"
+    LANE = "Lane"
+    REGION = "Region"
+    TAGS = "Tags"
+    CAPABILITIES = "Capabilities"
+
+
+MEMO_TASK = "task"
+"""The memo in which a task keeps its view: readable without a worker, and after a terminate."""
+
+ILLEGAL_TRANSITION = "IllegalTransitionError"
+"""Type of the application error with which `control` refuses."""
+
+
+def dispatcher_id(pool: str) -> str:
+    return f"dispatcher/{pool}"
+
+
+def emulator_id(emulator: str) -> str:
+    return f"emulator/{emulator}"
+
+
+def host_id(host: str) -> str:
+    return f"host/{host}"
+
+
+def tag(name: str, value: str) -> str:
+    """A label as it stands in the keyword list `Tags`."""
+    return f"{name}={value}"
+
+
+def lane_of(lane: str, account: str) -> str:
+    """The lane a task waits in: the one it names, else by whether it acts for an account."""
+    return lane or ("account" if account else "anonymous")
