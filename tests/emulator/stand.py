@@ -1,4 +1,4 @@
-"""A place where the product's shell lines run under this machine's real shells, with Android's tools as small scripts."""
+"""Where the shell lines run under this machine's real shells, with Android's tools as small scripts."""
 
 import shutil
 import subprocess

@@ -112,7 +112,7 @@ def test_a_new_lease_keeps_the_newest_journals_only(stand: Stand):
     folder.mkdir(parents=True)
     for number in range(lines.JOURNALS_KEPT + 5):
         (folder / f"j{number}").touch()
-        os.utime(folder / f"j{number}", (1_700_000_000 + number,) * 2)
+        os.utime(folder / f"j{number}", (1_700_000_000 + number, 1_700_000_000 + number))
     stand.run(lines.seize(MINE, deck=False, places=stand.places))
     assert {f"j{number}" for number in range(5, lines.JOURNALS_KEPT + 5)} == {one.name for one in folder.iterdir()}
 

@@ -1,0 +1,137 @@
+"""The gate a booted emulator passes before work, and the baseline after a lease that ended unclean."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from droidherd.adb import parse
+from droidherd.adb.client import AdbClient
+from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
+from droidherd.emulator import acts, lease, lines
+from droidherd.emulator.answer import Answer
+from droidherd.emulator.eyes import FOCUS_LINE
+from droidherd.emulator.probe import Probe, probe
+from droidherd.emulator.token import Token
+
+POLL_S = 0.25
+CALL_S = 5.0
+FRAME_S = 10.0
+BASELINE_S = 15.0
+
+
+class Reached(StrEnum):
+    """How far an emulator has come, in this order."""
+
+    DEVICE = "device"
+    SHELL = "shell"
+    BOOTED = "booted"
+    PACKAGES = "packages"
+    FOCUS = "focus"
+    FRAME = "frame"
+
+
+FULL = tuple(Reached)
+SHORT = (Reached.DEVICE, Reached.SHELL, Reached.FOCUS, Reached.FRAME)
+
+
+class NotYetError(InfrastructureError):
+    """The emulator answers, but is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The clock, given so that tests need not wait."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class BootGate:
+    """One passage of one emulator."""
+
+    def __init__(
+        self, adb: AdbClient, serial: str, report: Callable[[Reached], None], times: Times | None = None
+    ) -> None:
+        """`report` hears of each stage when it is reached."""
+        self._adb = adb
+        self._serial = serial
+        self._report = report
+        self._times = times or Times()
+        self._checks: dict[Reached, Callable[[float], None]] = {
+            Reached.DEVICE: self._device,
+            Reached.SHELL: self._shell,
+            Reached.BOOTED: self._booted,
+            Reached.PACKAGES: self._packages,
+            Reached.FOCUS: self._focus,
+            Reached.FRAME: self._frame,
+        }
+
+    def wait(self, deadline_s: float, stages: tuple[Reached, ...] = FULL) -> Probe:
+        """Wait until all stages are reached. Raises EmulatorLostError with the one that was not, and why."""
+        until_s = self._times.now() + deadline_s
+        for stage in stages:
+            self._reach(stage, until_s)
+            self._report(stage)
+        return probe(self._adb, self._serial, CALL_S)
+
+    def _reach(self, stage: Reached, until_s: float) -> None:
+        why = "no time was left"
+        while (left_s := until_s - self._times.now()) > 0:
+            try:
+                self._checks[stage](left_s)
+            except InfrastructureError as error:
+                why = error.what
+                self._times.sleep(min(POLL_S, left_s))
+            else:
+                return
+        raise EmulatorLostError(f"did not reach {stage}: {why}", to=self._serial)
+
+    def _device(self, left_s: float) -> None:
+        state = self._adb.state(self._serial, min(CALL_S, left_s))
+        if state != "device":
+            self._adb.disconnect(self._serial, min(CALL_S, left_s))
+            state = self._adb.connect(self._serial, min(CALL_S, left_s))
+        if state != "device":
+            raise NotYetError(f"the adb server lists it as {state!r}")
+
+    def _shell(self, left_s: float) -> None:
+        probe(self._adb, self._serial, min(CALL_S, left_s))
+
+    def _booted(self, left_s: float) -> None:
+        if not probe(self._adb, self._serial, min(CALL_S, left_s)).booted:
+            raise NotYetError("sys.boot_completed is not set")
+
+    def _packages(self, left_s: float) -> None:
+        result = self._adb.shell(self._serial, "pm path android", min(CALL_S, left_s))
+        if not result.text.startswith("package:"):
+            raise NotYetError("the package manager does not answer")
+
+    def _focus(self, left_s: float) -> None:
+        result = self._adb.shell(self._serial, FOCUS_LINE, min(CALL_S, left_s))
+        focus = parse.focus(result.text)
+        if focus is None:
+            raise NotYetError("no window has the focus")
+        if focus.not_responding:
+            raise NotYetError(f"a dialog is in the way: {focus.window}")
+
+    def _frame(self, left_s: float) -> None:
+        self._adb.capture(self._serial, min(FRAME_S, left_s))
+
+
+def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadline_s: float) -> tuple[Probe, str]:
+    """Pass the full gate, then give the emulator its floor. Returns also the token that stands now."""
+    found = gate.wait(deadline_s)
+    return found, lease.floor(adb, serial, floor)
+
+
+def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:
+    """Stop the app and go home, while `token` stands; may be repeated."""
+    home = acts.key("home")
+    act = f"{{ {acts.stop_app(app)} && {home}; }}" if app else home
+    answer = Answer.of(adb.shell(serial, lines.guarded(token, act), BASELINE_S), serial)
+    if answer.word != "acted":
+        answer.refuse(serial)
+    if answer.rest != ("0",):
+        rc = answer.rest[0] if answer.rest else ""
+        raise CommandFailedError(f"baseline: {answer.output}", rc=int(rc) if rc.isdigit() else -1, to=serial)

@@ -1,0 +1,161 @@
+"""The host's list of emulators: one small file that people and programs may edit."""
+
+import os
+import re
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+
+from droidherd.contracts.base import Id
+from droidherd.domain.errors import BadParametersError
+
+FILE = "emulators.json"
+EMULATORS_LIMIT = 1000
+LOCK_WAIT_S = 5.0
+LOCK_STALE_S = 10.0
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]):([0-9]{1,5})")
+_PORT_LIMIT = 65_535
+
+LabelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+
+
+class InventoryEntry(BaseModel):
+    """One emulator as this host knows it."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    emulator_id: Id
+    address: str
+    """Where adb reaches it now: `127.0.0.1:16384`."""
+    serialno: Annotated[str, StringConstraints(pattern=r"^[^\s]{0,128}$")] = ""
+    """Who must answer there (`ro.serialno`); empty: not known yet."""
+    labels: dict[LabelName, LabelValue] = Field(default_factory=dict, max_length=50)
+    controller: Id = "none"
+    """Who starts and stops it."""
+
+    @field_validator("address")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        found = _ADDRESS.fullmatch(value)
+        if found is None or not 0 < int(found[1]) <= _PORT_LIMIT:
+            raise ValueError(f"{value!r} is not an address; write host:port, for example 127.0.0.1:5555")
+        return value
+
+
+class Content(BaseModel):
+    """The whole file."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    emulators: tuple[InventoryEntry, ...] = Field(default=(), max_length=EMULATORS_LIMIT)
+
+
+class Inventory:
+    """The list in one data directory. Every change replaces the file as a whole."""
+
+    def __init__(self, data: Path) -> None:
+        """The file need not exist yet."""
+        self.path = data / FILE
+
+    def load(self) -> tuple[InventoryEntry, ...]:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ()
+        except UnicodeDecodeError as error:
+            raise BadParametersError("is not UTF-8", to=str(self.path), remedy="save it as UTF-8") from error
+        try:
+            entries = Content.model_validate_json(text).emulators
+        except ValidationError as error:
+            raise BadParametersError(_explained(error), to=str(self.path), remedy="correct it, or remove it") from error
+        self._check(entries)
+        return entries
+
+    def find(self, emulator_id: str) -> InventoryEntry | None:
+        return next((one for one in self.load() if one.emulator_id == emulator_id), None)
+
+    def add(self, *entries: InventoryEntry) -> tuple[InventoryEntry, ...]:
+        """Add, or replace what has the same id. Returns the new list."""
+        ids = {one.emulator_id for one in entries}
+        with self._locked():
+            new = (*(one for one in self.load() if one.emulator_id not in ids), *entries)
+            self._check(new)
+            self._write(new)
+        return new
+
+    def remove(self, emulator_id: str) -> tuple[InventoryEntry, ...]:
+        """Remove; what is not there is removed already. Returns the new list."""
+        with self._locked():
+            new = tuple(one for one in self.load() if one.emulator_id != emulator_id)
+            self._write(new)
+        return new
+
+    def _check(self, entries: tuple[InventoryEntry, ...]) -> None:
+        if len(entries) > EMULATORS_LIMIT:
+            raise BadParametersError(f"{len(entries)} emulators are too many for one host", to=str(self.path))
+        ids: set[str] = set()
+        addresses: dict[str, str] = {}
+        for one in entries:
+            if one.emulator_id in ids:
+                raise BadParametersError(
+                    f"emulator_id {one.emulator_id!r} stands twice", to=str(self.path), remedy="give each its own"
+                )
+            if one.address in addresses:
+                raise BadParametersError(
+                    f"{one.address} is the address of {addresses[one.address]!r} and of {one.emulator_id!r}",
+                    to=str(self.path),
+                    remedy="remove one of them",
+                )
+            ids.add(one.emulator_id)
+            addresses[one.address] = one.emulator_id
+
+    def _write(self, entries: tuple[InventoryEntry, ...]) -> None:
+        draft = self.path.with_suffix(".new")
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(Content(emulators=entries).model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        """One writer at a time; a lock whose owner died is broken after a while."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.path.with_suffix(".lock")
+        until_s = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                break
+            except FileExistsError as error:
+                _break_stale(lock)
+                if time.monotonic() > until_s:
+                    raise BadParametersError(
+                        "another program is changing the list", to=str(lock), remedy="try again"
+                    ) from error
+                time.sleep(0.01)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _break_stale(lock: Path) -> None:
+    try:
+        age_s = time.time() - lock.stat().st_mtime
+    except FileNotFoundError:
+        return
+    if age_s > LOCK_STALE_S:
+        lock.unlink(missing_ok=True)
+
+
+def _explained(error: ValidationError) -> str:
+    """The first mistake, with where it stands."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]

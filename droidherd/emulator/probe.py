@@ -1,0 +1,87 @@
+"""Is this emulator alive from end to end, and is it the one we think? An address says neither."""
+
+import secrets
+import time
+from dataclasses import dataclass
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.wire import Interrupt
+from droidherd.domain.errors import EmulatorLostError
+from droidherd.emulator.answer import Answer
+from droidherd.emulator.clock import UptimeClock
+from droidherd.emulator.eyes import lost
+from droidherd.emulator.lines import FREE_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places
+
+PROBE_S = 2.0
+CONNECT_S = 5.0
+FIELDS = {
+    "booted": "sys.boot_completed",
+    "token": TOKEN_PROPERTY,
+    "free": FREE_PROPERTY,
+    "serialno": "ro.serialno",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What an emulator said of itself in one answer."""
+
+    serialno: str
+    """Who it is."""
+    boot_id: str
+    """Since when: another one after every boot."""
+    booted: bool
+    token: str
+    free: str
+    clock: UptimeClock
+
+
+def line(nonce: str, places: Places = ON_ANDROID) -> str:
+    properties = " ".join(f"{name}=$(getprop {where})" for name, where in FIELDS.items())
+    return f'read u x <{places.uptime}; read i <{places.boot_id}; echo "dh:probe {nonce} $u $i {properties}"'
+
+
+def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: Interrupt | None = None) -> Probe:
+    """Ask once, through adb server, emulator and shell. No answer in time, or not to this question: lost."""
+    nonce = secrets.token_hex(8)
+    with lost():
+        result = adb.shell(serial, line(nonce), deadline_s, interrupt=interrupt)
+        read_at_s = time.monotonic()
+        answer = Answer.of(result, serial)
+    if answer.word != "probe" or len(answer.rest) < 3 + len(FIELDS) or answer.rest[0] != nonce:
+        raise EmulatorLostError(f"answered a probe with {' '.join((answer.word, *answer.rest))!r}", to=serial)
+    _, uptime, boot_id, *said = answer.rest
+    fields = {name: value for name, _, value in (word.partition("=") for word in said)}
+    try:
+        clock = UptimeClock(float(uptime), read_at_s)
+    except ValueError as error:
+        raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial) from error
+    return Probe(fields["serialno"], boot_id, fields["booted"] == "1", fields["token"], fields["free"], clock)
+
+
+class Link:
+    """Keeps the adb server connected to an address, and makes sure who answers there."""
+
+    def __init__(self, adb: AdbClient) -> None:
+        """Over one adb server."""
+        self._adb = adb
+
+    def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> Probe:
+        """Connect what is not, and probe. An empty `serialno`: whoever answers."""
+        with lost():
+            state = self._adb.state(address, deadline_s)
+        if state != "device":
+            # The server itself would wait up to 3 s; forgetting and connecting anew takes 21 ms.
+            state = self.renew(address)
+        if state != "device":
+            raise EmulatorLostError(f"the adb server lists it as {state!r}" if state else "nothing answers", to=address)
+        found = probe(self._adb, address, deadline_s)
+        if serialno and found.serialno != serialno:
+            raise EmulatorLostError(f"expected {serialno}, but {found.serialno} answers at this address", to=address)
+        return found
+
+    def renew(self, address: str) -> str:
+        """Disconnect and connect; returns the state listed afterwards."""
+        with lost():
+            self._adb.disconnect(address)
+            return self._adb.connect(address, CONNECT_S)
