@@ -1,0 +1,96 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from droidherd.adb import parse
+from droidherd.adb.model import Listed
+from droidherd.adb.parse import Focus, Size
+
+WARNING = "WARNING: linker: something is unused\r\n"
+any_text = st.text(max_size=300)
+value = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=40)
+name = st.from_regex(r"[a-z][a-z0-9._]{0,30}", fullmatch=True)
+
+
+@given(any_text)
+def test_no_parser_stumbles_over_anything(text: str):
+    for one in (
+        parse.properties,
+        parse.window_size,
+        parse.density,
+        parse.focus,
+        parse.uptime_s,
+        parse.packages,
+        parse.devices,
+    ):
+        one(text)
+
+
+@given(st.dictionaries(name, value), st.sampled_from(["\n", "\r\n"]))
+def test_properties_read_back_whatever_their_values(properties: dict[str, str], end: str):
+    text = WARNING + "".join(f"[{key}]: [{one}]{end}" for key, one in properties.items())
+    assert properties == parse.properties(text)
+
+
+def test_an_override_of_size_and_density_wins():
+    assert Size(720, 1280) == parse.window_size(WARNING + "Physical size: 1080x1920\r\nOverride size: 720x1280\r\n")
+    assert Size(1080, 1920) == parse.window_size("Physical size: 1080x1920\n")
+    assert 320 == parse.density("Physical density: 480\nOverride density: 320\n")
+    assert 480 == parse.density("Physical density: 480\n")
+    assert (None, None) == (parse.window_size("error: closed"), parse.density(""))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "  mCurrentFocus=Window{4f1 u0 com.example.herd/com.example.herd.MainActivity}",
+            "com.example.herd/com.example.herd.MainActivity",
+        ),
+        ("  mCurrentFocus=Window{4f1 u0 com.example.herd/.MainActivity}\r", "com.example.herd/.MainActivity"),
+        ("  mCurrentFocus=null\n  mCurrentFocus=Window{4f1 u0 a.b/.C}\n", "a.b/.C"),
+        ("  mCurrentFocus=Window{4f1 u0 a.b/.C}\n  mCurrentFocus=null\n", "a.b/.C"),
+        ("  mCurrentFocus=Window{4f1 NotificationShade}", ""),
+        ("  mCurrentFocus=Window{4f1 u0 Application Not Responding: a.b}", ""),
+    ],
+)
+def test_the_focused_component_is_found(text: str, expected: str):
+    found = parse.focus(WARNING + text)
+    assert expected == (found.component if found else None)
+
+
+def test_no_focus_is_none_and_a_hung_app_is_recognised():
+    assert None is parse.focus("  mCurrentFocus=null\n")
+    assert parse.focus("mCurrentFocus=Window{4f1 u0 Application Not Responding: a.b}") == Focus(
+        "Application Not Responding: a.b"
+    )
+    assert Focus("Application Not Responding: a.b").not_responding
+    assert not Focus("a.b/.C").not_responding
+
+
+@given(st.integers(0, 10**9), st.integers(0, 99))
+def test_uptime_reads_the_first_number(seconds: int, hundredths: int):
+    assert seconds + hundredths / 100 == parse.uptime_s(f"{WARNING}{seconds}.{hundredths:02d} 99.10\r\n")
+
+
+def test_packages_are_read_with_and_without_their_files():
+    long = "package:/data/app/~~x==/com.example.herd-1==/base.apk=com.example.herd"
+    text = f"package:com.android.settings\r\n{long}\n\nError: x\n"
+    assert ("com.android.settings", "com.example.herd") == parse.packages(text)
+
+
+def test_the_list_of_emulators_is_read_short_and_long():
+    text = (
+        "* daemon started successfully\nList of devices attached\n"
+        "127.0.0.1:16384       device product:sdk model:Pixel_6 device:emu transport_id:3\r\n"
+        "127.0.0.1:16386\toffline\n"
+        "0123 no permissions (missing udev rules?); see [http://x] transport_id:4\n"
+        "localhost:1 unauthorized transport_id:9\n\n"
+    )
+    details = {"product": "sdk", "model": "Pixel_6", "device": "emu", "transport_id": "3"}
+    first, second, third, fourth = parse.devices(text)
+    assert Listed("127.0.0.1:16384", "device", details) == first
+    assert first.ready
+    assert Listed("127.0.0.1:16386", "offline") == second
+    assert ("0123", "no permissions", "4") == (third.serial, third.state, third.details["transport_id"])
+    assert ("localhost:1", "unauthorized", False) == (fourth.serial, fourth.state, fourth.ready)
