@@ -83,6 +83,12 @@ def signature(folder: Path) -> Signature:
     return tuple(sorted((name, stat.st_mtime_ns, stat.st_size) for name, _, stat in _files(folder)))
 
 
+def images_named(data: JsonValue) -> set[str]:
+    """The images a flow speaks of, there or not."""
+    texts = _texts_of_steps(data) if isinstance(data, dict) else ()
+    return {text for place, text in texts if place[-1] in _IMAGE_KEYS}
+
+
 def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
     count = 0
     for root, folders, names in os.walk(folder):

@@ -41,10 +41,13 @@ def _seconds(value: object) -> float:
     raise ValueError("a duration is a number and a unit, as in 500ms, 10s, 2m or 1h")
 
 
+_TIME_PATTERN = rf"({DURATION_PATTERN})|\$\{{"
+"""In a file, a parameter may stand in for the number."""
+
 Seconds: TypeAlias = Annotated[
     float,
     BeforeValidator(_seconds),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["500ms", "10s", "2m"]}),
+    WithJsonSchema({"type": "string", "pattern": _TIME_PATTERN, "examples": ["500ms", "10s", "2m"]}),
 ]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]

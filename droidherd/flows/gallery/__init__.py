@@ -1,0 +1,1 @@
+"""Flows that come with droidherd, for the app that every virtual emulator carries."""
