@@ -153,7 +153,8 @@ class Actor:
     def _decide(self, deed: Deed) -> bool:
         what, place = f"it cannot be seen whether this happened: {deed.what}", f"step {deed.effect}"
         if self._on_unknown is OnUnknown.REPEAT:
-            return False
+            # What is gone cannot be tapped again; without a post-condition that is all there is to go by.
+            return deed.target is not None and deed.then is None and not self._is_still_there(deed)
         if self._on_unknown is OnUnknown.FAIL:
             raise FinalError(what, to=place, remedy="give the step a `then`, or the stage `on_unknown: repeat`")
         raise NeedsPersonError(what, to=place, remedy="look at the emulator and say whether it did")

@@ -1,0 +1,118 @@
+"""The process dies, or an answer is lost, at every single point of a flow; the stage then runs again."""
+
+import re
+from typing import Any
+
+import pytest
+
+from droidherd.contracts.plan import Plan
+from droidherd.domain.errors import CommandFailedError, NotSentError, UnknownOutcomeError
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.interpreter import run_stage
+from droidherd.virtual.app import AppState, Scene
+from tests.flows.fakes import Bench, Emulator, PlugPulledError, Trouble
+
+CATALOGUE = Catalogue()
+NEVER = 10**9
+SIGNED_IN = AppState(scene=Scene.HOME, running=True, signed_in="other")
+
+
+def finish(plan: Plan, emulator: Emulator, trouble: Trouble) -> int:
+    """Run every stage to its end, again and again while the process dies; the number of tries."""
+    tries = 0
+    for stage in plan.stages:
+        while True:
+            tries += 1
+            assert tries < 20
+            try:
+                run_stage(stage, Bench(emulator, stage.name, trouble).run())
+            except PlugPulledError:
+                continue
+            break
+    return tries
+
+
+def points_of(plan: Plan, start: AppState) -> int:
+    count = Trouble(NEVER, AssertionError)
+    finish(plan, Emulator(start), count)
+    return count.passed
+
+
+def doubled(plan: Plan, emulator: Emulator) -> list[tuple[str, str]]:
+    """Acts that really happened twice under one name, though their step says how to see that they happened."""
+    seen: set[str] = set()
+    found: list[tuple[str, str]] = []
+    for key, what in emulator.done:
+        if key in seen and not what.startswith(("start ", "stop ")) and "then" in step_of(plan, key):
+            found.append((key, what))
+        seen.add(key)
+    return found
+
+
+def step_of(plan: Plan, key: str) -> dict[str, Any]:
+    """The arguments of the step behind an effect such as `open/4#1.2`."""
+    name, _, path = key.partition("/")
+    steps: Any = next(stage.steps for stage in plan.stages if stage.name == name)
+    step: dict[str, Any] = {}
+    for part in re.sub(r"#\d+", "", path).split("."):
+        step = next(iter(steps[int(part) - 1].values()))
+        steps = step.get("do", ())
+    return step
+
+
+FLOWS = [
+    ("daily_reward", {}, AppState()),
+    ("daily_reward", {}, SIGNED_IN),
+    ("sign_in", {"account": "ann"}, SIGNED_IN),
+    ("long_walk", {"rounds": 2}, AppState()),
+    ("browse_list", {"pages": 2}, AppState(popup=True, running=True, scene=Scene.SIGN_IN)),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "start"), FLOWS)
+def test_a_process_that_dies_at_any_point_does_nothing_twice(
+    name: str, params: dict[str, str | int], start: AppState
+) -> None:
+    plan = CATALOGUE.plan(name, params)
+    unharmed = Emulator(start)
+    finish(plan, unharmed, Trouble(NEVER, AssertionError))
+    for nth in range(1, points_of(plan, start) + 1):
+        emulator, trouble = Emulator(start), Trouble(nth, PlugPulledError)
+        assert finish(plan, emulator, trouble) == len(plan.stages) + 1, trouble.struck
+        assert doubled(plan, emulator) == [], trouble.struck
+        assert (emulator.state.claims, emulator.state.sign_ins) == (unharmed.state.claims, unharmed.state.sign_ins)
+        assert emulator.state.scene == unharmed.state.scene, trouble.struck
+
+
+@pytest.mark.parametrize(("name", "params", "start"), FLOWS)
+def test_an_answer_lost_at_any_point_is_observed_and_nothing_is_done_twice(
+    name: str, params: dict[str, str | int], start: AppState
+) -> None:
+    plan = CATALOGUE.plan(name, params)
+    for nth in range(1, points_of(plan, start) + 1):
+        emulator, trouble = Emulator(start), Trouble(nth, UnknownOutcomeError)
+        finish(plan, emulator, trouble)
+        assert doubled(plan, emulator) == [], trouble.struck
+
+
+def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() -> None:
+    plan = CATALOGUE.plan("daily_reward", {})
+    whole = points_of(plan, AppState())
+    for first in range(1, whole + 1, 3):
+        emulator = Emulator(AppState())
+        die, lose = Trouble(first, PlugPulledError), Trouble(first + 5, NotSentError)
+
+        def both(point: str, die: Trouble = die, lose: Trouble = lose) -> None:
+            die(point)
+            if point.endswith("sent"):
+                lose(point)
+
+        for stage in plan.stages:
+            for _ in range(5):
+                try:
+                    run_stage(stage, Bench(emulator, stage.name, both).run())
+                except (PlugPulledError, CommandFailedError):
+                    continue
+                break
+        assert emulator.state.claims == 1
+        assert emulator.state.sign_ins == 1
