@@ -31,6 +31,7 @@ class Places:
     root: str = "/data/local/tmp/droidherd"
     uptime: str = "/proc/uptime"
     boot_id: str = "/proc/sys/kernel/random/boot_id"
+    processes: str = "/proc"
 
     @property
     def journals(self) -> str:
@@ -92,7 +93,7 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
         + "''|forgotten*) ;;\n"
         + '*) echo "dh:unknown $s"; exit 78;;\n'
         + "esac\n"
-        + _append("begin $m", places)
+        + _append("begin $m $$ $i", places)
         # The intent must outlive a crash of the whole emulator; where there is no fsync it is as good as the disk.
         + 'fsync "$f" >/dev/null 2>&1\n'
         + f"o=$({act} </dev/null 2>&1); r=$?\n"
@@ -103,12 +104,19 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
 
 def settle(entry: Entry, places: Places = ON_ANDROID) -> str:
     """Write down that an effect without result happened. One with a result stays as it is."""
-    return _verdict(entry, "settled", places)
+    return _verdict(entry, "settled", "", places)
 
 
 def forget(entry: Entry, places: Places = ON_ANDROID) -> str:
-    """Write down that an effect without result did not happen. One with a result stays as it is."""
-    return _verdict(entry, "forgotten", places)
+    """Write down that an effect without result did not happen. One with a result stays as it is.
+
+    A line whose caller gave up may still be at work between intent and act; then nothing can be said yet.
+    """
+    running = (
+        "p=${s#begin * }; q=${p#* }; p=${p%% *}\n"
+        f'if [ "$q" = "$i" ] && [ -d {quote(places.processes)}/"$p" ]; then echo "dh:running $s"; exit 78; fi\n'
+    )
+    return _verdict(entry, "forgotten", running, places)
 
 
 def guarded(token: Token, act: str) -> str:
@@ -157,7 +165,7 @@ def _opening(entry: Entry, places: Places) -> str:
         raise BadParametersError(f"{entry.deadline_uptime_s} is not an uptime")
     return (
         _token_guard(entry.token)
-        + f"read u x <{quote(places.uptime)}\n"
+        + f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
         + f'if [ "${{u%%.*}}" -gt {entry.deadline_uptime_s} ]; then echo "dh:late $u"; exit 76; fi\n'
         + f"f={quote(places.journal(entry.key))}; e={quote(entry.effect)}; s=\n"
         + 'if [ -f "$f" ]; then while read a b; do case "$a" in "$e") s=$b;; esac; done <"$f"; fi\n'
@@ -184,11 +192,12 @@ def _append(words: str, places: Places) -> str:
     )
 
 
-def _verdict(entry: Entry, word: str, places: Places) -> str:
+def _verdict(entry: Entry, word: str, unless: str, places: Places) -> str:
     return (
         _opening(entry, places)
         + 'case "$s" in\n'
         + "begin*)\n"
+        + unless
         + _append(word, places)
         + ";;\n"
         + "esac\n"

@@ -25,7 +25,7 @@ class Stand:
     @classmethod
     def build(cls, root: Path, shell: str) -> "Stand":
         stand = cls(root, shell)
-        for folder in ("bin", "props", "data"):
+        for folder in ("bin", "props", "data", "proc"):
             (root / folder).mkdir(parents=True)
         for name, body in {"getprop": GETPROP, "setprop": SETPROP, "input": ACT, "am": ACT, "fsync": ":"}.items():
             script = root / "bin" / name
@@ -37,7 +37,12 @@ class Stand:
 
     @property
     def places(self) -> Places:
-        return Places(str(self.root / "data" / "droid herd"), str(self.root / "uptime"), str(self.root / "boot_id"))
+        return Places(
+            str(self.root / "data" / "droid herd"),
+            str(self.root / "uptime"),
+            str(self.root / "boot_id"),
+            str(self.root / "proc"),
+        )
 
     def uptime(self, seconds: float) -> None:
         (self.root / "uptime").write_text(f"{seconds:.2f} 12.00\n")
@@ -56,6 +61,9 @@ class Stand:
     def acts(self) -> list[str]:
         path = self.root / "acts"
         return path.read_text().splitlines() if path.exists() else []
+
+    def process_runs(self, pid: int) -> None:
+        (self.root / "proc" / str(pid)).mkdir()
 
     def act_fails(self) -> None:
         (self.root / "fails").touch()

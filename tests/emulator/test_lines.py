@@ -1,6 +1,7 @@
 """The very lines that run on emulators, under every real shell this machine has."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,9 @@ def test_an_effect_writes_its_intent_before_and_its_result_after(stand: Stand):
     answer = tap(stand, act='input tap "$(cat "$f" | wc -l)"')
     assert ("acted", ("0",)) == (answer.word, answer.rest)
     assert ["input tap 1"] == stand.acts()
-    assert [f"2/1.1 begin {MINE}", "2/1.1 done 0"] == stand.journal(KEY)
+    intent, result = stand.journal(KEY)
+    assert ["2/1.1", "begin", str(MINE), BOOT_ID] == [*intent.split()[:3], intent.split()[4]]
+    assert "2/1.1 done 0" == result
 
 
 def test_a_done_effect_is_not_repeated(stand: Stand):
@@ -197,6 +200,31 @@ def test_what_finished_late_cannot_be_forgotten(stand: Stand):
     assert "written" == stand.run(lines.forget(entry(), stand.places)).word
     assert "again" == tap(stand).word
     assert [TAP] == stand.acts()
+
+
+def test_what_is_still_being_carried_out_cannot_be_forgotten(stand: Stand):
+    stand.set(MINE)
+    stand.write_journal(KEY, f"2/1.1 begin {MINE} 77 {BOOT_ID}")
+    stand.process_runs(77)
+    with pytest.raises(UnknownOutcomeError, match="still carrying it out"):
+        stand.run(lines.forget(entry(), stand.places)).refuse("stand")
+    assert "unknown" == tap(stand).word
+    assert "written" == stand.run(lines.settle(entry(), stand.places)).word
+    assert "again" == tap(stand).word
+
+
+def test_a_process_of_an_earlier_boot_does_not_count_as_running(stand: Stand):
+    stand.set(MINE)
+    stand.write_journal(KEY, f"2/1.1 begin {MINE} 77 another-boot")
+    stand.process_runs(77)
+    assert "written" == stand.run(lines.forget(entry(), stand.places)).word
+    assert "acted" == tap(stand).word
+
+
+def test_an_act_at_work_is_found_running_by_its_own_intent(stand: Stand):
+    stand.set(MINE)
+    act = 'eval "set -- $(tail -n 1 "$f")"; echo "pid $4 is $(echo $$)"'
+    assert "pid is" == re.sub(r"(pid) (\d+) (is) \2$", r"\1 \3", tap(stand, act=act).output)
 
 
 def test_only_the_effect_of_exactly_this_name_counts(stand: Stand):
