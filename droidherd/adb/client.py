@@ -116,17 +116,23 @@ class AdbClient:
 
     # --- the server itself -----------------------------------------------------------------------------------
 
-    def ask(self, request: str, deadline_s: float) -> str:
-        """A request that the server answers by itself with one text."""
+    @contextlib.contextmanager
+    def _asked(self, request: str, deadline_s: float) -> Generator[Wire]:
+        """A connection on which the server has accepted a request that it answers by itself."""
         deadline = Deadline(deadline_s)
         with Wire(deadline) as wire:
             try:
                 with self._connecting(deadline):
                     wire.connect(self.host, self.port)
                     wire.request(_encoded(request))
-                return wire.block().decode("utf-8", "replace")
+                yield wire
             except WireError as error:
                 self._not_sent(error, request)
+
+    def ask(self, request: str, deadline_s: float) -> str:
+        """One text as the answer."""
+        with self._asked(request, deadline_s) as wire:
+            return wire.block().decode("utf-8", "replace")
 
     def version(self, deadline_s: float = LIST_DEADLINE_S) -> int:
         return int(self.ask("host:version", deadline_s), 16)
@@ -163,27 +169,13 @@ class AdbClient:
 
     def forward(self, serial: str, remote: str, deadline_s: float = LIST_DEADLINE_S) -> int:
         """A free local port that leads to `remote` (`tcp:8080`, `localabstract:name`) on the emulator."""
-        deadline = Deadline(deadline_s)
-        with Wire(deadline) as wire:
-            try:
-                with self._connecting(deadline):
-                    wire.connect(self.host, self.port)
-                    wire.request(b"host-serial:%b:forward:tcp:0;%b" % (_encoded(serial), _encoded(remote)))
-                wire.status()
-                return int(wire.block())
-            except WireError as error:
-                self._not_sent(error, serial)
+        with self._asked(f"host-serial:{serial}:forward:tcp:0;{remote}", deadline_s) as wire:
+            wire.status()
+            return int(wire.block())
 
     def unforward(self, serial: str, port: int, deadline_s: float = LIST_DEADLINE_S) -> None:
-        deadline = Deadline(deadline_s)
-        with Wire(deadline) as wire:
-            try:
-                with self._connecting(deadline):
-                    wire.connect(self.host, self.port)
-                    wire.request(b"host-serial:%b:killforward:tcp:%d" % (_encoded(serial), port))
-                wire.status()
-            except WireError as error:
-                self._not_sent(error, serial)
+        with self._asked(f"host-serial:{serial}:killforward:tcp:{port}", deadline_s) as wire:
+            wire.status()
 
 
 def _encoded(text: str) -> bytes:

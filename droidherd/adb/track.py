@@ -1,12 +1,11 @@
 """The adb server's own news: which emulators it lists, told at once when that changes."""
 
-from types import TracebackType
-from typing import Self
+from typing_extensions import override
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.model import Listed
-from droidherd.adb.wire import Deadline, Interrupt, Wire, WireError, WireTimeoutError
+from droidherd.adb.wire import Closing, Deadline, Interrupt, Wire, WireError, WireTimeoutError
 from droidherd.domain.errors import NotSentError
 
 LENGTH_BYTES = 4
@@ -14,7 +13,7 @@ OPEN_S = 2.0
 BODY_S = 2.0
 
 
-class Track:
+class Track(Closing):
     """A `track-devices` stream. Fast, but blind to an emulator that hangs: only a probe finds that."""
 
     def __init__(self, adb: AdbClient, interrupt: Interrupt | None = None) -> None:
@@ -28,14 +27,7 @@ class Track:
             self._wire.close()
             raise NotSentError(str(error), to=self._name) from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
+    @override
     def close(self) -> None:
         self._wire.close()
 

@@ -4,8 +4,11 @@ import contextlib
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
+
+from typing_extensions import override
 
 STATUS_BYTES = 4
 REQUEST_LIMIT_BYTES = 0xFFFF
@@ -75,7 +78,25 @@ class Interrupt:
             self._sockets.discard(sock)
 
 
-class Wire:
+class Closing(ABC):
+    """Closed at the end of its `with`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it; harmless when it has ended."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Wire(Closing):
     """A smart-socket connection. Raises WireError only."""
 
     __slots__ = ("_deadline", "_interrupt", "_sock")
@@ -85,14 +106,6 @@ class Wire:
         self._deadline = deadline
         self._interrupt = interrupt
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def connect(self, host: str, port: int) -> None:
         if self._interrupt is not None:
@@ -104,6 +117,7 @@ class Wire:
         except OSError as error:
             raise self._translated(error) from error
 
+    @override
     def close(self) -> None:
         if self._interrupt is not None:
             self._interrupt.detach(self._sock)

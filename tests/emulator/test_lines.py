@@ -274,6 +274,20 @@ def test_a_guarded_act_leaves_no_journal(stand: Stand):
     assert ([TAP], []) == (stand.acts(), stand.journal(KEY))
 
 
+def test_a_guarded_act_that_fails_says_so(stand: Stand):
+    stand.set(MINE)
+    stand.act_fails()
+    answer = stand.run(lines.guarded(MINE, TAP))
+    assert (("75",), "refused") == (answer.rest, answer.output)
+
+
+def test_an_act_never_waits_for_input(stand: Stand):
+    stand.set(MINE)
+    for line in (lines.effect(entry(), "cat", stand.places), lines.guarded(MINE, "cat")):
+        answer = stand.run(f"echo typed | {{ {line}\n}}")
+        assert ("acted", "") == (answer.word, answer.output)
+
+
 def test_an_act_that_prints_a_marker_is_still_only_output(stand: Stand):
     stand.set(MINE)
     answer = tap(stand, act="echo dh:again done 0")
