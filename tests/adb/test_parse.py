@@ -70,7 +70,7 @@ def test_no_focus_is_none_and_a_hung_app_is_recognised():
 
 @given(st.integers(0, 10**9), st.integers(0, 99))
 def test_uptime_reads_the_first_number(seconds: int, hundredths: int):
-    assert seconds + hundredths / 100 == parse.uptime_s(f"{WARNING}{seconds}.{hundredths:02d} 99.10\r\n")
+    assert pytest.approx(seconds + hundredths / 100) == parse.uptime_s(f"{WARNING}{seconds}.{hundredths:02d} 99.10\r\n")
 
 
 def test_packages_are_read_with_and_without_their_files():
