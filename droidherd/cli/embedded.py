@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -18,24 +18,14 @@ from typing import Self
 
 from droidherd.cli import ports, processes
 from droidherd.cli.errors import CliError, EngineVersionError, NotReadyError
+from droidherd.contracts.names import Attribute
 
 CLI_VERSION = "1.9.1"
 """What is pinned in pyproject.toml and tested."""
 
-SEARCH_ATTRIBUTES = MappingProxyType(
-    {
-        "TaskState": "Keyword",
-        "TaskType": "Keyword",
-        "AccountId": "Keyword",
-        "PoolId": "Keyword",
-        "EmulatorId": "Keyword",
-        "BatchId": "Keyword",
-        "SubscriptionId": "Keyword",
-        "Lane": "Keyword",
-        "Region": "Keyword",
-        "Tags": "KeywordList",
-        "Capabilities": "KeywordList",
-    }
+_LISTS = (Attribute.TAGS, Attribute.CAPABILITIES)
+SEARCH_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
+    {name.value: "KeywordList" if name in _LISTS else "Keyword" for name in Attribute}
 )
 
 DYNAMIC_CONFIG = MappingProxyType[str, int](
@@ -138,9 +128,9 @@ def claim_database(database: Path, version: str) -> None:
         )
 
 
-def prepare(program: Path, profile: Profile, *, seconds: float = READY_S) -> None:
+def prepare(program: Path, profile: Profile, *, alive: Callable[[], bool], seconds: float = READY_S) -> None:
     """Wait until the engine serves, then give its namespace what it needs. Harmless to repeat."""
-    _wait_serving(program, profile, seconds)
+    _wait_serving(program, profile, alive, seconds)
     add_namespace(program, profile)
 
 
@@ -197,9 +187,10 @@ class EmbeddedTemporal:
     def restart(self) -> None:
         """Start again after `kill` or `stop`, on the same port and database."""
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command(self.program, self.profile), stdout=log, stderr=log)
+            process = subprocess.Popen(command(self.program, self.profile), stdout=log, stderr=log)
+        self._process = process
         try:
-            prepare(self.program, self.profile)
+            prepare(self.program, self.profile, alive=lambda: process.poll() is None)
         except CliError:
             self.kill()
             raise
@@ -235,9 +226,11 @@ class EmbeddedTemporal:
         self.stop()
 
 
-def _wait_serving(program: Path, profile: Profile, seconds: float) -> None:
+def _wait_serving(program: Path, profile: Profile, alive: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
     while _run([str(program), "operator", "cluster", "health", "--address", profile.address]).returncode != 0:
+        if not alive():
+            raise NotReadyError("the engine ended while it started")
         if time.monotonic() >= until:
             raise NotReadyError(f"the engine does not serve at {profile.address} after {seconds:.0f} s")
         time.sleep(0.1)

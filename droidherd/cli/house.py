@@ -1,0 +1,218 @@
+"""Which processes make a house on one machine, from the settings: engine, virtual emulators, worker, API."""
+
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from droidherd.cli import embedded, processes
+from droidherd.cli.embedded import Profile
+from droidherd.cli.errors import CliError, NotReadyError
+from droidherd.cli.layout import Layout
+from droidherd.cli.ports import Ports
+from droidherd.cli.supervise import Spec
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.settings import Settings
+
+END_ORDER = ("up", "api", "worker", "virtual", "temporal")
+"""Who is ended first when somebody cleans up."""
+
+READY_S = 60.0
+POLL_S = 0.05
+VIRTUAL = "virtual"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class House:
+    """The processes, with every port settled."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing is claimed before it is asked for."""
+        self.settings = settings
+        self.layout = Layout(settings.data.absolute())
+        self._ports = Ports(self.layout.ports)
+
+    @cached_property
+    def engine(self) -> Address:
+        given = parse_address(self.settings.temporal.address)
+        if not self.settings.temporal.embedded:
+            return given
+        return Address(given.host, self._ports.claim("temporal.address", given.port))
+
+    @cached_property
+    def ui_port(self) -> int:
+        return self._ports.claim("temporal.ui_port", self.settings.temporal.ui_port)
+
+    @cached_property
+    def api(self) -> Address:
+        api = self.settings.api
+        return Address(api.host, self._ports.claim("api.port", api.port, host=api.host))
+
+    @cached_property
+    def adb_port(self) -> int:
+        # A given port is not tried: an orphaned adb server may hold it, and only the worker can tell and end it.
+        return self.settings.adb.port or self._ports.claim("adb.port", 0)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every process of the house is told: flags and chosen ports reach them as settings."""
+        return {
+            "DROIDHERD_DATA": str(self.layout.data),
+            "DROIDHERD_TEMPORAL__ADDRESS": str(self.engine),
+            "DROIDHERD_API__HOST": self.api.host,
+            "DROIDHERD_API__PORT": str(self.api.port),
+            "DROIDHERD_ADB__PORT": str(self.adb_port),
+            "DROIDHERD_VIRTUAL": str(self.settings.virtual),
+        }
+
+    @property
+    def urls(self) -> dict[str, str]:
+        base = f"http://{self.api}"
+        found = {"api": base, "docs": f"{base}/docs", "engine": str(self.engine)}
+        if self.settings.temporal.embedded:
+            found["temporal_ui"] = f"http://127.0.0.1:{self.ui_port}"
+        return found
+
+    def specs(self) -> list[tuple[str, Callable[[], Spec]]]:
+        """What to start, in order. A spec is made when its turn comes, since it may need what came before."""
+        found: list[tuple[str, Callable[[], Spec]]] = []
+        if self.settings.temporal.embedded:
+            found.append(("temporal", self._temporal))
+        if self.settings.virtual:
+            found.append((VIRTUAL, self._virtual))
+        return [*found, ("worker", self._worker), ("api", self._api)]
+
+    def _temporal(self) -> Spec:
+        temporal = self.settings.temporal
+        program = embedded.find_program(self.layout.programs)
+        self.layout.database.parent.mkdir(parents=True, exist_ok=True)
+        embedded.claim_database(self.layout.database, embedded.program_version(program))
+        profile = Profile(
+            port=self.engine.port,
+            database=self.layout.database,
+            namespace=temporal.namespace,
+            retention_days=temporal.retention_days,
+            ui_port=self.ui_port,
+            metrics_port=self._ports.claim("temporal.metrics_port", temporal.metrics_port),
+        )
+
+        def ready(pid: int) -> None:
+            embedded.prepare(program, profile, alive=lambda: bool(processes.birth(pid)))
+
+        return Spec("temporal", embedded.command(program, profile), ready, address=profile.address)
+
+    def _virtual(self) -> Spec:
+        self.layout.virtual.mkdir(parents=True, exist_ok=True)
+        self.layout.virtual_ready.unlink(missing_ok=True)
+        control = self._ports.claim("virtual.control_port", 0)
+        line = [sys.executable, "-m", "droidherd.virtual", "--count", str(self.settings.virtual)]
+        line += ["--state", str(self.layout.virtual), "--ready-file", str(self.layout.virtual_ready)]
+        line += ["--control-port", str(control)]
+
+        def ready(pid: int) -> None:
+            told = wait_file(self.layout.virtual_ready, pid)
+            enlist(Inventory(self.layout.data), told["emulators"])
+
+        return Spec(VIRTUAL, line, ready, self.environment, address=f"127.0.0.1:{control}")
+
+    def _worker(self) -> Spec:
+        if not self.settings.virtual:
+            enlist(Inventory(self.layout.data), [])
+        found = importlib.util.find_spec("worker_main")
+        if found is None or found.origin is None:
+            raise CliError("worker_main.py is not installed", remedy="run `make setup` in the tree")
+        self.layout.worker_ready.unlink(missing_ok=True)
+        line = [sys.executable, found.origin, "run", "--ready-file", str(self.layout.worker_ready)]
+
+        def ready(pid: int) -> None:
+            wait_file(self.layout.worker_ready, pid)
+
+        metrics = self.settings.telemetry.worker_metrics_port
+        address = f"127.0.0.1:{metrics}" if metrics else ""
+        return Spec("worker", line, ready, self.environment, address, grace_s=self.settings.physics.drain_s)
+
+    def _api(self) -> Spec:
+        line = [sys.executable, "-m", "uvicorn", "--factory", "api.app:create_app"]
+        line += ["--host", self.api.host, "--port", str(self.api.port)]
+        line += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
+
+        def ready(pid: int) -> None:
+            wait_http(f"http://{self.api}/readyz", pid)
+
+        return Spec("api", line, ready, self.environment, address=str(self.api))
+
+
+def parse_address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise CliError(f"`temporal.address` is {text!r}", remedy="write host:port, for example 127.0.0.1:7243")
+    return Address(host, int(port))
+
+
+def enlist(inventory: Inventory, emulators: list[dict[str, str]]) -> None:
+    """Put the virtual emulators of this start into the host's list, and take those of earlier starts out."""
+    wanted = [
+        InventoryEntry(
+            emulator_id=one["emulator_id"],
+            address=one["address"],
+            serialno=one["serialno"],
+            labels={"kind": VIRTUAL},
+            controller=VIRTUAL,
+        )
+        for one in emulators
+    ]
+    if list(inventory.load()) == wanted:
+        return
+    for old in inventory.load():
+        if old.controller == VIRTUAL:
+            inventory.remove(old.emulator_id)
+    if wanted:
+        inventory.add(*wanted)
+
+
+def wait_file(path: Path, pid: int, *, seconds: float = READY_S) -> dict[str, Any]:
+    """What the process of this pid wrote when it was ready."""
+    for _ in patience(seconds, pid, f"does not say that it is ready ({path.name})"):
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(told, dict) and told.get("pid") == pid:
+            return told
+    return {}
+
+
+def wait_http(url: str, pid: int, *, seconds: float = READY_S) -> None:
+    with httpx.Client(timeout=5, trust_env=False) as client:
+        for _ in patience(seconds, pid, f"{url} does not answer 200"):
+            try:
+                if client.get(url).is_success:
+                    return
+            except httpx.HTTPError:
+                continue
+
+
+def patience(seconds: float, pid: int, what: str) -> Iterator[None]:
+    """Turns of a waiting loop; NotReadyError when time is up or the process is gone."""
+    until = time.monotonic() + seconds
+    while processes.birth(pid):
+        yield
+        if time.monotonic() >= until:
+            raise NotReadyError(what)
+        time.sleep(POLL_S)
+    raise NotReadyError("it ended while it started")

@@ -1,0 +1,132 @@
+"""Tasks from the command line: submitted, listed, watched."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+
+from droidherd.cli import output
+from droidherd.cli.door import Document, Door, rows_of
+from droidherd.cli.errors import CliError
+
+POLL_S = 0.5
+FINAL = frozenset({"completed", "failed", "cancelled", "rejected", "rollback_completed", "rollback_failed"})
+COLUMNS = ("task", "type", "account", "state", "emulator", "attempt", "why")
+
+
+def pairs(given: Iterable[str], what: str) -> dict[str, str]:
+    """`["a=1", "b=x"]` as a mapping."""
+    found: dict[str, str] = {}
+    for one in given:
+        name, sign, value = one.partition("=")
+        if not sign or not name:
+            raise CliError(f"{what} {one!r} is not name=value", code=2)
+        found[name] = value
+    return found
+
+
+def parameters(given: Iterable[str], document: str) -> dict[str, Any]:
+    """`--params '{…}'` first, `--param name=value` over it. A value that is JSON is taken as JSON."""
+    try:
+        found = json.loads(document) if document else {}
+    except ValueError as error:
+        raise CliError(f"--params is not JSON: {error}", code=2) from error
+    if not isinstance(found, dict):
+        raise CliError("--params is not a JSON object", code=2)
+    return {**found, **{name: _value(text) for name, text in pairs(given, "--param").items()}}
+
+
+def submit(door: Door, body: Mapping[str, Any], *, key: str = "", wait: str = "") -> Document:
+    return door.post("/api/tasks", body, headers={"Idempotency-Key": key} if key else None, wait=wait)
+
+
+def is_final(task: Document) -> bool:
+    return str(task.get("state", "")) in FINAL
+
+
+def wait_for(door: Door, task_id: str, *, seconds: float) -> Document:
+    """The task, once it ended or the time is up."""
+    until = time.monotonic() + seconds
+    while True:
+        left = max(0.0, min(30.0, until - time.monotonic()))
+        task = door.get(f"/api/tasks/{task_id}", wait=f"{left:.0f}s" if left >= 1 else "")
+        if is_final(task) or time.monotonic() >= until:
+            return task
+        time.sleep(POLL_S)
+
+
+def watch(
+    door: Door, ids: Sequence[str], *, as_json: bool, until: Callable[[], bool] = lambda: False
+) -> list[Document]:
+    """Live until every named task has ended; without names until interrupted. Returns what was seen last."""
+    seen: dict[str, str] = {}
+    with Live(console=output.out, refresh_per_second=4, transient=False) if not as_json else _Quiet() as live:
+        while True:
+            found = _look(door, ids)
+            if as_json:
+                _emit_changes(found, seen)
+            else:
+                live.update(_view(door, found))
+            if (ids and all(is_final(one) for one in found)) or until():
+                return found
+            time.sleep(POLL_S)
+
+
+def table(tasks: Sequence[Document]) -> RenderableType:
+    return output.table(COLUMNS, [row(one) for one in tasks])
+
+
+def row(task: Document) -> list[str]:
+    error = task.get("error")
+    why = error.get("message") if isinstance(error, dict) else task.get("why")
+    values = (task.get("task_id"), task.get("type"), task.get("account"), task.get("state"), task.get("emulator"))
+    return [*[str(value or "") for value in values], str(task.get("attempt") or ""), str(why or "")]
+
+
+class _Quiet:
+    """Stands where a live display would."""
+
+    def update(self, _: RenderableType) -> None:
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def _look(door: Door, ids: Sequence[str]) -> list[Document]:
+    if ids:
+        return [door.get(f"/api/tasks/{one}") for one in ids]
+    return list(door.pages("/api/tasks", "tasks", limit=30))
+
+
+def _emit_changes(tasks: Sequence[Document], seen: dict[str, str]) -> None:
+    for task in tasks:
+        name, state = (
+            str(task.get("task_id")),
+            json.dumps([task.get("state"), task.get("attempt"), task.get("emulator")]),
+        )
+        if seen.get(name) != state:
+            seen[name] = state
+            output.out.print_json(json.dumps(task, default=str), indent=None)
+
+
+def _view(door: Door, tasks: Sequence[Document]) -> RenderableType:
+    queue = door.get("/api/queue", limit=1)
+    line = f"waiting {queue.get('waiting', '?')}   running {queue.get('running', '?')}   free {queue.get('free', '?')}"
+    paused = [
+        f"{one.get('name')} paused by {one['paused_by']}" for one in rows_of(queue, "lanes") if one.get("paused_by")
+    ]
+    return Group("   ".join([line, *paused]), "", table(tasks))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
