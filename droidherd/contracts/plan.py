@@ -60,3 +60,15 @@ class Plan(Contract):
     policy: Policy = Policy()
     requires: tuple[str, ...] = ()
     """Labels an emulator must carry, as `name=value`, sorted."""
+
+
+class TaskPhysics(Contract):
+    """Times a task's workflow needs, taken from the settings of the worker that planned it."""
+
+    heartbeat_timeout_s: float = 15.0
+    lease_ttl_s: float = 8.0
+    cleanup_s: float = 30.0
+    lease_margin_s: float = 30.0
+    start_grace_s: float = 5.0
+    moves: int = 10
+    """How often a task may lose its emulator before it fails."""

@@ -122,7 +122,8 @@ class EmulatorsPage(Contract):
 
 class Order(Contract):
     """An operator's order to a pool: the argument of the updates `pause_lane`, `resume_lane`, `set_capacity`,
-    `prioritize`."""
+    `prioritize`.
+    """
 
     request_id: str = ""
     actor: Text = "somebody"

@@ -5,21 +5,9 @@ from enum import StrEnum
 from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
-from droidherd.contracts.plan import Plan, Stage
+from droidherd.contracts.plan import Plan, Stage, TaskPhysics
 from droidherd.contracts.tasks import ArtifactView, TaskSpec
 from droidherd.domain.messages import Key
-
-
-class TaskPhysics(Contract):
-    """Times a task's workflow needs, taken from the settings of the worker that planned it."""
-
-    heartbeat_timeout_s: float = 15.0
-    lease_ttl_s: float = 8.0
-    cleanup_s: float = 30.0
-    lease_margin_s: float = 30.0
-    start_grace_s: float = 5.0
-    moves: int = 10
-    """How often a task may lose its emulator before it fails."""
 
 
 class PlanRequest(Contract):

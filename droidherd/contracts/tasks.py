@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
-from droidherd.contracts.plan import Plan
+from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
 
@@ -45,15 +45,15 @@ class Carry(Contract):
     intent: Intent
     attempt: int
     seq: int
-    stage: int
     moves: int
     created_at: datetime
     plan: Plan
+    physics: TaskPhysics = TaskPhysics()
+    done_on: tuple[str, ...] = ()
     attempts: tuple["AttemptView", ...] = ()
     events: tuple["EventView", ...] = ()
     ticket: int = 0
     outbox: tuple[JsonValue, ...] = ()
-    tries: int = 0
 
 
 class TaskInput(Contract):
@@ -68,7 +68,6 @@ class Ask(Contract):
 
     actor: Text = "somebody"
     reason: Text = ""
-    force: bool = False
 
 
 class Control(Contract):

@@ -219,7 +219,7 @@ class Dispatcher(Moves):
 
     def assign(self, now_ms: int) -> None:
         """Grant everything that can be granted now."""
-        if self.rebuilding and self.unheard:
+        if self.held_back or (self.rebuilding and self.unheard):
             return
         self.rebuild_until_ms = 0
         while self._grant_next(now_ms):

@@ -78,6 +78,8 @@ class Moves:
     """While rebuilding without a predecessor nothing is granted until everyone answered, at most until then."""
     unheard: dict[str, str] = field(default_factory=dict)
     """Open tasks (id → run) that have not said yet what they want or hold."""
+    held_back: bool = False
+    """Nothing more is granted: this run of the dispatcher is about to hand over to the next."""
 
     def _enter(self, entry: Entry) -> None:
         self.board.entries[entry.task_id] = entry

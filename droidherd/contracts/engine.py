@@ -1,0 +1,51 @@
+"""What workflows ask of the engine through activities."""
+
+from pydantic import Field
+
+from droidherd.contracts.base import Contract, Id
+
+
+class PoolWork(Contract):
+    """Input of `read_pool` and `find_predecessor`."""
+
+    pool: Id
+    run_id: str = ""
+
+
+class PoolSettings(Contract):
+    """What the operator set for a pool. Field names are those of `DispatcherInput`."""
+
+    limit: int = 10_000
+    capacities: dict[str, int] = Field(default_factory=dict)
+    repeat_min_s: float = 300.0
+    rebuild_s: float = 60.0
+    fence_s: float = 15.0
+    audit_s: float = 30.0
+    continue_after: int = 0
+
+
+class Predecessor(Contract):
+    """What a terminated dispatcher left behind, and who is out there."""
+
+    snapshot: str = ""
+    open_tasks: dict[str, str] = Field(default_factory=dict)
+    """Open tasks of the pool: id → first run id."""
+
+
+class HoldersWork(Contract):
+    """Input of `closed_holders`: task id → first run id."""
+
+    holders: dict[str, str]
+
+
+class Closed(Contract):
+    """Those of them that are closed."""
+
+    holders: dict[str, str] = Field(default_factory=dict)
+
+
+class CancelWork(Contract):
+    """Input of `request_cancel`: close this workflow as cancelled, not as completed."""
+
+    task_id: str
+    run_id: str

@@ -1,0 +1,71 @@
+"""What a task does after a stage did not complete. Pure: from what happened to what comes next."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from droidherd.domain.errors import Verdict
+
+
+class Trouble(StrEnum):
+    """What the engine or the emulator said about a stage that did not complete."""
+
+    ERROR = "error"
+    """The stage said so itself, with a type and a verdict."""
+    SILENT = "silent"
+    """Its heartbeats stopped."""
+    NOT_STARTED = "not_started"
+    """Nobody took it from the emulator's queue in time."""
+    TOO_LONG = "too_long"
+    REVOKED = "revoked"
+    """The dispatcher asked for the lease back."""
+    RESTARTED = "restarted"
+    """The worker that ran it is gone, a new one is there."""
+
+
+class Next(StrEnum):
+    """What comes next."""
+
+    AGAIN = "again"
+    """The same stage on the same emulator, under a higher token."""
+    MOVE = "move"
+    """Another emulator, the same ticket, no attempt counted."""
+    RETRY = "retry"
+    FAIL = "fail"
+
+
+AGAIN_TYPES = frozenset({"NotReleasedError", "AbandonedError", "LateError"})
+"""Refused before anything happened, or given up by the engine: the lease stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is left to a task."""
+
+    tries_left: int
+    """Of this stage under this lease."""
+    moves_left: int
+    retries_left: int
+
+
+def react(trouble: Trouble, kind: str, verdict: str, budget: Budget) -> Next:
+    """An error nobody classified is final: it is a bug, and repeating a bug helps nobody."""
+    if trouble in (Trouble.SILENT, Trouble.RESTARTED) or (trouble is Trouble.ERROR and kind in AGAIN_TYPES):
+        return Next.AGAIN if budget.tries_left > 0 else _move(budget)
+    if trouble in (Trouble.NOT_STARTED, Trouble.REVOKED):
+        return _move(budget)
+    if trouble is Trouble.TOO_LONG or verdict == Verdict.RETRYABLE:
+        return Next.RETRY if budget.retries_left > 0 else Next.FAIL
+    if verdict == Verdict.INFRASTRUCTURE:
+        return _move(budget)
+    return Next.FAIL
+
+
+def _move(budget: Budget) -> Next:
+    return Next.MOVE if budget.moves_left > 0 else Next.FAIL
+
+
+def delay_s(kind: str, base_s: float, attempt: int) -> float:
+    """Before the next attempt; `attempt` is the one that failed, counted from 1."""
+    if kind == "exponential":
+        return min(base_s * 2.0 ** (attempt - 1), 300.0)
+    return base_s

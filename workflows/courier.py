@@ -1,0 +1,78 @@
+"""Carries a machine's messages: at most one in flight per target, kept until delivered."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.fleet import EmulatorInput
+    from droidherd.contracts.queue import DispatcherInput
+    from droidherd.domain.outbox import Outbox
+    from workflows import options
+
+GONE = "ExternalWorkflowExecutionNotFound"
+
+
+class Courier:
+    """One loop sends; handlers only put into the outbox."""
+
+    def __init__(self, outbox: Outbox[Any], on_gone: Callable[[str, Any], bool]) -> None:
+        """`on_gone(target, message)`: nobody is there; True when somebody was started and it is worth trying again."""
+        self._outbox = outbox
+        self._on_gone = on_gone
+        self._sending: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Send whatever is ready, for as long as the workflow lives."""
+        while True:
+            await workflow.wait_condition(lambda: bool(self._outbox.ready()))
+            for target in self._outbox.ready():
+                self._sending[target] = asyncio.create_task(self._send(target, self._outbox.launch(target)))
+
+    def idle(self) -> bool:
+        """Nothing waits and nothing flies."""
+        return not self._outbox
+
+    async def _send(self, target: str, message: Any) -> None:
+        handle = workflow.get_external_workflow_handle(target)
+        try:
+            await handle.signal(type(message).__name__.lower(), message)
+        except ApplicationError as error:
+            if error.type != GONE:
+                workflow.logger.warning("sending to %s failed: %s", target, error)
+                await workflow.sleep(options.SENDING_BACKOFF_S)
+                self._outbox.failed(target)
+            elif self._on_gone(target, message):
+                await start_missing(target)
+                self._outbox.failed(target)
+            elif target in self._outbox.flying:
+                self._outbox.delivered(target)
+        else:
+            if target in self._outbox.flying:
+                self._outbox.delivered(target)
+        finally:
+            self._sending.pop(target, None)
+
+
+async def start_missing(target: str) -> None:
+    """Start the dispatcher or emulator that is not there, as an abandoned child; when several try, one wins."""
+    kind, _, name = target.partition("/")
+    if kind == "dispatcher":
+        child, start = names.Workflow.DISPATCHER, DispatcherInput(pool=name)
+    else:
+        child, start = names.Workflow.EMULATOR, EmulatorInput(emulator_id=name)
+    try:
+        await workflow.start_child_workflow(
+            child,
+            start,
+            id=target,
+            task_queue=names.QUEUE,
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            task_timeout=options.STARTING_TIMEOUT,
+        )
+    except WorkflowAlreadyStartedError:
+        workflow.logger.debug("%s was started by somebody else", target)

@@ -1,0 +1,256 @@
+"""One dispatcher per pool: feeds the machine of `droidherd.domain.dispatcher` and sends what it says."""
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.engine import Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+    from droidherd.contracts.queue import (
+        AccountView,
+        DispatcherInput,
+        EmulatorsPage,
+        EventsPage,
+        Order,
+        Ordered,
+        QueuePage,
+        QueueQuery,
+    )
+    from droidherd.domain import messages as m
+    from droidherd.domain import snapshot
+    from droidherd.domain.dispatcher import Dispatcher
+    from droidherd.domain.moves import Config
+    from workflows import options, report
+    from workflows.courier import Courier
+
+REMEMBERED_REQUESTS = 256
+AUDIT_LIMIT = 200
+
+
+@workflow.defn(name=names.Workflow.DISPATCHER)
+class DispatcherWorkflow:
+    """FIFO hand-over of a pool's emulators to its tasks."""
+
+    @workflow.init
+    def __init__(self, start: DispatcherInput) -> None:
+        """Restored here and not in `run`: messages are handled before `run` begins."""
+        self._start = start
+        self._machine = Dispatcher(start.pool, _config(start))
+        self._ready = bool(start.snapshot)
+        if start.snapshot:
+            self._machine = snapshot.load(start.snapshot, start.pool, _config(start))
+        self._early: list[Callable[[], None]] = []
+        self._handled = list(start.handled)
+        self._audited_ms: dict[str, int] = {}
+        self._closing = False
+        self._messages = 0
+
+    @workflow.run
+    async def run(self, start: DispatcherInput) -> None:  # noqa: ARG002 - taken by __init__
+        if not self._ready:
+            await self._rebuild()
+        courier = Courier(self._machine.outbox, self._gone)
+        loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._keep_time())]
+        await workflow.wait_condition(self._should_continue)
+        self._closing = True
+        self._machine.held_back = True
+        try:
+            await workflow.wait_condition(
+                lambda: courier.idle() and workflow.all_handlers_finished(), timeout=options.CONTINUE_DRAIN_S
+            )
+        except TimeoutError:
+            workflow.logger.warning("continuing with %d messages undelivered", len(self._machine.outbox))
+        for loop in loops:
+            loop.cancel()
+        workflow.continue_as_new(self._next())
+
+    def _next(self) -> DispatcherInput:
+        """Everything the next run needs; nothing is awaited between this and continuing."""
+        return self._start.model_copy(
+            update={"snapshot": snapshot.dump(self._machine), "handled": tuple(self._handled[-REMEMBERED_REQUESTS:])}
+        )
+
+    def _should_continue(self) -> bool:
+        if self._start.continue_after and self._messages >= self._start.continue_after:
+            return True
+        return workflow.info().is_continue_as_new_suggested()
+
+    # --- tasks and emulators ----------------------------------------------------------------------------------
+
+    @workflow.signal
+    def enqueue(self, message: m.Enqueue) -> None:
+        self._take(lambda: self._machine.on_enqueue(message, _now_ms()))
+
+    @workflow.signal
+    def ending(self, message: m.Ending) -> None:
+        self._take(lambda: self._machine.on_ending(message, _now_ms()))
+
+    @workflow.signal
+    def done(self, message: m.Done) -> None:
+        self._take(lambda: self._machine.on_done(message, _now_ms()))
+
+    @workflow.signal
+    def announce(self, message: m.Announce) -> None:
+        self._take(lambda: self._machine.on_announce(message, _now_ms()))
+
+    @workflow.signal
+    def wake(self) -> None:
+        """Somebody makes sure that this dispatcher exists."""
+
+    def _take(self, handle: Callable[[], None]) -> None:
+        """Handlers change the board and return. Before the board is restored they wait in line."""
+        self._messages += 1
+        if self._ready:
+            handle()
+        else:
+            self._early.append(handle)
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    @workflow.update
+    def pause_lane(self, order: Order) -> Ordered:
+        return self._obey(order, lambda: self._machine.pause(order.lane, order.actor, order.reason, _now_ms()))
+
+    @workflow.update
+    def resume_lane(self, order: Order) -> Ordered:
+        return self._obey(order, lambda: self._machine.resume(order.lane, order.actor, _now_ms()))
+
+    @workflow.update
+    def set_capacity(self, order: Order) -> Ordered:
+        return self._obey(order, lambda: self._machine.set_capacity(order.lane, order.capacity, order.actor, _now_ms()))
+
+    @workflow.update
+    def prioritize(self, order: Order) -> Ordered:
+        if order.task_id not in self._machine.board.entries:
+            return Ordered(done=False, detail=f"task {order.task_id} does not wait in pool {self._start.pool}")
+        return self._obey(
+            order, lambda: self._machine.prioritize(order.task_id, order.priority, order.actor, _now_ms())
+        )
+
+    def _obey(self, order: Order, carry_out: Callable[[], object]) -> Ordered:
+        """An operator's order, once: the engine de-duplicates per run only."""
+        if order.request_id and order.request_id in self._handled:
+            return Ordered(done=True, detail="done before")
+        if order.request_id:
+            self._handled = [*self._handled[-REMEMBERED_REQUESTS + 1 :], order.request_id]
+        self._take(lambda: _call(carry_out))
+        return Ordered(done=True)
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    @workflow.query
+    def queue(self, query: QueueQuery) -> QueuePage:
+        return report.queue(self._machine, query, _now_ms())
+
+    @workflow.query
+    def emulators(self) -> EmulatorsPage:
+        return report.emulators(self._machine)
+
+    @workflow.query
+    def account(self, account: str) -> AccountView:
+        return report.account(self._machine, account)
+
+    @workflow.query
+    def events(self, after: int) -> EventsPage:
+        newer = tuple(e for e in self._machine.events if e.cursor > after)
+        return EventsPage(cursor=self._machine.cursor, events=newer)
+
+    @workflow.query
+    def why(self, task_id: str) -> str:
+        entry = self._machine.board.entries.get(task_id)
+        return self._machine.why(entry) if entry is not None and entry.lease is None else ""
+
+    @workflow.query
+    def snapshot(self) -> str:
+        """For a successor that finds this run terminated."""
+        return snapshot.dump(self._machine) if self._ready else ""
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    async def _rebuild(self) -> None:
+        """Take over from a terminated predecessor; without one, ask every open task of the pool."""
+        pool = await workflow.execute_local_activity(
+            "read_pool",
+            PoolWork(pool=self._start.pool),
+            result_type=PoolSettings,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            retry_policy=options.PLANNING_RETRY,
+        )
+        self._start = self._start.model_copy(update=pool.model_dump())
+        before = await workflow.execute_activity(
+            "find_predecessor",
+            PoolWork(pool=self._start.pool, run_id=workflow.info().run_id),
+            result_type=Predecessor,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            schedule_to_close_timeout=options.ENGINE_TOTAL,
+            retry_policy=options.ENGINE_RETRY,
+        )
+        self._machine = self._restored(before)
+        self._ready = True
+        known = self._machine.board.entries
+        ask = {t: run for t, run in before.open_tasks.items() if t not in known or known[t].lease is not None}
+        self._machine.rebuild(ask, _now_ms(), self._start.rebuild_s, blind=not before.snapshot)
+        for handle in self._early:
+            handle()
+        self._early.clear()
+
+    def _restored(self, before: Predecessor) -> Dispatcher:
+        if before.snapshot:
+            machine = snapshot.load(before.snapshot, self._start.pool, _config(self._start))
+        else:
+            machine = Dispatcher(self._start.pool, _config(self._start))
+        for lane, capacity in self._start.capacities.items():
+            if lane not in machine.board.lanes:
+                machine.board.lane(lane).capacity = capacity
+        return machine
+
+    def _gone(self, target: str, message: object) -> bool:
+        """Nobody at this address: a task that is closed, or an emulator that must be started."""
+        if isinstance(message, m.Tidy):
+            return True
+        self._machine.undeliverable(target, message, _now_ms())
+        return False
+
+    async def _keep_time(self) -> None:
+        """Leases and fences run out; holders that fell silent are looked at. No timer runs while nothing is held."""
+        while True:
+            await workflow.wait_condition(lambda: self._machine.next_due_ms() is not None)
+            await workflow.sleep(options.TICK_S)
+            self._machine.tick(_now_ms())
+            await self._audit_holders()
+            workflow.set_current_details(report.details(self._machine))
+
+    async def _audit_holders(self) -> None:
+        """A holder whose workflow is closed will never say so itself."""
+        now_ms, every_ms = _now_ms(), int(self._start.audit_s * 1000)
+        due = [
+            e for e in self._machine.board.held() if now_ms - self._audited_ms.get(e.task_id, e.granted_ms) >= every_ms
+        ][:AUDIT_LIMIT]
+        if not due:
+            return
+        self._audited_ms = {e.task_id: now_ms if e in due else self._audited_ms.get(e.task_id, e.granted_ms)
+                            for e in self._machine.board.held()}  # fmt: skip
+        closed = await workflow.execute_activity(
+            "closed_holders",
+            HoldersWork(holders={e.task_id: e.key.run for e in due}),
+            result_type=Closed,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            schedule_to_close_timeout=options.ENGINE_TOTAL,
+            retry_policy=options.ENGINE_RETRY,
+        )
+        for task_id, run in closed.holders.items():
+            self._machine.on_closed(task_id, run, _now_ms())
+
+
+def _config(start: DispatcherInput) -> Config:
+    return Config(limit=start.limit, repeat_min_s=start.repeat_min_s, fence_s=start.fence_s)
+
+
+def _now_ms() -> int:
+    return int(workflow.time() * 1000)
+
+
+def _call(carry_out: Callable[[], object]) -> None:
+    carry_out()

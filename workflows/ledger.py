@@ -1,0 +1,260 @@
+"""What a task knows of itself: state, attempts, stages, audit. Mirrored to the memo, the attributes, the Web UI."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.plan import Lives, Plan, TaskPhysics
+    from droidherd.contracts.tasks import (
+        AttemptView,
+        Carry,
+        EventView,
+        Failure,
+        StageView,
+        TaskInput,
+        TaskSpec,
+        TaskView,
+    )
+    from droidherd.domain import messages as m
+    from droidherd.domain.lifecycle import Intent, TaskEvent, TaskState, transition
+
+STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
+EMULATOR = SearchAttributeKey.for_keyword(names.Attribute.EMULATOR_ID)
+TYPE = SearchAttributeKey.for_keyword(names.Attribute.TASK_TYPE)
+ACCOUNT = SearchAttributeKey.for_keyword(names.Attribute.ACCOUNT_ID)
+POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
+LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
+TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
+
+KEPT_EVENTS = 200
+KEPT_ATTEMPTS = 40
+
+
+class Ledger:
+    """One task's book. Every change of state goes through `move`."""
+
+    def __init__(self, start: TaskInput) -> None:
+        info = workflow.info()
+        carry = start.carry
+        self.spec: TaskSpec = start.spec
+        self.plan: Plan | None = carry.plan if carry else None
+        self.physics = carry.physics if carry else TaskPhysics()
+        self.run: str = carry.run if carry else info.first_execution_run_id
+        self.state = carry.state if carry else TaskState.PENDING
+        self.intent = carry.intent if carry else Intent.NONE
+        self.attempt = carry.attempt if carry else 1
+        self.moves = carry.moves if carry else 0
+        self.done_on: list[str] = list(carry.done_on) if carry else []
+        """Per stage: the emulator it completed on; empty while it has not."""
+        self.created_at: datetime = carry.created_at if carry else workflow.now()
+        self.updated_at = self.created_at
+        self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
+        self.events: list[EventView] = list(carry.events) if carry else []
+        self.error: Failure | None = None
+        self.emulator = ""
+        self.position = 0
+        self.why = ""
+        self._stage_now = -1
+        self._shown: tuple[object, ...] = ()
+        self._stored: tuple[object, ...] = ()
+        self._fresh = carry is None
+
+    # --- the one door -----------------------------------------------------------------------------------------
+
+    def move(self, event: TaskEvent, actor: str, reason: str = "") -> None:
+        """To a new state, with its line in the audit."""
+        now = workflow.now()
+        step = transition(self.state, event, int(now.timestamp() * 1000), actor, reason)
+        self.state, self.updated_at = step.after, now
+        line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
+        self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
+
+    def key(self) -> m.Key:
+        return m.Key(workflow.info().workflow_id, self.run, self.attempt)
+
+    # --- stages -----------------------------------------------------------------------------------------------
+
+    def planned(self, plan: Plan) -> None:
+        self.plan = plan
+        if len(self.done_on) != len(plan.stages):
+            self.done_on = [""] * len(plan.stages)
+
+    def next_stage(self) -> int | None:
+        """The first stage to run on this emulator. What lives on an emulator is not there after a move."""
+        for index, done_on in enumerate(self.done_on):
+            if not done_on or (self._lives(index) is Lives.EMULATOR and done_on != self.emulator):
+                return index
+        return None
+
+    def stages_left(self) -> int:
+        """How many stages would still run, on whichever emulator comes."""
+        return sum(1 for i, on in enumerate(self.done_on) if not on or self._lives(i) is Lives.EMULATOR)
+
+    def is_last(self, index: int) -> bool:
+        """Whether no stage follows this one on this emulator."""
+        later = range(index + 1, len(self.done_on))
+        return all(
+            self.done_on[i] and (self._lives(i) is Lives.ACCOUNT or self.done_on[i] == self.emulator) for i in later
+        )
+
+    def _lives(self, index: int) -> Lives:
+        return self.plan.stages[index].lives if self.plan else Lives.EMULATOR
+
+    def stage_began(self, index: int) -> None:
+        self._stage_now = index
+
+    def stage_ended(self, index: int, *, completed: bool) -> None:
+        self._stage_now = -1
+        if completed:
+            self.done_on[index] = self.emulator
+
+    # --- attempts ---------------------------------------------------------------------------------------------
+
+    def attempt_began(self, lease: m.Lease) -> None:
+        self.emulator = lease.emulator_id
+        view = AttemptView(
+            n=self.attempt,
+            emulator=lease.emulator_id,
+            host=lease.host_id,
+            token=lease.token,
+            started=workflow.now(),
+        )
+        self.attempts = [*self.attempts[-KEPT_ATTEMPTS + 1 :], view]
+
+    def attempt_ended(self, outcome: str, error: Failure | None = None) -> None:
+        self.emulator = ""
+        if self.attempts and not self.attempts[-1].outcome:
+            self._amend(outcome=outcome, error=error, ended=workflow.now())
+
+    def reported(self, worker: str, artifacts: tuple[object, ...]) -> None:
+        """What a stage left behind."""
+        if self.attempts:
+            self._amend(worker=worker or self.attempts[-1].worker, artifacts=(*self.attempts[-1].artifacts, *artifacts))
+
+    def _amend(self, **changes: object) -> None:
+        self.attempts[-1] = self.attempts[-1].model_copy(update=changes)
+
+    def seconds(self) -> float:
+        """How long the present attempt has held its emulator."""
+        started = self.attempts[-1].started if self.attempts else None
+        return (workflow.now() - started) / timedelta(seconds=1) if started else 0.0
+
+    # --- shown to others --------------------------------------------------------------------------------------
+
+    def view(self, *, events: bool) -> TaskView:
+        info = workflow.info()
+        spec, plan = self.spec, self.plan
+        return TaskView(
+            task_id=info.workflow_id,
+            run_id=info.run_id,
+            type=spec.type,
+            account=spec.account,
+            pool=spec.pool,
+            lane=names.lane_of(spec.lane, spec.account),
+            priority=spec.priority,
+            labels=spec.labels,
+            params=plan.params if plan else spec.params,
+            state=self.state,
+            intent=self.intent,
+            attempt=self.attempt,
+            attempts=tuple(self.attempts),
+            stages=self._stage_views(),
+            emulator=self.emulator,
+            position=self.position,
+            why=self.why,
+            error=self.error,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            not_before=spec.not_before,
+            expires_at=spec.expires_at,
+            flow=plan.flow if plan else "",
+            flow_hash=plan.flow_hash if plan else "",
+            events=tuple(self.events) if events else (),
+        )
+
+    def _stage_views(self) -> tuple[StageView, ...]:
+        stages = self.plan.stages if self.plan else ()
+        return tuple(
+            StageView(
+                name=stage.name,
+                state="running" if i == self._stage_now else "completed" if self.done_on[i] else "waiting",
+            )
+            for i, stage in enumerate(stages)
+        )
+
+    def show(self) -> None:
+        """Mirror what changed: attributes for lists, the memo for readers without a worker, details for the Web UI."""
+        shown = (self.state, self.emulator)
+        if shown != self._shown:
+            updates: list[SearchAttributeUpdate[Any]] = [STATE.value_set(self.state)]
+            if self.emulator:
+                updates.append(EMULATOR.value_set(self.emulator))
+            if self._fresh:
+                updates.extend(self._fixed())
+            workflow.upsert_search_attributes(updates)
+            self._shown, self._fresh = shown, False
+        stored = (self.attempt, len(self.attempts), self.attempts[-1].outcome if self.attempts else "", self.state)
+        if self.attempts and stored[:3] != self._stored[:3]:
+            self.store()
+        workflow.set_current_details(self._details())
+
+    def store(self) -> None:
+        """Into the memo: it survives a terminate."""
+        outcome = self.attempts[-1].outcome if self.attempts else ""
+        self._stored = (self.attempt, len(self.attempts), outcome, self.state)
+        workflow.upsert_memo({names.MEMO_TASK: self.view(events=False).model_dump(mode="json", exclude_defaults=True)})
+
+    def _fixed(self) -> list[SearchAttributeUpdate[Any]]:
+        """Attributes that never change; a foreign client may have started us without them."""
+        if STATE in workflow.info().typed_search_attributes:
+            return []
+        spec = self.spec
+        lane = names.lane_of(spec.lane, spec.account)
+        fixed: list[SearchAttributeUpdate[Any]] = [
+            TYPE.value_set(spec.type),
+            POOL.value_set(spec.pool),
+            LANE.value_set(lane),
+        ]
+        if spec.account:
+            fixed.append(ACCOUNT.value_set(spec.account))
+        if spec.labels:
+            fixed.append(TAGS.value_set([names.tag(k, v) for k, v in spec.labels.items()]))
+        return fixed
+
+    def _details(self) -> str:
+        who = f" for account {self.spec.account}" if self.spec.account else ""
+        lines = [f"**{self.state}**: {self.spec.type}{who}, attempt {self.attempt}"]
+        if self.emulator:
+            lines.append(f"on emulator {self.emulator}")
+        if self.why:
+            lines.append(f"waits: {self.why}")
+        lines.extend(f"- {s.name}: {s.state}" for s in self._stage_views())
+        if self.error:
+            lines.append(f"\n{self.error.kind}: {self.error.message}")
+        lines.extend(f"\n{e.at:%H:%M:%S} {e.before} → {e.after} by {e.actor} {e.reason}" for e in self.events[-10:])
+        return "\n".join(lines)
+
+    def carry(self, seq: int, ticket: int, outbox: list[Any]) -> Carry:
+        """What the next run of this task takes along."""
+        if self.plan is None:
+            raise RuntimeError("a task without a plan does not continue as new")
+        return Carry(
+            run=self.run,
+            state=self.state,
+            intent=self.intent,
+            attempt=self.attempt,
+            seq=seq,
+            moves=self.moves,
+            created_at=self.created_at,
+            plan=self.plan,
+            physics=self.physics,
+            done_on=tuple(self.done_on),
+            attempts=tuple(self.attempts),
+            events=tuple(self.events),
+            ticket=ticket,
+            outbox=tuple(outbox),
+        )

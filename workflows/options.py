@@ -1,0 +1,30 @@
+"""Every timeout and retry policy of the workflows, named. No literal stands at a call site."""
+
+from datetime import timedelta
+
+from temporalio.common import RetryPolicy
+
+ONCE = RetryPolicy(maximum_attempts=1)
+"""The workflow alone decides what happens after a failure."""
+
+PLANNING_RETRY = RetryPolicy(maximum_attempts=3, initial_interval=timedelta(milliseconds=200))
+PLANNING_TIMEOUT = timedelta(seconds=20)
+
+ENGINE_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=10))
+"""Questions to the engine: repeated until it answers, within ENGINE_TOTAL."""
+ENGINE_TIMEOUT = timedelta(seconds=20)
+ENGINE_TOTAL = timedelta(minutes=10)
+
+PRESENCE_LIFE = timedelta(days=3650)
+"""A presence activity lives as long as its worker; its heartbeats are what is watched."""
+
+SENDING_BACKOFF_S = 1.0
+CONTINUE_DRAIN_S = 5.0
+TICK_S = 5.0
+STARTING_TIMEOUT = timedelta(seconds=2)
+"""Of a workflow task: how long the engine waits for a worker that took it and died."""
+
+
+def seconds(value: float) -> timedelta:
+    """Seconds, as Temporal wants them."""
+    return timedelta(seconds=value)

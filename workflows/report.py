@@ -1,0 +1,146 @@
+"""A dispatcher's board as others want to read it. Pure."""
+
+from datetime import UTC, datetime
+
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.queue import (
+    AccountView,
+    EmulatorsPage,
+    LaneView,
+    QueuePage,
+    QueueQuery,
+    QueueRow,
+    RunningRow,
+    TallyView,
+)
+from droidherd.domain.board import Board, Entry
+from droidherd.domain.dispatcher import Dispatcher
+
+ACCOUNT_TASKS = 100
+
+
+def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
+    """One page of who waits, and everybody who runs."""
+    waiting = sorted(
+        (e for e in d.board.entries.values() if e.lease is None and query.lane in ("", e.ask.lane)),
+        key=d.board.order,
+    )
+    page = waiting[query.after : query.after + query.limit]
+    end = query.after + len(page)
+    return QueuePage(
+        pool=d.pool,
+        waiting=d.board.waiting,
+        limit=d.config.limit,
+        running=sum(1 for _ in d.board.held()),
+        free=len(d.board.free),
+        rebuilding=d.rebuilding,
+        lanes=tuple(_lanes(d.board)),
+        emulators=len(d.board.rows),
+        queue=tuple(_waits(d, e, now_ms, query.after + i + 1) for i, e in enumerate(page)),
+        runs=tuple(_runs(e, now_ms) for e in d.board.held()),
+        tallies=tuple(
+            TallyView(
+                type=name,
+                count=t.count,
+                completed=t.completed,
+                mean_s=t.mean_s() or 0.0,
+                waited_mean_s=t.waited_s / t.count if t.count else 0.0,
+            )
+            for name, t in d.tallies.items()
+        ),
+        next_after=end if end < len(waiting) else None,
+    )
+
+
+def _lanes(board: Board) -> list[LaneView]:
+    waiting: dict[str, int] = {}
+    for entry in board.entries.values():
+        if entry.lease is None:
+            waiting[entry.ask.lane] = waiting.get(entry.ask.lane, 0) + 1
+    return [
+        LaneView(
+            name=lane.name,
+            waiting=waiting.get(lane.name, 0),
+            running=lane.in_use,
+            capacity=lane.capacity,
+            paused_by=lane.paused_by,
+            paused_why=lane.paused_why,
+        )
+        for lane in board.lanes.values()
+    ]
+
+
+def _waits(d: Dispatcher, entry: Entry, now_ms: int, position: int) -> QueueRow:
+    return QueueRow(
+        task_id=entry.task_id,
+        position=position,
+        lane=entry.ask.lane,
+        account=entry.ask.account,
+        type=entry.ask.task_type,
+        priority=entry.ask.priority,
+        enqueued_at_ms=entry.since_ms,
+        waited_s=max(now_ms - entry.since_ms, 0) / 1000,
+        blocked_by=d.why(entry),
+    )
+
+
+def _runs(entry: Entry, now_ms: int) -> RunningRow:
+    lease = entry.lease
+    return RunningRow(
+        task_id=entry.task_id,
+        account=entry.ask.account,
+        type=entry.ask.task_type,
+        lane=entry.ask.lane,
+        emulator=lease.emulator_id if lease else "",
+        host=lease.host_id if lease else "",
+        token=lease.token if lease else 0,
+        since_ms=entry.granted_ms,
+        running_s=max(now_ms - entry.granted_ms, 0) / 1000,
+        place=entry.place,
+    )
+
+
+def emulators(d: Dispatcher) -> EmulatorsPage:
+    """Every emulator of the pool; busy follows from the lease."""
+    return EmulatorsPage(
+        emulators=tuple(
+            EmulatorView(
+                emulator_id=row.emulator_id,
+                host=row.host_id,
+                pool=d.pool,
+                state=row.state,
+                task=row.active,
+                on_deck=row.deck,
+                labels=dict(label.split("=", 1) for label in row.labels if "=" in label),
+                boot=row.boot,
+                idle_since=None if row.active else datetime.fromtimestamp(row.idle_since_ms / 1000, UTC),
+                evidence="waits to be tidied up" if row.dirty else "",
+            )
+            for row in d.board.rows.values()
+        )
+    )
+
+
+def account(d: Dispatcher, name: str) -> AccountView:
+    """Whether an account waits or runs, and where."""
+    mine = [e for e in d.board.entries.values() if e.ask.account == name]
+    running = next((e for e in mine if e.lease is not None), None)
+    return AccountView(
+        account=name,
+        is_queued=any(e.lease is None for e in mine),
+        is_running=running is not None,
+        emulator=running.lease.emulator_id if running is not None and running.lease else "",
+        running_task=running.task_id if running is not None else "",
+        queued_tasks=tuple(e.task_id for e in mine if e.lease is None)[:ACCOUNT_TASKS],
+    )
+
+
+def details(d: Dispatcher) -> str:
+    """For the Web UI."""
+    running = sum(1 for _ in d.board.held())
+    free = f"{len(d.board.free)} of {len(d.board.rows)} emulators free"
+    lines = [f"**pool {d.pool}**: {d.board.waiting} waiting, {running} running, {free}"]
+    for lane in d.board.lanes.values():
+        paused = f", paused by {lane.paused_by}: {lane.paused_why}" if lane.paused_by else ""
+        lines.append(f"- lane {lane.name}: {lane.in_use} of {lane.capacity} in use{paused}")
+    return "\n".join(lines)

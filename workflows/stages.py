@@ -1,0 +1,249 @@
+"""Runs the stages of one attempt on the emulator that was granted. Decides nothing: `domain.reaction` does."""
+
+import asyncio
+from dataclasses import dataclass
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.exceptions import TimeoutError as ActivityTimeout
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.plan import Plan
+    from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork
+    from droidherd.contracts.tasks import Failure
+    from droidherd.domain import messages as m
+    from droidherd.domain.claim import Claim
+    from droidherd.domain.errors import Verdict
+    from droidherd.domain.lifecycle import Intent
+    from droidherd.domain.messages import RevokeReason
+    from droidherd.domain.reaction import Budget, Next, Trouble, react
+    from workflows import options
+    from workflows.ledger import Ledger
+
+TRIES_PER_LEASE = 20
+SLACK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt's stay on an emulator ended."""
+
+    next: Next | None
+    """None: all stages completed, or it stopped because it was asked to."""
+    stopped: bool = False
+    clean: bool = True
+    failure: Failure | None = None
+    counts: bool = True
+    """Whether it uses up one of the moves: being taken off deck does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """One stage that did not complete."""
+
+    trouble: Trouble
+    failure: Failure
+    clean: bool = False
+    counts: bool = True
+
+
+class Stages:
+    """One attempt, one lease. Lives as long as the lease does."""
+
+    def __init__(self, ledger: Ledger, claim: Claim, plan: Plan, lease: m.Lease) -> None:
+        self._ledger = ledger
+        self._claim = claim
+        self._plan = plan
+        self._lease = lease
+        self._tries = 0
+        self._spent_s = 0.0
+        self._ran = False
+        self._told_to_stop = False
+
+    async def run(self) -> Ended:
+        """Stage after stage, until all are done, somebody asks to stop, or the lease or the attempt ends."""
+        while (index := self._ledger.next_stage()) is not None:
+            if self._stop_asked():
+                return await self._leave()
+            self._ledger.stage_began(index)
+            self._tries += 1
+            result = await self._run_stage(index)
+            if isinstance(result, StageReport):
+                self._spent_s += result.seconds
+                completed = result.outcome is StageOutcome.COMPLETED
+                self._ledger.stage_ended(index, completed=completed)
+                self._ledger.reported(result.worker, result.artifacts)
+                if not completed and self._stop_asked():
+                    return Ended(None, stopped=True, clean=result.clean)
+                self._ran = True
+                continue
+            self._ledger.stage_ended(index, completed=False)
+            following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
+            if following is not Next.AGAIN:
+                return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
+        return Ended(None)
+
+    def _stop_asked(self) -> bool:
+        return self._ledger.intent is not Intent.NONE
+
+    def _budget(self) -> Budget:
+        policy = self._plan.policy
+        return Budget(
+            tries_left=TRIES_PER_LEASE - self._tries,
+            moves_left=self._ledger.physics.moves - self._ledger.moves,
+            retries_left=policy.retries - (self._ledger.attempt - 1),
+        )
+
+    async def _leave(self) -> Ended:
+        """Asked to stop between two stages: clean up and let go, on the emulator itself."""
+        if not self._ran:
+            return Ended(None, stopped=True)
+        self._tries += 1
+        result = await self._run_stage(None)
+        clean = isinstance(result, StageReport) and result.clean
+        return Ended(None, stopped=True, clean=clean)
+
+    # --- one stage --------------------------------------------------------------------------------------------
+
+    async def _run_stage(self, index: int | None) -> StageReport | _Hit:
+        work = self._work(index)
+        handle = self._start(work)
+        if work.last and index is not None and self._claim.ask is not None and not self._claim.ask.single:
+            self._claim.ending()
+        self._ledger.show()
+        revoked_before = self._claim.revoked
+        self._told_to_stop = index is None
+        while True:
+            await workflow.wait_condition(
+                lambda: handle.done() or self._news(revoked_before) or (self._stop_asked() and not self._told_to_stop)
+            )
+            if handle.done():
+                return await self._result(handle)
+            if self._news(revoked_before):
+                return await self._give_up(handle)
+            self._told_to_stop = True
+            handle.cancel()
+
+    def _news(self, before: m.Revoked | None) -> bool:
+        return self._claim.revoked is not None and self._claim.revoked is not before
+
+    def _work(self, index: int | None) -> StageWork:
+        plan, ledger = self._plan, self._ledger
+        return StageWork(
+            task_id=workflow.info().workflow_id,
+            key=ledger.key(),
+            emulator_id=self._lease.emulator_id,
+            lease=self._lease.token,
+            after=self._lease.after,
+            stage_index=index if index is not None else len(plan.stages),
+            tries=self._tries,
+            task_type=plan.task_type,
+            account=ledger.spec.account,
+            flow=plan.flow,
+            flow_hash=plan.flow_hash,
+            app=plan.app,
+            stage=plan.stages[index] if index is not None else None,
+            cleanup=plan.cleanup,
+            last=index is None or ledger.is_last(index),
+            physics=ledger.physics,
+        )
+
+    def _start(self, work: StageWork) -> "workflow.ActivityHandle[StageReport]":
+        physics = self._ledger.physics
+        limit_s = self._limit_s(work)
+        ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if work.after else 0.0
+        what = work.stage.name if work.stage else "cleanup"
+        return workflow.start_activity(
+            "run_stage",
+            work,
+            task_queue=names.emulator_id(work.emulator_id),
+            result_type=StageReport,
+            schedule_to_start_timeout=options.seconds(max(ahead_s, physics.heartbeat_timeout_s)),
+            start_to_close_timeout=options.seconds(limit_s + physics.cleanup_s + SLACK_S),
+            heartbeat_timeout=options.seconds(physics.heartbeat_timeout_s),
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            retry_policy=options.ONCE,
+            summary=f"{what} on {work.emulator_id}",
+        )
+
+    def _limit_s(self, work: StageWork) -> float:
+        """What is left of the attempt's time, and no more than the stage's own."""
+        left_s = max(self._plan.policy.time_limit_s - self._spent_s, 1.0)
+        return min(left_s, work.stage.limit_s) if work.stage else 0.0
+
+    # --- how it ended -----------------------------------------------------------------------------------------
+
+    async def _result(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
+        try:
+            return await handle
+        except ActivityError as error:
+            return self._hit(error)
+        except asyncio.CancelledError:
+            return StageReport(outcome=StageOutcome.STOPPED)
+
+    def _hit(self, error: ActivityError) -> StageReport | _Hit:
+        cause = error.cause
+        if isinstance(cause, ActivityTimeout):
+            return _timed_out(cause)
+        if isinstance(cause, ApplicationError):
+            return self._said(cause)
+        if cause is not None and type(cause).__name__ == "CancelledError":
+            return StageReport(outcome=StageOutcome.STOPPED)
+        return _Hit(Trouble.ERROR, Failure(kind=type(cause).__name__, verdict=Verdict.FINAL, message=str(cause)))
+
+    def _said(self, cause: ApplicationError) -> _Hit:
+        details = StageTrouble.model_validate(cause.details[0]) if cause.details else None
+        if details is None:
+            failure = Failure(kind=cause.type or "Error", verdict=Verdict.FINAL, message=cause.message)
+            return _Hit(Trouble.ERROR, failure)
+        self._ledger.reported(details.worker, details.artifacts)
+        failure = Failure(
+            kind=cause.type or "Error", verdict=details.verdict, message=details.message, remedy=details.remedy
+        )
+        return _Hit(Trouble.ERROR, failure, clean=details.clean)
+
+    async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
+        """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
+        revoked = self._claim.revoked
+        reason = revoked.reason if revoked else RevokeReason.DOWN
+        if reason is RevokeReason.RESTARTED:
+            _ignore(handle)
+            return _Hit(Trouble.RESTARTED, _infrastructure("the worker was restarted"))
+        handle.cancel()
+        physics = self._ledger.physics
+        patience_s = physics.heartbeat_timeout_s + physics.cleanup_s + physics.lease_ttl_s + SLACK_S
+        try:
+            await workflow.wait_condition(handle.done, timeout=patience_s)
+        except TimeoutError:
+            _ignore(handle)
+        else:
+            result = await self._result(handle)
+            if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
+                return result
+            if isinstance(result, StageReport):
+                return self._taken_back(reason, clean=result.clean)
+        return self._taken_back(reason, clean=False)
+
+    def _taken_back(self, reason: RevokeReason, *, clean: bool) -> _Hit:
+        counts = reason is not RevokeReason.DECK
+        failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
+        return _Hit(Trouble.REVOKED, failure, clean=clean, counts=counts)
+
+
+def _timed_out(cause: ActivityTimeout) -> _Hit:
+    if cause.type == TimeoutType.HEARTBEAT:
+        return _Hit(Trouble.SILENT, _infrastructure("its worker fell silent"))
+    if cause.type == TimeoutType.SCHEDULE_TO_START:
+        return _Hit(Trouble.NOT_STARTED, _infrastructure("nobody took the stage from the emulator's queue"))
+    failure = Failure(kind="StageTimeoutError", verdict=Verdict.RETRYABLE, message="the stage took too long")
+    return _Hit(Trouble.TOO_LONG, failure)
+
+
+def _infrastructure(message: str) -> Failure:
+    return Failure(kind="EmulatorLostError", verdict=Verdict.INFRASTRUCTURE, message=message)
+
+
+def _ignore(handle: "workflow.ActivityHandle[StageReport]") -> None:
+    """Whatever this try says later is of no interest; read it so that nobody complains."""
+    handle.add_done_callback(lambda done: done.cancelled() or done.exception())

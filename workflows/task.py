@@ -1,0 +1,461 @@
+"""One task, from submission to its end. Each state of the lifecycle has one coroutine that ends in another state."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.engine import CancelWork
+    from droidherd.contracts.plan import Plan
+    from droidherd.contracts.stage import Planned, PlanRequest
+    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskView
+    from droidherd.domain import messages as m
+    from droidherd.domain.claim import Claim
+    from droidherd.domain.errors import Verdict
+    from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine
+    from droidherd.domain.reaction import Next, delay_s
+    from workflows import options
+    from workflows.courier import Courier
+    from workflows.ledger import Ledger
+    from workflows.stages import Ended, Stages
+
+ENGINE = "droidherd"
+"""The actor of what the product does by itself."""
+
+
+@workflow.defn(name=names.Workflow.TASK)
+class TaskWorkflow:
+    """A task's life. Its id is the workflow's id."""
+
+    @workflow.init
+    def __init__(self, start: TaskInput) -> None:
+        self._ledger = Ledger(start)
+        carry = start.carry
+        seq = carry.seq if carry else int(workflow.info().start_time.timestamp() * 1000)
+        self._claim = Claim(names.dispatcher_id(start.spec.pool), seq)
+        if carry:
+            self._claim.ticket = carry.ticket
+            self._claim.outbox.restore(carry.outbox)
+        self._asked = Ask()
+        self._engine_cancel = False
+        self._avoid = ""
+        self._life: asyncio.Task[None] | None = None
+
+    @workflow.run
+    async def run(self, start: TaskInput) -> TaskView:
+        courier = asyncio.create_task(Courier(self._claim.outbox, self._gone).run())
+        life = self._life = asyncio.create_task(self._live())
+        while not life.done():
+            try:
+                await workflow.wait_condition(life.done)
+            except asyncio.CancelledError:
+                self._engine_cancel = True
+                self._want(Intent.CANCEL, Ask(actor="temporal", reason="cancel requested on the engine"))
+        await life
+        await workflow.wait_condition(lambda: not self._claim.outbox and workflow.all_handlers_finished())
+        courier.cancel()
+        if self._ledger.state not in FINAL:
+            workflow.continue_as_new(TaskInput(spec=start.spec, carry=self._carry()))
+        return await self._close()
+
+    def _carry(self) -> Carry:
+        return self._ledger.carry(self._claim.seq, self._claim.ticket, self._claim.outbox.rows())
+
+    async def _close(self) -> TaskView:
+        """Completed → Completed; failed, rejected → Failed with details; cancelled → Canceled."""
+        view = self._ledger.view(events=True)
+        if self._ledger.state is TaskState.COMPLETED:
+            return view
+        if self._ledger.state is TaskState.CANCELLED:
+            if not self._engine_cancel:
+                await self._cancel_on_engine()
+            raise asyncio.CancelledError
+        error = self._ledger.error or Failure(kind="Failed", verdict=Verdict.FINAL, message=str(self._ledger.state))
+        raise ApplicationError(f"{error.kind}: {error.message}", view, type=error.kind, non_retryable=True)
+
+    async def _cancel_on_engine(self) -> None:
+        """Only a cancel of the engine's own closes a workflow as cancelled."""
+        info = workflow.info()
+        try:
+            await workflow.execute_activity(
+                "request_cancel",
+                CancelWork(task_id=info.workflow_id, run_id=info.run_id),
+                start_to_close_timeout=options.ENGINE_TIMEOUT,
+                schedule_to_close_timeout=options.ENGINE_TOTAL,
+                retry_policy=options.ENGINE_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.ABANDON,
+            )
+            await workflow.sleep(options.ENGINE_TOTAL)
+        except asyncio.CancelledError:
+            self._engine_cancel = True
+            raise
+
+    def _gone(self, target: str, message: object) -> bool:  # noqa: ARG002 - the shape a courier calls
+        """The dispatcher is not there: start it. But nobody needs to be told by a task that wants nothing."""
+        return True
+
+    # --- what others say --------------------------------------------------------------------------------------
+
+    @workflow.signal
+    def pause(self, ask: Ask) -> None:
+        self._want(Intent.PAUSE, ask)
+
+    @workflow.signal
+    def cancel(self, ask: Ask) -> None:
+        self._want(Intent.CANCEL, ask)
+
+    @workflow.signal
+    def resume(self, ask: Ask) -> None:
+        if self._may_resume():
+            self._resume(ask)
+
+    @workflow.update
+    async def control(self, control: Control) -> TaskView:
+        """Pause, resume or cancel, and say what the task is then. What is not possible is refused."""
+        if control.action == "resume":
+            self._resume(control.ask)
+        else:
+            self._want(Intent.CANCEL if control.action == "cancel" else Intent.PAUSE, control.ask)
+        return self._ledger.view(events=False)
+
+    @control.validator
+    def _check_control(self, control: Control) -> None:
+        ledger = self._ledger
+        possible = {
+            "cancel": ledger.state not in FINAL,
+            "pause": ledger.state not in FINAL and ledger.intent is not Intent.CANCEL,
+            "resume": self._may_resume(),
+        }
+        if not possible[control.action]:
+            allowed = ", ".join(name for name, yes in possible.items() if yes) or "nothing"
+            intent = f" with {ledger.intent} asked for" if ledger.intent else ""
+            raise ApplicationError(
+                f"{control.action} is not possible while {ledger.state}{intent}; possible now: {allowed}",
+                type=names.ILLEGAL_TRANSITION,
+                non_retryable=True,
+            )
+
+    @workflow.update
+    async def admission(self) -> Admission:
+        """What became of the submission: answers as soon as the dispatcher has said it."""
+        ledger = self._ledger
+        await workflow.wait_condition(self._answered)
+        rejected = self._claim.rejected
+        return Admission(
+            task_id=workflow.info().workflow_id,
+            state=ledger.state,
+            position=ledger.position,
+            reason=rejected.reason if rejected else (ledger.error.message if ledger.error else ""),
+            holder=rejected.holder if rejected else "",
+        )
+
+    def _answered(self) -> bool:
+        ledger = self._ledger
+        early = ledger.spec.not_before is not None and workflow.now() < ledger.spec.not_before
+        return ledger.state is not TaskState.PENDING or ledger.attempt > 1 or early
+
+    @workflow.query
+    def view(self) -> TaskView:
+        return self._ledger.view(events=True)
+
+    # --- what the dispatcher says -----------------------------------------------------------------------------
+
+    @workflow.signal
+    def admitted(self, message: m.Admitted) -> None:
+        self._claim.on_admitted(message)
+
+    @workflow.signal
+    def rejected(self, message: m.Rejected) -> None:
+        self._claim.on_rejected(message)
+
+    @workflow.signal
+    def grant(self, message: m.Grant) -> None:
+        self._claim.on_grant(message)
+
+    @workflow.signal
+    def revoked(self, message: m.Revoked) -> None:
+        self._claim.on_revoked(message)
+
+    @workflow.signal
+    def recall(self, message: m.Recall) -> None:  # noqa: ARG002 - its arrival is the message
+        self._claim.on_recall()
+
+    # --- intents ----------------------------------------------------------------------------------------------
+
+    def _want(self, intent: Intent, ask: Ask) -> None:
+        ledger = self._ledger
+        if ledger.state in FINAL or (intent is Intent.PAUSE and ledger.state is TaskState.PAUSED):
+            return
+        combined = combine(ledger.intent, intent)
+        if combined is not ledger.intent:
+            ledger.intent, self._asked = combined, ask
+
+    def _may_resume(self) -> bool:
+        paused = self._ledger.state is TaskState.PAUSED and self._ledger.intent is Intent.NONE
+        return paused or self._ledger.intent is Intent.PAUSE
+
+    def _resume(self, ask: Ask) -> None:
+        """Back into line; or, when the pause had not taken effect yet, take it back."""
+        ledger = self._ledger
+        if ledger.intent is Intent.PAUSE:
+            ledger.intent = Intent.NONE
+        elif ledger.state is TaskState.PAUSED:
+            ledger.move(TaskEvent.RESUMED, ask.actor, ask.reason)
+
+    def _take_effect(self) -> None:
+        """The boundary is reached: what was asked for becomes true."""
+        ledger = self._ledger
+        event = TaskEvent.CANCELLED if ledger.intent is Intent.CANCEL else TaskEvent.PAUSED
+        ledger.intent = Intent.NONE
+        ledger.move(event, self._asked.actor, self._asked.reason)
+        ledger.why = ""
+
+    # --- the life ---------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        """State after state."""
+        ledger = self._ledger
+        if ledger.plan is None:
+            await self._plan()
+        steps: dict[TaskState, Callable[[], Awaitable[None]]] = {
+            TaskState.PENDING: self._pending,
+            TaskState.QUEUED: self._queued,
+            TaskState.RUNNING: self._running,
+            TaskState.RETRY_PENDING: self._retry_pending,
+            TaskState.PAUSED: self._paused,
+        }
+        while ledger.state not in FINAL:
+            if ledger.state is not TaskState.RUNNING and workflow.info().is_continue_as_new_suggested():
+                self._claim.done()
+                return
+            await steps[ledger.state]()
+        if ledger.attempts or ledger.state is not TaskState.REJECTED:
+            ledger.store()
+        ledger.show()
+
+    async def _plan(self) -> None:
+        """Resolve the type with its parameters, once; what comes out stands in history."""
+        ledger = self._ledger
+
+        try:
+            planned = await workflow.execute_local_activity(
+                "plan_task",
+                PlanRequest(spec=ledger.spec),
+                result_type=Planned,
+                start_to_close_timeout=options.PLANNING_TIMEOUT,
+                retry_policy=options.PLANNING_RETRY,
+            )
+        except ActivityError as error:
+            cause = error.cause
+            kind = (cause.type if isinstance(cause, ApplicationError) else "") or "PlanningError"
+            self._fail(Failure(kind=kind, verdict=Verdict.FINAL, message=str(cause or error)))
+            return
+        ledger.planned(planned.plan)
+        ledger.physics = planned.physics
+
+    async def _pending(self) -> None:
+        """Wait for the time it may start, then ask for an emulator."""
+        ledger = self._ledger
+        start_s = _until(ledger.spec.not_before)
+        if start_s > 0:
+            ledger.why = f"not before {ledger.spec.not_before:%Y-%m-%d %H:%M:%S %Z}"
+            ledger.show()
+            if not await self._idle(min(start_s, _until(ledger.spec.expires_at, far=start_s))):
+                self._take_effect()
+                return
+        if ledger.intent:
+            self._take_effect()
+        elif _until(ledger.spec.expires_at, far=1.0) <= 0:
+            self._expire()
+        else:
+            self._claim.request(self._enqueue())
+            await self._await_verdict()
+
+    async def _await_verdict(self) -> None:
+        """Admitted, granted or rejected; or somebody wants something else."""
+        ledger, claim = self._ledger, self._claim
+        while True:
+            spoken = await self._wait(lambda: bool(claim.rejected or claim.admitted or claim.lease or ledger.intent))
+            if claim.rejected:
+                self._rejected(claim.rejected)
+            elif claim.lease or claim.admitted:
+                ledger.position = claim.admitted.position if claim.admitted and not claim.lease else 0
+                ledger.why = claim.admitted.why if claim.admitted and not claim.lease else ""
+                ledger.move(TaskEvent.ADMITTED, ENGINE)
+            elif ledger.intent:
+                claim.done()
+                self._take_effect()
+            elif not spoken:
+                continue
+            return
+
+    async def _queued(self) -> None:
+        """In line, until an emulator is granted."""
+        ledger, claim = self._ledger, self._claim
+        if claim.lease is None:
+            ledger.show()
+        while not (claim.lease or ledger.intent or claim.rejected):
+            if await self._wait(lambda: bool(claim.lease or ledger.intent or claim.rejected)):
+                break
+            if _until(ledger.spec.expires_at, far=1.0) <= 0:
+                claim.done()
+                self._expire()
+                return
+        if ledger.intent and claim.lease is None:
+            claim.done()
+            self._take_effect()
+        elif claim.rejected:
+            ledger.move(TaskEvent.LEASE_LOST, ENGINE, claim.rejected.reason)
+        else:
+            ledger.position, ledger.why = 0, ""
+            ledger.move(TaskEvent.GRANTED, ENGINE)
+
+    async def _running(self) -> None:
+        """One stay on one emulator."""
+        ledger, claim = self._ledger, self._claim
+        lease, plan = claim.lease, self._the_plan()
+        if lease is None:
+            ledger.move(TaskEvent.LEASE_LOST, ENGINE, "its lease did not survive a continue-as-new")
+            return
+        ledger.attempt_began(lease)
+        ended = await Stages(ledger, claim, plan, lease).run()
+        seconds = ledger.seconds()
+        if ended.stopped:
+            outcome = "cancelled" if ledger.intent is Intent.CANCEL else "paused"
+            self._let_go("", outcome, ended, seconds)
+            self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
+        elif ended.next is None:
+            self._let_go("completed", "completed", ended, seconds)
+            ledger.intent = Intent.NONE
+            ledger.move(TaskEvent.COMPLETED, ENGINE)
+        else:
+            self._next(ended, ended.next, lease, seconds)
+
+    def _next(self, ended: Ended, following: Next, lease: m.Lease, seconds: float) -> None:
+        """The attempt's stay did not end well: move, retry or fail."""
+        ledger = self._ledger
+        failure = ended.failure
+        reason = failure.message if failure else ""
+        if following is Next.MOVE:
+            self._let_go("", "lost", ended, seconds)
+            ledger.moves += ended.counts
+            self._avoid = lease.emulator_id
+            ledger.move(TaskEvent.LEASE_LOST, ENGINE, reason)
+        elif following is Next.RETRY:
+            self._let_go("retry", "failed", ended, seconds)
+            ledger.error = failure
+            ledger.move(TaskEvent.RETRY, ENGINE, reason)
+        else:
+            self._let_go("failed", "failed", ended, seconds)
+            self._fail(failure)
+
+    def _let_go(self, outcome: str, attempt_outcome: str, ended: Ended, seconds: float) -> None:
+        """Say it to the dispatcher, write it into the book."""
+        ledger, claim = self._ledger, self._claim
+        ledger.attempt_ended(attempt_outcome, ended.failure)
+        claim.done(outcome, clean=ended.clean, seconds=seconds)
+
+    async def _retry_pending(self) -> None:
+        """The durable pause between two attempts."""
+        ledger = self._ledger
+        policy = self._the_plan().policy
+        delay = delay_s(policy.backoff, policy.backoff_s, ledger.attempt)
+        ledger.why = f"attempt {ledger.attempt + 1} in {delay:g} s"
+        ledger.show()
+        if not await self._idle(delay):
+            self._take_effect()
+            return
+        ledger.attempt += 1
+        ledger.why = ""
+        self._claim.ticket = 0
+        ledger.move(TaskEvent.DELAY_OVER, ENGINE)
+
+    async def _paused(self) -> None:
+        ledger = self._ledger
+        ledger.why = f"paused by {self._asked.actor}" + (f": {self._asked.reason}" if self._asked.reason else "")
+        ledger.show()
+        await workflow.wait_condition(lambda: ledger.state is not TaskState.PAUSED or ledger.intent is Intent.CANCEL)
+        ledger.why = ""
+        if ledger.state is TaskState.PAUSED:
+            self._take_effect()
+        else:
+            self._claim.ticket = 0
+
+    # --- small things -----------------------------------------------------------------------------------------
+
+    def _enqueue(self) -> m.Enqueue:
+        """The wish for an emulator. A ticket once drawn is kept until a retry or a resume throws it away."""
+        ledger, plan, spec = self._ledger, self._the_plan(), self._ledger.spec
+        requires = {*plan.requires, *spec.requires, *((f"emulator_id={spec.emulator}",) if spec.emulator else ())}
+        physics = ledger.physics
+        return m.Enqueue(
+            key=ledger.key(),
+            seq=0,
+            lane=names.lane_of(spec.lane, spec.account),
+            task_type=spec.type,
+            requires=tuple(sorted(requires)),
+            account=spec.account,
+            mutex=spec.mutex,
+            priority=spec.priority,
+            on_busy=spec.on_busy,
+            ticket=self._claim.ticket,
+            hold_s=plan.policy.time_limit_s + physics.cleanup_s + physics.lease_margin_s,
+            single=ledger.stages_left() == 1,
+            avoid=self._avoid,
+        )
+
+    def _the_plan(self) -> Plan:
+        if self._ledger.plan is None:
+            raise RuntimeError("a task runs only after it was planned")
+        return self._ledger.plan
+
+    def _rejected(self, news: m.Rejected) -> None:
+        held_by = f" by task {news.holder}" if news.holder else ""
+        message = {
+            "queue_full": "the queue is full",
+            "duplicate": f"the same account and type is queued already{held_by}",
+            "account_running": f"the account is in use already{held_by}",
+            "cannot_be_satisfied": "no emulator of the pool can run it",
+        }.get(news.reason, news.reason)
+        self._ledger.error = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
+        self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
+
+    def _expire(self) -> None:
+        moment = self._ledger.spec.expires_at
+        self._fail(Failure(kind="expired", verdict=Verdict.FINAL, message=f"no emulator was free before {moment}"))
+
+    def _fail(self, failure: Failure | None) -> None:
+        self._ledger.error = failure
+        self._ledger.move(TaskEvent.FAILED, ENGINE, failure.message if failure else "")
+
+    async def _idle(self, seconds: float) -> bool:
+        """Sleep, durably. False when somebody wants something else."""
+        try:
+            await workflow.wait_condition(lambda: bool(self._ledger.intent), timeout=max(seconds, 0.0))
+        except TimeoutError:
+            return True
+        return False
+
+    async def _wait(self, condition: Callable[[], bool]) -> bool:
+        """Wait for an answer of the dispatcher; repeat the request when it takes too long."""
+        admitted = self._claim.admitted
+        repeat_s = (admitted.repeat_after_s if admitted else 300.0) * (1 + workflow.random().random() / 10)
+        limit_s = min(repeat_s, max(_until(self._ledger.spec.expires_at, far=repeat_s), 0.01))
+        try:
+            await workflow.wait_condition(condition, timeout=limit_s)
+        except TimeoutError:
+            if limit_s == repeat_s:
+                self._claim.repeat()
+            return False
+        return True
+
+
+def _until(moment: datetime | None, *, far: float = 0.0) -> float:
+    """Seconds from now; `far` when no moment was named."""
+    if moment is None:
+        return far
+    return (moment - workflow.now()) / timedelta(seconds=1)
