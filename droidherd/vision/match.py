@@ -6,6 +6,7 @@ behind a dialog, or a red one instead of a green one, a perfect match.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import cv2
 import numpy as np
@@ -15,10 +16,14 @@ from droidherd.domain.ports import Box, Frame, Match
 from droidherd.vision.pixels import Pixels, of_frame
 from droidherd.vision.template import Template
 
+Scores: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
 THRESHOLD = 0.9
 _CANDIDATES = 6
 _COARSE_SIDE_MIN = 12
 _COARSE_FACTOR_MAX = 8
+_MARGIN = 0.2
+_RUNNERS_UP = 1
 _COLOUR_RANGE = 96.0
 """A mean difference per channel of this many levels is no likeness at all."""
 
@@ -65,10 +70,10 @@ def _ranked(part: Pixels, rgb: Pixels) -> list[Candidate]:
     wanted = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
     factor = _factor(wanted)
     if factor == 1:
-        peaks = _peaks(_correlate(grey, wanted), wanted.shape[1], wanted.shape[0])
+        peaks = _worth_a_look(_correlate(grey, wanted), wanted.shape[1], wanted.shape[0])
     else:
         small, small_wanted = _reduced(grey, factor), _reduced(wanted, factor)
-        rough = _peaks(_correlate(small, small_wanted), small_wanted.shape[1], small_wanted.shape[0])
+        rough = _worth_a_look(_correlate(small, small_wanted), small_wanted.shape[1], small_wanted.shape[0])
         peaks = [_refined(grey, wanted, peak, factor) for peak in rough]
     judged = [Candidate(x, y, _likeness(part, rgb, x, y)) for x, y in dict.fromkeys(peaks)]
     return sorted(judged, key=lambda c: (-c.score, c.y, c.x))
@@ -92,14 +97,21 @@ def _reduced(grey: Pixels, factor: int) -> Pixels:
     return np.asarray(cv2.resize(whole, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _correlate(grey: Pixels, wanted: Pixels) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def _correlate(grey: Pixels, wanted: Pixels) -> Scores:
     scores = cv2.matchTemplate(grey, wanted, cv2.TM_CCOEFF_NORMED)
     # Over flat ground the formula divides by zero; flat ground is never what was sought.
     cleaned = np.nan_to_num(scores, copy=False, nan=-1.0, posinf=-1.0, neginf=-1.0)
     return cleaned.astype(np.float32, copy=False).reshape(scores.shape[0], scores.shape[1])
 
 
-def _peaks(scores: np.ndarray[tuple[int, int], np.dtype[np.float32]], width: int, height: int) -> list[tuple[int, int]]:
+def _worth_a_look(scores: Scores, width: int, height: int) -> list[tuple[int, int]]:
+    """The two best places, and those that come so close that the last look may rank them otherwise."""
+    peaks = _peaks(scores, width, height)
+    least = float(scores[peaks[0][1], peaks[0][0]]) - _MARGIN
+    return [(x, y) for rank, (x, y) in enumerate(peaks) if rank < _RUNNERS_UP + 1 or scores[y, x] >= least]
+
+
+def _peaks(scores: Scores, width: int, height: int) -> list[tuple[int, int]]:
     """The best places, each more than half a template away from the better ones."""
     left = scores.copy()
     found: list[tuple[int, int]] = []
@@ -127,13 +139,21 @@ def _refined(grey: Pixels, wanted: Pixels, rough: tuple[int, int], factor: int) 
 def _likeness(part: Pixels, rgb: Pixels, x: int, y: int) -> float:
     """From 0 to 1: the lesser of how alike the shapes and how alike the colours are."""
     height, width = rgb.shape[:2]
-    there = part[y : y + height, x : x + width, :3].astype(np.float32)
-    wanted = rgb.astype(np.float32)
-    colour = 1.0 - float(np.abs(there - wanted).mean()) / _COLOUR_RANGE
-    a, b = there - there.mean(axis=(0, 1)), wanted - wanted.mean(axis=(0, 1))
-    norm = float(np.sqrt((a * a).sum() * (b * b).sum()))
-    shape = float((a * b).sum()) / norm if norm > 0 else 0.0
+    there = np.asarray(cv2.cvtColor(part[y : y + height, x : x + width], cv2.COLOR_RGBA2RGB), np.uint8)
+    colour = 1.0 - cv2.norm(there, rgb, cv2.NORM_L1) / rgb.size / _COLOUR_RANGE
+    if colour <= 0:
+        return 0.0
+    a, b = _centred(there), _centred(rgb)
+    norm = float(np.sqrt(np.vdot(a, a) * np.vdot(b, b)))
+    shape = float(np.vdot(a, b)) / norm if norm > 0 else 0.0
     return round(max(0.0, min(shape, colour, 1.0)), 4)
+
+
+def _centred(rgb: Pixels) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Without the mean of each channel, which `colour` judges."""
+    values = rgb.reshape(-1, 3).astype(np.float32)
+    values -= np.asarray(cv2.mean(rgb)[:3], np.float32)
+    return values
 
 
 def _apart(one: Candidate, other: Candidate, width: int, height: int) -> bool:
