@@ -1,0 +1,1 @@
+"""What can be run on a virtual emulator, by noun."""

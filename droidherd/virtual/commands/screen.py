@@ -1,0 +1,186 @@
+"""What is seen and touched: `input`, `screencap`, `wm`, `uiautomator`."""
+
+import re
+from xml.sax.saxutils import quoteattr
+
+from droidherd.virtual import app, scenes
+from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.frames import HEADER_BYTES
+from droidherd.virtual.layout import labels, regions
+from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.shell.streams import pause
+
+_KEY_NAMES = {3: "HOME", 4: "BACK", 61: "TAB", 66: "ENTER", 67: "DEL", 82: "MENU", 111: "ESCAPE", 187: "APP_SWITCH"}
+_SOURCES = frozenset({"touchscreen", "keyboard", "mouse", "touchpad", "dpad", "gamepad", "trackball"})
+SWIPE_LIMIT_MS = 60_000
+_DUMP = "/sdcard/window_dump.xml"
+
+
+async def _input(context: Context) -> int:
+    words = context.words
+    if words[:1] and words[0] in _SOURCES:
+        words = words[1:]
+    kinds = {"tap": _tap, "swipe": _swipe, "draganddrop": _swipe, "text": _text, "keyevent": _keyevent}
+    if not words or words[0] not in kinds:
+        context.complain(f"Error: Unknown command: {words[0] if words else ''}\n")
+        return 1
+    if not context.emulator.booted:
+        context.complain("cmd: Can't find service: input\n")
+        return 20
+    return await kinds[words[0]](context, words[1:])
+
+
+async def _tap(context: Context, words: list[str]) -> int:
+    numbers = _numbers(words)
+    if len(numbers) != 2 or len(words) != 2:  # noqa: PLR2004 - x and y
+        return _bad_arguments(context, "tap")
+    emulator = context.emulator
+    emulator.act(scenes.tap(emulator.app, int(numbers[0]), int(numbers[1]), *emulator.size))
+    return 0
+
+
+async def _swipe(context: Context, words: list[str]) -> int:
+    numbers = _numbers(words)
+    if len(numbers) not in {4, 5} or len(numbers) != len(words):
+        return _bad_arguments(context, "swipe")
+    x, y, to_x, to_y = (int(number) for number in numbers[:4])
+    duration_ms = min(numbers[4] if len(numbers) > 4 else 300, SWIPE_LIMIT_MS)  # noqa: PLR2004 - the fifth
+    await pause(duration_ms / 1000, context.streams.stdout)
+    emulator = context.emulator
+    if (x, y) == (to_x, to_y):
+        emulator.act(scenes.tap(emulator.app, x, y, *emulator.size))
+    else:
+        emulator.act(scenes.swipe(emulator.app, (x, y), (to_x, to_y), emulator.size[1]))
+    return 0
+
+
+async def _text(context: Context, words: list[str]) -> int:
+    if len(words) != 1:
+        return _bad_arguments(context, "text")
+    emulator = context.emulator
+    emulator.act(app.type_text(emulator.app, words[0].replace("%s", " ")))
+    return 0
+
+
+async def _keyevent(context: Context, words: list[str]) -> int:
+    names = [word for word in words if not word.startswith("--")]
+    if not names:
+        return _bad_arguments(context, "keyevent")
+    for word in names:
+        name = _KEY_NAMES.get(int(word), word) if word.isdigit() else word.removeprefix("KEYCODE_")
+        context.emulator.act(app.key(context.emulator.app, name))
+    return 0
+
+
+def _numbers(words: list[str]) -> list[float]:
+    return [float(word) for word in words if re.fullmatch(r"-?\d+(\.\d+)?", word)]
+
+
+def _bad_arguments(context: Context, kind: str) -> int:
+    context.complain(f"Error: Invalid arguments for command: {kind}\n")
+    return 255
+
+
+async def _screencap(context: Context) -> int:
+    emulator, faults = context.emulator, context.emulator.faults
+    names = [word for word in context.words if not word.startswith("-")]
+    png = "-p" in context.words or any(name.endswith(".png") for name in names)
+    if faults.take("empty_screencap"):
+        return 0
+    shown = AppState(scene=Scene.BOOT) if faults.take("black_screencap") else emulator.shown
+    # The picture is of the moment the command ran, even when drawing it takes a while.
+    data = await (emulator.frames.png if png else emulator.frames.raw)(shown, *emulator.size)
+    if faults.take("half_screencap"):
+        data = data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2]
+    if names:
+        emulator.files.truncate(context.path(names[0]))
+        emulator.files.append(context.path(names[0]), bytes(data))
+    else:
+        context.streams.stdout.write(data)
+    return 0
+
+
+async def _wm(context: Context) -> int:
+    words = context.words
+    emulator = context.emulator
+    if words[:1] == ["size"]:
+        return _wm_size(context, words[1:])
+    if words[:1] == ["density"]:
+        if len(words) > 1:
+            emulator.density = int(words[1]) if words[1].isdigit() else 320
+            return 0
+        context.say("Physical density: 320\n")
+        context.say("" if emulator.density == 320 else f"Override density: {emulator.density}\n")  # noqa: PLR2004
+        return 0
+    context.complain("Window manager (window) commands: size [reset|WxH], density [reset|DENSITY]\n")
+    return 255
+
+
+def _wm_size(context: Context, words: list[str]) -> int:
+    emulator = context.emulator
+    if not words:
+        context.say(f"Physical size: {emulator.body.width}x{emulator.body.height}\n")
+        if emulator.size_override:
+            context.say("Override size: {}x{}\n".format(*emulator.size_override))
+        return 0
+    found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", words[0])
+    if words[0] != "reset" and not found:
+        context.complain(f"Error: bad size {words[0]}\n")
+        return 255
+    emulator.size_override = (int(found.group(1)), int(found.group(2))) if found else None
+    return 0
+
+
+async def _uiautomator(context: Context) -> int:
+    words = [word for word in context.words if word != "--compressed"]
+    if words[:1] != ["dump"]:
+        context.complain("Usage: uiautomator <subcommand> [options]\n")
+        return 1
+    if context.emulator.faults.take("ui_fail") or not context.emulator.booted:
+        context.complain("ERROR: could not get idle state.\n")
+        return 1
+    tree = ui_tree(context.emulator).encode(errors="replace")
+    target = words[1] if len(words) > 1 else _DUMP
+    if target == "/dev/tty":
+        context.streams.stdout.write(tree)
+    else:
+        context.emulator.files.truncate(context.path(target))
+        context.emulator.files.append(context.path(target), tree)
+    context.say(f"UI hierchary dumped to: {target}\n")
+    return 0
+
+
+def ui_tree(emulator: VirtualEmulator) -> str:
+    """One node per element that can be tapped now."""
+    package = emulator.focus.partition("/")[0]
+    width, height = emulator.size
+    words = labels(emulator.app)
+    nodes: list[str] = []
+    for index, (name, box) in enumerate(regions(emulator.app, width, height).items()):
+        kind = "android.widget.EditText" if name in {"account", "password"} else "android.widget.Button"
+        corners = f"[{box.x},{box.y}][{box.x + box.width},{box.y + box.height}]"
+        facts = {"index": str(index), "text": words[name], "resource-id": f"{package}:id/{name}", "class": kind}
+        nodes.append(_node({**facts, "package": package, "bounds": corners}))
+    frame = {"class": "android.widget.FrameLayout", "package": package, "bounds": f"[0,0][{width},{height}]"}
+    outer = _node(frame, inner="".join(nodes))
+    head = "<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>"
+    return f'{head}<hierarchy rotation="0">{outer}</hierarchy>'
+
+
+def _node(facts: dict[str, str], *, inner: str = "") -> str:
+    whole = {
+        "index": "0", "text": "", "resource-id": "", "class": "", "package": "", "content-desc": "",
+        "checkable": "false", "checked": "false", "clickable": str("resource-id" in facts).lower(), "enabled": "true",
+        "focusable": "true", "focused": "false", "scrollable": "false", "long-clickable": "false", "password": "false",
+        "selected": "false", "bounds": "", **facts,
+    }  # fmt: skip
+    attributes = " ".join(f"{name}={quoteattr(_printable(value))}" for name, value in whole.items())
+    return f"<node {attributes}>{inner}</node>" if inner else f"<node {attributes} />"
+
+
+def _printable(value: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in value)
+
+
+COMMANDS: dict[str, Command] = {"input": _input, "screencap": _screencap, "uiautomator": _uiautomator, "wm": _wm}

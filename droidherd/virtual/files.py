@@ -1,0 +1,245 @@
+"""The file system of one virtual emulator: two writable trees kept on the host, read-only roots, a few generated files.
+
+Names are percent-encoded on the host, so no name on the emulator can leave its folder or meet a reserved one.
+"""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote, unquote_to_bytes
+
+WRITABLE = ("/data/local/tmp", "/sdcard")
+_ALIASES = (("/storage/emulated/0", "/sdcard"), ("/mnt/sdcard", "/sdcard"), ("/storage/self/primary", "/sdcard"))
+_DIRECTORIES = frozenset(
+    {
+        "/", "/data", "/data/local", "/data/data", "/data/app", "/system", "/system/bin", "/system/app", "/vendor",
+        "/proc", "/proc/sys", "/proc/sys/kernel", "/proc/sys/kernel/random", "/dev", "/storage", "/storage/emulated",
+        "/mnt", "/apex", "/product", "/cache",
+    }
+)  # fmt: skip
+_CLOSED = ("/data", "/proc", "/dev", "/cache")
+NAME_LIMIT = 240
+CAPACITY_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    mode: int
+    size: int
+    mtime: int
+
+
+class EmulatorFiles:
+    """Failures are OSError with the errno Android gives."""
+
+    def __init__(self, folder: Path, generated: Mapping[str, Callable[[], bytes]]) -> None:
+        self.folder = folder
+        self.generated = generated
+        self.full = False
+        self._modes: dict[str, int] = {}
+        for root in WRITABLE:
+            self._host(root).mkdir(parents=True, exist_ok=True)
+
+    # --- facts
+
+    def kind(self, path: str) -> str:
+        path = normal(path)
+        if path in self.generated:
+            return "file"
+        if path in _DIRECTORIES:
+            return "directory"
+        if not _is_writable(path):
+            return ""
+        try:
+            host = self._host(path)
+        except OSError:
+            return ""
+        return "directory" if host.is_dir() else "file" if host.is_file() else ""
+
+    def size(self, path: str) -> int:
+        return self.stat(path).size
+
+    def stat(self, path: str) -> FileStat:
+        path = normal(path)
+        if path in self.generated:
+            return FileStat(stat.S_IFREG | 0o444, len(self.generated[path]()), 1_230_768_000)
+        if path in _DIRECTORIES:
+            return FileStat(stat.S_IFDIR | 0o755, 4096, 1_230_768_000)
+        host = self._existing(path)
+        facts = host.stat()
+        if host.is_dir():
+            return FileStat(stat.S_IFDIR | self._modes.get(path, 0o775), 4096, int(facts.st_mtime))
+        return FileStat(stat.S_IFREG | self._modes.get(path, 0o660), facts.st_size, int(facts.st_mtime))
+
+    def names(self, path: str) -> list[str]:
+        """Sorted; none when there is no such directory or it may not be read."""
+        path = normal(path)
+        inside = {known for known in (*_DIRECTORIES, *self.generated, *WRITABLE) if _parent(known) == path != known}
+        found = {known.rpartition("/")[2] for known in inside}
+        if _is_writable(path) and self.kind(path) == "directory":
+            found |= {_decode(entry.name) for entry in self._host(path).iterdir()}
+        return sorted(found)
+
+    def may_list(self, path: str) -> bool:
+        return normal(path) not in {"/data", "/data/data", "/data/app"}
+
+    # --- contents
+
+    def read(self, path: str) -> bytes:
+        path = normal(path)
+        if path in self.generated:
+            return self.generated[path]()
+        if self.kind(path) == "directory":
+            raise _problem(errno.EISDIR, path)
+        return self._existing(path).read_bytes()
+
+    def open(self, path: str) -> BinaryIO:
+        """For reading piece by piece a file that may be large."""
+        path = normal(path)
+        if self.kind(path) == "directory":
+            raise _problem(errno.EISDIR, path)
+        return self._existing(path).open("rb")
+
+    def truncate(self, path: str) -> None:
+        self._target(path).write_bytes(b"")
+
+    def append(self, path: str, data: bytes) -> None:
+        host = self._target(path)
+        if data and self.full:
+            raise _problem(errno.ENOSPC, path)
+        with host.open("ab", buffering=0) as file:
+            file.write(data)
+
+    def writer(self, path: str) -> BinaryIO:
+        """For writing piece by piece; the caller asks `full` before each."""
+        return self._target(path).open("wb", buffering=0)
+
+    # --- tree
+
+    def make_directory(self, path: str, *, parents: bool) -> None:
+        path = normal(path)
+        if self.kind(path):
+            if parents and self.kind(path) == "directory":
+                return
+            raise _problem(errno.EEXIST, path)
+        if parents and not self.kind(_parent(path)):
+            self.make_directory(_parent(path), parents=True)
+        self._check_room(path)
+        self._target(path).mkdir()
+
+    def remove(self, path: str, *, recursive: bool) -> None:
+        path = normal(path)
+        _check_may_write(path)
+        host = self._existing(path)
+        if path in WRITABLE:
+            raise _problem(errno.EBUSY, path)
+        if not host.is_dir():
+            host.unlink()
+        elif recursive:
+            shutil.rmtree(host)
+        else:
+            raise _problem(errno.EISDIR, path)
+
+    def remove_directory(self, path: str) -> None:
+        _check_may_write(normal(path))
+        self._existing(normal(path)).rmdir()
+
+    def rename(self, source: str, target: str) -> None:
+        _check_may_write(normal(source))
+        os.replace(self._existing(normal(source)), self._target(target))  # noqa: PTH105 - both sides are paths already
+
+    def copy(self, source: str, target: str) -> None:
+        data = self.read(source)
+        self.truncate(target)
+        self.append(target, data)
+
+    def touch(self, path: str, mtime: int | None = None) -> None:
+        host = self._target(path)
+        if not host.exists():
+            self._check_room(path)
+        host.touch()
+        if mtime is not None:
+            os.utime(host, (mtime, mtime))
+
+    def chmod(self, path: str, mode: int) -> None:
+        _check_may_write(normal(path))
+        _ = self._existing(normal(path))
+        self._modes[normal(path)] = mode & 0o7777
+
+    # --- places
+
+    def _check_room(self, path: str) -> None:
+        if self.full:
+            raise _problem(errno.ENOSPC, path)
+
+    def _target(self, path: str) -> Path:
+        """The place of a file that may be written."""
+        path = normal(path)
+        _check_may_write(path)
+        if path in WRITABLE or self.kind(path) == "directory":
+            raise _problem(errno.EISDIR, path)
+        if self.kind(_parent(path)) != "directory":
+            raise _problem(errno.ENOENT, path)
+        return self._host(path)
+
+    def _existing(self, path: str) -> Path:
+        if not _is_writable(path):
+            raise _problem(errno.ENOENT, path)
+        host = self._host(path)
+        if not host.exists():
+            raise _problem(errno.ENOENT, path)
+        return host
+
+    def _host(self, path: str) -> Path:
+        parts = [_encode(part, path) for part in path.split("/") if part]
+        return self.folder.joinpath(*parts)
+
+
+def normal(path: str) -> str:
+    """Absolute, without `.`, `..` and double slashes, under its first name."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in {"", "."}:
+            parts.append(part)
+    plain = "/" + "/".join(parts)
+    for alias, target in _ALIASES:
+        if plain == alias or plain.startswith(alias + "/"):
+            return target + plain[len(alias) :]
+    return plain
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _is_writable(path: str) -> bool:
+    return any(path == root or path.startswith(root + "/") for root in WRITABLE)
+
+
+def _check_may_write(path: str) -> None:
+    if _is_writable(path):
+        return
+    closed = any(path == root or path.startswith(root + "/") for root in _CLOSED)
+    raise _problem(errno.EACCES if closed else errno.EROFS, path)
+
+
+def _encode(name: str, path: str) -> str:
+    encoded = quote(name.encode(errors="surrogateescape"), safe=" ")
+    if len(encoded) > NAME_LIMIT:
+        raise _problem(errno.ENAMETOOLONG, path)
+    return encoded
+
+
+def _decode(name: str) -> str:
+    return unquote_to_bytes(name).decode(errors="surrogateescape")
+
+
+def _problem(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)

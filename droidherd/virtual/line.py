@@ -1,0 +1,60 @@
+"""One shell line on a virtual emulator: the system its shell runs in, watched by journal and faults."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from droidherd.virtual.commands.base import Context
+from droidherd.virtual.commands.registry import COMMANDS, has_effect
+from droidherd.virtual.files import EmulatorFiles
+from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.shell.system import Call
+
+SLOW_S = 0.5
+
+
+class CutError(Exception):
+    """The emulator is gone in the middle of a line."""
+
+
+class LineSystem:
+    """Implements `System` of the shell for one line of one stream."""
+
+    def __init__(self, emulator: VirtualEmulator, stream: int, drop: Callable[[], None]) -> None:
+        self.emulator = emulator
+        self.stream = stream
+        self.drop = drop
+
+    @property
+    def files(self) -> EmulatorFiles:
+        return self.emulator.files
+
+    async def before(self, argv: Sequence[str]) -> None:
+        await self.emulator.breathe()
+        self._maybe_cut(argv, before=True)
+
+    async def after(self, argv: Sequence[str], rc: int, *, wrote: bool) -> None:
+        self.emulator.record(self.stream, argv, rc, effect=wrote or has_effect(argv))
+        self._maybe_cut(argv, before=False)
+        await self.emulator.breathe()
+
+    def knows(self, name: str) -> bool:
+        return _bare(name) in COMMANDS
+
+    async def call(self, call: Call) -> int:
+        slow = self.emulator.faults.take("slow")
+        if slow:
+            await asyncio.sleep(slow.seconds("delay_s", SLOW_S))
+        context = Context(self.emulator, self, call.argv, call.streams, call.environment, call.directory)
+        return await COMMANDS[_bare(call.argv[0])](context)
+
+    def _maybe_cut(self, argv: Sequence[str], *, before: bool) -> None:
+        cut = self.emulator.faults.cuts(" ".join(argv), before=before)
+        if cut is None:
+            return
+        self.drop()
+        if cut.stops:
+            raise CutError
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("/system/bin/").removeprefix("/vendor/bin/")

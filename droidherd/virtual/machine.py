@@ -1,0 +1,232 @@
+"""One virtual emulator: what it is, what it remembers, what it is doing. It knows no sockets."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from droidherd.virtual import app
+from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.faults import Faults
+from droidherd.virtual.files import EmulatorFiles
+from droidherd.virtual.frames import Frames
+from droidherd.virtual.journal import Journal
+from droidherd.virtual.logs import Log
+from droidherd.virtual.properties import TOKEN, Properties, identity
+from droidherd.virtual.store import Store
+from droidherd.virtual.tables import Packages, SettingsTable
+
+FIRST_UPTIME_S = 40.0
+"""A kernel is up this long when its adbd answers first."""
+
+_KEPT = ("signed_in", "gift_taken", "claimed", "taps", "claims", "sign_ins")
+REBOOT_S = 1.0
+MEMORY = "MemTotal:        2048000 kB\nMemFree:          812000 kB\nMemAvailable:    1240000 kB\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What an emulator is made with."""
+
+    emulator_id: str
+    serialno: str
+    width: int
+    height: int
+    folder: Path
+
+
+class VirtualEmulator:
+    """State over boots: files, settings, packages, `persist.*`, the app's data. State of a boot: the rest."""
+
+    def __init__(self, body: Body, frames: Frames) -> None:
+        body.folder.mkdir(parents=True, exist_ok=True)
+        self.body = body
+        self.frames = frames
+        self.faults = Faults()
+        self.store = Store(body.folder / "store")
+        self.properties = Properties(self.store, identity(body.serialno))
+        self.settings = SettingsTable(self.store)
+        self.packages = Packages(self.store)
+        self.files = EmulatorFiles(body.folder / "files", _generated(self))
+        self.journal = Journal(body.folder)
+        self.log = Log()
+        self.app = _restore(self.store.load("app"))
+        self.boot = int(str(self.store.load("boot").get("boot", 0)))
+        self.boot_id = ""
+        self.streams = 0
+        self.density = 320
+        self.size_override: tuple[int, int] | None = None
+        self.on_reboot: Callable[[], None] = lambda: None
+        """Set by who hosts it: drops the connections."""
+        self._booted_at = 0.0
+        self._complete_at = 0.0
+
+    # --- boots
+
+    def power_on(self, boot_s: float) -> None:
+        """A new boot begins; it is complete after `boot_s`."""
+        self.boot += 1
+        self.store.save("boot", {"boot": self.boot})
+        self.boot_id = str(uuid.uuid4())
+        self._booted_at = time.monotonic() - FIRST_UPTIME_S
+        self._complete_at = time.monotonic() + boot_s
+        self.properties.boot()
+        self.app = app.reboot(self.app)
+        self.log.clear()
+        self.log.add("boot", f"boot {self.boot} begins")
+
+    @property
+    def booted(self) -> bool:
+        return time.monotonic() >= self._complete_at
+
+    @property
+    def uptime_s(self) -> float:
+        return time.monotonic() - self._booted_at
+
+    def prop(self, name: str) -> str:
+        if name in {"sys.boot_completed", "dev.bootcomplete"}:
+            return "1" if self.booted else ""
+        if name == "init.svc.bootanim":
+            return "stopped" if self.booted else "running"
+        return self.properties.get(name)
+
+    # --- the screen
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.size_override or (self.body.width, self.body.height)
+
+    @property
+    def shown(self) -> AppState:
+        return self.app if self.booted else AppState(scene=Scene.BOOT)
+
+    def act(self, after: AppState) -> None:
+        """The app's state after something was done to it."""
+        before, self.app = self.app, after
+        if any(getattr(before, name) != getattr(after, name) for name in _KEPT):
+            self.save_app()
+        if before.scene is not after.scene:
+            self.log.add("Herd", f"scene {before.scene} -> {after.scene}", pid=2210)
+        if after.claims > before.claims:
+            self.log.add("Herd", f"claims {after.claims}", pid=2210)
+
+    def save_app(self) -> None:
+        self.store.save("app", {name: getattr(self.app, name) for name in _KEPT})
+
+    def show(self, changes: dict[str, JsonValue]) -> None:
+        """Set fields of the app's state from the side channel."""
+        known = {field.name for field in fields(AppState)}
+        unknown = sorted(set(changes) - known)
+        if unknown:
+            raise ValueError(f"no field {unknown[0]!r} in the app's state; known: {', '.join(sorted(known))}")
+        self.act(replace(self.app, **_typed(changes)))
+
+    @property
+    def focus(self) -> str:
+        """`package/activity` in front; nothing while it boots."""
+        if not self.booted:
+            return ""
+        if self.app.scene is Scene.LAUNCHER:
+            return f"{app.LAUNCHER_PACKAGE}/{app.LAUNCHER_PACKAGE}{app.LAUNCHER_ACTIVITY}"
+        return f"{app.PACKAGE}/{app.PACKAGE}{app.ACTIVITY}"
+
+    # --- the witness
+
+    def next_stream(self) -> int:
+        self.streams += 1
+        return self.streams
+
+    def record(self, stream: int, argv: Sequence[str], rc: int, *, effect: bool) -> None:
+        moment: dict[str, float | int | str] = {
+            "uptime_s": round(self.uptime_s, 3),
+            "boot": self.boot,
+            "stream": stream,
+            "token": self.prop(TOKEN),
+        }
+        self.journal.write(argv, rc, effect=effect, moment=moment)
+
+    def state(self) -> dict[str, JsonValue]:
+        """For the side channel."""
+        shown: dict[str, JsonValue] = {
+            "emulator_id": self.body.emulator_id,
+            "serialno": self.body.serialno,
+            "boot": self.boot,
+            "boot_id": self.boot_id,
+            "booted": self.booted,
+            "uptime_s": round(self.uptime_s, 3),
+            "focus": self.focus,
+            "faults": list[JsonValue](self.faults.active()),
+            "commands": self.journal.seq,
+            "token": self.prop(TOKEN),
+        }
+        shown["app"] = {name: _plain(value) for name, value in asdict(self.app).items()}
+        return shown
+
+    def counters(self) -> dict[str, int]:
+        return {
+            "taps": self.app.taps,
+            "claims": self.app.claims,
+            "sign_ins": self.app.sign_ins,
+            "commands": self.journal.seq,
+            "boot": self.boot,
+        }
+
+    def close(self) -> None:
+        self.journal.close()
+
+    async def breathe(self) -> None:
+        """Between two commands: wait while stalled, and let others run."""
+        if self.faults.stalled:
+            await self.faults.running()
+        elif self.journal.seq % 64 == 0:
+            await asyncio.sleep(0)
+
+
+def _generated(emulator: VirtualEmulator) -> dict[str, Callable[[], bytes]]:
+    def properties() -> bytes:
+        return "".join(f"{name}={value}\n" for name, value in identity(emulator.body.serialno).items()).encode()
+
+    def uptime() -> bytes:
+        return f"{emulator.uptime_s:.2f} {emulator.uptime_s * 3.1:.2f}\n".encode()
+
+    return {
+        "/proc/uptime": uptime,
+        "/proc/sys/kernel/random/boot_id": lambda: b"%s\n" % emulator.boot_id.encode(),
+        "/proc/version": lambda: b"Linux version 5.15.41-android13 (virtual)\n",
+        "/proc/meminfo": lambda: (
+            b"MemTotal:        2048000 kB\nMemFree:          812000 kB\nMemAvailable:    1240000 kB\n"
+        ),
+        "/proc/loadavg": lambda: b"0.08 0.03 0.01 1/312 4242\n",
+        "/system/build.prop": properties,
+    }
+
+
+def _restore(kept: dict[str, JsonValue]) -> AppState:
+    return replace(AppState(), **_typed({name: value for name, value in kept.items() if name in _KEPT}))
+
+
+def _typed(changes: dict[str, JsonValue]) -> dict[str, object]:
+    """JSON knows no tuples and no scenes."""
+    typed: dict[str, object] = {}
+    for name, value in changes.items():
+        if name in {"scene", "behind"}:
+            typed[name] = Scene(str(value))
+        elif name == "claimed":
+            typed[name] = tuple(int(str(row)) for row in value) if isinstance(value, list) else ()
+        elif type(value) is not type(getattr(AppState(), name)):
+            raise ValueError(f"{name}: {value!r} is of the wrong type")
+        else:
+            typed[name] = value
+    return typed
+
+
+def _plain(value: object) -> JsonValue:
+    if isinstance(value, tuple | list):
+        return [int(row) for row in value]
+    if isinstance(value, bool | int):
+        return value
+    return str(value)

@@ -1,0 +1,135 @@
+"""Where a virtual emulator sits: its port, its listener, its connections."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Coroutine
+from typing import Any
+
+from droidherd.virtual import app
+from droidherd.virtual.machine import REBOOT_S, VirtualEmulator
+from droidherd.virtual.services import open_service
+from droidherd.virtual.session import Session
+
+_BACKLOG = 64
+_FIRST_SCANNED, _LAST_SCANNED = 5555, 5683
+"""Odd ports here are found by adb servers on their own, so they are never given out."""
+
+
+class Seat:
+    def __init__(self, emulator: VirtualEmulator, port: int) -> None:
+        self.emulator = emulator
+        self.port = port
+        self.sessions: dict[Session, asyncio.Task[None]] = {}
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        emulator.on_reboot = lambda: self._later(self.reboot(REBOOT_S))
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def listening(self) -> bool:
+        return self._listener is not None
+
+    async def start(self, boot_s: float) -> None:
+        """Switch the emulator on and listen."""
+        if self.listening:
+            return
+        self.emulator.power_on(boot_s)
+        self.listen()
+
+    def listen(self) -> None:
+        self._listener = bind(self.port)
+        self.port = int(self._listener.getsockname()[1])
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(self._listener))
+
+    async def kill(self) -> None:
+        """The emulator dies: nobody listens, connections break, lines stop where they are."""
+        await self.deafen()
+        await self._end_sessions()
+        self.emulator.act(app.reboot(self.emulator.app))
+
+    async def deafen(self) -> None:
+        """Stop to listen; connections stay."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
+        self._listener = self._accepting = None
+
+    async def reboot(self, boot_s: float) -> None:
+        """Connections break, what is not stored is lost, the port is open again at once."""
+        await self._end_sessions()
+        self.emulator.faults.clear("stall")
+        self.emulator.power_on(boot_s)
+
+    async def drop(self) -> None:
+        """Break the connections; the emulator lives on."""
+        for session in list(self.sessions):
+            session.drop()
+
+    async def close(self) -> None:
+        await self.kill()
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self.emulator.close()
+
+    async def _end_sessions(self) -> None:
+        for session, task in list(self.sessions.items()):
+            session.drop()
+            await session.settle(kill=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            sock, _ = await loop.sock_accept(listener)
+            session = Session(self.emulator, sock, open_service)
+            self.sessions[session] = loop.create_task(self._host(session))
+
+    async def _host(self, session: Session) -> None:
+        try:
+            await session.run()
+            await session.settle(kill=False)
+        finally:
+            self.sessions.pop(session, None)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+def bind(port: int) -> socket.socket:
+    """A listening socket on the loopback; port 0 means any even one."""
+    held: list[socket.socket] = []
+    try:
+        while True:
+            listener = _listen(port)
+            bound = int(listener.getsockname()[1])
+            if port or (bound % 2 == 0 and not _FIRST_SCANNED <= bound <= _LAST_SCANNED):
+                return listener
+            held.append(listener)
+    finally:
+        for each in held:
+            each.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as undo:
+        undo.callback(listener.close)
+        if hasattr(socket, "SO_REUSEPORT"):
+            # A restart takes its old port back at once. On Windows the same option would share a port, so not there.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        undo.pop_all()
+    return listener

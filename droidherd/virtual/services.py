@@ -1,0 +1,213 @@
+"""The services a stream can be opened to."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from droidherd.virtual import tunnels
+from droidherd.virtual.frames import HEADER_BYTES
+from droidherd.virtual.line import CutError, LineSystem
+from droidherd.virtual.session import Service, Session, Stream
+from droidherd.virtual.shell.interpreter import Shell
+from droidherd.virtual.shell.streams import Chunk, Input, LineReader, OutputLimitError, PipeClosedError, Streams
+from droidherd.virtual.sync import SyncService
+
+_STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = 0, 1, 2, 3, 4
+_CHANNEL_LIMIT = 128 << 20
+_BLOCK = struct.Struct("<BI")
+
+
+def open_service(session: Session, name: str) -> Service | None:
+    """What answers to this name; nothing when no such service exists."""
+    kind, _, argument = name.partition(":")
+    options = kind.split(",")
+    makers: dict[str, Callable[[], Service]] = {
+        "shell": lambda: partial(_shell, session, argument, framed="v2" in options),
+        "exec": lambda: partial(_shell, session, argument, framed=False),
+        "sync": lambda: lambda stream: SyncService(session.emulator, stream).serve(),
+        "framebuffer": lambda: partial(_framebuffer, session),
+        "reboot": lambda: partial(_reboot, session, argument),
+        "root": lambda: partial(_say, "adbd cannot run as root in production builds\n"),
+        "unroot": lambda: partial(_say, "adbd not running as root\n"),
+        "remount": lambda: partial(_say, 'Not running as root. Try "adb root" first.\n'),
+        "tcp": lambda: partial(tunnels.connect, argument),
+        "reverse": lambda: partial(tunnels.reverse, session, argument),
+    }
+    maker = makers.get(options[0])
+    return maker() if maker else None
+
+
+@dataclass(slots=True)
+class Channel:
+    """Both outputs of a shell on one stream. It stays here until `flush`, so small replies are one packet."""
+
+    stream: Stream
+    framed: bool
+    blocks: list[tuple[int, Chunk]] = field(default_factory=list[tuple[int, Chunk]])
+    size: int = 0
+    mute: bool = False
+    """The shell hangs: nothing leaves."""
+
+    def write(self, kind: int, data: Chunk) -> None:
+        if self.stream.closed:
+            raise PipeClosedError
+        self.size += len(data)
+        if self.size > _CHANNEL_LIMIT:
+            raise OutputLimitError
+        if data:
+            self.blocks.append((kind, data))
+
+    async def flush(self, last: bytes = b"") -> None:
+        blocks, self.blocks, self.size = self.blocks, [], 0
+        if self.mute:
+            return
+        if not self.framed:
+            parts = [data for _, data in blocks]
+            if parts:
+                await self.stream.write(*parts)
+            return
+        await self._frames(_merged(blocks), last)
+
+    async def _frames(self, blocks: list[tuple[int, Chunk]], last: bytes) -> None:
+        room = self.stream.session.max_payload - _BLOCK.size
+        small: list[Chunk] = []
+        used = 0
+        for kind, data in blocks:
+            view = memoryview(data)
+            for at in range(0, len(view), room):
+                piece = view[at : at + room]
+                if used + len(piece) + _BLOCK.size > room:
+                    await self._emit(small)
+                    small, used = [], 0
+                small += [_BLOCK.pack(kind, len(piece)), piece]
+                used += len(piece) + _BLOCK.size
+        if last:
+            small.append(last)
+        await self._emit(small)
+
+    async def _emit(self, parts: list[Chunk]) -> None:
+        if parts:
+            await self.stream.write_packet(*parts)
+
+
+def _merged(blocks: list[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
+    """Neighbours of one kind become one block, unless they are large."""
+    merged: list[tuple[int, Chunk]] = []
+    for kind, data in blocks:
+        if merged and merged[-1][0] == kind and len(merged[-1][1]) + len(data) < 1 << 16:
+            merged[-1] = (kind, bytes(merged[-1][1]) + bytes(data))
+        else:
+            merged.append((kind, data))
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOutput:
+    channel: Channel
+    kind: int
+
+    def write(self, data: Chunk) -> None:
+        self.channel.write(self.kind, data)
+
+    async def flush(self) -> None:
+        await self.channel.flush()
+
+    def closed(self) -> bool:
+        return self.channel.stream.closed
+
+
+@dataclass(slots=True)
+class FramedInput:
+    """Standard input inside the blocks of shell v2."""
+
+    stream: Stream
+    pending: bytes = b""
+    ended: bool = False
+
+    async def read(self) -> bytes:
+        while not self.ended:
+            while len(self.pending) < _BLOCK.size or len(self.pending) < _BLOCK.size + self._length():
+                more = await self.stream.read()
+                if not more:
+                    self.ended = True
+                    return b""
+                self.pending += more
+            kind, end = self.pending[0], _BLOCK.size + self._length()
+            data, self.pending = self.pending[_BLOCK.size : end], self.pending[end:]
+            if kind == _CLOSE_STDIN:
+                self.ended = True
+            elif kind == _STDIN and data:
+                return data
+        return b""
+
+    def _length(self) -> int:
+        return int(_BLOCK.unpack_from(self.pending)[1])
+
+
+async def _shell(session: Session, text: str, stream: Stream, *, framed: bool) -> None:
+    faults = session.emulator.faults
+    channel = Channel(stream, framed, mute=bool(faults.take("shell_hang")))
+    source: Input = FramedInput(stream) if framed else stream
+    out = ChannelOutput(channel, _STDOUT)
+    streams = Streams(LineReader(source), out, ChannelOutput(channel, _STDERR) if framed else out)
+    shell = Shell(LineSystem(session.emulator, stream.number, session.drop))
+    rc = await (shell.run(text, streams) if text else _interactive(shell, streams))
+    if channel.mute:
+        await _until_closed(stream)
+        raise PipeClosedError
+    if faults.take("drop"):
+        await _half(channel)
+        raise CutError
+    if faults.take("shell_cut"):
+        await _half(channel)
+        return
+    await channel.flush(_BLOCK.pack(_EXIT, 1) + bytes([rc & 255]))
+
+
+async def _interactive(shell: Shell, streams: Streams) -> int:
+    """A shell without a command reads its lines from standard input."""
+    rc = 0
+    while line := await streams.stdin.line():
+        rc = await shell.run(line.decode(errors="surrogateescape"), streams)
+        await streams.stdout.flush()
+        if line.split()[:1] == [b"exit"]:
+            break
+    return rc
+
+
+async def _half(channel: Channel) -> None:
+    """Send the first half of what was to be sent, without an exit code."""
+    whole = [(kind, memoryview(data)) for kind, data in channel.blocks]
+    left = sum(len(data) for _, data in whole) // 2
+    channel.blocks = []
+    for kind, data in whole:
+        channel.blocks.append((kind, data[:left]))
+        left -= min(left, len(data))
+    channel.blocks = [(kind, data) for kind, data in channel.blocks if len(data)]
+    await channel.flush()
+
+
+async def _until_closed(stream: Stream) -> None:
+    while not stream.closed:
+        await stream.read()
+
+
+async def _say(text: str, stream: Stream) -> None:
+    await stream.write(text.encode())
+
+
+async def _reboot(session: Session, argument: str, _stream: Stream) -> None:
+    session.emulator.record(_stream.number, ["reboot", argument], 0, effect=True)
+    asyncio.get_running_loop().call_soon(session.emulator.on_reboot)
+    await asyncio.sleep(0)
+
+
+async def _framebuffer(session: Session, stream: Stream) -> None:
+    emulator = session.emulator
+    width, height = emulator.size
+    raw = await emulator.frames.raw(emulator.shown, width, height)
+    # Version, depth, size, then offset and length of red, BLUE, green, alpha.
+    head = struct.pack("<13I", 1, 32, width * height * 4, width, height, 0, 8, 16, 8, 8, 8, 24, 8)
+    await stream.write(head, raw[HEADER_BYTES:])
