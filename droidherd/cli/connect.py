@@ -4,8 +4,10 @@ import re
 import time
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
 from droidherd.cli.door import Document, Door, rows_of
-from droidherd.cli.errors import NotReadyError
+from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.layout import Layout
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 
@@ -18,7 +20,11 @@ def enlist(layout: Layout, address: str, *, name: str = "", labels: Mapping[str,
     inventory = Inventory(layout.data)
     known = next((one for one in inventory.load() if one.address == address), None)
     emulator_id = name or (known.emulator_id if known else name_of(address))
-    entry = InventoryEntry(emulator_id=emulator_id, address=address, labels=dict(labels))
+    try:
+        entry = InventoryEntry(emulator_id=emulator_id, address=address, labels=dict(labels))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise CliError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", code=2) from error
     if known is not None and known.emulator_id != emulator_id:
         inventory.remove(known.emulator_id)
     inventory.add(entry)

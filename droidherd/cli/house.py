@@ -68,6 +68,16 @@ class House:
         # A given port is not tried: an orphaned adb server may hold it, and only the worker can tell and end it.
         return self.settings.adb.port or self._ports.claim("adb.port", 0)
 
+    @cached_property
+    def metrics_port(self) -> int:
+        return self._ports.claim("temporal.metrics_port", self.settings.temporal.metrics_port)
+
+    def settle(self) -> None:
+        """Claim every port, so that a taken one is named before anything starts."""
+        if self.settings.temporal.embedded:
+            _ = (self.ui_port, self.metrics_port)
+        _ = (self.engine, self.api, self.adb_port)
+
     @property
     def environment(self) -> Mapping[str, str]:
         """What every process of the house is told: flags and chosen ports reach them as settings."""
@@ -108,7 +118,7 @@ class House:
             namespace=temporal.namespace,
             retention_days=temporal.retention_days,
             ui_port=self.ui_port,
-            metrics_port=self._ports.claim("temporal.metrics_port", temporal.metrics_port),
+            metrics_port=self.metrics_port,
         )
 
         def ready(pid: int) -> None:

