@@ -49,6 +49,8 @@ class Answer:
                 raise LateError(f"the deadline had passed at uptime {said}", to=to)
             case "unknown":
                 raise UnknownOutcomeError(f"the journal holds an intent without a result: {said}", to=to)
+            case "unreadable":
+                raise UnknownOutcomeError(f"the journal cannot be read: {self.error_output}", to=to)
             case "running":
                 raise UnknownOutcomeError("the emulator is still carrying it out", to=to)
             case "unwritten":

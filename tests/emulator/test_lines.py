@@ -239,6 +239,22 @@ def test_a_torn_line_of_the_journal_never_lets_an_act_happen_twice(stand: Stand)
     assert "unknown" == tap(stand).word
 
 
+def test_a_journal_that_cannot_be_read_lets_nothing_happen(stand: Stand):
+    stand.set(MINE)
+    stand.write_journal(KEY, "2/1.1 done 0")
+    (stand.root / "bin" / "grep").write_text("#!/bin/sh\necho broken >&2\nexit 2\n")
+    (stand.root / "bin" / "grep").chmod(0o755)
+    with pytest.raises(UnknownOutcomeError, match="cannot be read: broken"):
+        tap(stand).refuse("stand")
+    assert [] == stand.acts()
+
+
+def test_the_last_word_about_an_effect_counts(stand: Stand):
+    stand.set(MINE)
+    stand.write_journal(KEY, "2/1.1 begin x", "2/1.1 forgotten", "2/1.1 begin x", "2/1.1 settled", "2/1.2 begin x")
+    assert ("again", ("settled",)) == (tap(stand).word, tap(stand).rest)
+
+
 def test_the_deadline_is_the_emulators_uptime(stand: Stand):
     stand.set(MINE)
     stand.uptime(500.99)
