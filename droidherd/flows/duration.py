@@ -22,4 +22,6 @@ def format_duration(seconds: float) -> str:
     for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if thousandths >= size and thousandths % size == 0:
             return f"{thousandths // size}{unit}"
-    return f"{thousandths / 1000:g}s" if thousandths >= 1000 else f"{thousandths}ms"  # noqa: PLR2004 -- a second
+    if thousandths < 1000:  # noqa: PLR2004 -- a second
+        return f"{thousandths}ms"
+    return f"{thousandths // 1000}.{thousandths % 1000:03}".rstrip("0") + "s"

@@ -136,7 +136,7 @@ class _Builder:
         if node.tag == _TEXT:
             return _encodable(str(node.value), line)
         if node.tag not in {_NULL, _BOOL, _INT, _FLOAT}:
-            kind = str(node.tag).rpartition(":")[2]
+            kind = str(node.tag).removeprefix("tag:yaml.org,2002:")
             raise BadYamlError(f"reads as a {kind}, which a flow cannot hold", line, "put it in quotes")
         try:
             value: JsonValue = self._constructor.construct_document(node)

@@ -51,7 +51,11 @@ Seconds: TypeAlias = Annotated[
 ]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
-App: TypeAlias = Annotated[str, StringConstraints(pattern=APP_PATTERN, max_length=200)]
+App: TypeAlias = Annotated[
+    str,
+    StringConstraints(pattern=APP_PATTERN, max_length=200),
+    WithJsonSchema({"type": "string", "pattern": rf"({APP_PATTERN})|\$\{{", "maxLength": 200}),
+]
 _PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
 Percent: TypeAlias = Annotated[
     float,

@@ -83,13 +83,24 @@ _MODELS: dict[str, type[model.Part]] = {
 def from_validation(error: ValidationError, document: Document, file: str) -> list[Problem]:
     """Say what pydantic found in the words of flows."""
     found: list[Problem] = []
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
+        if _follows_from_others(detail, details):
+            continue
         place = _place_of(detail, document)
         what, fix = _words(detail, place)
         if names := _parameters_at(document, place):
             fix = f"give parameter {names[0]} an example or a default that fits"
         found.append(Problem(file, document.line_of(place), what, fix))
     return found
+
+
+def _follows_from_others(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    """Whether a list is too short only because pydantic left its unsound items out, which are reported themselves."""
+    place = detail["loc"]
+    return detail["type"] == "too_short" and any(
+        len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in details
+    )
 
 
 def _parameters_at(document: Document, place: Place) -> list[str]:
@@ -129,20 +140,29 @@ def _place_of(detail: ErrorDetails, document: Document) -> Place:
 def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
     kind = detail["type"]
     name = str(detail["loc"][-1]) if detail["loc"] else "the flow"
-    where = f"{name}: " if isinstance(place[-1] if place else "", str) else ""
     if kind == "extra_forbidden":
         return _unknown_key(place)
     if kind == "missing":
         return f"{name} is missing", _MISSING.get(name, "")
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
+    what, fix = _complaint(detail)
+    return (f"{name}: {what}", fix) if isinstance(place[-1] if place else "", str) else (what, fix)
+
+
+def _complaint(detail: ErrorDetails) -> tuple[str, str]:
+    """What is wrong with a value."""
+    kind, message, context = detail["type"], detail["msg"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
-        what, fix = _PATTERNS.get(str(detail.get("ctx", {}).get("pattern")), ("does not fit its form", detail["msg"]))
-        return f"{where}{str(detail['input'])[:60]!r} {what}", fix
+        what, fix = _PATTERNS.get(str(context.get("pattern")), ("does not fit its form", message))
+        return f"{str(detail['input'])[:60]!r} {what}", fix
     if kind == "value_error":
-        return f"{where}{detail['msg'].removeprefix('Value error, ')}", ""
-    what, fix = _TYPES.get(kind, (detail["msg"][:1].lower() + detail["msg"][1:], ""))
-    return f"{where}{what}", fix
+        return message.removeprefix("Value error, "), ""
+    if kind == "too_short":
+        return f"must hold at least {context.get('min_length')}", ""
+    if kind == "too_long":
+        return f"must hold at most {context.get('max_length')}", ""
+    return _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
 
 
 def _unknown_key(place: Place) -> tuple[str, str]:

@@ -1,0 +1,248 @@
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from droidherd.domain.errors import FlowError
+from droidherd.flows.catalogue import GALLERY
+from droidherd.flows.folder import inspect, load_flow
+from droidherd.flows.lint import lint
+from droidherd.flows.model import STEP_KINDS
+from droidherd.flows.schema import SCHEMA_FILE, schema_text
+
+HEAD = "flow: demo\napp: com.example.game\nstages:\n  - stage: main\n    steps:\n"
+
+
+def png(width: int = 20, height: int = 20) -> bytes:
+    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))
+
+
+def flow_at(folder: Path, text: str, *images: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "flow.yaml").write_text(text, encoding="utf-8")
+    for image in images:
+        path = folder / image
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png())
+    return folder
+
+
+def problems(tmp_path: Path, text: str, *images: str) -> list[str]:
+    """What lint says, from the name of the file on."""
+    folder = flow_at(tmp_path / "demo", text, *images)
+    return [str(problem).removeprefix(f"{folder}/") for problem in lint([folder])]
+
+
+STEP_PROBLEMS = [
+    ("tpa: {image: a.png}", "error: unknown step 'tpa' (did you mean tap?)"),
+    ("tap: {imgae: a.png, percent: [1, 2]}", "error: unknown key 'imgae' (did you mean image?)"),
+    (
+        "tap: {percent: [1, 2]}\n        key: {name: back}",
+        ("error: a step has one key, not 2: tap, key (begin each step with a dash of its own)"),
+    ),
+    ("back", "error: a step is a mapping (as in tap: {image: ok.png})"),
+    ("tap: {}", "error: tap: exactly one of image and percent is needed, not 0"),
+    ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with an image, not with percent"),
+    ("tap: {percent: [101, 2]}", "error: input should be less than or equal to 100"),
+    ("tap: {image: gone.png}", "error: gone.png: no such image (put it at {folder}/gone.png)"),
+    (
+        "tap: {image: ../a.png}",
+        "error: ../a.png: the image is outside the folder of the flow (copy it beside the flow)",
+    ),
+    (
+        "tap: {image: /etc/a.png}",
+        ("error: /etc/a.png: the image is outside the folder of the flow (copy it beside the flow)"),
+    ),
+    ("wait: {image: a.png}", "error: within is missing (a wait needs a limit, as in within: 10s)"),
+    ("wait: {image: a.png, within: 10}", "error: within: a duration needs a unit: write 10s"),
+    (
+        "wait: {image: a.png, within: ten}",
+        ("error: within: 'ten' is not a duration: write a number and a unit, as in 500ms, 10s, 2m or 1h"),
+    ),
+    ("wait: {image: a.png, within: 2h}", "error: within: input should be less than or equal to 3600"),
+    (
+        "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
+        ("error: wait: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
+    ),
+    ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
+    (
+        "repeat: {at_most: 1001, do: [{key: {name: back}}]}",
+        "error: at_most: input should be less than or equal to 1000",
+    ),
+    ("repeat: {at_most: 2, do: []}", "error: do: must hold at least 1"),
+    (
+        "key: {name: KEYCODE_BACK}",
+        ("error: name: 'KEYCODE_BACK' is not a key (an Android key name in lower case, as in home, back or enter)"),
+    ),
+    ("type: {text: 5}", "error: text: must be text (put it in quotes)"),
+    ("type: {text: '${who}'}", "error: parameter 'who' is not declared (add params: {who: {type: ...}})"),
+    (
+        "start_app: {app: game}",
+        ("error: app: 'game' is not an app (a package as in com.example.game, or package/activity)"),
+    ),
+    (
+        "frame: {name: My Frame}",
+        ("error: name: 'My Frame' is not a name (lower case letters, digits and _, beginning with a letter)"),
+    ),
+    ("pause: {for: 10m}", "error: for: input should be less than or equal to 300"),
+    (
+        "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
+        "error: unknown key 'them' (did you mean then?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "expected"), STEP_PROBLEMS)
+def test_a_faulty_step_is_named_with_file_line_and_fix(tmp_path: Path, step: str, expected: str) -> None:
+    text = f"{HEAD}      - key: {{name: home}}\n      - {step}\n"
+    found = problems(tmp_path, text, *(["a.png"] if "{image: a.png" in step else []))
+    assert f"flow.yaml:7: {expected.replace('{folder}', str(tmp_path / 'demo'))}" in found
+
+
+FLOW_PROBLEMS = [
+    (
+        "flow.yaml:1: error: the flow is called other, its folder demo (name the folder other, or the flow demo)",
+        HEAD.replace("demo", "other") + "      - key: {name: home}\n",
+    ),
+    (
+        "flow.yaml:5: error: unknown key 'step' (did you mean steps?)",
+        "flow: demo\napp: com.example.game\nstages:\n  - stage: main\n    step: []\n    steps: [{key: {name: home}}]\n",
+    ),
+    ("flow.yaml:2: error: unknown key 'apps' (did you mean app?)", HEAD.replace("app:", "apps:") + "      - {}\n"),
+    (
+        "flow.yaml:1: error: stages is missing (add at least one stage, as in stages: [{stage: main, steps: [...]}])",
+        "flow: demo\n",
+    ),
+    ("flow.yaml:1: error: a flow is a mapping (begin with flow: <name>)", "- 1\n"),
+    ("flow.yaml:3: error: key 'app' stands here twice (the first is in line 2)", "flow: demo\napp: a.b\napp: a.c\n"),
+    (
+        "flow.yaml:1: error: the flow: two stages are called main",
+        HEAD + "      - key: {name: home}\n  - stage: main\n    steps: [{key: {name: home}}]\n",
+    ),
+    (
+        "flow.yaml:4: error: start_app does not say which app (add app: <package> to the flow)",
+        "flow: demo\nstages:\n  - stage: main\n    steps: [{start_app: {}}]\n",
+    ),
+    (
+        "flow.yaml:2: error: n: 'x' does not fit the parameter itself: must be an integer",
+        "flow: demo\nparams: {n: {type: integer, default: x}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        "flow.yaml:2: error: n: min and max go with numbers, not with string",
+        "flow: demo\nparams: {n: {min: 1}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        "flow.yaml:2: warning: parameter 'n' is not used (remove it)",
+        "flow: demo\nparams: {n: {type: integer}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        "flow.yaml:2: error: lives: input should be 'account' or 'emulator'",
+        "flow: demo\nstages: [{stage: a, lives: here, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        "flow.yaml:3: error: app: 'sample' is not an app (give parameter app an example or a default that fits)",
+        "flow: demo\nparams: {app: {type: string}}\nstages: [{stage: a, steps: [{start_app: {app: '${app}'}}]}]\n",
+    ),
+    (
+        "flow.yaml:3: error: ${n}.png: the name of an image cannot hold a parameter (write one step per image)",
+        "flow: demo\nparams: {n: {type: string}}\nstages: [{stage: a, steps: [{tap: {image: '${n}.png'}}]}]\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("expected", "text"), FLOW_PROBLEMS)
+def test_a_faulty_flow_is_named_with_file_line_and_fix(tmp_path: Path, expected: str, text: str) -> None:
+    assert expected in problems(tmp_path, text)
+
+
+def test_a_sound_flow_has_no_problems(tmp_path: Path) -> None:
+    text = f"{HEAD}      - tap: {{image: icons/a.png, within: 5s, then: {{gone: icons/a.png, within: 10s}}}}\n"
+    assert [] == problems(tmp_path, text, "icons/a.png")
+
+
+def test_an_image_that_is_not_used_is_a_warning_and_the_flow_is_sound(tmp_path: Path) -> None:
+    text = f"{HEAD}      - key: {{name: home}}\n"
+    assert ["flow.yaml:1: warning: b.png is not used (remove it)"] == problems(tmp_path, text, "b.png")
+    assert "demo" == load_flow(tmp_path / "demo").flow.flow
+
+
+def test_an_image_that_is_no_png_is_an_error(tmp_path: Path) -> None:
+    folder = flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n", "a.png")
+    (folder / "a.png").write_bytes(b"GIF89a")
+    assert "a.png: is not a PNG" == inspect(folder)[1][0].what
+
+
+def test_an_image_that_links_out_of_the_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(png())
+    folder = flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n")
+    (folder / "a.png").symlink_to(tmp_path / "secret.png")
+    assert "a.png: the image is outside the folder of the flow" == inspect(folder)[1][0].what
+
+
+def test_all_problems_are_said_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    found = problems(tmp_path, f"{HEAD}      - tap: {{image: a.png}}\n      - kye: {{name: back}}\nclean: []\n")
+    assert [6, 7, 8] == [int(problem.split(":")[1]) for problem in found]
+
+
+def test_a_folder_of_flows_is_judged_flow_by_flow(tmp_path: Path) -> None:
+    flow_at(tmp_path / "one", "flow: one\n")
+    flow_at(tmp_path / "two", "flow: two\n")
+    assert [f"{tmp_path}/one/flow.yaml", f"{tmp_path}/two/flow.yaml"] == [problem.file for problem in lint([tmp_path])]
+    assert [problem.file for problem in lint([tmp_path / "two" / "flow.yaml"])] == [f"{tmp_path}/two/flow.yaml"]
+
+
+def test_a_path_without_a_flow_says_what_a_flow_is(tmp_path: Path) -> None:
+    expected = f"{tmp_path}:1: error: no flow here (a flow is a folder with a flow.yaml)"
+    assert [expected] == [str(problem) for problem in lint([tmp_path])]
+
+
+def test_loading_a_faulty_flow_names_every_error_and_no_warning(tmp_path: Path) -> None:
+    folder = flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n      - kye: {{name: back}}\n", "b.png")
+    with pytest.raises(FlowError) as caught:
+        load_flow(folder)
+    assert 2 == len(str(caught.value).splitlines())
+    assert "warning" not in str(caught.value)
+
+
+SCALARS = st.sampled_from(["tap", "a.png", "${x}", "", "10s", "demo"]) | st.integers() | st.none() | st.booleans()
+KEYS = st.sampled_from(
+    ["flow", "app", "params", "stages", "stage", "steps", "do", "then", "within", "image", "at_most", "type", "default"]
+) | st.sampled_from(STEP_KINDS)
+SHAPES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=15
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SHAPES)
+def test_any_shape_of_document_is_judged_without_breaking(
+    tmp_path_factory: pytest.TempPathFactory, shape: object
+) -> None:
+    folder = flow_at(tmp_path_factory.getbasetemp() / "demo", yaml.safe_dump(shape))
+    loaded, found = inspect(folder)
+    assert (loaded is None) == any(problem.severity == "error" for problem in found)
+    assert all(problem.line >= 1 for problem in found)
+
+
+def test_the_schema_in_the_tree_is_the_one_of_the_model() -> None:
+    assert schema_text() == SCHEMA_FILE.read_text(encoding="utf-8"), "run python -m droidherd.flows.schema"
+
+
+@pytest.mark.parametrize("file", sorted(GALLERY.glob("*/flow.yaml")), ids=lambda file: file.parent.name)
+def test_an_editor_accepts_the_flows_of_the_gallery(file: Path) -> None:
+    jsonschema.Draft202012Validator(json.loads(schema_text())).validate(
+        yaml.safe_load(file.read_text(encoding="utf-8"))
+    )
+
+
+@pytest.mark.parametrize("step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}"])
+def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
