@@ -38,7 +38,6 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
 from droidherd.domain.errors import DroidherdError
-from droidherd.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -238,19 +237,25 @@ def watch(
 @app.command(epilog='Example: droidherd pause TASK --reason "the game is under maintenance"')
 def pause(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Ask a task to stop at its next step boundary and to free its emulator."""
-    _control("pause", task_id, reason, going_up.settings_of(data), url=url, as_json=as_json)
+    with Door.of(going_up.settings_of(data), url) as door:
+        task = door.post(f"/api/tasks/{task_id}/pause", {"reason": reason})
+    _show(task_id, task, as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd resume TASK")
 def resume(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Queue a paused task again. Completed stages are not repeated."""
-    _control("resume", task_id, reason, going_up.settings_of(data), url=url, as_json=as_json)
+    with Door.of(going_up.settings_of(data), url) as door:
+        task = door.post(f"/api/tasks/{task_id}/resume", {"reason": reason})
+    _show(task_id, task, as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd cancel TASK")
 def cancel(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """End a task at its next step boundary, with its cleanup."""
-    _control("cancel", task_id, reason, going_up.settings_of(data), url=url, as_json=as_json)
+    with Door.of(going_up.settings_of(data), url) as door:
+        task = door.post(f"/api/tasks/{task_id}/cancel", {"reason": reason})
+    _show(task_id, task, as_json=as_json)
 
 
 @app.command(epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")
@@ -288,9 +293,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _control(action: str, task_id: str, reason: str, settings: Settings, *, url: str, as_json: bool) -> None:
-    with Door.of(settings, url) as door:
-        task = door.post(f"/api/tasks/{task_id}/{action}", {"reason": reason})
+def _show(task_id: str, task: Document, *, as_json: bool) -> None:
     if as_json:
         output.emit(task)
     else:

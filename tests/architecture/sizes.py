@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from tests.architecture.source import Finding, Function, Module, body_lines, functions
+from tests.architecture.source import Finding, Function, Module, body_lines, functions, qualified
 
 FUNCTION_LINES = 70
 FILE_LINES = 500
@@ -26,8 +26,8 @@ def too_long(modules: Iterable[Module]) -> Iterator[Finding]:
 def too_many_parameters(modules: Iterable[Module], known: Mapping[str, int]) -> Iterator[Finding]:
     """Functions with more parameters than the habit, and more than the ratchet already grants them."""
     for module in modules:
-        for function in functions(module):
-            allowed = known.get(f"{module.path}::{function.name}", PARAMETERS)
+        for name, function in qualified(module):
+            allowed = known.get(name, PARAMETERS)
             count = parameters(function)
             if count > allowed:
                 text = f"{function.name}() takes {count} parameters, {allowed} allowed: pass a model"
@@ -36,9 +36,7 @@ def too_many_parameters(modules: Iterable[Module], known: Mapping[str, int]) -> 
 
 def slack(modules: Iterable[Module], known: Mapping[str, int]) -> Iterator[str]:
     """Entries of the ratchet that are no longer needed: it only ever tightens."""
-    counts = {
-        f"{module.path}::{function.name}": parameters(function) for module in modules for function in functions(module)
-    }
+    counts = {name: parameters(function) for module in modules for name, function in qualified(module)}
     for name, granted in known.items():
         now = counts.get(name, 0)
         if now < granted:

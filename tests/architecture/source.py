@@ -63,6 +63,11 @@ def functions(module: Module) -> Iterator[Function]:
             yield node
 
 
+def qualified(module: Module) -> Iterator[tuple[str, Function]]:
+    """Functions with their names as the ratchet knows them: `api/app.py::App.start`."""
+    yield from _qualified(module.tree, f"{module.path}::")
+
+
 def body_lines(function: Function) -> int:
     """Lines from the first statement after the docstring to the end."""
     body = function.body[1:] if ast.get_docstring(function) and len(function.body) > 1 else function.body
@@ -99,6 +104,17 @@ def resolved(node: ast.AST, names: dict[str, str]) -> str:
     first, _, rest = dotted(node).partition(".")
     full = names.get(first, first)
     return f"{full}.{rest}" if rest else full
+
+
+def _qualified(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + child.name, child
+            yield from _qualified(child, f"{prefix}{child.name}.")
+        elif isinstance(child, ast.ClassDef):
+            yield from _qualified(child, f"{prefix}{child.name}.")
+        else:
+            yield from _qualified(child, prefix)
 
 
 def _modules(places: list[str]) -> Iterator[Module]:
