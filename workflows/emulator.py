@@ -34,6 +34,7 @@ KEPT = (
     "tries",
     "draining",
     "evidence",
+    "words",
 )
 
 
@@ -67,6 +68,11 @@ class EmulatorWorkflow:
     @workflow.signal
     def tidy(self, message: m.Tidy) -> None:
         self._machine.on_tidy(message)
+
+    @workflow.signal
+    def recall(self, message: m.Recall) -> None:  # noqa: ARG002 - the contract of the signal
+        """The pool's dispatcher lost its memory: announce again."""
+        self._machine.on_recall()
 
     @workflow.signal
     def drain(self, ask: DrainAsk) -> None:

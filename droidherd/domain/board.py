@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from droidherd.domain.keys import Order, account_key, mutex_key
+from droidherd.domain.keys import Line, Order, account_key, mutex_key
 from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease
 
 
@@ -48,6 +48,10 @@ class Entry:
     def key(self) -> Key:
         return self.ask.key
 
+    def line(self) -> Line:
+        """The bucket it belongs to."""
+        return self.ask.lane, self.ask.requires
+
     def needs(self) -> tuple[str, ...]:
         """Everything this task must hold to run."""
         account = (account_key(self.ask.account),) if self.ask.account else ()
@@ -70,6 +74,8 @@ class Row:
     idle_since_ms: int = 0
     dirty: int = 0
     """The lease whose remains must be tidied up before the next grant; 0: clean."""
+    tidied: int = 0
+    """Every lease up to this one was fenced and tidied up."""
 
     def offers(self, requires: tuple[str, ...]) -> bool:
         return all(need in self.labels or need == f"emulator_id={self.emulator_id}" for need in requires)
@@ -113,7 +119,10 @@ class Board:
     free: dict[str, None] = field(default_factory=dict)
     """Emulators a grant may go to now; the one idle longest first."""
     last_token: int = 0
-    last_ticket: int = 0
+    last_ticket: int = 1_000_000
+    """Far from 0, which means "draw one", so that there is room in front of the first."""
+    leases: dict[str, None] = field(default_factory=dict)
+    """Tasks with a lease."""
     waiting: int = 0
     """Tasks in line, parked ones included."""
 
@@ -127,7 +136,7 @@ class Board:
         return (entry.ask.priority if by_priority else 0, entry.ticket)
 
     def bucket(self, entry: Entry) -> Bucket:
-        key = (entry.ask.lane, entry.ask.requires)
+        key = entry.line()
         return self.buckets.setdefault(key, Bucket(*key))
 
     def line_up(self, entry: Entry) -> None:
@@ -213,4 +222,4 @@ class Board:
 
     def held(self) -> Iterator[Entry]:
         """Everyone with a lease."""
-        return (entry for entry in self.entries.values() if entry.lease is not None)
+        return (self.entries[task_id] for task_id in self.leases)

@@ -31,6 +31,13 @@ class Claim:
     admitted: m.Admitted | None = None
     rejected: m.Rejected | None = None
     revoked: m.Revoked | None = None
+    run: str = ""
+    """The first run of this workflow: leases of other runs are none of its business."""
+    given_up: int = 0
+    """Every lease up to this token is over."""
+    said: m.Done | None = None
+    """The last `done`, for a dispatcher that lost it."""
+    said_ending: bool = False
     outbox: Outbox[m.Enqueue | m.Ending | m.Done] = field(default_factory=Outbox)
 
     def _next_seq(self) -> int:
@@ -44,27 +51,33 @@ class Claim:
 
     def request(self, ask: m.Enqueue) -> None:
         """Wait for an emulator."""
-        self.ask = replace(ask, seq=self._next_seq())
-        self.want, self.ticket = Want.EMULATOR, ask.ticket
+        self.ask = replace(ask, seq=self._next_seq(), lost=self.given_up)
+        self.want, self.ticket, self.run = Want.EMULATOR, ask.ticket, ask.key.run
         self.lease = self.admitted = self.rejected = self.revoked = None
+        self.said_ending = False
         self._say(self.ask)
 
     def repeat(self) -> None:
-        """Say it again: the last net."""
-        if self.ask is not None and self.want is Want.EMULATOR:
-            self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket)
-            self._say(self.ask)
+        """Say it again: the last net. On deck it also asks whether the lease has become the active one."""
+        if self.ask is None or self.want is Want.NOTHING:
+            return
+        self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket)
+        self._say(replace(self.ask, lease=self.lease))
 
     def ending(self) -> None:
         """The last stage stands on the emulator's queue."""
         if self.ask is not None and self.want is Want.HOLDING:
+            self.said_ending = True
             self._say(m.Ending(self.ask.key, self._next_seq()))
 
     def done(self, outcome: str = "", *, clean: bool = True, seconds: float = 0.0) -> None:
         """Neither wait nor hold."""
         if self.ask is None or self.want is Want.NOTHING:
             return
-        self._say(m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds))
+        if self.lease is not None:
+            self.given_up = max(self.given_up, self.lease.token)
+        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds)
+        self._say(self.said)
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 
     # --- what the dispatcher says -----------------------------------------------------------------------------
@@ -79,28 +92,49 @@ class Claim:
 
     def on_grant(self, grant: m.Grant) -> None:
         """Take what was waited for; give back what was not."""
-        if self._mine(grant.key) and self.want is Want.EMULATOR:
+        if self.run and grant.key.run != self.run:
+            return  # what another run of this task left running is fenced before it is freed; not ours to give back
+        waits = self._mine(grant.key) and self.want is Want.EMULATOR
+        if grant.lease.token <= self.given_up:
+            if not waits:
+                self._done_again(grant.key)
+        elif waits:
             self.want, self.lease, self.ticket, self.revoked = Want.HOLDING, grant.lease, grant.ticket, None
-        elif self._mine(grant.key) and self.want is Want.HOLDING:
-            return
-        elif self.ask is None or grant.key != self.ask.key or self.want is Want.NOTHING:
+        elif self.lease is None or not self._mine(grant.key):
+            self.given_up = max(self.given_up, grant.lease.token)
             self._say(m.Done(grant.key, self._next_seq()))
+        elif grant.lease.token == self.lease.token:
+            self.lease = replace(self.lease, after=grant.lease.after)
 
     def on_revoked(self, news: m.Revoked) -> None:
         """A request: what the task says next is the truth."""
-        if self.lease is not None and news.token == self.lease.token:
-            self.revoked = news
-
-    def on_recall(self) -> None:
-        """The dispatcher forgot: say again what is wanted or held."""
-        if self.ask is None:
+        if self.lease is None or news.token != self.lease.token:
             return
-        if self.want is Want.EMULATOR:
+        if news.reason is m.RevokeReason.RESTARTED:
+            if news.incarnation <= self.lease.incarnation:
+                return  # that worker is the one we run on already
+            self.lease = replace(self.lease, incarnation=news.incarnation)
+        self.revoked = news
+
+    def on_recall(self, news: m.Recall | None = None) -> None:
+        """The dispatcher forgot: say again what is wanted or held, and what is no longer."""
+        key = news.key if news else None
+        asked_of_another = key is not None and not self._mine(key) and (key.attempt > 0 or self.ask is None)
+        if key is not None and asked_of_another and self.run in ("", key.run):
+            self._done_again(key)
+        if self.want is not Want.NOTHING:
             self.repeat()
-        elif self.want is Want.HOLDING:
-            self._say(replace(self.ask, seq=self._next_seq(), ticket=self.ticket, lease=self.lease))
+            if self.said_ending:
+                self.ending()
+        elif self.ask is not None:
+            self._done_again(self.ask.key)
+
+    def _done_again(self, key: m.Key) -> None:
+        """Repeat a `done` that may have been lost. How it ended is only known of the last one."""
+        if self.said is not None and self.said.key == key:
+            self._say(replace(self.said, seq=self._next_seq()))
         else:
-            self._say(m.Done(self.ask.key, self._next_seq()))
+            self._say(m.Done(key, self._next_seq(), clean=False))
 
     def _mine(self, key: m.Key) -> bool:
         return self.ask is not None and self.ask.key == key

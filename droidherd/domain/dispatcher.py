@@ -4,15 +4,19 @@
 The rules it keeps are numbered in docs/protocol.md.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from droidherd.domain import messages as m
 from droidherd.domain.board import Entry, Lane, Place, Row
 from droidherd.domain.messages import EmulatorState, RevokeReason
-from droidherd.domain.moves import Moves, Tally
+from droidherd.domain.moves import GHOST, Moves, Tally
 
 SIZE_LIMIT_BYTES = 1_500_000
 STEAL_AFTER_MS = 2_000
+RETIRED_KEPT = 256
+LATE_MS = 3_600_000
+"""An emulator that a dispatcher without memory meets for the first time within this is swept."""
 
 
 class Dispatcher(Moves):
@@ -28,7 +32,11 @@ class Dispatcher(Moves):
             return
         self.unheard.pop(task_id, None)
         if entry is not None and entry.key != ask.key:
-            self._supersede(entry, now_ms)
+            self._supersede(entry, ask.key.run, now_ms)
+            entry = None
+        if entry is not None and self._outdated(entry, ask):
+            self._soil(entry)
+            self._remove(entry, entry.ask.seq, now_ms)
             entry = None
         if entry is not None:
             self._repeat(entry, ask)
@@ -44,7 +52,7 @@ class Dispatcher(Moves):
     def on_ending(self, message: m.Ending, now_ms: int) -> None:
         """The last stage stands on the emulator's queue: the next task may line up behind it."""
         entry = self.board.entries.get(message.key.task_id)
-        if entry is not None and entry.key == message.key:
+        if entry is not None and entry.key == message.key and message.seq > entry.ask.seq:
             entry.ending = True
             self.assign(now_ms)
 
@@ -58,7 +66,7 @@ class Dispatcher(Moves):
                 self._remember(task_id, message.seq)
             return
         if entry.lease is not None and message.outcome:
-            self._tally(entry, message, now_ms)
+            self._tally(entry, message)
         if entry.lease is not None and not message.clean:
             self._soil(entry)
         self._remove(entry, message.seq, now_ms)
@@ -75,7 +83,7 @@ class Dispatcher(Moves):
         if entry.lease is None:
             self._remove(entry, entry.ask.seq, now_ms)
         else:
-            self._fence(entry, now_ms)
+            self._fence(entry, now_ms, closed=True)
         self.note(now_ms, "closed", task_id)
         self.assign(now_ms)
 
@@ -85,6 +93,8 @@ class Dispatcher(Moves):
             self.on_closed(message.key.task_id, message.key.run, now_ms)
         elif isinstance(message, m.Recall):
             self.unheard.pop(target, None)
+            if message.key is not None:
+                self.on_closed(target, message.key.run, now_ms)
             self.assign(now_ms)
 
     # --- emulator → dispatcher --------------------------------------------------------------------------------
@@ -95,9 +105,10 @@ class Dispatcher(Moves):
         if row is None:
             row = self.board.rows[news.emulator_id] = Row(news.emulator_id, idle_since_ms=now_ms)
             self.joined_ms = now_ms
+            if self.blind_ms and not self.rebuilding and now_ms - self.blind_ms < LATE_MS:
+                self._sweep(row, now_ms)
         if (news.incarnation, news.seq) <= (row.incarnation, row.seq):
             return
-        restarted = row.active and news.incarnation > row.incarnation > 0
         rebooted = row.active and news.boot and row.boot and news.boot != row.boot
         row.incarnation, row.seq, row.host_id = news.incarnation, news.seq, news.host_id
         row.labels, row.boot = news.labels, news.boot or row.boot
@@ -105,32 +116,43 @@ class Dispatcher(Moves):
             self.note(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         row.state = news.state
         self._tidied(row, news.tidied, now_ms)
-        self._tell_holders(row, rebooted=bool(rebooted), restarted=bool(restarted))
-        if row.state is EmulatorState.RETIRED and not row.active:
-            del self.board.rows[row.emulator_id]
-            self.board.free.pop(row.emulator_id, None)
-            return
+        self._tell_holders(row, rebooted=bool(rebooted))
         self.board.refresh(row)
+        if row.state is EmulatorState.RETIRED:
+            self._forget_retired()
         self.assign(now_ms)
 
-    def _tell_holders(self, row: Row, *, rebooted: bool, restarted: bool) -> None:
-        if row.state is EmulatorState.DOWN or row.state is EmulatorState.QUARANTINED:
+    def _forget_retired(self) -> None:
+        """A retired emulator is remembered for a while, so that a late repeat does not bring it back to life."""
+        rows = self.board.rows.values()
+        retired = [row for row in rows if row.state is EmulatorState.RETIRED and not row.active and not row.deck]
+        for row in retired[:-RETIRED_KEPT]:
+            del self.board.rows[row.emulator_id]
+
+    def _tell_holders(self, row: Row, *, rebooted: bool) -> None:
+        if row.state in (EmulatorState.DOWN, EmulatorState.QUARANTINED, EmulatorState.RETIRED):
             self._revoke(row.active, RevokeReason.DOWN)
             self._revoke(row.deck, RevokeReason.DECK)
         elif rebooted:
             self._revoke(row.active, RevokeReason.REBOOTED)
             self._revoke(row.deck, RevokeReason.DECK)
-        elif row.state in (EmulatorState.DRAINING, EmulatorState.RETIRED):
+        elif row.state is EmulatorState.DRAINING:
             self._revoke(row.deck, RevokeReason.DECK)
-        elif restarted and row.state is EmulatorState.UP:
-            self._revoke(row.active, RevokeReason.RESTARTED, row.incarnation)
+            self._tell_restarted(row)
+        elif row.state is EmulatorState.UP:
+            self._tell_restarted(row)
 
     def _tidied(self, row: Row, token: int, now_ms: int) -> None:
-        if row.dirty and token >= row.dirty:
+        row.tidied = max(row.tidied, token)
+        if row.tidied >= row.dirty:
             row.dirty = 0
         holder = self.board.entries.get(row.active)
-        if holder and holder.lease and holder.place is Place.FENCING and token >= holder.lease.token:
+        if holder is None or holder.lease is None:
+            return
+        if holder.place is Place.FENCING and row.tidied >= holder.lease.token:
             self._remove(holder, holder.ask.seq, now_ms)
+        elif not row.dirty and holder.lease.after:
+            holder.lease = replace(holder.lease, after=0)
 
     # --- people -----------------------------------------------------------------------------------------------
 
@@ -157,14 +179,10 @@ class Dispatcher(Moves):
         entry = self.board.entries.get(task_id)
         if entry is None or entry.lease is not None:
             return False
-        parked_on = entry.parked_on
         self._take_out(entry)
-        entry.ticket = min((line[0][0][1] for b in self.board.buckets.values() if (line := b.line)), default=1) - 1
-        if parked_on:
-            entry.place, entry.parked_on = Place.PARKED, parked_on
-            self.keys.park(parked_on, self.board.order(entry), task_id)
-        else:
-            self.board.line_up(entry)
+        entry.ticket = max(1, min(e.ticket for e in self.board.entries.values()) - 1)
+        entry.ask = replace(entry.ask, priority=priority)
+        self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
         self.note(now_ms, "prioritized", task_id, detail=f"priority {priority} by {actor}")
         self.assign(now_ms)
         return True
@@ -176,10 +194,16 @@ class Dispatcher(Moves):
 
     def next_due_ms(self) -> int | None:
         """When `tick` has something to do next."""
-        due = [e.fence_until_ms if e.place is Place.FENCING else e.lease.expires_at_ms
-               for e in self.board.held() if e.lease is not None]  # fmt: skip
-        if self.rebuild_until_ms:
-            due.append(self.rebuild_until_ms)
+        due: list[int] = []
+        for entry in self.board.held():
+            if entry.place is not Place.FENCING and entry.lease is not None:
+                due.append(entry.lease.expires_at_ms)
+            elif entry.fence_until_ms:
+                due.append(entry.fence_until_ms)
+        if self.rebuilding:
+            due.append(self.rebuild_until_ms if self.unheard else self.quiet_until_ms)
+        if self.board.free and not self.held_back:
+            due.extend(due_ms for due_ms, _ in self._stealable())
         return min(due, default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -189,11 +213,12 @@ class Dispatcher(Moves):
             if lease is None:
                 continue
             if entry.place is Place.FENCING:
-                if now_ms >= entry.fence_until_ms:
+                if entry.fence_until_ms and now_ms >= entry.fence_until_ms:
+                    self._soil(entry)
                     self._remove(entry, entry.ask.seq, now_ms)
             elif now_ms >= lease.expires_at_ms:
                 self._send(entry.task_id, m.Revoked(entry.key, lease.token, RevokeReason.EXPIRED))
-                self._fence(entry, now_ms)
+                self._fence(entry, now_ms, closed=False)
                 self.note(now_ms, "lease_expired", entry.task_id, lease.emulator_id)
         if self.rebuild_until_ms and now_ms >= self.rebuild_until_ms:
             self.unheard.clear()
@@ -201,15 +226,41 @@ class Dispatcher(Moves):
 
     # --- rebuild ----------------------------------------------------------------------------------------------
 
-    def rebuild(self, unheard: dict[str, str], now_ms: int, patience_s: float, *, blind: bool) -> None:
-        """Ask open tasks what they want or hold. `blind`: nothing is known, so nothing is granted until they said."""
+    def rebuild(
+        self, unheard: dict[str, str], now_ms: int, patience_s: float, *, blind: bool, emulators: Iterable[str] = ()
+    ) -> None:
+        """Ask open tasks what they want or hold, and emulators what they are.
+
+        `blind`: nothing is known, so nothing is granted until everybody said, nor before the guards of a task that
+        was closed unseen have run out.
+        """
         self.generation += 1
-        for task_id in unheard:
-            self._send(task_id, m.Recall(self.generation))
+        for task_id, run in unheard.items():
+            entry = self.board.entries.get(task_id)
+            self._send(task_id, m.Recall(self.generation, entry.key if entry else m.Key(task_id, run, 0)))
+        for emulator_id in dict.fromkeys([*self.board.rows, *emulators]):
+            self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
+        if blind:
+            self.board.last_ticket = max(self.board.last_ticket, now_ms)
         if blind and unheard:
             self.unheard = dict(unheard)
+            self.blind_ms = now_ms
             self.rebuild_until_ms = now_ms + int(patience_s * 1000)
+            self.quiet_until_ms = now_ms + int(self.config.fence_s * 1000)
         self.assign(now_ms)
+
+    def _end_rebuild(self, now_ms: int) -> None:
+        """Everybody said. What nobody claims may still carry the remains of somebody who is gone."""
+        self.rebuild_until_ms = self.quiet_until_ms = 0
+        for row in self.board.rows.values():
+            if not row.active:
+                self._sweep(row, now_ms)
+
+    def _sweep(self, row: Row, now_ms: int) -> None:
+        """Fence and tidy up whatever may have run here before."""
+        row.dirty = self.board.draw_token(now_ms)
+        self.board.refresh(row)
+        self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
 
     @property
     def rebuilding(self) -> bool:
@@ -219,9 +270,10 @@ class Dispatcher(Moves):
 
     def assign(self, now_ms: int) -> None:
         """Grant everything that can be granted now."""
-        if self.held_back or (self.rebuilding and self.unheard):
+        if self.held_back or (self.rebuilding and (self.unheard or now_ms < self.quiet_until_ms)):
             return
-        self.rebuild_until_ms = 0
+        if self.rebuilding:
+            self._end_rebuild(now_ms)
         while self._grant_next(now_ms):
             pass
         while self._deck_next(now_ms):
@@ -246,8 +298,9 @@ class Dispatcher(Moves):
             return False
         for lane in self.board.lanes_in_turn():
             for entry in self._heads(lane):
-                row = next((r for r in decks if r.offers(entry.ask.requires)), None)
-                if row is not None:
+                able = [r for r in decks if r.offers(entry.ask.requires)]
+                if able:
+                    row = next((r for r in able if r.emulator_id != entry.ask.avoid), able[0])
                     self.board.took_turn(lane)
                     self._grant(entry, row, now_ms)
                     return True
@@ -278,6 +331,7 @@ class Dispatcher(Moves):
         self.keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
         self.keys.take(entry.needs(), entry.task_id)
         self.board.lane(entry.ask.lane).in_use += 1
+        self.board.leases[entry.task_id] = None
         ahead = self.board.entries.get(row.active)
         after = ahead.lease.token if ahead and ahead.lease else 0
         expires = now_ms + int(entry.ask.hold_s * 1000)
@@ -296,15 +350,23 @@ class Dispatcher(Moves):
 
     def _steal(self, now_ms: int) -> None:
         """An idle emulator takes over who stands on deck elsewhere behind something slow."""
-        for emulator_id in list(self.board.free):
-            idle = self.board.rows[emulator_id]
-            for row in self.board.rows.values():
-                entry = self.board.entries.get(row.deck)
-                ahead = self.board.entries.get(row.active)
-                if entry is None or ahead is None or not idle.offers(entry.ask.requires):
-                    continue
-                if now_ms - ahead.granted_ms > STEAL_AFTER_MS and self._revoke(row.deck, RevokeReason.DECK):
-                    return
+        if not self.board.free:
+            return
+        for due_ms, row in self._stealable():
+            if now_ms >= due_ms:
+                self._revoke(row.deck, RevokeReason.DECK)
+                return
+
+    def _stealable(self) -> Iterator[tuple[int, Row]]:
+        """Who stands on deck though a free emulator could run it, and from when on it is worth the change."""
+        idle = [self.board.rows[emulator_id] for emulator_id in self.board.free]
+        for row in self.board.rows.values():
+            entry = self.board.entries.get(row.deck)
+            ahead = self.board.entries.get(row.active)
+            if entry is None or ahead is None or entry.revoked.startswith(RevokeReason.DECK):
+                continue
+            if entry.place is Place.DECK and any(one.offers(entry.ask.requires) for one in idle):
+                yield ahead.granted_ms + STEAL_AFTER_MS, row
 
     # --- admission -----------------------------------------------------------------------------------------
 
@@ -318,7 +380,8 @@ class Dispatcher(Moves):
             self.note(now_ms, "rejected", task_id, detail=f"{reason} {holder}".strip())
             return
         self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
-        entry = Entry(ask, ask.ticket or self.board.draw_ticket(), now_ms)
+        ticket = ask.ticket or self.board.draw_ticket()
+        entry = Entry(replace(ask, ticket=ticket), ticket, now_ms)
         self._enter(entry)
         self.board.waiting += 1
         self.board.line_up(entry)
@@ -331,10 +394,13 @@ class Dispatcher(Moves):
             return "queue_full", ""
         if ask.on_busy is m.OnBusy.REJECT:
             reason, holder = self.keys.duplicate(ask.account, ask.task_type, ask.key.task_id)
-            if reason:
+            if reason and holder.partition(GHOST)[0] != ask.key.task_id:
                 return reason, holder
-        settled = self.board.rows and now_ms - self.joined_ms > self.config.settle_s * 1000
-        if settled and not any(row.offers(ask.requires) for row in self.board.rows.values()):
+        if self.rebuilding:
+            return "", ""
+        rows = [row for row in self.board.rows.values() if row.state is not EmulatorState.RETIRED]
+        settled = rows and now_ms - self.joined_ms > self.config.settle_s * 1000
+        if settled and not any(row.offers(ask.requires) for row in rows):
             return "cannot_be_satisfied", ""
         return "", ""
 
@@ -350,23 +416,62 @@ class Dispatcher(Moves):
 
     def _repeat(self, entry: Entry, ask: m.Enqueue) -> None:
         """The same key again: the same answer."""
-        entry.ask = replace(entry.ask, seq=ask.seq)
+        entry.ask = replace(entry.ask, seq=ask.seq, lost=ask.lost)
         if entry.lease is not None and entry.place in (Place.DECK, Place.ACTIVE):
             self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease))
 
     def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
-        """Believe a holder that survived our memory, unless another one holds the place already."""
+        """Believe a holder that survived our memory. Of two that contradict each other the newer lease is true."""
         row = self.board.rows.setdefault(lease.emulator_id, Row(lease.emulator_id, lease.host_id))
-        if row.active:
-            self._send(ask.key.task_id, m.Revoked(ask.key, lease.token, RevokeReason.EXPIRED))
-            return
-        entry = Entry(ask, ask.ticket, now_ms, Place.ACTIVE, lease=lease, granted_ms=now_ms, ending=ask.single)
-        self._enter(entry)
-        self.keys.take(entry.needs(), entry.task_id)
-        self.board.lane(ask.lane).in_use += 1
+        told = replace(ask, lease=None)
+        entry = Entry(told, ask.ticket, now_ms, Place.ACTIVE, lease=lease, granted_ms=now_ms, ending=ask.single)
         self.board.last_token = max(self.board.last_token, lease.token)
-        row.active = entry.task_id
+        self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
+        self._enter(entry)
+        self.board.lane(ask.lane).in_use += 1
+        holders = [self.keys.held[key] for key in entry.needs() if key in self.keys.held]
+        rivals = [self.board.entries[task_id] for task_id in dict.fromkeys(holders)]
+        if any(rival.lease is None or rival.lease.token > lease.token for rival in rivals):
+            self._unseat(entry)
+        else:
+            for rival in rivals:
+                self._unseat(rival)
+            self._seat(entry, lease, row)
+        if entry.place is not Place.FENCING:
+            self.keys.take(entry.needs(), entry.task_id)
         self.board.refresh(row)
+
+    def _seat(self, entry: Entry, lease: m.Lease, row: Row) -> None:
+        """Give an adopted lease its place on the emulator: active, on deck behind the other, or before it."""
+        sitting = self.board.entries.get(row.active)
+        if sitting is None or sitting.lease is None:
+            row.active = entry.task_id
+        elif sitting.lease.after == lease.token and not row.deck:
+            sitting.place, row.deck, row.active = Place.DECK, row.active, entry.task_id
+        elif lease.after == sitting.lease.token and not row.deck:
+            entry.place, row.deck = Place.DECK, entry.task_id
+        elif sitting.lease.token < lease.token:
+            self._unseat(sitting)
+            row.active = entry.task_id
+        else:
+            self._unseat(entry)
+
+    def _unseat(self, entry: Entry) -> None:
+        """A lease that was fenced and freed once; its holder has yet to hear it."""
+        if entry.lease is None:
+            return
+        row = self.board.rows[entry.lease.emulator_id]
+        row.active = "" if row.active == entry.task_id else row.active
+        row.deck = "" if row.deck == entry.task_id else row.deck
+        entry.place = Place.FENCING
+        self.keys.free(entry.needs(), entry.task_id)
+        self._send(entry.task_id, m.Revoked(entry.key, entry.lease.token, RevokeReason.EXPIRED))
+
+    def _outdated(self, entry: Entry, ask: m.Enqueue) -> bool:
+        """Whether the board holds this task's lease, or its place, in a way the task contradicts."""
+        if ask.lease is not None:
+            return entry.lease is None or entry.lease.token != ask.lease.token
+        return entry.lease is not None and entry.lease.token <= ask.lost
 
     # --- why --------------------------------------------------------------------------------------------------
 

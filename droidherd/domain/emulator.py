@@ -2,14 +2,16 @@
 
     registering → up ⇄ suspect → down → recovering → up        quarantined, draining, retired
 
-`EmulatorWorkflow` drives it; the protocol simulator drives the same code. Busy is not a state: it follows from the lease.
+`EmulatorWorkflow` drives it; the protocol simulator drives the same code. Busy is not a state: it follows from
+the lease.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from droidherd.domain import messages as m
 from droidherd.domain.messages import EmulatorState, Sight
-from droidherd.domain.outbox import Outbox
+from droidherd.domain.outbox import Outbox, pack, unpack
 
 GATE_TRIES = 5
 
@@ -50,16 +52,36 @@ class Emulator:
     evidence: str = ""
     told: tuple[object, ...] = ()
     """What the pool was told last."""
+    words: dict[str, list[Any]] = field(default_factory=dict)
+    """host → the last thing it said, as a row: a second host that sees this emulator waits with it."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
 
     def on_seen(self, seen: m.Seen) -> None:
         """A host's probe found something new."""
-        if self.owner not in ("", seen.host_id) and self.sight in (Sight.GOOD, Sight.SUSPECT):
-            return  # one owner: another host must wait until the first one lost it or let go
-        same_host = self.owner == seen.host_id
-        if same_host and (seen.incarnation, seen.seq) <= (self.host_incarnation, self.seen_seq):
+        said = self.words.get(seen.host_id)
+        if said is not None and (seen.incarnation, seen.seq) <= self._when(said):
             return
-        if not same_host or seen.incarnation > self.host_incarnation:
+        self.words[seen.host_id] = pack(seen)
+        if self.owner in ("", seen.host_id):
+            self._believe(seen)
+        if self.sight in (Sight.DOWN, Sight.LEFT):
+            self._change_owner()
+        self._settle()
+
+    def _change_owner(self) -> None:
+        """One owner: another host must wait until the first one lost it or let go."""
+        for word in self.words.values():
+            seen = unpack(word)
+            if seen.sight is Sight.GOOD and seen.host_id != self.owner:
+                self._believe(seen)
+                return
+
+    def _when(self, word: list[Any]) -> tuple[int, int]:
+        seen = unpack(word)
+        return seen.incarnation, seen.seq
+
+    def _believe(self, seen: m.Seen) -> None:
+        if self.owner != seen.host_id or seen.incarnation > self.host_incarnation:
             self.incarnation = max(self.incarnation + 1, seen.incarnation)
         self.owner, self.sight = seen.host_id, seen.sight
         self.host_incarnation, self.seen_seq = seen.incarnation, seen.seq
@@ -68,7 +90,10 @@ class Emulator:
         self.serialno = seen.serialno or self.serialno
         if seen.boot and seen.boot != self.boot:
             self.boot, self.tries = seen.boot, 0
-        self._settle()
+
+    def on_recall(self) -> None:
+        """The pool's dispatcher lost its memory."""
+        self._settle(always=True)
 
     def on_tidy(self, order: m.Tidy) -> None:
         """The pool asks to fence a lease and to remove its remains."""
@@ -106,7 +131,7 @@ class Emulator:
         before = self.state
         self.state = self._state()
         news = (self.state, self.incarnation, self.boot, self.labels, self.tidied)
-        if always or before is not self.state or news != self.told:
+        if self.dispatcher and (always or before is not self.state or news != self.told):
             self.told = news
             self.seq += 1
             self.outbox.put(self.dispatcher, self.announcement())

@@ -4,12 +4,15 @@ Keys are promises of a region; lanes and capacities are promises of a pool (`boa
 both. A task whose keys are busy is parked here and comes back to its bucket with its ticket.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Order = tuple[int, int]
 """(priority or 0, ticket): smaller goes first."""
+
+Line = tuple[str, tuple[str, ...]]
+"""The bucket a parked task belongs to: (lane, requirements)."""
 
 
 def account_key(account: str) -> str:
@@ -26,8 +29,8 @@ class Keys:
 
     held: dict[str, str] = field(default_factory=dict)
     """key → task that holds it."""
-    parked: dict[str, list[tuple[Order, str]]] = field(default_factory=dict)
-    """key → tasks waiting for it, in order."""
+    parked: dict[str, dict[Line, list[tuple[Order, str]]]] = field(default_factory=dict)
+    """key → bucket → its tasks waiting for the key, in order."""
     places: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(account, task type) → tasks queued for it."""
 
@@ -44,25 +47,36 @@ class Keys:
             if self.held.get(key) == task_id:
                 del self.held[key]
 
-    def park(self, key: str, order: Order, task_id: str) -> None:
-        insort(self.parked.setdefault(key, []), (order, task_id))
+    def park(self, key: str, line: Line, order: Order, task_id: str) -> None:
+        insort(self.parked.setdefault(key, {}).setdefault(line, []), (order, task_id))
 
-    def unpark(self, key: str, order: Order, task_id: str) -> None:
-        line = self.parked.get(key, [])
-        if (order, task_id) in line:
-            line.remove((order, task_id))
-            if not line:
-                del self.parked[key]
+    def unpark(self, key: str, line: Line, order: Order, task_id: str) -> None:
+        lines = self.parked.get(key, {})
+        tasks = lines.get(line, [])
+        at = bisect_left(tasks, (order, task_id))
+        if at < len(tasks) and tasks[at] == (order, task_id):
+            del tasks[at]
+            self._tidy(key, line)
 
-    def next_parked(self, key: str) -> str:
-        """Take the first task out of the line of a key that became free; an empty text when nobody waits."""
-        line = self.parked.get(key)
-        if not line or key in self.held:
-            return ""
-        _, task_id = line.pop(0)
-        if not line:
+    def next_parked(self, key: str) -> list[str]:
+        """Take the first task of each bucket out of the lines of a key that became free.
+
+        Of each bucket, since the first one of all may stand in a lane that is paused: it must not delay the others.
+        """
+        lines = self.parked.get(key)
+        if not lines or key in self.held:
+            return []
+        woken = [tasks.pop(0)[1] for tasks in lines.values()]
+        for line in list(lines):
+            self._tidy(key, line)
+        return woken
+
+    def _tidy(self, key: str, line: Line) -> None:
+        lines = self.parked[key]
+        if not lines[line]:
+            del lines[line]
+        if not lines:
             del self.parked[key]
-        return task_id
 
     def duplicate(self, account: str, task_type: str, task_id: str) -> tuple[str, str]:
         """(reason, holder) when this task must be refused, else two empty texts."""

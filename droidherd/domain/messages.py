@@ -80,6 +80,8 @@ class Enqueue:
     """An emulator this task just lost: any other first."""
     lease: Lease | None = None
     """Told to a dispatcher that lost its memory: I do not wait, I hold this."""
+    lost: int = 0
+    """Leases up to this token are over for me, whatever the board says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,11 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The dispatcher lost its memory: say again what you want or hold."""
+    """The dispatcher lost its memory: say again what you want or hold. Emulators: announce yourself again."""
 
     generation: int
+    key: Key | None = None
+    """What the board still knows of the task; attempt 0: nothing."""
 
 
 # --- emulators and hosts --------------------------------------------------------------------------------------

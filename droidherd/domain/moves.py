@@ -1,14 +1,16 @@
 """The small moves a dispatcher is made of: enter, leave, park, wake, soil, fence. No decision is taken here."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Board, Entry, Place
+from droidherd.domain.board import Board, Entry, Place, Row
 from droidherd.domain.keys import Keys
-from droidherd.domain.messages import EmulatorState, RevokeReason
+from droidherd.domain.messages import RevokeReason
 from droidherd.domain.outbox import Outbox
 
+GHOST = "~"
+"""Between a task's id and the token of a lease that a closed run of it left behind. No id contains it."""
 ENTRY_OVERHEAD_BYTES = 48
 RECENT = 512
 EVENTS = 2_000
@@ -76,6 +78,10 @@ class Moves:
     generation: int = 0
     rebuild_until_ms: int = 0
     """While rebuilding without a predecessor nothing is granted until everyone answered, at most until then."""
+    quiet_until_ms: int = 0
+    """And not before this: a task closed unseen may have guards open until then."""
+    blind_ms: int = 0
+    """When this dispatcher began without any memory."""
     unheard: dict[str, str] = field(default_factory=dict)
     """Open tasks (id → run) that have not said yet what they want or hold."""
     held_back: bool = False
@@ -84,12 +90,37 @@ class Moves:
     def _enter(self, entry: Entry) -> None:
         self.board.entries[entry.task_id] = entry
         self.size_bytes += _size(entry)
+        if entry.lease is not None:
+            self.board.leases[entry.task_id] = None
 
-    def _supersede(self, entry: Entry, now_ms: int) -> None:
-        """The same task under a newer key: its older self is over, though it never said so."""
+    def _supersede(self, entry: Entry, run: str, now_ms: int) -> None:
+        """The same task under a newer key: its older self is over, though it never said so.
+
+        Within a run the task let go before it asked again. What an older run left behind may still act.
+        """
+        if entry.lease is not None and entry.key.run != run:
+            self._haunt(entry, now_ms)
+            return
         if entry.lease is not None:
             self._soil(entry)
         self._remove(entry, entry.ask.seq, now_ms)
+
+    def _haunt(self, entry: Entry, now_ms: int) -> None:
+        """Keep the lease of a closed run under a name of its own until its emulator is fenced."""
+        lease = entry.lease
+        if lease is None:
+            return
+        task_id, ghost = entry.task_id, f"{entry.task_id}{GHOST}{lease.token}"
+        row = self.board.rows[lease.emulator_id]
+        seats = row.active == task_id, row.deck == task_id
+        del self.board.entries[task_id], self.board.leases[task_id]
+        self.size_bytes -= _size(entry)
+        self.keys.free(entry.needs(), task_id)
+        entry.ask = replace(entry.ask, key=replace(entry.key, task_id=ghost))
+        self._enter(entry)
+        self.keys.take(entry.needs(), ghost)
+        row.active, row.deck = ghost if seats[0] else row.active, ghost if seats[1] else row.deck
+        self._fence(entry, now_ms, closed=True)
 
     def _remove(self, entry: Entry, seq: int, now_ms: int) -> None:
         """Take a task off the board, whatever it held."""
@@ -101,6 +132,7 @@ class Moves:
             self.board.waiting -= 1
             self.keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
         else:
+            del self.board.leases[entry.task_id]
             self.board.lane(entry.ask.lane).in_use -= 1
             self.keys.free(entry.needs(), entry.task_id)
             self._vacate(entry, now_ms)
@@ -115,56 +147,84 @@ class Moves:
             row.deck = ""
         elif row.active == entry.task_id:
             row.active, row.idle_since_ms = "", now_ms
-            deck = self.board.entries.get(row.deck)
-            if deck is not None:
-                row.active, row.deck, deck.place = deck.task_id, "", Place.ACTIVE
-                deck.granted_ms = now_ms
-        if row.state is EmulatorState.RETIRED and not row.active:
-            del self.board.rows[row.emulator_id]
-        else:
-            self.board.refresh(row)
+            if row.dirty > row.tidied:
+                self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
+            self._promote(row, now_ms)
+        self.board.refresh(row)
+
+    def _promote(self, row: Row, now_ms: int) -> None:
+        """Who stood on deck is the active one now."""
+        deck = self.board.entries.get(row.deck)
+        row.deck = ""
+        if deck is None or deck.lease is None:
+            return
+        row.active, deck.granted_ms = deck.task_id, now_ms
+        if not row.dirty:
+            deck.lease = replace(deck.lease, after=0)
+        if deck.place is Place.FENCING:
+            self._soil(deck)
+            self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
+            return
+        deck.place = Place.ACTIVE
+        self._tell_restarted(row)
+
+    def _tell_restarted(self, row: Row) -> None:
+        """Stages that ran under an older worker are lost: by word, not by waiting for their heartbeats to run out."""
+        active = self.board.entries.get(row.active)
+        if active is not None and active.lease is not None and active.lease.incarnation < row.incarnation:
+            self._revoke(row.active, RevokeReason.RESTARTED, row.incarnation)
 
     def _take_out(self, entry: Entry) -> None:
         if entry.place is Place.PARKED:
-            self.keys.unpark(entry.parked_on, self.board.order(entry), entry.task_id)
+            self.keys.unpark(entry.parked_on, entry.line(), self.board.order(entry), entry.task_id)
         else:
             self.board.step_out(entry)
 
     def _park(self, entry: Entry, key: str) -> None:
         self.board.step_out(entry)
         entry.place, entry.parked_on = Place.PARKED, key
-        self.keys.park(key, self.board.order(entry), entry.task_id)
+        self.keys.park(key, entry.line(), self.board.order(entry), entry.task_id)
         for other in entry.needs():
             if other != key:
                 self._wake(other)
 
     def _wake(self, key: str) -> None:
-        """A key may be free: the first who waits for it goes back to its bucket, with its ticket."""
-        task_id = self.keys.next_parked(key)
-        if task_id:
+        """A key may be free: the first of each bucket who waits for it goes back there, with its ticket."""
+        for task_id in self.keys.next_parked(key):
             self.board.line_up(self.board.entries[task_id])
 
     def _soil(self, entry: Entry) -> None:
-        """This lease did not end cleanly: nobody gets the emulator before it was tidied up."""
+        """This lease did not end cleanly: nobody gets the emulator before it was tidied up.
+
+        A lease on deck may have begun already, because the one before it ended without our knowing yet. Its remains
+        are tidied up once that one left: fencing it now would fence both.
+        """
         if entry.lease is None:
             return
         row = self.board.rows[entry.lease.emulator_id]
-        if row.active == entry.task_id:
+        if entry.task_id in (row.active, row.deck):
             row.dirty = max(row.dirty, entry.lease.token)
-            self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(entry.lease.token))
+            self.board.refresh(row)
+        if row.active == entry.task_id:
             self._revoke(row.deck, RevokeReason.DECK)
 
-    def _fence(self, entry: Entry, now_ms: int) -> None:
-        """Its holder will not let go: the emulator is fenced first, then the lease is freed."""
-        lease = entry.lease
-        if lease is None or entry.place is Place.FENCING:
+    def _fence(self, entry: Entry, now_ms: int, *, closed: bool) -> None:
+        """Its holder will not let go: the emulator is fenced first, then the lease is freed.
+
+        When the emulator cannot be reached, time fences it, but only if the holder is closed: the guards of a living
+        one stay open for as long as its stage confirms itself.
+        """
+        if entry.lease is None:
             return
-        if entry.place is Place.DECK:
-            self._remove(entry, entry.ask.seq, now_ms)
+        if closed and not entry.fence_until_ms:
+            entry.fence_until_ms = now_ms + int(self.config.fence_s * 1000)
+        if entry.place is Place.FENCING:
             return
-        self._soil(entry)
         entry.place = Place.FENCING
-        entry.fence_until_ms = now_ms + int(self.config.fence_s * 1000)
+        row = self.board.rows[entry.lease.emulator_id]
+        if row.active == entry.task_id:
+            self._soil(entry)
+            self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
 
     def _revoke(self, task_id: str, reason: RevokeReason, incarnation: int = 0) -> bool:
         entry = self.board.entries.get(task_id)
@@ -180,12 +240,11 @@ class Moves:
         self.outbox.put(task_id, message)
 
     def _remember(self, task_id: str, seq: int) -> None:
-        self.recent.pop(task_id, None)
-        self.recent[task_id] = seq
+        self.recent[task_id] = max(seq, self.recent.pop(task_id, seq))
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
 
-    def _tally(self, entry: Entry, message: m.Done, now_ms: int) -> None:
+    def _tally(self, entry: Entry, message: m.Done) -> None:
         tally = self.tallies.setdefault(entry.ask.task_type, Tally())
         tally.count += 1
         tally.completed += message.outcome == "completed"

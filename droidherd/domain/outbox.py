@@ -52,7 +52,8 @@ class Outbox(Generic[M]):
 
     def delivered(self, target: str) -> None:
         """It arrived, or will never be wanted: drop it."""
-        del self.flying[target]
+        if self.flying.pop(target, None) is None:
+            return
         line = self.lines[target]
         line.pop(0)
         if not line:
@@ -60,12 +61,14 @@ class Outbox(Generic[M]):
 
     def failed(self, target: str) -> None:
         """It did not arrive: it stays first in line."""
-        del self.flying[target]
+        self.flying.pop(target, None)
 
     def forget(self, target: str) -> None:
-        """Nobody is there any more: drop what was meant for them."""
-        self.lines.pop(target, None)
-        self.flying.pop(target, None)
+        """Nobody is there any more: drop what was meant for them, but for what flies until its fate is known."""
+        if target in self.flying:
+            del self.lines[target][1:]
+        else:
+            self.lines.pop(target, None)
 
     def __len__(self) -> int:
         """How many messages wait or fly."""

@@ -43,7 +43,16 @@ def dump(d: Dispatcher) -> str:
         "rows": [_row(row) for row in d.board.rows.values()],
         "entries": [_entry(entry, strings) for entry in d.board.entries.values()],
         "free": list(d.board.free),
-        "counters": [d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms],
+        "counters": [
+            d.board.last_token,
+            d.board.last_ticket,
+            d.cursor,
+            d.joined_ms,
+            d.generation,
+            d.rebuild_until_ms,
+            d.quiet_until_ms,
+            d.blind_ms,
+        ],
         "recent": list(d.recent.items()),
         "tallies": [[name, t.count, t.completed, t.seconds, t.waited_s] for name, t in d.tallies.items()],
         "events": [[e.cursor, e.at_ms, e.kind, e.task_id, e.emulator_id, e.detail] for e in d.events],
@@ -63,9 +72,10 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     for name, capacity, weight, by_priority, paused_by, paused_why, turns, *_ in document["lanes"]:
         d.board.lanes[name] = Lane(name, capacity, weight, by_priority, paused_by, paused_why, turns=turns)
     for row in document["rows"]:
-        d.board.rows[row[0]] = Row(row[0], row[1], m.EmulatorState(row[2]), tuple(row[3]), *row[4:11])
+        d.board.rows[row[0]] = Row(row[0], row[1], m.EmulatorState(row[2]), tuple(row[3]), *row[4:12])
     counters = document["counters"]
     d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms = counters[:6]
+    d.quiet_until_ms, d.blind_ms = counters[6:8]
     for row in document["entries"]:
         _stand(d, _read_entry(row, strings))
     for emulator_id in document["free"]:
@@ -80,7 +90,7 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
 
 def _row(r: Row) -> list[Any]:
     where = [r.emulator_id, r.host_id, r.state, list(r.labels), r.incarnation, r.seq, r.boot]
-    return [*where, r.active, r.deck, r.idle_since_ms, r.dirty]
+    return [*where, r.active, r.deck, r.idle_since_ms, r.dirty, r.tidied]
 
 
 def _entry(e: Entry, strings: _Strings) -> list[Any]:
@@ -114,6 +124,7 @@ def _entry(e: Entry, strings: _Strings) -> list[Any]:
         int(e.ending),
         e.fence_until_ms,
         put(e.revoked),
+        ask.lost,
     ]
 
 
@@ -133,6 +144,7 @@ def _read_entry(row: list[Any], strings: list[str]) -> Entry:
         bool(row[13]),
         strings[row[14]],
         strings[row[15]],
+        lost=row[24],
     )
     lease = m.Lease(*row[19]) if row[19] else None
     place = Place(strings[row[17]])
@@ -146,11 +158,13 @@ def _stand(d: Dispatcher, entry: Entry) -> None:
     d._enter(entry)  # noqa: SLF001 - the snapshot is the other half of the dispatcher
     if entry.lease is not None:
         d.board.lane(entry.ask.lane).in_use += 1
-        d.keys.take(entry.needs(), entry.task_id)
+        row = d.board.rows[entry.lease.emulator_id]
+        if entry.task_id in (row.active, row.deck):
+            d.keys.take(entry.needs(), entry.task_id)
         return
     d.board.waiting += 1
     d.keys.queue(entry.ask.account, entry.ask.task_type, entry.task_id)
     if entry.place is Place.PARKED:
-        d.keys.park(entry.parked_on, d.board.order(entry), entry.task_id)
+        d.keys.park(entry.parked_on, entry.line(), d.board.order(entry), entry.task_id)
     else:
         d.board.line_up(entry)
