@@ -1,0 +1,124 @@
+"""Virtual emulators behind a real, private adb server, for tests of this room."""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.server import AdbServer
+from droidherd.emulator import lease
+from droidherd.emulator.clock import UptimeClock
+from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.hands import EmulatorHands, Grip
+from droidherd.emulator.lease import Seized
+from droidherd.emulator.probe import Link
+from droidherd.emulator.token import Token
+from droidherd.virtual import witness
+from droidherd.virtual.control import Control
+from droidherd.virtual.process import VirtualFleet
+from droidherd.virtual.witness import Command
+
+LONG_S = 10.0
+LEASES = itertools.count(1_790_000_000_000, 10)
+
+
+@dataclass
+class Farm:
+    fleet: VirtualFleet
+    server: AdbServer
+    control: Control
+
+    @property
+    def adb(self) -> AdbClient:
+        return self.server.client()
+
+    def emulator(self, name: str) -> "One":
+        """Healthy, connected, with a floor of its own."""
+        self.server.ensure()
+        if not self.control.state(name)["listening"]:
+            self.control.start(name)
+        self.control.clear_fault(name)
+        floor = Token(next(LEASES))
+        one = One(self, name)
+        Link(self.adb).ensure(one.address, deadline_s=LONG_S)
+        lease.floor(self.adb, one.address, floor)
+        lease.fence(self.adb, one.address, floor)
+        one.mark()
+        return one
+
+
+@dataclass
+class One:
+    """One virtual emulator, and what it did since the last mark."""
+
+    farm: Farm
+    name: str
+    lease: int = field(default_factory=lambda: next(LEASES))
+    _seen: int = 0
+
+    @property
+    def address(self) -> str:
+        return self.farm.fleet.addresses[self.name]
+
+    @property
+    def adb(self) -> AdbClient:
+        return self.farm.adb
+
+    @property
+    def control(self) -> Control:
+        return self.farm.control
+
+    @property
+    def key(self) -> str:
+        return f"task.{self.lease}.1"
+
+    def token(self, stage: int = 1, attempt: int = 1) -> Token:
+        return Token(self.lease, stage, attempt)
+
+    def seize(self, stage: int = 1, attempt: int = 1) -> Seized:
+        """As a stage begins: make sure of the link, then take the emulator."""
+        Link(self.adb).ensure(self.address, deadline_s=LONG_S)
+        return lease.seize(self.adb, self.address, self.token(stage, attempt))
+
+    def hands(self, *, attempt: int = 1, until_s: float = 60.0, act_s: float = LONG_S) -> EmulatorHands:
+        """Of a fresh try that seized the emulator; acts are allowed for `until_s` from now."""
+        clock = self.seize(attempt=attempt).clock
+        return self.bare_hands(clock, time.monotonic() + until_s, attempt=attempt, act_s=act_s)
+
+    def bare_hands(
+        self, clock: UptimeClock, until_host_s: float, *, attempt: int = 1, act_s: float = LONG_S
+    ) -> EmulatorHands:
+        grip = Grip(self.address, self.key, self.token(1, attempt), 1)
+        return EmulatorHands(self.adb, grip, lambda: clock.deadline(until_host_s), act_s=act_s)
+
+    def eyes(self, look_s: float = LONG_S) -> EmulatorEyes:
+        return EmulatorEyes(self.adb, self.address, look_s=look_s)
+
+    def mark(self) -> None:
+        commands = self._commands()
+        self._seen = commands[-1].seq if commands else 0
+
+    def did(self, start: str) -> list[Command]:
+        """The commands since the mark that begin with `start`, by the emulator's own journal."""
+        return [one for one in self._commands() if one.seq > self._seen and one.line.startswith(start)]
+
+    def acts(self) -> list[str]:
+        return [one.line for one in self.did("") if one.argv[0] in {"input", "am"}]
+
+    def journal(self) -> list[str]:
+        """Of effects: name and word only."""
+        Link(self.adb).ensure(self.address, deadline_s=LONG_S)
+        text = self.adb.shell(self.address, f"cat /data/local/tmp/droidherd/j/{self.key}", LONG_S).text
+        return [" ".join(line.split()[:2]) for line in text.splitlines()]
+
+    def _commands(self) -> list[Command]:
+        return witness.read(self.farm.fleet.state, self.name)
+
+
+def eventually(true: Callable[[], bool], within_s: float = LONG_S) -> None:
+    """Wait for what another process does in its own time."""
+    until_s = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < until_s, "did not happen in time"
+        time.sleep(0.02)

@@ -1,0 +1,272 @@
+"""Hands through the real adb server; the emulator's own journal is the witness."""
+
+import string
+import time
+
+import pytest
+
+from droidherd.domain.errors import (
+    CommandFailedError,
+    DiskFullError,
+    FencedError,
+    LateError,
+    NotReleasedError,
+    NotSentError,
+    UnknownOutcomeError,
+)
+from droidherd.domain.ports import Acted
+from droidherd.emulator import lease
+from droidherd.emulator.probe import Link
+from droidherd.emulator.token import Token
+from tests.emulator.farm import LONG_S, Farm, One, eventually
+
+APP = "com.example.herd"
+TAP = "input tap 100 200"
+
+
+def test_each_act_happens_once_under_its_token(one: One):
+    hands = one.hands()
+    assert Acted.DONE == hands.start_app("1", APP)
+    assert Acted.DONE == hands.tap("2", 100, 200)
+    assert Acted.DONE == hands.swipe("3", (1, 2), (30, 40), 0.25)
+    assert Acted.DONE == hands.key("4", "back")
+    assert Acted.DONE == hands.stop_app("5", APP)
+    assert [
+        f"am start -a android.intent.action.MAIN -c android.intent.category.LAUNCHER {APP}",
+        TAP,
+        "input swipe 1 2 30 40 250",
+        "input keyevent KEYCODE_BACK",
+        f"am force-stop {APP}",
+    ] == one.acts()
+    assert {str(one.token())} == {command.token for command in one.did("input")}
+
+
+def test_a_stage_that_runs_again_repeats_nothing_that_is_done(one: One):
+    one.hands().tap("2", 100, 200)
+    assert Acted.AGAIN == one.hands(attempt=2).tap("2", 100, 200)
+    assert Acted.DONE == one.hands(attempt=2).tap("2#2", 100, 200)
+    assert [TAP, TAP] == one.acts()
+
+
+def test_every_printable_character_arrives_on_the_screen_of_the_emulator(one: One):
+    hands = one.hands()
+    text = string.printable[:95] + " 100%s"
+    hands.type_text("1", text)
+    typed = "".join(command.argv[2].replace("%s", " ") for command in one.did("input text"))
+    assert text == typed
+
+
+def test_an_app_that_is_not_there_failed_and_stays_failed(one: One):
+    with pytest.raises(CommandFailedError, match="unable to resolve") as caught:
+        one.hands().start_app("1", "com.missing.app")
+    assert 0 != caught.value.rc
+    with pytest.raises(CommandFailedError, match="had failed before") as again:
+        one.hands(attempt=2).start_app("1", "com.missing.app")
+    assert caught.value.rc == again.value.rc
+    assert 1 == len(one.did("am start"))
+
+
+def test_a_typed_secret_is_in_no_error(one: One):
+    hands = one.hands()
+    one.control.set_fault(one.name, "disk_full")
+    with pytest.raises(DiskFullError) as caught:
+        hands.type_text("1", "s3cret")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_older_try_is_fenced_by_a_newer_one(one: One):
+    old = one.hands(attempt=1)
+    new = one.hands(attempt=2)
+    with pytest.raises(FencedError, match=str(one.token(1, 2))):
+        old.tap("1", 100, 200)
+    with pytest.raises(FencedError):
+        one.seize(attempt=1)
+    assert Acted.DONE == new.tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+def test_after_the_deadline_nothing_is_done(one: One):
+    hands = one.hands(until_s=-5.0)
+    with pytest.raises(LateError):
+        hands.tap("1", 100, 200)
+    with pytest.raises(LateError):
+        hands.forget("1")
+    assert ([], []) == (one.acts(), one.journal())
+
+
+def test_the_lease_on_deck_waits_for_the_word_of_the_one_before(one: One):
+    one.hands().tap("1", 100, 200)
+    following = Token(one.lease + 1)
+    with pytest.raises(NotReleasedError):
+        lease.seize(one.adb, one.address, following, deck=True)
+    lease.release(one.adb, one.address, one.token())
+    assert str(one.token()) == lease.seize(one.adb, one.address, following, deck=True).before
+    with pytest.raises(FencedError):
+        lease.release(one.adb, one.address, one.token())
+    after = Token(one.lease + 2)
+    assert str(after) == lease.fence(one.adb, one.address, after)
+    assert str(after) == lease.fence(one.adb, one.address, following)
+
+
+def test_a_full_disk_stops_the_act_and_names_the_way_out(one: One):
+    hands = one.hands()
+    hands.tap("1", 100, 200)
+    one.control.set_fault(one.name, "disk_full")
+    with pytest.raises(DiskFullError, match="No space left"):
+        hands.tap("2", 100, 200)
+    assert [TAP] == one.acts()
+    one.control.clear_fault(one.name)
+    assert Acted.DONE == hands.tap("2", 100, 200)
+
+
+def test_a_rebooted_emulator_refuses_until_it_has_a_floor(one: One):
+    hands = one.hands()
+    hands.tap("1", 100, 200)
+    one.control.reboot(one.name, boot_s=0.0)
+    Link(one.adb).ensure(one.address, deadline_s=LONG_S)
+    with pytest.raises(FencedError, match="restarted"):
+        hands.tap("2", 100, 200)
+    with pytest.raises(FencedError, match="restarted"):
+        one.seize(attempt=2)
+    lease.floor(one.adb, one.address, Token(one.lease))
+    assert Acted.AGAIN == one.hands(attempt=2).tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+# --- cuts: the line stops at every command, and the stage runs again -------------------------------------------
+
+
+def test_cut_before_the_intent_nothing_happened_and_the_act_follows(one: One):
+    hands = one.hands()
+    one.control.cut_after(one.name, r"^echo 1/1 begin", when="before")
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    assert ([], []) == (one.acts(), one.journal())
+    assert Acted.DONE == one.hands(attempt=2).tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+@pytest.mark.parametrize(("match", "when", "taps"), [(r"^input tap", "before", 0), (r"^input tap", "after", 1)])
+def test_cut_around_the_act_it_is_unknown_until_somebody_looked(one: One, match: str, when: str, taps: int):
+    hands = one.hands()
+    one.control.cut_after(one.name, match, when=when)
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    assert [TAP] * taps == one.acts()
+    again = one.hands(attempt=2)
+    with pytest.raises(UnknownOutcomeError, match="intent without a result"):
+        again.tap("1", 100, 200)
+    assert [TAP] * taps == one.acts()
+    if taps:
+        again.settle("1")
+        assert Acted.AGAIN == again.tap("1", 100, 200)
+    else:
+        again.forget("1")
+        assert Acted.DONE == again.tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+def test_cut_after_the_result_it_is_done(one: One):
+    hands = one.hands()
+    one.control.cut_after(one.name, r"^echo 1/1 done", when="after")
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    assert Acted.AGAIN == one.hands(attempt=2).tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+def test_a_line_that_went_on_without_us_is_done(one: One):
+    hands = one.hands()
+    one.control.cut_after(one.name, r"^echo 1/1 begin", when="after", line="continue")
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    eventually(lambda: one.acts() == [TAP])
+    again = one.hands(attempt=2)
+    eventually(lambda: one.journal() == ["1/1 begin", "1/1 done"])
+    again.forget("1")
+    assert Acted.AGAIN == again.tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+def test_cut_at_any_command_and_run_again_no_act_happens_twice(one: One):
+    """Every simple command of the line, cut before and after it, judged by the emulator's own journal."""
+    hands = one.hands()
+    hands.tap("0", 100, 200)
+    one.mark()
+    hands.tap("0#2", 100, 200)
+    commands = len(one.did(""))
+    assert {TAP, "echo 1/0#2 done 0"} <= {command.line for command in one.did("")}
+    one.mark()
+    for turn in range(1, commands + 1):
+        for when in ("before", "after"):
+            effect = f"{turn}{when}"
+            one.control.cut_after(one.name, "", count=turn, when=when)
+            try:
+                hands.tap(effect, 100, 200)
+            except UnknownOutcomeError:
+                one.control.clear_fault(one.name)
+                _bring_to_an_end(one, effect)
+            one.control.clear_fault(one.name)
+            assert ([TAP], Acted.AGAIN) == (one.acts(), hands.tap(effect, 100, 200)), effect
+            one.mark()
+
+
+def _bring_to_an_end(one: One, effect: str) -> None:
+    """As the interpreter does: try, and when it is unknown, look and say so."""
+    again = one.hands()
+    try:
+        again.tap(effect, 100, 200)
+    except UnknownOutcomeError:
+        happened = bool(one.acts())
+        again.settle(effect) if happened else again.forget(effect)
+        again.tap(effect, 100, 200)
+
+
+# --- late ----------------------------------------------------------------------------------------------------
+
+
+def test_a_tap_sent_into_a_stall_is_refused_when_the_emulator_wakes_too_late(one: One):
+    hands = one.hands(until_s=2.5, act_s=0.3)
+    one.control.stall(one.name)
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    time.sleep(3.0)
+    one.control.release(one.name)
+    eventually(lambda: bool(one.did("echo dh:late")))
+    assert [] == one.acts()
+
+
+def test_a_tap_that_wakes_in_time_happens_once_though_its_caller_gave_up(one: One):
+    hands = one.hands(act_s=0.3)
+    one.control.stall(one.name)
+    with pytest.raises(UnknownOutcomeError):
+        hands.tap("1", 100, 200)
+    one.control.release(one.name)
+    eventually(lambda: one.acts() == [TAP])
+    assert Acted.AGAIN == one.hands(attempt=2).tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+# --- links ---------------------------------------------------------------------------------------------------
+
+
+def test_without_an_adb_server_nothing_was_sent(farm: Farm, one: One):
+    hands = one.hands()
+    farm.server.stop()
+    try:
+        with pytest.raises(NotSentError):
+            hands.tap("1", 100, 200)
+    finally:
+        farm.server.start()
+    one.adb.connect(one.address, LONG_S)
+    assert Acted.DONE == hands.tap("1", 100, 200)
+    assert [TAP] == one.acts()
+
+
+def test_an_emulator_that_is_not_connected_was_sent_nothing(one: One):
+    hands = one.hands()
+    one.adb.disconnect(one.address)
+    with pytest.raises(NotSentError, match="not found"):
+        hands.tap("1", 100, 200)
+    one.adb.connect(one.address, LONG_S)
+    assert [] == one.acts()
