@@ -61,6 +61,8 @@ class Actor:
             raise CommandFailedError(f"{deed.what} had failed before", rc=1, to=f"step {deed.effect}")
         elif recorded is Recalled.DONE:
             self._was_done(deed)
+        elif recorded is Recalled.UNKNOWN and self._past.replaying:
+            self._settle(deed)  # What came after it is on record: the stage had gone on.
         else:
             self._settle_or_act(deed, unknown=recorded is Recalled.UNKNOWN)
 
