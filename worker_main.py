@@ -1,1 +1,283 @@
-"""The composition root of a worker process."""
+"""The composition root of a worker process: settings → adapters → activities → workers.
+
+python worker_main.py run       serve this host's emulators, and workflows
+python worker_main.py verify    replay every recorded history against the workflows of this tree
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.engine import EngineActivities
+from activities.fleet import FleetActivities
+from activities.planning import PlanningActivities
+from activities.stage import StageActivities
+from droidherd import telemetry
+from droidherd.adb.server import AdbServer
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolSettings
+from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
+from droidherd.contracts.plan import TaskPhysics
+from droidherd.emulator.gate import Gatekeeper
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.patrol import Patrol, Post, Round
+from droidherd.flows.catalogue import Catalogue
+from droidherd.settings import Settings, load
+from droidherd.stay import Outfit
+from workflows.dispatcher import DispatcherWorkflow
+from workflows.emulator import EmulatorWorkflow
+from workflows.host import HostWorkflow
+from workflows.task import TaskWorkflow
+
+WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
+PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
+REFUSED = 3
+"""Exit code: another machine serves this host id."""
+
+log = logging.getLogger("droidherd.worker")
+
+
+class RefusedError(Exception):
+    """Another machine serves this host id."""
+
+
+class HostCrew:
+    """The workers of one host: one on its own queue, one single-slot worker per emulator."""
+
+    def __init__(self, settings: Settings, client: Client, server: AdbServer) -> None:
+        """Nothing runs yet."""
+        self._settings = settings
+        self._client = client
+        self._inventory = Inventory(settings.data)
+        self._name = f"{settings.host.id}@{socket.gethostname()}:{os.getpid()}"
+        self._incarnation = int(time.time() * 1000)
+        self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
+        self._host_threads = ThreadPoolExecutor(
+            thread_name_prefix="host", max_workers=settings.adb.connects_at_once + settings.host.boots_at_once
+        )
+        physics = settings.physics
+        adb = server.client(settings.adb.connects_at_once)
+        catalogue = Catalogue(settings.flows.paths)
+        outfit = Outfit(adb, self._inventory, catalogue, DirectoryStore(settings.artifact_directory), self._name)
+        rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
+        post = Post(settings.host.id, settings.host.pool)
+        self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)
+        self._fleet = FleetActivities(
+            client,
+            lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
+            Gatekeeper(adb, self._inventory, boot_s=120.0),
+        )
+        self._running: dict[str, tuple[Worker, asyncio.Task[None]]] = {}
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Join, then follow the inventory until told to stop."""
+        await self._join()
+        host = Worker(
+            self._client,
+            task_queue=names.host_id(self._settings.host.id),
+            activities=self._fleet.all(),
+            activity_executor=self._host_threads,
+            max_concurrent_activities=16,
+            graceful_shutdown_timeout=timedelta(seconds=5),
+        )
+        self._running["host"] = (host, asyncio.create_task(host.run()))
+        absent_s = 0.0
+        while not stop.is_set():
+            self._muster()
+            self._check()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 1.0)
+            absent_s = 0.0 if self._fleet.present.is_set() else absent_s + 1.0
+            if absent_s > self._settings.physics.presence_grace_s:
+                log.warning("the engine runs no presence of this host: joining again")
+                await self._join()
+                absent_s = 0.0
+        await self._shut_down()
+
+    def _muster(self) -> None:
+        """One single-slot worker per emulator of the inventory."""
+        wanted = {entry.emulator_id for entry in self._inventory.load()}
+        for emulator_id in wanted - self._running.keys():
+            worker = Worker(
+                self._client,
+                task_queue=names.emulator_id(emulator_id),
+                activities=self._stages.all(),
+                activity_executor=self._stage_threads,
+                max_concurrent_activities=1,
+                max_concurrent_activity_task_polls=1,
+                graceful_shutdown_timeout=timedelta(seconds=self._settings.physics.drain_s),
+            )
+            self._running[emulator_id] = (worker, asyncio.create_task(worker.run()))
+        for emulator_id in self._running.keys() - wanted - {"host"}:
+            worker, task = self._running.pop(emulator_id)
+            task.add_done_callback(lambda done: done.exception())
+            asyncio.create_task(worker.shutdown()).add_done_callback(lambda done: done.exception())
+
+    def _check(self) -> None:
+        """A worker that ended by itself ends the process: its supervisor starts a whole one."""
+        for name, (_, task) in self._running.items():
+            if task.done():
+                raise RuntimeError(f"the worker of {name} ended") from task.exception()
+
+    async def _shut_down(self) -> None:
+        """Presence first, so that nothing new is granted; then the stages, which may end in peace."""
+        host, _ = self._running.pop("host")
+        await asyncio.gather(host.shutdown(), *(worker.shutdown() for worker, _ in self._running.values()))
+
+    async def _join(self) -> None:
+        """Take the host's place in the engine."""
+        settings, physics = self._settings, self._settings.physics
+        host = await self._client.start_workflow(
+            names.Workflow.HOST,
+            HostInput(host_id=settings.host.id),
+            id=names.host_id(settings.host.id),
+            task_queue=names.QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            task_timeout=timedelta(seconds=physics.workflow_task_s),
+            static_summary=f"host {settings.host.id}",
+        )
+        join = Join(
+            host_id=settings.host.id,
+            incarnation=self._incarnation,
+            machine=f"{socket.gethostname()}:{settings.data.absolute()}",
+            worker=self._name,
+            pool=settings.host.pool,
+            physics=FleetPhysics(
+                presence_timeout_s=physics.presence_timeout_s, presence_grace_s=physics.presence_grace_s
+            ),
+        )
+        try:
+            joined = await host.execute_update(names.Update.JOIN, join, result_type=Joined)
+        except WorkflowUpdateFailedError as error:
+            raise RefusedError(str(error.cause or error)) from error
+        if not joined.accepted:
+            raise RefusedError(joined.reason)
+        log.info("joined as %s, incarnation %d", self._name, self._incarnation)
+
+    def emulators(self) -> list[str]:
+        return [entry.emulator_id for entry in self._inventory.load()]
+
+
+def workflow_worker(
+    settings: Settings, client: Client, engine: EngineActivities, threads: ThreadPoolExecutor
+) -> Worker:
+    """The worker that runs workflows, and the activities that answer them."""
+    physics = settings.physics
+    task_physics = TaskPhysics(
+        heartbeat_timeout_s=physics.heartbeat_timeout_s,
+        lease_ttl_s=physics.lease_ttl_s,
+        cleanup_s=physics.cleanup_s,
+        lease_margin_s=physics.lease_margin_s,
+        start_grace_s=physics.presence_grace_s,
+    )
+    planning = PlanningActivities(Catalogue(settings.flows.paths), task_physics)
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    return Worker(
+        client,
+        task_queue=names.QUEUE,
+        workflows=WORKFLOWS,
+        activities=[*engine.all(), *planning.all()],
+        activity_executor=threads,
+        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
+        graceful_shutdown_timeout=timedelta(seconds=5),
+    )
+
+
+def pool_settings(settings: Settings) -> PoolSettings:
+    return PoolSettings(
+        limit=settings.queue.limit,
+        capacities={"account": settings.queue.account_capacity, "anonymous": settings.queue.anonymous_capacity},
+        repeat_min_s=settings.physics.repeat_min_s,
+        rebuild_s=settings.physics.rebuild_s,
+        fence_s=settings.physics.heartbeat_timeout_s,
+    )
+
+
+async def run(settings: Settings, roles: set[str]) -> int:
+    """Serve until SIGTERM or SIGINT, then drain."""
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    client = await Client.connect(
+        settings.temporal.address,
+        namespace=settings.temporal.namespace,
+        data_converter=pydantic_data_converter,
+        interceptors=[TracingInterceptor()],
+    )
+    engine = EngineActivities(client, pool_settings(settings))
+    home = settings.data / "adb"
+    home.mkdir(parents=True, exist_ok=True)
+    threads = ThreadPoolExecutor(thread_name_prefix="plan", max_workers=8)
+    server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
+    async with contextlib.AsyncExitStack() as stack:
+        if "workflow" in roles:
+            await stack.enter_async_context(workflow_worker(settings, client, engine, threads))
+        if "host" in roles:
+            await asyncio.to_thread(server.start)
+            stack.callback(server.stop)
+            crew = HostCrew(settings, client, server)
+            await _wake(settings, engine, crew)
+            await crew.serve(stop)
+        await stop.wait()
+    return 0
+
+
+async def _wake(settings: Settings, engine: EngineActivities, crew: HostCrew) -> None:
+    """Nobody waits for the cache of a worker that was killed."""
+    emulators = crew.emulators()
+    infrastructure = [names.host_id(settings.host.id), names.dispatcher_id(settings.host.pool)]
+    tasks = await engine.open_tasks_on(emulators)
+    await engine.forget_dead_workers([*infrastructure, *map(names.emulator_id, emulators), *tasks])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="worker_main.py", description=__doc__)
+    modes = parser.add_subparsers(dest="mode", required=True)
+    serve = modes.add_parser("run", help="serve until SIGTERM")
+    serve.add_argument("--roles", default="workflow,host", help="workflow, host, or both (default)")
+    verify = modes.add_parser("verify", help="replay recorded histories")
+    verify.add_argument("paths", nargs="*", type=Path, default=[Path("tests/replay/histories")])
+    options = parser.parse_args(argv)
+    if options.mode == "verify":
+        from workflows.verify import verify as replay
+
+        return asyncio.run(replay(options.paths, WORKFLOWS, PASSED_THROUGH))
+    settings = load()
+    telemetry.start_logs(settings.telemetry.log_level)
+    traces = telemetry.start_traces(settings.telemetry, service="worker")
+    try:
+        return asyncio.run(run(settings, set(options.roles.split(","))))
+    except RefusedError as error:
+        log.error("refused: %s", error)  # noqa: TRY400 - a refusal needs no stack
+        return REFUSED
+    except RPCError as error:
+        log.error("the engine at %s does not answer: %s", settings.temporal.address, error)  # noqa: TRY400
+        return 1
+    finally:
+        telemetry.stop_traces(traces)
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)  # an orderly shutdown is behind us; the interpreter's own exit may abort

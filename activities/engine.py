@@ -1,0 +1,105 @@
+"""Questions to the engine itself, asked for workflows: who is closed, what a dead dispatcher left behind."""
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from droidherd.contracts import names
+from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+
+AT_ONCE = 16
+
+
+class EngineActivities:
+    """The engine's second home, beside the gateway of the API."""
+
+    def __init__(self, client: Client, pool: PoolSettings) -> None:
+        """`pool` is what the operator set for pools."""
+        self._client = client
+        self._pool = pool
+
+    @activity.defn
+    async def read_pool(self, work: PoolWork) -> PoolSettings:  # noqa: ARG002 - one setting for all pools so far
+        return self._pool
+
+    @activity.defn
+    async def find_predecessor(self, work: PoolWork) -> Predecessor:
+        """The snapshot of the run before this one, if it can still be asked, and all open tasks of the pool."""
+        workflow_id = names.dispatcher_id(work.pool)
+        before = ""
+        async for run in self._client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
+            if run.run_id != work.run_id and run.status is not WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                before = await self._snapshot(workflow_id, run.run_id)
+                break
+        tasks: dict[str, str] = {}
+        mine = f"({names.Attribute.POOL_ID} = '{work.pool}' OR {names.Attribute.POOL_ID} IS NULL)"
+        running = f"WorkflowType = '{names.Workflow.TASK}' AND ExecutionStatus = 'Running' AND {mine}"
+        async for task in self._client.list_workflows(running, page_size=1000):
+            tasks[task.id] = task.run_id
+        return Predecessor(snapshot=before, open_tasks=tasks)
+
+    async def _snapshot(self, workflow_id: str, run_id: str) -> str:
+        try:
+            return await self._client.get_workflow_handle(workflow_id, run_id=run_id).query("snapshot", result_type=str)
+        except (RPCError, WorkflowQueryFailedError) as error:
+            activity.logger.warning("the predecessor of %s cannot be asked: %s", workflow_id, error)
+            return ""
+
+    @activity.defn
+    async def closed_holders(self, work: HoldersWork) -> Closed:
+        """Which of these tasks are closed, in just that run."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def closed(task_id: str, run: str) -> tuple[str, str] | None:
+            async with gate:
+                return (task_id, run) if await self._is_closed(task_id, run) else None
+
+        found = await asyncio.gather(*(closed(t, run) for t, run in work.holders.items()))
+        return Closed(holders=dict(pair for pair in found if pair))
+
+    async def _is_closed(self, task_id: str, run: str) -> bool:
+        try:
+            described = await self._client.get_workflow_handle(task_id).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return True
+            raise
+        first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
+        return first != run or described.status is not WorkflowExecutionStatus.RUNNING
+
+    @activity.defn
+    async def request_cancel(self, work: CancelWork) -> None:
+        await self._client.get_workflow_handle(work.task_id, run_id=work.run_id).cancel()
+
+    async def forget_dead_workers(self, workflow_ids: list[str]) -> None:
+        """A worker that was killed is still expected to have these in its cache; each would wait for that in vain."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def forget(workflow_id: str) -> None:
+            request = ResetStickyTaskQueueRequest(
+                namespace=self._client.namespace, execution=WorkflowExecution(workflow_id=workflow_id)
+            )
+            async with gate:
+                try:
+                    await self._client.workflow_service.reset_sticky_task_queue(request)
+                except RPCError as error:
+                    if error.status is not RPCStatusCode.NOT_FOUND:
+                        raise
+
+        await asyncio.gather(*map(forget, workflow_ids))
+
+    async def open_tasks_on(self, emulators: list[str]) -> list[str]:
+        """Tasks that ran on these emulators when last heard of."""
+        if not emulators:
+            return []
+        wanted = ", ".join(f"'{emulator}'" for emulator in emulators)
+        query = f"ExecutionStatus = 'Running' AND {names.Attribute.EMULATOR_ID} IN ({wanted})"
+        return [task.id async for task in self._client.list_workflows(query, page_size=1000)]
+
+    def all(self) -> list[Callable[..., object]]:
+        return [self.read_pool, self.find_predecessor, self.closed_holders, self.request_cancel]

@@ -1,0 +1,53 @@
+"""The only translator: from errors with a verdict to what the engine understands."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from temporalio.exceptions import ApplicationError
+
+from droidherd.contracts.stage import StageTrouble
+from droidherd.domain.errors import DroidherdError, Verdict
+from droidherd.stay import StayError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def translated(work: Callable[P, R]) -> Callable[P, R]:
+    """Raise what the engine understands. What nobody classified is final: it is a bug, and says so."""
+
+    @wraps(work)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return work(*args, **kwargs)
+        except StayError as error:
+            raise translate(error.cause, stay=error) from error
+        except DroidherdError as error:
+            raise translate(error) from error
+        except Exception as error:
+            raise unclassified(error) from error
+
+    return inner
+
+
+def translate(error: DroidherdError, stay: StayError | None = None) -> ApplicationError:
+    """Type, message and verdict travel; the engine itself never retries."""
+    trouble = StageTrouble(
+        verdict=error.verdict,
+        message=f"{error.to}: {error.what}" if error.to else error.what,
+        remedy=error.remedy,
+        clean=stay.clean if stay else False,
+        artifacts=stay.artifacts if stay else (),
+    )
+    return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)
+
+
+def unclassified(error: Exception) -> ApplicationError:
+    """A bug of ours: final, with its type as evidence."""
+    trouble = StageTrouble(
+        verdict=Verdict.FINAL,
+        message=f"{type(error).__name__}: {error}",
+        remedy="this is a bug in droidherd: please report it with the worker's log",
+    )
+    return ApplicationError(str(error), trouble, type="UnclassifiedError", non_retryable=True)

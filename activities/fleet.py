@@ -1,0 +1,61 @@
+"""The host's activities: presence, and the gates its emulators must pass."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.failures import translated
+from droidherd.contracts import names
+from droidherd.contracts.fleet import GateResult, GateWork, PresenceEnd, PresenceWork, Reports
+from droidherd.domain.messages import Seen
+from droidherd.emulator.gate import Gatekeeper
+from droidherd.emulator.patrol import Patrol
+
+BEAT_S = 1.0
+
+
+class FleetActivities:
+    """What one worker does for its host."""
+
+    def __init__(self, client: Client, patrol: Callable[[], Patrol], gatekeeper: Gatekeeper) -> None:
+        """`patrol` makes a new one: each presence walks its own rounds."""
+        self._client = client
+        self._patrol = patrol
+        self._gatekeeper = gatekeeper
+        self.present = asyncio.Event()
+        """Set while a presence of this worker runs."""
+
+    @activity.defn
+    async def presence(self, work: PresenceWork) -> PresenceEnd:
+        """Until the worker shuts down; heartbeats show that the rounds go on."""
+        patrol = self._patrol()
+        host = self._client.get_workflow_handle(names.host_id(work.host_id))
+
+        async def tell(seen: tuple[Seen, ...]) -> None:
+            await host.signal(names.Signal.REPORTS, Reports(incarnation=work.incarnation, seen=seen))
+
+        rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
+        self.present.set()
+        try:
+            while not activity.is_worker_shutdown() and not rounds.done():
+                activity.heartbeat()
+                await asyncio.wait([rounds], timeout=BEAT_S)
+            if rounds.done():
+                await rounds
+            return PresenceEnd(incarnation=work.incarnation, seen=patrol.leaving(work.incarnation))
+        finally:
+            self.present.clear()
+            rounds.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await rounds
+
+    @activity.defn(no_thread_cancel_exception=True)
+    @translated
+    def pass_gate(self, work: GateWork) -> GateResult:
+        return self._gatekeeper.work(work, activity.heartbeat)
+
+    def all(self) -> list[Callable[..., object]]:
+        return [self.presence, self.pass_gate]

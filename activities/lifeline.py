@@ -1,0 +1,62 @@
+"""The tie between a running stage and the engine: beats whose arrival is known, from a plain thread."""
+
+import asyncio
+import time
+from concurrent.futures import TimeoutError as NoAnswerError
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle, Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from droidherd.domain.errors import AbandonedError
+
+RPC_S = 2.0
+GONE = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.INVALID_ARGUMENT})
+
+
+class EngineLifeline:
+    """A guard's deadline hangs on the last beat the engine confirmed, so beats are awaited, not posted."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, every_s: float, patience_s: float) -> None:
+        """For the activity of this thread. `patience_s`: how long the engine may be away before the try is given up."""
+        self._handle: AsyncActivityHandle = client.get_async_activity_handle(task_token=activity.info().task_token)
+        self._loop = loop
+        self._every_s = every_s
+        self._patience_s = patience_s
+        self._confirmed_s = time.monotonic() - 10 * patience_s
+        self._cancelled = False
+
+    def confirmed_s(self) -> float:
+        return self._confirmed_s
+
+    def stopping(self) -> str:
+        if self._cancelled:
+            return "asked to stop"
+        return "the worker is shutting down" if activity.is_worker_shutdown() else ""
+
+    def beat(self, progress: str = "") -> None:
+        """At most every `every_s`. Blocks while the engine is away: without it nothing may be done."""
+        until_s = time.monotonic() + self._patience_s
+        while time.monotonic() - self._confirmed_s >= self._every_s:
+            sent_s = time.monotonic()
+            if self._confirm(progress):
+                self._confirmed_s = sent_s
+            elif time.monotonic() > until_s:
+                raise AbandonedError("the engine is away", remedy="the stage runs again when it is back")
+            else:
+                time.sleep(0.1)
+
+    def _confirm(self, progress: str) -> bool:
+        beat = self._handle.heartbeat(progress, rpc_timeout=timedelta(seconds=RPC_S))
+        try:
+            asyncio.run_coroutine_threadsafe(beat, self._loop).result(RPC_S + 1.0)
+        except AsyncActivityCancelledError:
+            self._cancelled = True
+        except RPCError as error:
+            if error.status in GONE:
+                raise AbandonedError("the engine gave this try up") from error
+            return False
+        except (NoAnswerError, TimeoutError):
+            return False
+        return True

@@ -1,0 +1,39 @@
+"""The stage activity: on the emulator's own queue, one at a time."""
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.failures import translated
+from activities.lifeline import EngineLifeline
+from droidherd import telemetry
+from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.stay import Outfit, Stay
+
+
+class StageActivities:
+    """Runs stages with one worker's outfit."""
+
+    def __init__(self, outfit: Outfit, client: Client, loop: asyncio.AbstractEventLoop, beat_every_s: float) -> None:
+        """`loop` is where the client lives."""
+        self._outfit = outfit
+        self._client = client
+        self._loop = loop
+        self._beat_every_s = beat_every_s
+
+    @activity.defn(name="run_stage", no_thread_cancel_exception=True)
+    @translated
+    def run_stage(self, work: StageWork) -> StageReport:
+        life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
+        with telemetry.bound(
+            task=work.task_id,
+            attempt=work.key.attempt,
+            emulator=work.emulator_id,
+            token=f"{work.lease}.{work.stage_index}.{work.tries}",
+        ):
+            return Stay(self._outfit, work, life).run()
+
+    def all(self) -> list[Callable[..., object]]:
+        return [self.run_stage]

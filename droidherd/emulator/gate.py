@@ -1,0 +1,59 @@
+"""What a host does on an emulator before it may be used: the boot gate, the fencing of old leases, the baseline."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from droidherd.adb.client import AdbClient
+from droidherd.contracts.fleet import GateResult, GateWork
+from droidherd.domain.errors import DroidherdError, EmulatorLostError
+from droidherd.emulator import boot, lease
+from droidherd.emulator.boot import FULL, SHORT, BootGate
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.token import PART_LIMIT, Token
+
+SHORT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gatekeeper:
+    """Passes gates on one host's emulators."""
+
+    adb: AdbClient
+    inventory: Inventory
+    boot_s: float
+
+    def work(self, work: GateWork, beat: Callable[[str], None]) -> GateResult:
+        """Bring the emulator to where it may be granted. What went wrong is in the result, as evidence."""
+        reached: list[str] = []
+
+        def report(stage: boot.Reached) -> None:
+            reached.append(stage)
+            beat(stage)
+
+        try:
+            boot_id = self._pass(work, report)
+        except DroidherdError as error:
+            return GateResult(passed=False, stages=tuple(reached), evidence=str(error))
+        return GateResult(passed=True, boot=boot_id, stages=tuple(reached))
+
+    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None]) -> str:
+        entry = self.inventory.find(work.emulator_id)
+        if entry is None:
+            raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
+        gate = BootGate(self.adb, entry.address, report)
+        found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
+        if entry.serialno and found.serialno != entry.serialno:
+            raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
+        if work.full:
+            lease.floor(self.adb, entry.address, Token(work.floor))
+        if work.fence:
+            self._fence(entry.address, work.fence)
+        return found.boot_id
+
+    def _fence(self, serial: str, fence: int) -> None:
+        """Shut out a lease that ended badly, and remove what it left on the screen."""
+        mine = Token(fence, PART_LIMIT - 1, PART_LIMIT - 1)
+        stands = lease.fence(self.adb, serial, mine)
+        if stands == str(mine):
+            boot.baseline(self.adb, serial, mine)
+            lease.release(self.adb, serial, mine)

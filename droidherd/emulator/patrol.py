@@ -1,0 +1,165 @@
+"""A host's round: probes each of its emulators end to end, and says what is new."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from droidherd.adb.server import AdbServer
+from droidherd.domain.errors import DroidherdError
+from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.presence import Watch
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.emulator.probe import Link, Probe
+
+T = TypeVar("T")
+
+SOON_S = 0.1
+"""Between two probes of an emulator on its way up."""
+REFUSED_S = 1.0
+INVENTORY_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How often, and how long to wait."""
+
+    every_s: float
+    timeout_s: float
+    down_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Whose emulators these are."""
+
+    host_id: str
+    pool: str
+
+
+class Patrol:
+    """Runs until cancelled. One task per emulator; the blocking part on the given threads."""
+
+    def __init__(
+        self, post: Post, server: AdbServer, inventory: Inventory, round_: Round, threads: ThreadPoolExecutor
+    ) -> None:
+        """Over one adb server, which is kept alive on the way."""
+        self._post = post
+        self._server = server
+        self._inventory = inventory
+        self._round = round_
+        self._threads = threads
+        self._link = Link(server.client())
+        self._watch = Watch(round_.down_after_s)
+        self._walks: dict[str, tuple[InventoryEntry, asyncio.Task[None]]] = {}
+        self._news: dict[str, Seen] = {}
+        self._changed = asyncio.Event()
+        self._boots: dict[str, tuple[str, str]] = {}
+
+    async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
+        """Tell what is new, in order, as soon as it is known."""
+        keeper = asyncio.create_task(self._keep_server())
+        try:
+            await tell(())
+            while True:
+                self._muster(incarnation)
+                try:
+                    await asyncio.wait_for(self._changed.wait(), INVENTORY_EVERY_S)
+                except TimeoutError:
+                    continue
+                self._changed.clear()
+                news, self._news = tuple(self._news.values()), {}
+                await tell(news)
+        finally:
+            keeper.cancel()
+            for _, walk in self._walks.values():
+                walk.cancel()
+
+    def leaving(self, incarnation: int) -> tuple[Seen, ...]:
+        """What is said when the host leaves in order."""
+        return tuple(self._seen(entry, Sight.LEFT, incarnation) for entry, _ in self._walks.values())
+
+    # --- the list ---------------------------------------------------------------------------------------------
+
+    def _muster(self, incarnation: int) -> None:
+        """Follow the inventory: walk to whoever is new, stop walking to whoever left."""
+        entries = {entry.emulator_id: entry for entry in self._inventory.load()}
+        for emulator_id, (entry, walk) in list(self._walks.items()):
+            if entries.get(emulator_id) != entry:
+                walk.cancel()
+                del self._walks[emulator_id]
+                if emulator_id not in entries:
+                    self._say(self._seen(entry, Sight.LEFT, incarnation))
+        for emulator_id, entry in entries.items():
+            if emulator_id not in self._walks:
+                walk = asyncio.create_task(self._walk(entry, incarnation), name=f"patrol {emulator_id}")
+                self._walks[emulator_id] = (entry, walk)
+
+    async def _keep_server(self) -> None:
+        """The adb server of this host, supervised."""
+        while True:
+            await self._blocking(self._server.ensure)
+            await asyncio.sleep(REFUSED_S)
+
+    # --- one emulator -----------------------------------------------------------------------------------------
+
+    async def _walk(self, entry: InventoryEntry, incarnation: int) -> None:
+        """Probe, judge, wait; for ever."""
+        while True:
+            began_s = time.monotonic()
+            found = await self._probe(entry, incarnation)
+            now_s = time.monotonic()
+            if found is None:
+                news = self._watch.bad(entry.emulator_id, now_s)
+            else:
+                self._boots[entry.emulator_id] = (found.boot_id, found.serialno)
+                news = self._watch.good(entry.emulator_id, found.boot_id, now_s)
+            if news:
+                self._say(self._seen(entry, self._watch.emulators[entry.emulator_id].sight, incarnation))
+            pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
+            if found is None:
+                pause_s = min(self._round.every_s, REFUSED_S)
+            await asyncio.sleep(max(pause_s - (now_s - began_s), SOON_S))
+
+    async def _probe(self, entry: InventoryEntry, incarnation: int) -> Probe | None:
+        """One probe; None when it was not answered in time, or by somebody else."""
+        asked = asyncio.ensure_future(
+            self._blocking(lambda: self._link.ensure(entry.address, entry.serialno, deadline_s=self._round.timeout_s))
+        )
+        try:
+            return await asyncio.wait_for(asyncio.shield(asked), 1.5 * self._round.timeout_s)
+        except TimeoutError:
+            if self._watch.bad(entry.emulator_id, time.monotonic()):
+                sight = self._watch.emulators[entry.emulator_id].sight
+                self._say(self._seen(entry, sight, incarnation))
+        except DroidherdError:
+            return None
+        try:
+            return await asked
+        except DroidherdError:
+            return None
+
+    async def _blocking(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _seen(self, entry: InventoryEntry, sight: Sight, incarnation: int) -> Seen:
+        boot, serialno = self._boots.get(entry.emulator_id, ("", entry.serialno))
+        labels = tuple(sorted(f"{name}={value}" for name, value in entry.labels.items()))
+        return Seen(
+            entry.emulator_id,
+            self._post.host_id,
+            incarnation,
+            0,
+            sight,
+            boot if sight is Sight.GOOD else "",
+            entry.address,
+            serialno,
+            labels,
+            self._post.pool,
+        )
+
+    def _say(self, seen: Seen) -> None:
+        self._news[seen.emulator_id] = seen
+        self._changed.set()

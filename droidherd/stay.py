@@ -1,0 +1,197 @@
+"""One stay of a task on an emulator: seize, run a stage, clean up, let go. Ties flows, hands, eyes and artifacts."""
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from droidherd import telemetry
+from droidherd.adb.client import AdbClient
+from droidherd.contracts.plan import Lives
+from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.contracts.tasks import ArtifactView
+from droidherd.domain.errors import (
+    DroidherdError,
+    EmulatorLostError,
+    FencedError,
+    FinalError,
+    InfrastructureError,
+)
+from droidherd.domain.ports import Artifacts, Frame, Lifeline
+from droidherd.emulator import lease
+from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.hands import EmulatorHands, Grip
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.token import Token
+from droidherd.flows import interpreter
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.run import StageRun
+from droidherd.flows.sight import FlowFinder
+from droidherd.vision.pixels import encode_png
+
+FRESH_S = 1.0
+"""A confirmation older than this is renewed before an act."""
+
+
+class ConfirmedLifeline(Lifeline, Protocol):
+    """A lifeline that knows when the engine last confirmed it."""
+
+    def confirmed_s(self) -> float:
+        """On the host's monotonic clock: before the last confirmed beat was sent."""
+        ...
+
+
+class _Clock:
+    """The host's own clock, as flows want it."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Outfit:
+    """What a worker has at hand for every stay."""
+
+    adb: AdbClient
+    inventory: Inventory
+    catalogue: Catalogue
+    artifacts: Artifacts
+    worker: str
+
+
+class StayError(Exception):
+    """Why a stage did not complete, and how the emulator was left."""
+
+    def __init__(self, cause: DroidherdError, *, clean: bool, artifacts: tuple[ArtifactView, ...]) -> None:
+        """`clean`: cleaned up and let go."""
+        super().__init__(str(cause))
+        self.cause = cause
+        self.clean = clean
+        self.artifacts = artifacts
+
+
+@dataclass(slots=True)
+class Stay:
+    """One try of one stage."""
+
+    outfit: Outfit
+    work: StageWork
+    life: ConfirmedLifeline
+    kept: list[ArtifactView] = field(default_factory=list)
+    log: list[dict[str, object]] = field(default_factory=list)
+    _seized: lease.Seized | None = None
+
+    def run(self) -> StageReport:
+        """To the end of the stage, or to the boundary where it was asked to stop. Raises StayError."""
+        began_s = time.monotonic()
+        try:
+            outcome, clean = self._run()
+        except DroidherdError as error:
+            self.note(f"{type(error).__name__}: {error}")
+            clean = self._tidy_after(error)
+            raise StayError(error, clean=clean, artifacts=self._artifacts()) from error
+        return StageReport(
+            outcome=outcome,
+            worker=self.outfit.worker,
+            clean=clean,
+            released=clean and (self.work.last or outcome is StageOutcome.STOPPED),
+            seconds=time.monotonic() - began_s,
+            artifacts=self._artifacts(),
+        )
+
+    def _run(self) -> tuple[StageOutcome, bool]:
+        self.life.beat("seize")
+        with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
+            self._seized = lease.seize(self.outfit.adb, self._serial(), self._token(), deck=bool(self.work.after))
+        stopped = ""
+        if self.work.stage is not None:
+            self.note(f"stage {self.work.stage.name} begins on {self.work.emulator_id} as {self._token()}")
+            stopped = interpreter.run_stage(self.work.stage, self._stage_run()).stopped
+            self.note(f"stage {self.work.stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
+        clean = self._leave() if stopped or self.work.last else True
+        return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
+
+    # --- leaving ----------------------------------------------------------------------------------------------
+
+    def _leave(self) -> bool:
+        """Clean up, and say on the emulator that the lease ended."""
+        report = interpreter.run_cleanup(
+            self.work.cleanup, self._stage_run(), self.work.physics.cleanup_s, f"c{self._token().attempt_of_stage}."
+        )
+        if report.clean:
+            lease.release(self.outfit.adb, self._serial(), self._token())
+        return report.clean
+
+    def _tidy_after(self, error: DroidherdError) -> bool:
+        """After an error of the task itself the emulator is left in order; after one of the emulator it cannot be."""
+        if self._seized is None or isinstance(error, InfrastructureError):
+            return False
+        try:
+            return self._leave()
+        except DroidherdError as trouble:
+            self.note(f"could not clean up: {trouble}")
+            return False
+
+    # --- what the stage may touch -----------------------------------------------------------------------------
+
+    def _stage_run(self) -> StageRun:
+        serial = self._serial()
+        work = self.work
+        grip = Grip(serial, self._journal(), self._token(), work.stage_index)
+        return StageRun(
+            hands=EmulatorHands(self.outfit.adb, grip, self._deadline_uptime),
+            eyes=EmulatorEyes(self.outfit.adb, serial),
+            life=self.life,
+            clock=_Clock(),
+            finder=FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash),
+            keep=self._keep,
+            note=self.note,
+        )
+
+    def _deadline_uptime(self) -> int:
+        """Until when acts are allowed: so long after the last beat the engine confirmed."""
+        if self._seized is None:
+            raise FencedError("nothing was seized", to=self.work.emulator_id)
+        if time.monotonic() - self.life.confirmed_s() > FRESH_S:
+            self.life.beat("act")
+        return self._seized.clock.deadline(self.life.confirmed_s() + self.work.physics.lease_ttl_s)
+
+    def _journal(self) -> str:
+        """Effects that live in the account are written once per attempt, those on the emulator once per lease."""
+        key = self.work.key.text()
+        account = self.work.stage is not None and self.work.stage.lives is Lives.ACCOUNT
+        return key if account else f"{key}.{self.work.lease}"
+
+    def _token(self) -> Token:
+        return Token(self.work.lease, self.work.stage_index, self.work.tries)
+
+    def _serial(self) -> str:
+        entry = self.outfit.inventory.find(self.work.emulator_id)
+        if entry is None:
+            raise EmulatorLostError(
+                "is not in this host's inventory", to=self.work.emulator_id, remedy="droidherd connect ADDRESS"
+            )
+        return entry.address
+
+    # --- what it leaves behind --------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        self.log.append({"at": time.time(), "text": text})
+
+    def _keep(self, name: str, frame: Frame) -> None:
+        prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
+        ref = self.outfit.artifacts.put(self.work.task_id, prefix + name, encode_png(frame), "image/png")
+        self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
+
+    def _artifacts(self) -> tuple[ArtifactView, ...]:
+        """Everything kept, the log with it. A log that cannot be kept hides nothing else."""
+        name = f"log-{self.work.key.attempt}-{self.work.lease}-{self.work.stage_index}-{self.work.tries}.jsonl"
+        text = "".join(json.dumps(line) + "\n" for line in self.log)
+        with suppress(FinalError):
+            ref = self.outfit.artifacts.put(self.work.task_id, name, text.encode(), "application/jsonl")
+            self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
+        return tuple(self.kept)
