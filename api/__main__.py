@@ -1,0 +1,40 @@
+"""`python -m api`: serve the door."""
+
+import sys
+
+import uvicorn
+
+from api.app import create_app
+from api.auth import OpenDoorError
+from droidherd import telemetry
+from droidherd.settings import load
+
+GRACE_S = 5
+"""Streams and waits that are open when the process ends are cut after this."""
+
+
+def main() -> int:
+    """Serve until a signal comes."""
+    settings = load()
+    telemetry.start_logs(settings.telemetry.log_level)
+    try:
+        app = create_app(settings)
+    except OpenDoorError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    uvicorn.run(
+        app,
+        host=settings.api.host,
+        port=settings.api.port,
+        log_config=None,
+        access_log=False,
+        # Whoever stands before us may claim to be anybody.
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The composition root of the door: settings → client → gateway → routes."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import GrpcCompression, RetryConfig
+
+from api import auth, errors
+from api.gateway import Gateway
+from api.gateway import House as GatewayHouse
+from api.house import House
+from api.limits import BodyLimit
+from api.observe import Observed
+from api.routes import answers, files, fleet, health, queue, tasks
+from api.schemas import Command, Submit, Wish
+from droidherd import __version__, telemetry
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.flows.catalogue import Catalogue
+from droidherd.settings import Settings, load
+
+RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_elapsed_time_millis=2000, max_retries=5)
+"""Short: who waits at a door wants to hear soon that nobody is in."""
+ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 problem details with a stable `type`."
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application. Reads the settings of this process unless some are given."""
+    chosen = settings or load()
+    key = auth.key_of(chosen.api)
+    auth.check_address(chosen.api.host, key)
+    app = FastAPI(
+        title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
+    )
+    errors.install(app)
+    for router in (tasks.router, files.router, queue.router, fleet.router, health.router):
+        app.include_router(router)
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
+    app.add_middleware(auth.Guard, key=key)
+    app.add_middleware(Observed)
+    _describe_bodies(app)
+    return app
+
+
+async def connect(settings: Settings) -> Client:
+    """A client that connects when it is first used, so that the door opens before the engine does."""
+    return await Client.connect(
+        settings.temporal.address,
+        namespace=settings.temporal.namespace,
+        data_converter=pydantic_data_converter,
+        interceptors=[TracingInterceptor()],
+        retry_config=RETRIES,
+        # Messages are small and the engine is near: compressing them costs more than it saves.
+        grpc_compression=GrpcCompression.NONE,
+        lazy=True,
+    )
+
+
+def _lifespan(settings: Settings) -> Any:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
+        engine = Gateway(await connect(settings), _gateway_house(settings))
+        store = DirectoryStore(settings.artifact_directory)
+        app.state.house = House(engine, Catalogue(settings.flows.paths), store, settings)
+        yield
+        telemetry.stop_traces(traces)
+
+    return lifespan
+
+
+def _gateway_house(settings: Settings) -> GatewayHouse:
+    queue_settings, physics = settings.queue, settings.physics
+    dispatcher = DispatcherInput(
+        pool=settings.host.pool,
+        limit=queue_settings.limit,
+        capacities={"account": queue_settings.account_capacity, "anonymous": queue_settings.anonymous_capacity},
+        repeat_min_s=physics.repeat_min_s,
+        rebuild_s=physics.rebuild_s,
+        fence_s=physics.heartbeat_timeout_s,
+    )
+    return GatewayHouse(settings.host.pool, settings.host.region, physics.workflow_task_s, dispatcher)
+
+
+def _describe_bodies(app: FastAPI) -> None:
+    """Routes that read their bodies themselves still show them in OpenAPI."""
+    make = app.openapi
+    models = [*answers.SCHEMAS, Submit, Wish, Command]
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = make()
+            pairs: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
+            _, found = models_json_schema(pairs, ref_template="#/components/schemas/{model}")
+            known = document.setdefault("components", {}).setdefault("schemas", {})
+            document["components"]["schemas"] = found.get("$defs", {}) | known
+        return app.openapi_schema or {}
+
+    app.openapi = openapi

@@ -1,0 +1,145 @@
+"""What the door asks of the engine, as a port. `gateway.py` is its only adapter."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.names import Update
+from droidherd.contracts.queue import AccountView, EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.tasks import Admission, Control, TaskSpec, TaskView
+
+
+class EngineError(Exception):
+    """Something the engine, or what runs on it, refused."""
+
+
+class AwayError(EngineError):
+    """The engine does not answer."""
+
+
+class OverloadedError(EngineError):
+    """The engine answers that it has too much to do."""
+
+
+class SilentError(EngineError):
+    """The engine answers, but no worker did in time."""
+
+
+class MissingError(EngineError):
+    """There is nothing of this name."""
+
+
+class TakenError(EngineError):
+    """The id belongs to another task already."""
+
+
+class KeyReusedError(EngineError):
+    """The same idempotency key came with another request before."""
+
+
+class CursorError(EngineError):
+    """A page cursor that was not made for this list."""
+
+
+class IllegalError(EngineError):
+    """The task is in a state in which this is not possible."""
+
+    def __init__(self, message: str, now: "Reading") -> None:
+        """`now` is the task as it stands."""
+        super().__init__(message)
+        self.now = now
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One submission, ready to be started."""
+
+    task_id: str
+    spec: TaskSpec
+    digest: str
+    """Of the request's body: the same key with another body is a mistake."""
+    key: str = ""
+    """Digest of the idempotency key; empty: a repeat is a conflict."""
+    patience_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a submission."""
+
+    task_id: str
+    admission: Admission | None
+    """None: the task is durable, but the verdict is late."""
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A task as it was read."""
+
+    view: TaskView
+    open: bool = True
+    """Its workflow still runs."""
+    stale: bool = False
+    """No worker answered: this is what the task wrote down last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which tasks to list."""
+
+    types: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    account: str = ""
+    lane: str = ""
+    pool: str = ""
+    emulator: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    tasks: tuple[TaskView, ...] = ()
+    cursor: str = ""
+    """Empty: this was the last page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Whether work can be taken on, part by part: an empty text is good."""
+
+    parts: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def good(self) -> bool:
+        return not any(self.parts.values())
+
+
+class Engine(Protocol):
+    """Every method is bounded in time and raises an EngineError when the answer is no."""
+
+    async def submit(self, request: Request) -> Submitted: ...
+    async def view(self, task_id: str) -> Reading: ...
+    async def audit(self, task_id: str) -> Reading:
+        """Like `view`, with the events also of a task that ended."""
+        ...
+
+    async def wait_end(self, task_id: str, seconds: float) -> None:
+        """Return when the task ended, or after so many seconds."""
+        ...
+
+    async def tasks(self, filters: Filters, cursor: str, limit: int) -> TaskPage: ...
+    async def count(self, filters: Filters) -> int: ...
+    async def control(self, task_id: str, control: Control, request_id: str) -> Reading | None:
+        """The task after the change; None: nobody answered in time, the wish is durable."""
+        ...
+
+    async def queue(self, pool: str, query: QueueQuery) -> QueuePage: ...
+    async def emulators(self, pool: str) -> EmulatorsPage: ...
+    async def emulator(self, emulator_id: str) -> EmulatorView: ...
+    async def knows_emulator(self, emulator_id: str) -> bool: ...
+    async def knows_pool(self, pool: str) -> bool: ...
+    async def account(self, pool: str, account: str) -> AccountView: ...
+    async def last_run(self, account: str) -> TaskView | None: ...
+    async def order(self, pool: str, update: Update, order: Order) -> Ordered: ...
+    async def ready(self) -> Ready: ...

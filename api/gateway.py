@@ -1,0 +1,501 @@
+"""The door's adapter to the engine: the only place in `api` that speaks to Temporal."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowHistoryEventFilterType,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import (
+    QueryRejectCondition,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import ApplicationError, TemporalError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from api import engine as e
+from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
+from droidherd.contracts import names
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
+from droidherd.contracts.queue import (
+    AccountView,
+    DispatcherInput,
+    EmulatorsPage,
+    Order,
+    Ordered,
+    QueuePage,
+    QueueQuery,
+)
+from droidherd.contracts.tasks import Admission, Control, TaskInput, TaskSpec, TaskView
+from droidherd.domain.lifecycle import TaskState
+
+Answer = TypeVar("Answer")
+
+ENGINE_S = 3.0
+"""For what the engine answers by itself."""
+WORKER_S = 2.5
+"""For what needs a worker: a query."""
+UPDATE_S = 5.0
+REPEAT_EVERY_S = 0.05
+COUNTS_KEPT_S = 1.5
+COUNTS_KEPT = 256
+MEMO_REQUEST = "request"
+MEMO_KEY = "key"
+
+_KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
+_TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
+_UNHEARD = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What the gateway needs to know about this installation."""
+
+    pool: str
+    region: str
+    workflow_task_s: float
+    dispatcher: DispatcherInput
+
+
+class Gateway:
+    """Implements `api.engine.Engine` on a Temporal client."""
+
+    def __init__(self, client: Client, house: House) -> None:
+        """The client carries the data converter, the retry limits and the tracing."""
+        self._client = client
+        self._house = house
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    # --- tasks ------------------------------------------------------------------------------------------------
+
+    async def submit(self, request: e.Request) -> e.Submitted:
+        operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            Workflow.TASK.value, TaskInput(spec=request.spec), **self._start_options(request)
+        )
+        try:
+            admission = await self._admitted(operation, request.patience_s)
+        except WorkflowAlreadyStartedError:
+            return await self._repeated(request)
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, e.SilentError):
+            return await self._made_durable(request)
+        return e.Submitted(request.task_id, admission)
+
+    async def _admitted(self, operation: WithStartWorkflowOperation[Any, Any], patience_s: float) -> Admission:
+        """Start and hear the verdict in one call."""
+        try:
+            async with _asking(patience_s + 0.5, worker=True):
+                return await self._client.execute_update_with_start_workflow(
+                    Update.ADMISSION.value,
+                    start_workflow_operation=operation,
+                    id=Update.ADMISSION.value,
+                    result_type=Admission,
+                    rpc_timeout=timedelta(seconds=patience_s),
+                )
+        finally:
+            # The SDK keeps a failure in a future as well; left alone, it would be reported as never looked at.
+            with suppress(TemporalError, TimeoutError):
+                async with asyncio.timeout(0):
+                    await operation.workflow_handle()
+
+    async def _made_durable(self, request: e.Request) -> e.Submitted:
+        """The verdict is late. Make sure that at least the task is there before saying so."""
+        try:
+            async with _asking(ENGINE_S):
+                await self._client.start_workflow(
+                    Workflow.TASK.value, TaskInput(spec=request.spec), **self._start_options(request)
+                )
+        except WorkflowAlreadyStartedError:
+            async with _asking(ENGINE_S):
+                known = await self._handle(request.task_id).describe()
+            await _refuse_another(request, known)
+        return e.Submitted(request.task_id, None)
+
+    async def _repeated(self, request: e.Request) -> e.Submitted:
+        async with _asking(ENGINE_S):
+            known = await self._handle(request.task_id).describe()
+        if not request.key or await known.memo_value(MEMO_KEY, "") != request.key:
+            raise e.TakenError(request.task_id)
+        await _refuse_another(request, known)
+        if known.status == WorkflowExecutionStatus.RUNNING:
+            admission = await self._ask_admission(request)
+        else:
+            admission = await self._past_admission(known)
+        return e.Submitted(request.task_id, admission, repeated=True)
+
+    async def _ask_admission(self, request: e.Request) -> Admission | None:
+        handle = self._handle(request.task_id)
+        try:
+            async with _asking(request.patience_s, worker=True):
+                return await handle.execute_update(
+                    Update.ADMISSION.value, id=Update.ADMISSION.value, result_type=Admission
+                )
+        except (e.SilentError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            return None
+
+    async def _past_admission(self, known: WorkflowExecution) -> Admission:
+        """The same answer as then, kept by the engine; else what the task wrote down."""
+        handle = self._handle(known.id).get_update_handle(
+            Update.ADMISSION.value, workflow_run_id=known.run_id, result_type=Admission
+        )
+        try:
+            async with _asking(ENGINE_S):
+                return await handle.result()
+        except (e.EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            view = (await _reading(known)).view
+            return Admission(task_id=known.id, state=view.state, reason=view.why)
+
+    async def view(self, task_id: str) -> e.Reading:
+        return await self._read(task_id, QueryRejectCondition.NOT_OPEN)
+
+    async def audit(self, task_id: str) -> e.Reading:
+        return await self._read(task_id, QueryRejectCondition.NONE)
+
+    async def _read(self, task_id: str, unless: QueryRejectCondition) -> e.Reading:
+        """Ask the task itself; when it ended, or nobody can speak for it, read what it wrote down."""
+        try:
+            async with _asking(WORKER_S, worker=True):
+                view = await self._handle(task_id).query(
+                    Query.VIEW.value, result_type=TaskView, reject_condition=unless
+                )
+            answered = unless == QueryRejectCondition.NOT_OPEN
+            if answered:
+                return e.Reading(view)
+        except (WorkflowQueryRejectedError, WorkflowQueryFailedError, e.SilentError):
+            view = None
+        async with _asking(ENGINE_S):
+            known = await self._handle(task_id).describe()
+        reading = await _reading(known)
+        if view is not None:
+            return e.Reading(settled(view, _status(known.status), known.close_time), open=reading.open)
+        unheard = reading.open or unless == QueryRejectCondition.NONE
+        return e.Reading(reading.view, open=reading.open, stale=unheard)
+
+    async def wait_end(self, task_id: str, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await self._ended(task_id):
+                    pass
+
+    async def _ended(self, task_id: str) -> bool:
+        """Wait for the end of the run at hand. False: another run followed, or the engine was away for a moment."""
+        events = self._handle(task_id).fetch_history_events(
+            wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
+        )
+        last = EventType.EVENT_TYPE_UNSPECIFIED
+        try:
+            async with _asking(None):
+                async for event in events:
+                    last = event.event_type
+        except e.AwayError:
+            await asyncio.sleep(0.5)
+            return False
+        if last == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            await asyncio.sleep(REPEAT_EVERY_S)
+        unfinished = {EventType.EVENT_TYPE_UNSPECIFIED, EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW}
+        return last not in unfinished
+
+    async def control(self, task_id: str, control: Control, request_id: str) -> e.Reading | None:
+        handle = self._handle(task_id)
+        try:
+            view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
+        except e.SilentError:
+            async with _asking(ENGINE_S):
+                await handle.signal(control.action, control.ask)
+            return None
+        except WorkflowUpdateFailedError as error:
+            now = await self._read(task_id, QueryRejectCondition.NOT_OPEN)
+            raise e.IllegalError(_cause(error), now) from error
+        except e.MissingError as error:
+            now = await self._read(task_id, QueryRejectCondition.NOT_OPEN)
+            raise e.IllegalError(f"{control.action} is not possible while {now.view.state}", now) from error
+        return e.Reading(view)
+
+    # --- lists ------------------------------------------------------------------------------------------------
+
+    async def tasks(self, filters: e.Filters, cursor: str, limit: int) -> e.TaskPage:
+        query = query_for(filters)
+        token = from_cursor(cursor, query)
+        try:
+            rows, following = await self._page(query, token, limit)
+        except e.MissingError as error:
+            raise e.CursorError("the cursor is too old, or is not one of ours") from error
+        return e.TaskPage(tuple([await _row(one) for one in rows]), as_cursor(following, query))
+
+    async def count(self, filters: e.Filters) -> int:
+        query, now = query_for(filters), time.monotonic()
+        known = self._counts.get(query)
+        if known is not None and now - known[0] < COUNTS_KEPT_S:
+            return known[1]
+        async with _asking(ENGINE_S):
+            found = await self._client.count_workflows(query)
+        if len(self._counts) >= COUNTS_KEPT:
+            self._counts.clear()
+        self._counts[query] = (now, found.count)
+        return found.count
+
+    async def last_run(self, account: str) -> TaskView | None:
+        rows, _ = await self._page(last_run_of(account), None, 1)
+        return await _row(rows[0]) if rows else None
+
+    async def _page(self, query: str, token: bytes | None, limit: int) -> tuple[list[WorkflowExecution], bytes | None]:
+        pages = self._client.list_workflows(query, page_size=limit, next_page_token=token)
+        async with _asking(ENGINE_S):
+            await pages.fetch_next_page()
+        return list(pages.current_page or ()), pages.next_page_token
+
+    # --- pools and emulators ----------------------------------------------------------------------------------
+
+    async def queue(self, pool: str, query: QueueQuery) -> QueuePage:
+        return await self._ask_pool(pool, Query.QUEUE, query, QueuePage)
+
+    async def emulators(self, pool: str) -> EmulatorsPage:
+        return await self._ask_pool(pool, Query.EMULATORS, None, EmulatorsPage)
+
+    async def account(self, pool: str, account: str) -> AccountView:
+        return await self._ask_pool(pool, Query.ACCOUNT, account, AccountView)
+
+    async def order(self, pool: str, update: Update, order: Order) -> Ordered:
+        handle = self._handle(names.dispatcher_id(pool))
+        try:
+            return await self._update(handle, update, order, order.request_id, Ordered)
+        except e.MissingError:
+            await self._wake(pool)
+            return await self._update(handle, update, order, order.request_id, Ordered)
+        except WorkflowUpdateFailedError as error:
+            return Ordered(done=False, detail=_cause(error))
+
+    async def emulator(self, emulator_id: str) -> EmulatorView:
+        handle = self._handle(names.emulator_id(emulator_id))
+        return await self._query(handle, Query.VIEW, None, EmulatorView)
+
+    async def knows_emulator(self, emulator_id: str) -> bool:
+        return await self._knows(names.emulator_id(emulator_id))
+
+    async def knows_pool(self, pool: str) -> bool:
+        return pool == self._house.pool or await self._knows(names.dispatcher_id(pool))
+
+    async def ready(self) -> e.Ready:
+        parts = {"engine": "", "dispatcher": ""}
+        try:
+            async with _asking(ENGINE_S):
+                await self._client.service_client.check_health()
+        except e.EngineError as error:
+            return e.Ready({"engine": str(error), "dispatcher": "unknown while the engine is away"})
+        try:
+            await self.queue(self._house.pool, QueueQuery(limit=1))
+        except e.EngineError as error:
+            parts["dispatcher"] = str(error)
+        return e.Ready(parts)
+
+    # --- how it is asked --------------------------------------------------------------------------------------
+
+    def _handle(self, workflow_id: str) -> WorkflowHandle[Any, Any]:
+        return self._client.get_workflow_handle(workflow_id)
+
+    async def _knows(self, workflow_id: str) -> bool:
+        try:
+            async with _asking(ENGINE_S):
+                await self._handle(workflow_id).describe()
+        except e.MissingError:
+            return False
+        return True
+
+    async def _ask_pool(self, pool: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
+        handle = self._handle(names.dispatcher_id(pool))
+        try:
+            return await self._query(handle, query, arg, kind)
+        except e.MissingError:
+            await self._wake(pool)
+            return await self._query(handle, query, arg, kind)
+
+    async def _wake(self, pool: str) -> None:
+        """Start the dispatcher of our own pool if it is gone. Other pools are not ours to start."""
+        if pool != self._house.pool:
+            raise e.MissingError(f"there is no pool {pool}")
+        async with _asking(ENGINE_S):
+            await self._client.start_workflow(
+                Workflow.DISPATCHER.value,
+                self._house.dispatcher,
+                id=names.dispatcher_id(pool),
+                task_queue=names.QUEUE,
+                start_signal=Signal.WAKE.value,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                task_timeout=timedelta(seconds=self._house.workflow_task_s),
+                static_summary=f"dispatcher of pool {pool}",
+            )
+
+    async def _query(self, handle: WorkflowHandle[Any, Any], query: Query, arg: object, kind: type[Answer]) -> Answer:
+        args = [] if arg is None else [arg]
+        try:
+            async with _asking(WORKER_S, worker=True):
+                while True:
+                    try:
+                        return await handle.query(query.value, args=args, result_type=kind)
+                    except RPCError as error:
+                        # A workflow that only just started cannot be asked yet.
+                        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+                            raise
+                    await asyncio.sleep(REPEAT_EVERY_S)
+        except WorkflowQueryFailedError as error:
+            raise e.SilentError(f"the worker could not answer: {error}") from error
+
+    async def _update(
+        self, handle: WorkflowHandle[Any, Any], update: Update, arg: object, request_id: str, kind: type[Answer]
+    ) -> Answer:
+        try:
+            async with _asking(UPDATE_S, worker=True):
+                while True:
+                    try:
+                        return await handle.execute_update(update.value, arg, id=request_id or None, result_type=kind)
+                    except RPCError as error:
+                        # The same request id again: at most one of them counts.
+                        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+                            raise
+                    await asyncio.sleep(REPEAT_EVERY_S)
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise e.SilentError("no worker answered in time") from error
+
+    def _start_options(self, request: e.Request) -> dict[str, Any]:
+        spec = request.spec
+        whom = f" for {spec.account}" if spec.account else ""
+        memo: dict[str, Any] = {names.MEMO_TASK: _first_view(request.task_id, spec), MEMO_REQUEST: request.digest}
+        return {
+            "id": request.task_id,
+            "task_queue": names.QUEUE,
+            "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
+            "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            "task_timeout": timedelta(seconds=self._house.workflow_task_s),
+            "memo": {**memo, **({MEMO_KEY: request.key} if request.key else {})},
+            "search_attributes": self._attributes(spec),
+            "static_summary": f"{spec.type}{whom}",
+        }
+
+    def _attributes(self, spec: TaskSpec) -> TypedSearchAttributes:
+        keywords = {
+            Attribute.TASK_STATE: TaskState.PENDING.value,
+            Attribute.TASK_TYPE: spec.type,
+            Attribute.ACCOUNT_ID: spec.account,
+            Attribute.POOL_ID: spec.pool,
+            Attribute.LANE: names.lane_of(spec.lane, spec.account),
+            Attribute.REGION: self._house.region,
+        }
+        pairs: list[SearchAttributePair[Any]] = [
+            SearchAttributePair(_KEYWORD[name], value) for name, value in keywords.items() if value
+        ]
+        if spec.labels:
+            tags = [names.tag(name, value) for name, value in sorted(spec.labels.items())]
+            pairs.append(SearchAttributePair(_TAGS, tags))
+        return TypedSearchAttributes(pairs)
+
+
+@asynccontextmanager
+async def _asking(seconds: float | None, *, worker: bool = False) -> AsyncGenerator[None]:
+    """Bound a question, and say in our own words why there was no answer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        if worker:
+            raise e.SilentError("no worker answered in time") from error
+        raise e.AwayError("the engine does not answer") from error
+    except RPCError as error:
+        raise _in_our_words(error, worker=worker) from error
+    except RuntimeError as error:
+        # A client that never reached its server says so like this, and in no other way.
+        raise e.AwayError("the engine cannot be reached") from error
+
+
+def _in_our_words(error: RPCError, *, worker: bool) -> e.EngineError:
+    if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
+        return e.MissingError(error.message)
+    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
+        return e.OverloadedError("the engine has too much to do")
+    if worker and error.status in {RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.DEADLINE_EXCEEDED}:
+        return e.SilentError("no worker answered in time")
+    if error.status in _UNHEARD:
+        return e.AwayError("the engine does not answer")
+    return e.AwayError(f"the engine refused: {error.status.name}")
+
+
+async def _refuse_another(request: e.Request, known: WorkflowExecution) -> None:
+    if await known.memo_value(MEMO_REQUEST, "") != request.digest:
+        raise (e.KeyReusedError if request.key else e.TakenError)(request.task_id)
+
+
+def _cause(error: WorkflowUpdateFailedError) -> str:
+    cause = error.cause
+    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+
+
+def _status(status: WorkflowExecutionStatus | None) -> Status:
+    words = {
+        WorkflowExecutionStatus.COMPLETED: Status.COMPLETED,
+        WorkflowExecutionStatus.FAILED: Status.FAILED,
+        WorkflowExecutionStatus.CANCELED: Status.CANCELED,
+        WorkflowExecutionStatus.TERMINATED: Status.TERMINATED,
+        WorkflowExecutionStatus.TIMED_OUT: Status.TIMED_OUT,
+        WorkflowExecutionStatus.CONTINUED_AS_NEW: Status.CONTINUED,
+    }
+    return words.get(status, Status.RUNNING) if status else Status.RUNNING
+
+
+async def _reading(known: WorkflowExecution) -> e.Reading:
+    """A task from what it wrote down. Anything that is not a task is not there."""
+    if known.workflow_type != Workflow.TASK:
+        raise e.MissingError(f"there is no task {known.id}")
+    view = await _row(known)
+    return e.Reading(view, open=_status(known.status) in {Status.RUNNING, Status.CONTINUED})
+
+
+async def _row(known: WorkflowExecution) -> TaskView:
+    """A task in a list. Its memo may be older than its state, which every transition mirrors."""
+    found = known.typed_search_attributes
+    state = TaskState(found.get(_KEYWORD[Attribute.TASK_STATE]) or TaskState.PENDING)
+    view = await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+    if view is None:
+        view = TaskView(
+            task_id=known.id,
+            type=found.get(_KEYWORD[Attribute.TASK_TYPE]) or "",
+            account=found.get(_KEYWORD[Attribute.ACCOUNT_ID]) or "",
+            pool=found.get(_KEYWORD[Attribute.POOL_ID]) or "",
+            lane=found.get(_KEYWORD[Attribute.LANE]) or "",
+            state=state,
+            created_at=known.start_time,
+            updated_at=known.start_time,
+        )
+    fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
+    return settled(fresh, _status(known.status), known.close_time)
+
+
+def _first_view(task_id: str, spec: TaskSpec) -> dict[str, Any]:
+    """What is known of a task before its workflow ran for the first time."""
+    now = datetime.now(UTC)
+    view = TaskView(
+        task_id=task_id,
+        state=TaskState.PENDING,
+        created_at=now,
+        updated_at=now,
+        lane=names.lane_of(spec.lane, spec.account),
+        **spec.model_dump(include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at"}),
+    )
+    return view.model_dump(mode="json", exclude_defaults=True)

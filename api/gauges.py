@@ -1,0 +1,33 @@
+"""Queue and emulators as metrics, read when somebody scrapes."""
+
+from collections import Counter
+
+from api.engine import Engine, EngineError
+from droidherd.contracts.queue import QueuePage, QueueQuery
+from droidherd.domain.messages import EmulatorState
+from droidherd.telemetry import Metrics
+
+
+async def refresh(engine: Engine, pool: str, metrics: Metrics) -> None:
+    """Put what the dispatcher says into the gauges. Without an answer they keep their values."""
+    try:
+        page = await engine.queue(pool, QueueQuery(limit=1))
+        await _lanes(engine, pool, page, metrics)
+        states = Counter(one.state for one in (await engine.emulators(pool)).emulators)
+    except EngineError:
+        metrics.engine_up.set(int((await engine.ready()).parts.get("engine") == ""))
+        return
+    metrics.engine_up.set(1)
+    for state in EmulatorState:
+        metrics.emulators.labels(pool=pool, state=state).set(states[state])
+
+
+async def _lanes(engine: Engine, pool: str, page: QueuePage, metrics: Metrics) -> None:
+    for lane in page.lanes:
+        labels = {"pool": pool, "lane": lane.name}
+        metrics.queue.labels(**labels).set(lane.waiting)
+        metrics.running.labels(**labels).set(lane.running)
+        metrics.capacity.labels(**labels).set(lane.capacity)
+        metrics.paused.labels(**labels).set(int(bool(lane.paused_by)))
+        head = (await engine.queue(pool, QueueQuery(limit=1, lane=lane.name))).queue if lane.waiting else ()
+        metrics.oldest.labels(**labels).set(head[0].waited_s if head else 0)

@@ -1,0 +1,36 @@
+"""What the routes work with, made by the composition root."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from api.engine import Engine, MissingError
+from api.submission import TASK_ID
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.flows.catalogue import Catalogue
+from droidherd.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    engine: Engine
+    catalogue: Catalogue
+    store: DirectoryStore
+    settings: Settings
+
+
+async def _house(request: Request) -> House:
+    house: House = request.app.state.house
+    return house
+
+
+async def _task_id(task_id: str) -> str:
+    """An id from the path. What cannot be an id names nothing."""
+    if TASK_ID.fullmatch(task_id) is None:
+        raise MissingError("there is no such task")
+    return task_id
+
+
+Home = Annotated[House, Depends(_house)]
+TaskId = Annotated[str, Depends(_task_id)]

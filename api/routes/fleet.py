@@ -1,0 +1,98 @@
+"""Emulators, accounts and task types."""
+
+import re
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from api.engine import MissingError
+from api.errors import Kind
+from api.house import Home
+from api.routes.answers import answer, answers
+from api.schemas import AccountOut, ParamOut, TaskTypeOut, TaskTypes
+from droidherd.contracts.base import ID_PATTERN
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.plan import Policy
+from droidherd.contracts.queue import EmulatorsPage
+from droidherd.domain.errors import FlowError
+from droidherd.domain.messages import EmulatorState
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.params import Param
+
+router: Final = APIRouter(prefix="/api")
+
+Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+_READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
+_ID: Final = re.compile(ID_PATTERN, re.ASCII)
+
+
+@router.get("/emulators", tags=["emulators"], responses=answers(EmulatorsPage, *_READ))
+async def emulators(house: Home, pool: Name = "", state: EmulatorState | None = None) -> Response:
+    """Every emulator of a pool: state, who holds it, where it is."""
+    page = await house.engine.emulators(pool or house.settings.host.pool)
+    found = tuple(one for one in page.emulators if state is None or one.state == state)
+    return answer(EmulatorsPage(emulators=found))
+
+
+@router.get("/emulators/{emulator_id}", tags=["emulators"], responses=answers(EmulatorView, *_READ))
+async def emulator(house: Home, emulator_id: str) -> Response:
+    """One emulator, as it sees itself."""
+    return answer(await house.engine.emulator(_plain(emulator_id, "emulator")))
+
+
+@router.get("/accounts/{account}", tags=["accounts"], responses=answers(AccountOut, *_READ))
+async def account(house: Home, account: str, pool: Name = "") -> Response:
+    """Whether an account waits or runs, where, and its last run. An account nobody used yet is simply idle."""
+    name = _plain(account, "account")
+    now = await house.engine.account(pool or house.settings.host.pool, name)
+    return answer(AccountOut(**dict(now), last_run=await house.engine.last_run(name)))
+
+
+@router.get("/task-types", tags=["task types"], responses=answers(TaskTypes))
+async def task_types(house: Home) -> Response:
+    """What can be submitted, with which parameters, under which policy."""
+    return answer(await run_in_threadpool(_task_types, house.catalogue))
+
+
+def _plain(text: str, what: str) -> str:
+    if _ID.fullmatch(text) is None:
+        raise MissingError(f"there is no such {what}")
+    return text
+
+
+def _task_types(catalogue: Catalogue) -> TaskTypes:
+    return TaskTypes(task_types=[_task_type(catalogue, name) for name in catalogue.names()])
+
+
+def _task_type(catalogue: Catalogue, name: str) -> TaskTypeOut:
+    try:
+        flow = catalogue.flow(name).flow
+    except FlowError as error:
+        return TaskTypeOut(name=name, problem=str(error)[:2000])
+    policy = flow.policy
+    return TaskTypeOut(
+        name=name,
+        about=flow.about,
+        app=flow.app or "",
+        params={key: _param(param) for key, param in flow.params.items()},
+        policy=Policy(
+            time_limit_s=policy.time_limit, retries=policy.retries, backoff=policy.backoff, backoff_s=policy.backoff_s
+        ),
+        requires=dict(flow.requires),
+        stages=[stage.stage for stage in flow.stages],
+    )
+
+
+def _param(param: Param) -> ParamOut:
+    return ParamOut(
+        type=param.type,
+        required=param.default is None,
+        default=param.default,
+        about=param.about,
+        min=param.min,
+        max=param.max,
+        pattern=param.pattern,
+        choices=list(param.choices) if param.choices else None,
+    )

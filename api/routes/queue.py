@@ -1,0 +1,53 @@
+"""A pool's queue, and orders to it."""
+
+import secrets
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from api.bodies import optional
+from api.errors import Kind, ProblemError
+from api.house import Home, House
+from api.routes.answers import answer, answers, body
+from api.schemas import Command, QueueOut
+from droidherd.contracts.names import Update
+from droidherd.contracts.queue import Order, Ordered, QueueQuery
+
+router: Final = APIRouter(prefix="/api/queue", tags=["queue"])
+
+Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+_READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
+
+
+@router.get("", responses=answers(QueueOut, *_READ))
+async def queue(
+    house: Home,
+    pool: Name = "",
+    lane: Name = "",
+    after: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Who waits for what, who runs where. `next_after` is `after` of the next page."""
+    wanted = QueueQuery(after=after, limit=limit, lane=lane)
+    return answer(QueueOut.of(await house.engine.queue(pool or house.settings.host.pool, wanted)))
+
+
+@router.post("/pause", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Command))
+async def pause(house: Home, request: Request, pool: Name = "") -> Response:
+    """Grant nothing any more on a lane, or on all of them. What runs goes on."""
+    return await _order(house, pool, Update.PAUSE_LANE, await optional(Command, request))
+
+
+@router.post("/resume", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Command))
+async def resume(house: Home, request: Request, pool: Name = "") -> Response:
+    """Grant again."""
+    return await _order(house, pool, Update.RESUME_LANE, await optional(Command, request))
+
+
+async def _order(house: House, pool: str, update: Update, command: Command) -> Response:
+    order = Order(request_id=secrets.token_hex(12), **dict(command))
+    done = await house.engine.order(pool or house.settings.host.pool, update, order)
+    if not done.done:
+        raise ProblemError(Kind.REFUSED, done.detail or "the dispatcher refused")
+    return answer(done)

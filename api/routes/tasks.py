@@ -1,0 +1,142 @@
+"""Tasks: submit, read, list, change."""
+
+import secrets
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from api.bodies import json_body, optional, wait_seconds
+from api.engine import Filters, Reading
+from api.errors import Kind
+from api.events import audit_of, last_seen, stream
+from api.house import Home, House, TaskId
+from api.routes.answers import answer, answers, body
+from api.schemas import Audit, Submission, Submit, TaskList, TaskOut, Wish
+from api.submission import answer_of, prepared
+from droidherd.contracts.tasks import Ask, Control
+from droidherd.domain.lifecycle import TaskState
+
+router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
+
+Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+Names = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{1,64}$")]], Query(max_length=20)]
+Labels = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query()]
+EVENT_STREAM: Final = "text/event-stream"
+_READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
+_CHANGE: Final = (Kind.NOT_FOUND, Kind.ILLEGAL, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
+_SUBMIT: Final = (
+    Kind.MALFORMED,
+    Kind.PLACE_TAKEN,
+    Kind.ID_TAKEN,
+    Kind.TOO_LARGE,
+    Kind.INVALID,
+    Kind.KEY_REUSED,
+    Kind.UNSATISFIABLE,
+    Kind.QUEUE_FULL,
+    Kind.AWAY,
+)
+
+
+@router.post(
+    "",
+    responses=answers(Submission, *_SUBMIT, status=201, also=(202,)),
+    openapi_extra=body(Submit, required=True),
+    status_code=201,
+)
+async def submit(
+    house: Home, request: Request, wait: str = "", idempotency_key: Annotated[str, Header()] = ""
+) -> Response:
+    """Submit a task. 201 with its place in line; 202 when the verdict is late: it is durable all the same."""
+    seconds = wait_seconds(wait)
+    raw = await json_body(request)
+    wanted = await prepared(raw, idempotency_key, house.catalogue, house.engine, house.settings.host.pool)
+    result = answer_of(await house.engine.submit(wanted))
+    if seconds:
+        result = result.model_copy(update={"task": TaskOut.of(await _after(house, result.id, seconds))})
+    headers = {"location": f"/api/tasks/{result.id}"}
+    if result.repeated:
+        headers["idempotent-replayed"] = "true"
+    return answer(result, 201 if result.verdict else 202, headers=headers)
+
+
+@router.get("", responses=answers(TaskList, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY))
+async def tasks(  # noqa: PLR0917 (query parameters)
+    house: Home,
+    state: Annotated[list[TaskState], Query()] = [],  # noqa: B006 (FastAPI copies it)
+    type: Names = [],  # noqa: A002, B006 (the name in the query)
+    account: Name = "",
+    lane: Name = "",
+    pool: Name = "",
+    emulator: Name = "",
+    label: Labels = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str, Query(max_length=2000)] = "",
+    count: bool = False,
+) -> Response:
+    """Tasks, running ones first, then the newest. Lists lag behind by a fraction of a second."""
+    filters = Filters(tuple(type), tuple(state), account, lane, pool, emulator, tuple(label))
+    page = await house.engine.tasks(filters, cursor, limit)
+    total = await house.engine.count(filters) if count else None
+    return answer(TaskList.model_construct(tasks=list(page.tasks), cursor=page.cursor, count=total))
+
+
+@router.get("/{task_id}", responses=answers(TaskOut, *_READ))
+async def task(house: Home, task_id: TaskId, wait: str = "") -> Response:
+    """One task with its attempts and why it waits. With `?wait=30s` the answer comes when it ended."""
+    reading = await _after(house, task_id, wait_seconds(wait))
+    return answer(TaskOut.of(reading), without={"events"})
+
+
+@router.get("/{task_id}/events", responses=answers(Audit, *_READ))
+async def events(
+    house: Home,
+    task_id: TaskId,
+    accept: Annotated[str, Header()] = "",
+    last_event_id: Annotated[str, Header()] = "",
+) -> Response:
+    """What happened to a task, as JSON; as a stream that ends with the task for `Accept: text/event-stream`."""
+    reading = await house.engine.audit(task_id)
+    if EVENT_STREAM not in accept:
+        return answer(audit_of(reading))
+    news = stream(house.engine, task_id, last_seen(last_event_id))
+    return StreamingResponse(news, headers={"cache-control": "no-store"}, media_type=EVENT_STREAM)
+
+
+@router.post("/{task_id}/cancel", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
+async def cancel(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Stop at the next boundary, clean up, end."""
+    return await _control(house, task_id, "cancel", request)
+
+
+@router.post("/{task_id}/pause", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
+async def pause(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Stop at the next boundary, clean up, free the emulator, wait for `resume`."""
+    return await _control(house, task_id, "pause", request)
+
+
+@router.post("/{task_id}/resume", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
+async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Back into line; completed stages are not repeated."""
+    return await _control(house, task_id, "resume", request)
+
+
+async def _control(
+    house: House, task_id: str, action: Literal["pause", "resume", "cancel"], request: Request
+) -> Response:
+    wish = await optional(Wish, request)
+    control = Control(action=action, ask=Ask(**dict(wish)))
+    done = await house.engine.control(task_id, control, secrets.token_hex(12))
+    if done is not None:
+        return answer(TaskOut.of(done), without={"events"})
+    late = await house.engine.view(task_id)
+    return answer(TaskOut.of(late), 202, without={"events"})
+
+
+async def _after(house: House, task_id: str, seconds: float) -> Reading:
+    """The task as it stands, or as it stands when it ended or the time is over."""
+    reading = await house.engine.view(task_id)
+    if not seconds or not reading.open:
+        return reading
+    await house.engine.wait_end(task_id, seconds)
+    return await house.engine.view(task_id)

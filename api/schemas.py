@@ -1,0 +1,220 @@
+"""What goes in and comes out over HTTP, where it differs from the contracts."""
+
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+
+from api.engine import Reading
+from droidherd.contracts.plan import Policy
+from droidherd.contracts.queue import AccountView, LaneView, QueuePage, QueueRow, RunningRow, TallyView
+from droidherd.contracts.tasks import ArtifactView, Ask, EventView, TaskSpec, TaskView, Text
+from droidherd.domain.lifecycle import Intent, TaskState
+
+EXAMPLE: JsonValue = {
+    "type": "daily_reward",
+    "account": "player-42",
+    "params": {"tab": "gift"},
+    "on_busy": "queue",
+    "labels": {"team": "ops"},
+}
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be one line of readable characters")
+    return text
+
+
+Line = Annotated[Text, AfterValidator(_one_line)]
+
+
+class Submit(TaskSpec):
+    """The body of a submission.
+
+    Unlike contracts between programs it refuses fields it does not know: a misspelt one must not be lost in silence.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
+    )
+
+    id: str | None = Field(default=None, min_length=1, max_length=64, description="your own id; empty: one is made")
+    actor: Line = "http"
+    not_before: AwareDatetime | None = None
+    expires_at: AwareDatetime | None = None
+
+
+class Wish(Ask):
+    """The body of pause, resume and cancel. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+
+
+class Command(BaseModel):
+    """The body of an order to a queue. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+    lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
+
+
+class TaskOut(TaskView):
+    """A task. `stale`: no worker answered, so this is what it wrote down last."""
+
+    stale: bool = False
+
+    @classmethod
+    def of(cls, reading: Reading) -> Self:
+        return cls.model_construct(None, **dict(reading.view), stale=reading.stale)
+
+
+class Submission(BaseModel):
+    """The answer to a submission."""
+
+    id: str
+    state: TaskState
+    position: int = 0
+    verdict: bool = True
+    """False: the dispatcher did not answer in time; the task is durable and will be queued."""
+    repeated: bool = False
+    why: str = ""
+    task: TaskOut | None = None
+    """With `?wait=`: the task as it stood at the end, or when the time was over."""
+
+
+class TaskList(BaseModel):
+    tasks: list[TaskView]
+    cursor: str = Field(default="", description="for the next page; empty: this was the last")
+    count: int | None = Field(default=None, description="with `count=true`; up to two seconds old")
+
+
+class NumberedEvent(EventView):
+    id: int
+
+
+class Audit(BaseModel):
+    """What happened to a task."""
+
+    task_id: str
+    state: TaskState
+    intent: Intent = Intent.NONE
+    events: list[NumberedEvent]
+    stale: bool = False
+
+
+class ArtifactList(BaseModel):
+    task_id: str
+    artifacts: list[ArtifactView]
+
+
+class QueueEntry(BaseModel):
+    position: int
+    task_id: str
+    lane: str
+    account: str
+    type: str
+    priority: int
+    enqueued_at: datetime
+    waited_s: float
+    blocked_by: str
+
+    @classmethod
+    def of(cls, row: QueueRow) -> Self:
+        return cls(enqueued_at=_moment(row.enqueued_at_ms), **row.model_dump(exclude={"enqueued_at_ms"}))
+
+
+class RunningEntry(BaseModel):
+    task_id: str
+    lane: str
+    account: str
+    type: str
+    emulator: str
+    host: str
+    token: int
+    since: datetime
+    running_s: float
+    place: str
+
+    @classmethod
+    def of(cls, row: RunningRow) -> Self:
+        return cls(since=_moment(row.since_ms), **row.model_dump(exclude={"since_ms"}))
+
+
+class QueueOut(BaseModel):
+    """A pool's queue."""
+
+    pool: str
+    waiting: int
+    running: int
+    limit: int
+    emulators: int
+    free: int
+    rebuilding: bool
+    lanes: list[LaneView]
+    queue_info: list[QueueEntry]
+    running_info: list[RunningEntry]
+    statistics: list[TallyView]
+    next_after: int | None = None
+
+    @classmethod
+    def of(cls, page: QueuePage) -> Self:
+        return cls(
+            queue_info=[QueueEntry.of(row) for row in page.queue],
+            running_info=[RunningEntry.of(row) for row in page.runs],
+            lanes=list(page.lanes),
+            statistics=list(page.tallies),
+            **page.model_dump(
+                include={"pool", "waiting", "running", "limit", "emulators", "free", "rebuilding", "next_after"}
+            ),
+        )
+
+
+class AccountOut(AccountView):
+    last_run: TaskView | None = None
+
+
+class ParamOut(BaseModel):
+    type: str
+    required: bool
+    default: JsonValue = None
+    about: str = ""
+    min: float | None = None
+    max: float | None = None
+    pattern: str | None = None
+    choices: list[JsonValue] | None = None
+
+
+class TaskTypeOut(BaseModel):
+    name: str
+    about: str = ""
+    app: str = ""
+    params: dict[str, ParamOut] = Field(default_factory=dict)
+    policy: Policy | None = None
+    requires: dict[str, str] = Field(default_factory=dict)
+    stages: list[str] = Field(default_factory=list)
+    problem: str = Field(default="", description="why this type cannot be submitted now")
+
+
+class TaskTypes(BaseModel):
+    task_types: list[TaskTypeOut]
+
+
+class Health(BaseModel):
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Part by part: an empty text is good."""
+
+    ready: bool
+    parts: dict[str, str]
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)

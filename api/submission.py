@@ -1,0 +1,102 @@
+"""From the body of a submission to a request that can be started, and from the verdict to the answer."""
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from api.bodies import parsed, refuse_odd_numbers
+from api.engine import Engine, Request, Submitted
+from api.errors import Kind, ProblemError, invalid
+from api.schemas import Submission, Submit
+from droidherd.artifacts.names import checked_name
+from droidherd.contracts.base import ID_PATTERN
+from droidherd.contracts.tasks import Admission
+from droidherd.domain.errors import BadParametersError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.flows.catalogue import Catalogue
+
+TASK_ID = re.compile(ID_PATTERN, re.ASCII)
+KEY_MAX = 255
+START_WITHIN = timedelta(days=366)
+
+REASONS: Mapping[str, Kind] = {"queue_full": Kind.QUEUE_FULL, "cannot_be_satisfied": Kind.UNSATISFIABLE}
+"""What the dispatcher says no with. Every other reason names a task that holds the place."""
+
+
+async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, pool: str) -> Request:
+    """Judge a submission by everything that can be known before it is started."""
+    submit = parsed(Submit, raw)
+    refuse_odd_numbers(submit.params, "params")
+    if "pool" not in submit.model_fields_set:
+        submit = submit.model_copy(update={"pool": pool})
+    # The worker plans with the same operation; here it only says no early.
+    catalogue.plan(submit.type, submit.params)
+    _check_times(submit, datetime.now(UTC))
+    task_id, key_digest = _identity(submit, key)
+    if submit.pool != pool and not await engine.knows_pool(submit.pool):
+        raise invalid("pool", f"there is no pool {submit.pool}")
+    if submit.emulator and not await engine.knows_emulator(submit.emulator):
+        raise invalid("emulator", f"there is no emulator {submit.emulator}")
+    digest = hashlib.sha256(submit.model_dump_json().encode()).hexdigest()[:32]
+    return Request(task_id=task_id, spec=submit, digest=digest, key=key_digest)
+
+
+def answer_of(submitted: Submitted) -> Submission:
+    """The good answer; a refusal is raised."""
+    verdict = submitted.admission
+    if verdict is None:
+        return Submission(id=submitted.task_id, state=TaskState.PENDING, verdict=False, repeated=submitted.repeated)
+    if verdict.state == TaskState.REJECTED:
+        raise _refusal(verdict)
+    if verdict.state == TaskState.FAILED and not submitted.repeated:
+        raise ProblemError(Kind.REFUSED, verdict.reason or "the task failed at once", task=verdict.task_id)
+    return Submission(
+        id=submitted.task_id,
+        state=verdict.state,
+        position=verdict.position,
+        repeated=submitted.repeated,
+        why=verdict.reason,
+    )
+
+
+def _refusal(verdict: Admission) -> ProblemError:
+    kind = REASONS.get(verdict.reason, Kind.PLACE_TAKEN)
+    if not verdict.holder:
+        return ProblemError(kind, verdict.reason, task=verdict.task_id, reason=verdict.reason)
+    detail = f"held by task {verdict.holder}: {verdict.reason}"
+    return ProblemError(kind, detail, task=verdict.task_id, reason=verdict.reason, holder=verdict.holder)
+
+
+def _check_times(submit: Submit, now: datetime) -> None:
+    if submit.not_before is not None and submit.not_before > now + START_WITHIN:
+        raise invalid("not_before", f"at most {START_WITHIN.days} days from now")
+    if submit.expires_at is not None:
+        if submit.expires_at <= now:
+            raise invalid("expires_at", "is over already")
+        if submit.not_before is not None and submit.expires_at <= submit.not_before:
+            raise invalid("expires_at", "must be later than not_before")
+
+
+def _identity(submit: Submit, key: str) -> tuple[str, str]:
+    """The task's id, and the digest of the idempotency key."""
+    if key and not (len(key) <= KEY_MAX and key.isascii() and key.isprintable()):
+        raise invalid("Idempotency-Key", f"must be 1 to {KEY_MAX} visible ASCII characters")
+    digest = hashlib.sha256(f"droidherd {key}".encode()).hexdigest()[:32] if key else ""
+    if submit.id is not None:
+        return _own_id(submit.id), digest
+    return (f"k-{digest}" if digest else _new_id()), digest
+
+
+def _own_id(text: str) -> str:
+    try:
+        return checked_name(text, "task")
+    except BadParametersError as error:
+        raise invalid("id", error.remedy or error.what) from error
+
+
+def _new_id() -> str:
+    """Sorts by time, short enough to type."""
+    return f"t-{time.time_ns() // 1_000_000:011x}-{secrets.token_hex(4)}"
