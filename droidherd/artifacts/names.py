@@ -12,7 +12,7 @@ _RESERVED = re.compile(r"(?i:con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.ASCII)
 _TYPES = {
     ".png": "image/png",
     ".json": "application/json",
-    ".jsonl": "application/x-ndjson",
+    ".jsonl": "application/jsonl",
     ".log": "text/plain; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/markdown; charset=utf-8",

@@ -18,6 +18,8 @@ from droidherd.flows.problems import Problem, Severity, errors_of, from_validati
 
 FILE = "flow.yaml"
 FILES_MAX = 500
+NESTING_MAX = 5
+"""Blocks within blocks: an effect's name grows with each, and emulators bound it."""
 IMAGE_BYTES_MAX = 8 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
 _IMAGE_KEYS = {"image", "gone"}
@@ -99,7 +101,10 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
                 count += 1
                 if count > FILES_MAX:
                     return
-                yield path.relative_to(folder).as_posix(), path, path.stat()
+                try:
+                    yield path.relative_to(folder).as_posix(), path, path.stat()
+                except FileNotFoundError:
+                    continue  # taken away while we looked; the next look sees the folder without it
 
 
 def _images(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -122,6 +127,7 @@ def _judge(findings: _Findings, folder: Path, images: Mapping[str, Path]) -> Flo
     texts = list(_texts_of_steps(data))
     _judge_placeholders(findings, declared, texts)
     _judge_images(findings, folder, images, texts)
+    _judge_nesting(findings, data)
     flow = _validated(findings, declared, data)
     if flow is not None:
         if flow.flow != folder.resolve().name:
@@ -235,6 +241,13 @@ def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> di
     if "cleanup" in data:
         whole["cleanup"] = substituted(data["cleanup"], samples)
     return whole
+
+
+def _judge_nesting(findings: _Findings, data: JsonValue) -> None:
+    for place, _ in _maps(data, ()):
+        if place.count("do") > NESTING_MAX:
+            findings.add(place, f"more than {NESTING_MAX} blocks within each other", "split the stage")
+            return
 
 
 def _judge_apps(findings: _Findings, data: JsonValue) -> None:

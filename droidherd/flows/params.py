@@ -113,7 +113,7 @@ def checked_params(declared: Mapping[str, Param], given: Mapping[str, JsonValue]
     values: dict[str, JsonValue] = {}
     for name, param in declared.items():
         value = given.get(name, param.default)
-        if value is None:
+        if value is None and name not in given:
             raise BadParametersError("is missing", to=f"params.{name}", remedy=param.about or f"a {param.type}")
         if problem := param.problem(value):
             raise BadParametersError(problem, to=f"params.{name}")

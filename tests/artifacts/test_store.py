@@ -85,6 +85,7 @@ def test_any_text_can_be_made_into_a_name(text: str) -> None:
     [
         ("image/png", "a.PNG"),
         ("application/json", "a.b.json"),
+        ("application/jsonl", "log-1.jsonl"),
         ("application/octet-stream", "noext"),
         ("application/octet-stream", "a.html"),
     ],

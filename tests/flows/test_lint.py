@@ -246,3 +246,11 @@ def test_an_editor_accepts_the_flows_of_the_gallery(file: Path) -> None:
 def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
     assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
+
+
+def test_blocks_within_blocks_are_bounded(tmp_path: Path) -> None:
+    inner = "{key: {name: back}}"
+    for _ in range(6):
+        inner = f"{{optional: {{do: [{inner}]}}}}"
+    expected = "flow.yaml:6: error: more than 5 blocks within each other (split the stage)"
+    assert [expected] == problems(tmp_path, f"{HEAD}      - {inner}\n")

@@ -1,0 +1,269 @@
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue, ValidationError
+
+from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy
+from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.model import STEPS
+from droidherd.flows.params import Param, checked_params, placeholders, substituted
+from tests.flows.test_lint import flow_at, png
+
+DEMO = """
+flow: demo
+app: com.example.game
+params:
+  account: {type: string, pattern: "[a-z]+", about: whom to act for}
+  times: {type: integer, min: 1, max: 5, default: 2}
+  speed: {type: number, default: 0.5}
+  loud: {type: boolean, default: false}
+  tab: {type: string, choices: [gift, shop], default: gift}
+requires: {region: cn, abi: x86}
+policy: {time_limit: 2m, retries: 3, backoff: exponential, backoff_s: 20s}
+stages:
+  - stage: one
+    limit: 30s
+    lives: account
+    on_unknown: fail
+    steps:
+      - start_app: {}
+      - type: {text: "${account}-${times}-${speed}-${loud}-${tab}-$$"}
+      - repeat: {at_most: "${times}", do: [{tap: {image: a.png}}, {stop_app: {}}]}
+  - stage: two
+    steps: [{key: {name: back}}]
+cleanup: [{stop_app: {}}]
+"""
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    flow_at(tmp_path / "flows" / "demo", DEMO, "a.png")
+    return Catalogue([tmp_path / "flows"])
+
+
+def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
+    plan = catalogue.plan("demo", {"account": "ann"})
+    assert ("demo", "demo", "com.example.game") == (plan.task_type, plan.flow, plan.app)
+    assert {"account": "ann", "times": 2, "speed": 0.5, "loud": False, "tab": "gift"} == plan.params
+    assert Policy(time_limit_s=120, retries=3, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
+    assert ("abi=x86", "region=cn") == plan.requires
+    one, two = plan.stages
+    assert ("one", 30.0, Lives.ACCOUNT, OnUnknown.FAIL) == (one.name, one.limit_s, one.lives, one.on_unknown)
+    assert ("two", 120.0, Lives.EMULATOR, OnUnknown.ASK) == (two.name, two.limit_s, two.lives, two.on_unknown)
+    assert ({"stop_app": {"app": "com.example.game"}},) == plan.cleanup
+    assert (
+        {"start_app": {"app": "com.example.game"}},
+        {"type": {"text": "ann-2-0.5-false-gift-$"}},
+        {"repeat": {"at_most": "2", "do": [{"tap": {"image": "a.png"}}, {"stop_app": {"app": "com.example.game"}}]}},
+    ) == one.steps
+
+
+def test_a_plan_survives_the_wire(catalogue: Catalogue) -> None:
+    plan = catalogue.plan("demo", {"account": "ann"})
+    assert plan == Plan.model_validate_json(plan.model_dump_json())
+    assert 3 == len(STEPS.validate_python(plan.stages[0].steps))
+
+
+@pytest.mark.parametrize(
+    ("expected", "params"),
+    [
+        ("params.account: is missing (whom to act for)", {}),
+        ("params.account: must match [a-z]+", {"account": "Ann"}),
+        ("params.account: must be a string", {"account": 5}),
+        ("params.account: contains a control character", {"account": "a\nb"}),
+        ("params.account: contains a control character", {"account": "a\0b"}),
+        ("params.account: contains a control character", {"account": "\ud800"}),
+        ("params.account: has 1001 characters, at most 1000 are allowed", {"account": "a" * 1001}),
+        ("params.times: must be an integer", {"account": "a", "times": "3"}),
+        ("params.times: must be an integer", {"account": "a", "times": None}),
+        ("params.times: must be an integer", {"account": "a", "times": True}),
+        ("params.times: must be an integer", {"account": "a", "times": 2.0}),
+        ("params.times: must be at most 5", {"account": "a", "times": 6}),
+        ("params.times: must be at least 1", {"account": "a", "times": 0}),
+        ("params.speed: must be a number", {"account": "a", "speed": float("nan")}),
+        ("params.speed: is too large", {"account": "a", "speed": 1e300}),
+        ("params.loud: must be a boolean", {"account": "a", "loud": 1}),
+        ("params.tab: must be one of gift, shop", {"account": "a", "tab": "Gift"}),
+        ("params.acount: is not a parameter of this task type (did you mean account?)", {"acount": "a"}),
+        ("params.zzz: is not a parameter of this task type (known are: account, loud, speed, tab, times)", {"zzz": 1}),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_named(
+    catalogue: Catalogue, expected: str, params: dict[str, JsonValue]
+) -> None:
+    with pytest.raises(BadParametersError) as caught:
+        catalogue.plan("demo", params)
+    assert expected == str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["daily_rewrd", "Daily_Reward"])
+def test_an_unknown_task_type_is_refused_with_the_nearest_one(catalogue: Catalogue, name: str) -> None:
+    expected = f"type: there is no task type {name!r} (did you mean daily_reward?)"
+    with pytest.raises(BadParametersError) as caught:
+        catalogue.plan(name, {})
+    assert expected == str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "../demo", "demo/../demo", "/etc", "a\0b", "😀", "x" * 10_000])
+def test_a_task_type_is_a_name_and_never_a_path(catalogue: Catalogue, name: str) -> None:
+    with pytest.raises(BadParametersError, match="there is no task type"):
+        catalogue.plan(name, {})
+
+
+def test_a_parameter_that_makes_an_impossible_step_is_refused(tmp_path: Path) -> None:
+    text = """
+flow: demo
+params: {app: {type: string, example: com.example.game}}
+stages: [{stage: a, steps: [{start_app: {app: "${app}"}}]}]
+"""
+    flow_at(tmp_path / "demo", text)
+    catalogue = Catalogue([tmp_path])
+    assert "com.a.b" in catalogue.plan("demo", {"app": "com.a.b"}).model_dump_json()
+    with pytest.raises(BadParametersError, match=r"params: makes an impossible step 0\.start_app") as caught:
+        catalogue.plan("demo", {"app": "x; reboot"})
+    assert "reboot" not in str(caught.value)
+
+
+def test_the_gallery_is_there_without_any_path() -> None:
+    assert {"sign_in", "daily_reward", "browse_list", "visit", "tap_once", "long_walk"} <= set(Catalogue().names())
+
+
+def test_a_flow_in_a_path_hides_the_one_of_the_gallery(tmp_path: Path) -> None:
+    flow_at(tmp_path / "visit", "flow: visit\nstages: [{stage: mine, steps: [{key: {name: home}}]}]\n")
+    assert "mine" == Catalogue([tmp_path]).plan("visit", {}).stages[0].name
+
+
+def test_a_path_that_is_not_there_yet_is_no_trouble(tmp_path: Path) -> None:
+    catalogue = Catalogue([tmp_path / "later"])
+    assert "late" not in catalogue.names()
+    flow_at(tmp_path / "later" / "late", "flow: late\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n")
+    assert "late" in catalogue.names()
+    assert "late" == catalogue.plan("late", {}).flow
+
+
+def test_a_broken_flow_says_what_is_wrong_and_leaves_the_others_alone(catalogue: Catalogue, tmp_path: Path) -> None:
+    flow_at(tmp_path / "flows" / "broken", "flow: broken\n")
+    assert {"broken", "demo"} <= set(catalogue.names())
+    with pytest.raises(FlowError, match=r"broken/flow\.yaml:1: error: stages is missing"):
+        catalogue.plan("broken", {})
+    assert "demo" == catalogue.plan("demo", {"account": "a"}).flow
+
+
+def test_a_flow_that_changes_is_read_again_and_its_old_plans_are_refused(catalogue: Catalogue, tmp_path: Path) -> None:
+    before = catalogue.plan("demo", {"account": "a"})
+    assert tmp_path / "flows" / "demo" / "a.png" == catalogue.asset("demo", before.flow_hash, "a.png")
+    flow_at(tmp_path / "flows" / "demo", DEMO.replace("30s", "31s"))
+    after = catalogue.plan("demo", {"account": "a"})
+    assert 31.0 == after.stages[0].limit_s
+    with pytest.raises(FlowError, match="demo: changed on disk since the task was planned"):
+        catalogue.asset("demo", before.flow_hash, "a.png")
+    assert catalogue.asset("demo", after.flow_hash, "a.png").is_file()
+
+
+def test_an_image_that_changes_is_another_flow(catalogue: Catalogue, tmp_path: Path) -> None:
+    before = catalogue.plan("demo", {"account": "a"}).flow_hash
+    image = tmp_path / "flows" / "demo" / "a.png"
+    image.write_bytes(png(30, 30))
+    os.utime(image, ns=(1, 1))
+    assert before != catalogue.plan("demo", {"account": "a"}).flow_hash
+    image.write_bytes(png())
+    os.utime(image, ns=(2, 2))
+    assert before == catalogue.plan("demo", {"account": "a"}).flow_hash
+
+
+@pytest.mark.parametrize("name", ["b.png", "../demo/a.png", "/etc/passwd", "flow.yaml", ""])
+def test_only_images_of_the_flow_are_assets(catalogue: Catalogue, name: str) -> None:
+    plan = catalogue.plan("demo", {"account": "a"})
+    with pytest.raises(FlowError, match="the flow has no image"):
+        catalogue.asset("demo", plan.flow_hash, name)
+
+
+def test_many_threads_plan_while_the_flow_changes(catalogue: Catalogue, tmp_path: Path) -> None:
+    failures: list[Exception] = []
+    limits: set[float] = set()
+
+    def plan() -> None:
+        try:
+            for _ in range(20):
+                limits.add(catalogue.plan("demo", {"account": "a"}).stages[0].limit_s)
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=plan) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(10):
+        staged = tmp_path / "staged.yaml"
+        staged.write_text(DEMO.replace("30s", f"{30 + number}s"), encoding="utf-8")
+        staged.replace(tmp_path / "flows" / "demo" / "flow.yaml")
+    for thread in threads:
+        thread.join(timeout=30)
+    assert [] == failures
+    assert limits <= {float(30 + number) for number in range(10)}
+
+
+# --- parameters ----------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=50)
+
+
+@given(TEXTS)
+def test_a_value_goes_into_a_step_as_it_is_and_is_not_read_again(value: str) -> None:
+    step: JsonValue = {"type": {"text": "<${x}>"}, "list": ["${x}", 5, None]}
+    assert {"type": {"text": f"<{value}>"}, "list": [value, 5, None]} == substituted(step, {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ([], "plain"),
+        (["a"], "${a}"),
+        (["a", "b"], "x${a}y${b}z"),
+        ([], "$a"),
+        ([], "$${a}"),
+        (["a"], "$$${a}"),
+        ([""], "${}"),
+    ],
+)
+def test_placeholders_are_found_and_dollar_signs_left_alone(expected: list[str], text: str) -> None:
+    assert expected == list(placeholders(text))
+
+
+@given(st.sampled_from(["string", "integer", "number", "boolean"]), st.integers(-5, 5), st.integers(0, 5))
+def test_a_sample_fits_its_own_parameter(kind: str, low: int, width: int) -> None:
+    bounds = {"min": low, "max": low + width} if kind in {"integer", "number"} else {}
+    param = Param.model_validate({"type": kind, **bounds})
+    assert "" == param.problem(param.sample())
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+
+
+@settings(max_examples=100)
+@given(st.dictionaries(st.sampled_from("abcd") | st.text(max_size=5), VALUES))
+def test_arbitrary_parameters_fit_or_are_bad_parameters(given_: dict[str, JsonValue]) -> None:
+    declared = {"a": Param(type="integer", default=1), "b": Param(default="x"), "c": Param(type="number", default=0)}
+    try:
+        values = checked_params(declared, given_)
+    except BadParametersError as error:
+        assert error.to.startswith("params.")  # noqa: PT017
+    else:
+        assert {"a", "b", "c"} == set(values)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "text"}, {"type": "string", "min": 1}, {"type": "integer", "pattern": "x"}, {"pattern": "["},
+        {"type": "integer", "default": "x"}, {"choices": ["a"], "default": "b"}, {"choices": []}, {"secret": True},
+        {"type": "integer", "min": 3, "max": 1, "default": 2},
+    ],
+)  # fmt: skip
+def test_a_declaration_that_contradicts_itself_is_refused(spec: dict[str, JsonValue]) -> None:
+    with pytest.raises(ValidationError):
+        Param.model_validate(spec)
