@@ -1,0 +1,194 @@
+"""A whole farm on loopback: a real engine on a file, real virtual emulators, a real worker process with its adb server.
+
+Everything is ended by its own pid. The witness of what happened on the emulators is their own command journal.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
+
+from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.contracts import names
+from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, QueuePage, QueueQuery
+from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
+from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.virtual import witness
+from droidherd.virtual.control import Control
+from droidherd.virtual.process import VirtualFleet
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 120.0
+
+
+@dataclass
+class WorkerProcess:
+    """`worker_main.py run`, as an operator would start it."""
+
+    environment: dict[str, str]
+    log: Path
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "worker_main.py"), "run"],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+            )
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise RuntimeError("the worker was not started")
+        return self.process.pid
+
+    def kill(self) -> None:
+        """As the kernel would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(10)
+
+    def stop(self) -> int:
+        """As an operator would."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait(10)
+
+
+@dataclass
+class Farm:
+    """Everything, started."""
+
+    data: Path
+    engine: EmbeddedTemporal
+    fleet: VirtualFleet
+    worker: WorkerProcess
+    emulators: list[str]
+    namespace: str = "droidherd"
+    _clients: list[Client] = field(default_factory=list)
+
+    async def client(self) -> Client:
+        return await Client.connect(
+            self.engine.address, namespace=self.namespace, data_converter=pydantic_data_converter
+        )
+
+    def control(self) -> Control:
+        return self.fleet.control()
+
+    def journal(self, emulator: str) -> list[witness.Command]:
+        return witness.read(self.data / "virtual", emulator)
+
+    # --- tasks ------------------------------------------------------------------------------------------------
+
+    async def submit(self, client: Client, task_id: str, type_: str, **spec: Any) -> "WorkflowHandle[Any, Any]":
+        """As a foreign client would: start the workflow, nothing else."""
+        return await client.start_workflow(
+            names.Workflow.TASK,
+            TaskInput(spec=TaskSpec(type=type_, **spec)),
+            id=task_id,
+            task_queue=names.QUEUE,
+        )
+
+    async def view(self, client: Client, task_id: str) -> TaskView:
+        return await client.get_workflow_handle(task_id).query(names.Query.VIEW, result_type=TaskView)
+
+    async def ended(self, client: Client, task_id: str, limit_s: float = LIMIT_S) -> TaskView:
+        """The task's view once it is in a final state."""
+
+        async def final() -> TaskView | None:
+            view = await self.view(client, task_id)
+            return view if view.state in FINAL else None
+
+        return await until(final, f"task {task_id} to end", limit_s)
+
+    async def reached(self, client: Client, task_id: str, *states: TaskState, limit_s: float = LIMIT_S) -> TaskView:
+        async def there() -> TaskView | None:
+            view = await self.view(client, task_id)
+            return view if view.state in states else None
+
+        return await until(there, f"task {task_id} to be {'/'.join(states)}", limit_s)
+
+    # --- the pool ---------------------------------------------------------------------------------------------
+
+    async def wake(self, client: Client, **settings: Any) -> None:
+        await client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool="default", **settings),
+            id=names.dispatcher_id("default"),
+            task_queue=names.QUEUE,
+            start_signal=names.Signal.WAKE,
+        )
+
+    async def queue(self, client: Client) -> QueuePage:
+        handle = client.get_workflow_handle(names.dispatcher_id("default"))
+        return await handle.query(names.Query.QUEUE, QueueQuery(), result_type=QueuePage)
+
+    async def all_up(self, client: Client, limit_s: float = LIMIT_S) -> EmulatorsPage:
+        async def up() -> EmulatorsPage | None:
+            handle = client.get_workflow_handle(names.dispatcher_id("default"))
+            page = await handle.query(names.Query.EMULATORS, result_type=EmulatorsPage)
+            states = [one.state for one in page.emulators]
+            return page if states.count("up") == len(self.emulators) else None
+
+        return await until(up, "all emulators to be up", limit_s)
+
+
+async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = LIMIT_S) -> Any:
+    """Ask until there is an answer. The engine may be away meanwhile."""
+    deadline = time.monotonic() + limit_s
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            answer = await ask()
+        except RPCError as error:
+            answer, last = None, error
+        if answer is not None:
+            return answer
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}")
+
+
+@contextlib.contextmanager
+def farm(data: Path, count: int, *, in_memory: bool = False, **physics: float) -> Iterator[Farm]:
+    """A farm with `count` emulators."""
+    with contextlib.ExitStack() as stack:
+        engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
+        fleet = stack.enter_context(VirtualFleet.start(count=count, state=data / "virtual"))
+        entries = [
+            InventoryEntry(emulator_id=one, address=address, controller="virtual")
+            for one, address in fleet.addresses.items()
+        ]
+        Inventory(data).add(*entries)
+        environment = {
+            **os.environ,
+            "DROIDHERD_DATA": str(data),
+            "DROIDHERD_TEMPORAL__ADDRESS": engine.address,
+            "DROIDHERD_ADB__PORT": "0",
+            "DROIDHERD_CONFIG": str(data / "none.toml"),
+            **{f"DROIDHERD_PHYSICS__{name.upper()}": str(value) for name, value in physics.items()},
+        }
+        worker = WorkerProcess(environment, data / "worker.log")
+        worker.start()
+        stack.callback(worker.stop)
+        yield Farm(data, engine, fleet, worker, [entry.emulator_id for entry in entries])
