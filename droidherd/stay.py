@@ -106,7 +106,7 @@ class Stay:
     def _run(self) -> tuple[StageOutcome, bool]:
         self.life.beat("seize")
         with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
-            self._seized = lease.seize(self.outfit.adb, self._serial(), self._token(), deck=bool(self.work.after))
+            self._seized = lease.seize(self.outfit.adb, self._serial(), self._token(), after=self.work.after)
         stopped = ""
         if self.work.stage is not None:
             self.note(f"stage {self.work.stage.name} begins on {self.work.emulator_id} as {self._token()}")

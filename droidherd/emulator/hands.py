@@ -1,12 +1,12 @@
 """Hands on one emulator: every act guarded, fenced and journaled there, in one round trip."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
-from droidherd.domain.ports import Acted
+from droidherd.domain.ports import Acted, Recalled
 from droidherd.emulator import acts, lines
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.token import Token
@@ -70,6 +70,17 @@ class EmulatorHands:
 
     def forget(self, effect: str) -> None:
         self._write(lines.forget(self._entry(effect)))
+
+    def recall(self) -> Mapping[str, Recalled]:
+        serial, grip = self._grip.serial, self._grip
+        line = lines.recall(self._entry("recall"), grip.stage)
+        result = self._adb.shell(serial, line, self._act_s, interrupt=self._interrupt)
+        answer = Answer.of(result, serial)
+        if answer.word != "recalled":
+            answer.refuse(serial)
+        if result.rc:
+            raise UnknownOutcomeError(f"the journal cannot be read: {answer.error_output}", to=serial)
+        return recalled(answer.output, grip.stage)
 
     def _entry(self, effect: str) -> lines.Entry:
         grip = self._grip

@@ -24,9 +24,11 @@ class Seized:
     clock: UptimeClock
 
 
-def seize(adb: AdbClient, serial: str, token: Token, *, deck: bool = False, deadline_s: float = DEADLINE_S) -> Seized:
+def seize(
+    adb: AdbClient, serial: str, token: Token, *, deck: bool = False, after: int = 0, deadline_s: float = DEADLINE_S
+) -> Seized:
     """Make `token` the one that may act. Repeating it is harmless."""
-    result = adb.shell(serial, lines.seize(token, deck=deck), deadline_s)
+    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after), deadline_s)
     read_at_s = time.monotonic()
     answer = Answer.of(result, serial)
     if answer.word != "seized":

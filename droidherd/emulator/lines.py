@@ -61,11 +61,12 @@ class Entry:
             raise BadParametersError(f"{self.effect!r} cannot name an effect")
 
 
-def seize(token: Token, *, deck: bool, places: Places = ON_ANDROID) -> str:
-    """Take the emulator. On deck, only from a lease that said here that it ended."""
-    held = (
-        f'  if [ "$(getprop {FREE_PROPERTY})" != "${{t%%.*}}" ]; then echo "dh:held $t"; exit 76; fi\n' if deck else ""
-    )
+def seize(token: Token, *, deck: bool, after: int = 0, places: Places = ON_ANDROID) -> str:
+    """Take the emulator. On deck, only from a lease that said here that it ended, and not before lease `after`."""
+    refuse = 'then echo "dh:held $t"; exit 76; fi\n'
+    held = f'  if [ "$(getprop {FREE_PROPERTY})" != "${{t%%.*}}" ]; {refuse}' if deck else ""
+    if after:
+        held += f'  if [ "${{t%%.*}}" \\< {Token(after).lease_text} ]; {refuse}'
     return (
         f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
         'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
@@ -117,6 +118,16 @@ def forget(entry: Entry, places: Places = ON_ANDROID) -> str:
         f'if [ "$q" = "$i" ] && [ -d {quote(places.processes)}/"$p" ]; then echo "dh:running $s"; exit 78; fi\n'
     )
     return _verdict(entry, "forgotten", running, places)
+
+
+def recall(entry: Entry, stage: int, places: Places = ON_ANDROID) -> str:
+    """What the journal says about all effects of a stage. No journal: nothing was ever begun."""
+    return (
+        _token_guard(entry.token)
+        + f"f={quote(places.journal(entry.key))}; echo dh:recalled\n"
+        + f'if [ -f "$f" ]; then grep {quote(f"^{stage}/")} "$f"; [ "$?" -le 1 ] || exit 78; fi\n'
+        + "exit 0"
+    )
 
 
 def guarded(token: Token, act: str) -> str:
