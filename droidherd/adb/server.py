@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-import adbutils
 import psutil
 
 from droidherd.adb.client import AdbClient
+from droidherd.adb.program import bundled
 from droidherd.domain.errors import InfrastructureError, NotSentError
 
 START_S = 10.0
@@ -57,10 +57,13 @@ class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
     def __init__(self, port: int, home: Path, program: str = "", *, environment: Mapping[str, str]) -> None:
-        """Nothing runs yet. Port 0 means a free one, chosen once. The server inherits `environment`, corrected."""
+        """Nothing runs yet. The server inherits `environment`, corrected.
+
+        Port 0 means a free one, chosen at the first start and kept.
+        """
         self.home = home.absolute()
-        self.port = port or _free_port()
-        self.program = program or str(adbutils.adb_path())
+        self.port = port
+        self.program = program or bundled()
         self._inherited = environment
         self._pid_file = PidFile(self.home / "adb-server.pid")
         self._process: subprocess.Popen[bytes] | None = None
@@ -108,7 +111,8 @@ class AdbServer:
         if leftover is not None:
             _end(leftover)
         self._pid_file.remove()
-        if _taken(self.port):
+        self.port = self.port or _free_port()
+        if not _bindable(self.port):
             raise InfrastructureError(
                 f"port {self.port} is taken by another program",
                 to="adb server",
@@ -204,7 +208,13 @@ def _free_port() -> int:
         return port
 
 
-def _taken(port: int) -> bool:
+def _bindable(port: int) -> bool:
+    """Whether a listener could have the port; connections of the last one that linger do not count."""
     with socket.socket() as sock:
-        sock.settimeout(1.0)
-        return sock.connect_ex(("127.0.0.1", port)) == 0
+        if os.name == "posix":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -40,6 +40,15 @@ def test_it_answers_and_lists_nothing_of_its_own(server: AdbServer):
     assert not server.ensure()
 
 
+def test_it_runs_the_adb_of_the_wheel_whatever_stands_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    other = tmp_path / "adb"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    program = Path(AdbServer(1, tmp_path, environment={}).program)
+    assert ("binaries", "adbutils") == (program.parent.name, program.parent.parent.name)
+
+
 def test_it_is_blind_to_usb_mdns_and_ports_nearby_and_keeps_to_its_home(server: AdbServer):
     environment = psutil.Process(server.pid).environ()
     expected = {"ADB_USB": "0", "ADB_MDNS": "0", "ADB_LOCAL_TRANSPORT_MAX_PORT": "5553", "HOME": str(server.home)}

@@ -226,11 +226,11 @@ def _bring_to_an_end(one: One, effect: str) -> None:
 
 
 def test_a_tap_sent_into_a_stall_is_refused_when_the_emulator_wakes_too_late(one: One):
-    hands = one.hands(until_s=2.5, act_s=0.3)
+    hands = one.hands(until_s=1.5, act_s=0.3)
     one.control.stall(one.name)
     with pytest.raises(UnknownOutcomeError):
         hands.tap("1", 100, 200)
-    time.sleep(3.0)
+    time.sleep(2.0)
     one.control.release(one.name)
     eventually(lambda: bool(one.did("echo dh:late")))
     assert [] == one.acts()

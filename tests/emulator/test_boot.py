@@ -1,0 +1,100 @@
+"""The gate after a boot, stage by stage, and the baseline."""
+
+import pytest
+
+from droidherd.adb.client import AdbClient
+from droidherd.domain.errors import CommandFailedError, EmulatorLostError, FencedError
+from droidherd.emulator import lease
+from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, baseline, open_gate
+from droidherd.emulator.token import Token
+from tests.adb.talker import Talk, frames, talking
+from tests.emulator.farm import LONG_S, One
+
+APP = "com.example.herd"
+
+
+def gate(one: One) -> tuple[BootGate, list[Reached]]:
+    reached: list[Reached] = []
+    return BootGate(one.adb, one.address, reached.append), reached
+
+
+def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
+    one.control.reboot(one.name, boot_s=0.6)
+    passage, reached = gate(one)
+    floor = Token(one.lease - 1)
+    found, stands = open_gate(passage, one.adb, one.address, floor, 20.0)
+    assert list(FULL) == reached
+    assert (True, str(floor)) == (found.booted, stands)
+    assert str(floor) == lease.seize(one.adb, one.address, one.token(), deck=True).before
+
+
+def test_an_emulator_that_kept_running_keeps_its_token(one: One):
+    one.seize()
+    passage, _ = gate(one)
+    _, stands = open_gate(passage, one.adb, one.address, Token(one.lease - 5), LONG_S)
+    assert str(one.token()) == stands
+
+
+@pytest.mark.parametrize(
+    ("fault", "last", "why"),
+    [
+        ("black_screencap", Reached.FRAME, "one colour"),
+        ("half_screencap", Reached.FRAME, "truncated"),
+        ("shell_hang", Reached.SHELL, "no answer"),
+        ("shell_cut", Reached.SHELL, "closed"),
+    ],
+)
+def test_a_gate_that_closes_names_the_stage_and_the_reason(one: One, fault: str, last: Reached, why: str):
+    one.control.set_fault(one.name, fault)
+    passage, reached = gate(one)
+    with pytest.raises(EmulatorLostError, match=rf"did not reach {last}: .*{why}"):
+        passage.wait(0.8)
+    assert list(FULL)[: FULL.index(last)] == reached
+
+
+def test_an_emulator_that_never_comes_is_given_up_at_the_first_stage(one: One):
+    one.control.kill(one.name)
+    passage, reached = gate(one)
+    with pytest.raises(EmulatorLostError, match="did not reach device"):
+        passage.wait(0.5)
+    assert [] == reached
+    one.control.start(one.name)
+
+
+def test_an_unfinished_boot_is_not_up(one: One):
+    one.control.reboot(one.name, boot_s=30.0)
+    passage, _ = gate(one)
+    with pytest.raises(EmulatorLostError, match=r"did not reach (device|shell|booted)"):
+        passage.wait(1.0)
+    one.control.reboot(one.name, boot_s=0.0)
+
+
+def test_the_short_gate_asks_less_and_the_baseline_goes_home(one: One):
+    one.hands().start_app("1", APP)
+    fence = Token(one.lease + 1)
+    lease.fence(one.adb, one.address, fence)
+    one.mark()
+    baseline(one.adb, one.address, fence, APP)
+    passage, reached = gate(one)
+    passage.wait(LONG_S, SHORT)
+    assert [f"am force-stop {APP}", "input keyevent KEYCODE_HOME"] == one.acts()
+    assert [list(SHORT), []] == [reached, one.did("pm path")]
+    assert one.eyes().focus().startswith("com.android.launcher3/")
+
+
+def test_a_baseline_of_a_lease_that_was_overtaken_touches_nothing(one: One):
+    one.seize()
+    one.mark()
+    with pytest.raises(FencedError):
+        baseline(one.adb, one.address, Token(one.lease - 1), APP)
+    assert [] == one.acts()
+
+
+def test_a_baseline_that_fails_says_so():
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.say(frames([b"dh:acted 3\nno such thing\n"]))
+
+    with talking(script) as talker, pytest.raises(CommandFailedError, match="baseline: no such thing") as caught:
+        baseline(AdbClient(talker.port), "127.0.0.1:1", Token(1), APP)
+    assert 3 == caught.value.rc
