@@ -113,6 +113,27 @@ class EmulatorHands:
         return Answer.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
 
 
+def recalled(journal: str, stage: int) -> dict[str, Recalled]:
+    """The last word about each effect of a stage. A line that broke off says no more than that something began."""
+    found: dict[str, Recalled] = {}
+    for line in journal.splitlines():
+        name, _, words = line.partition(" ")
+        number, _, effect = name.partition("/")
+        if number != str(stage) or not effect or not words:
+            continue
+        found.pop(effect, None)
+        if words != "forgotten":
+            found[effect] = _meaning(words)
+    return found
+
+
+def _meaning(words: str) -> Recalled:
+    word, _, rc = words.partition(" ")
+    if words in {"settled", "done 0"}:
+        return Recalled.DONE
+    return Recalled.FAILED if word == "done" and rc.isdecimal() else Recalled.UNKNOWN
+
+
 def _number(rc: str) -> int:
     if not rc.isdigit():
         raise UnknownOutcomeError(f"the journal holds {rc!r} where a return code belongs")
