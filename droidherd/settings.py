@@ -101,6 +101,7 @@ class Telemetry(Group):
     traces: str = Field(default="none", pattern="^(none|console|otlp)$")
     otlp_endpoint: str = "http://127.0.0.1:4318/v1/traces"
     worker_metrics_port: int = Field(default=0, description="Prometheus port of the worker; 0: none")
+    worker_metrics_host: str = Field(default="127.0.0.1", description="address that port is served at")
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
 

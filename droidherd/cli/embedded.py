@@ -288,3 +288,11 @@ def _download(cache: Path) -> Path:
     if found is None:
         raise CliError(f"the download left no program in {cache} ({sys.platform})")
     return found
+
+
+if __name__ == "__main__":
+    # For service managers that start the engine themselves: claim the database, or say why not.
+    try:
+        claim_database(Path(sys.argv[1]), program_version(find_program()))
+    except CliError as refusal:
+        sys.exit(str(refusal))
