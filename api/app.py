@@ -12,9 +12,8 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import GrpcCompression, RetryConfig
 
-from api import auth, errors
+from api import auth, errors, starting
 from api.gateway import Gateway
-from api.gateway import House as GatewayHouse
 from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
@@ -77,7 +76,7 @@ def _lifespan(settings: Settings) -> Any:
     return lifespan
 
 
-def _gateway_house(settings: Settings) -> GatewayHouse:
+def _gateway_house(settings: Settings) -> starting.House:
     queue_settings, physics = settings.queue, settings.physics
     dispatcher = DispatcherInput(
         pool=settings.host.pool,
@@ -87,7 +86,7 @@ def _gateway_house(settings: Settings) -> GatewayHouse:
         rebuild_s=physics.rebuild_s,
         fence_s=physics.heartbeat_timeout_s,
     )
-    return GatewayHouse(settings.host.pool, settings.host.region, physics.workflow_task_s, dispatcher)
+    return starting.House(settings.host.pool, settings.host.region, physics.workflow_task_s, dispatcher)
 
 
 def _describe_bodies(app: FastAPI) -> None:

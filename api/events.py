@@ -1,6 +1,7 @@
 """A task's audit as it grows, as server-sent events."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator
 
@@ -14,28 +15,38 @@ POLL_S = 0.3
 POLL_MAX_S = 2.0
 POLL_GROWTH = 1.5
 BEAT_S = 15.0
+ID = re.compile(r"\d{16}-\d{3}", re.ASCII)
 
 
-def audit_of(reading: Reading) -> Audit:
+def audit_of(reading: Reading, after: str = "") -> Audit:
+    """The events behind `after`."""
     view = reading.view
-    events = [NumberedEvent(id=number, **dict(event)) for number, event in enumerate(view.events, 1)]
-    return Audit(task_id=view.task_id, state=view.state, intent=view.intent, events=events, stale=reading.stale)
+    events: list[NumberedEvent] = []
+    moment, same = 0, 0
+    for event in view.events:
+        before, moment = moment, int(event.at.timestamp() * 1_000_000)
+        same = same + 1 if moment == before else 0
+        events.append(NumberedEvent.model_construct(None, id=f"{moment:016d}-{same:03d}", **dict(event)))
+    news = [event for event in events if event.id > after]
+    return Audit.model_construct(
+        task_id=view.task_id, state=view.state, intent=view.intent, events=news, stale=reading.stale
+    )
 
 
-def last_seen(header: str) -> int:
+def last_seen(header: str) -> str:
     """`Last-Event-ID`, from which a broken stream goes on. Rubbish starts at the beginning."""
-    return int(header[:9]) if header.isascii() and header.isdigit() else 0
+    return header if ID.fullmatch(header) else ""
 
 
-async def stream(engine: Engine, task_id: str, after: int) -> AsyncGenerator[bytes]:
+async def stream(engine: Engine, task_id: str, after: str) -> AsyncGenerator[bytes]:
     """Every event behind `after`, then those to come, then `end`."""
     pause_s, beaten = POLL_S, time.monotonic()
     while True:
         reading = await _heard(engine, task_id)
-        news = [] if reading is None else audit_of(reading).events[after:]
+        news = [] if reading is None else audit_of(reading, after).events
         for event in news:
             yield _message(event.event, event.model_dump_json(exclude={"id"}).encode(), event.id)
-        after += len(news)
+            after = event.id
         if reading is not None and (not reading.open or reading.view.state in FINAL):
             state = {"state": reading.view.state, "error": reading.view.error, "stale": reading.stale}
             yield _message("end", to_json(state), after)
@@ -55,5 +66,5 @@ async def _heard(engine: Engine, task_id: str) -> Reading | None:
         return None
 
 
-def _message(event: str, data: bytes, number: int) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event.encode(), data)
+def _message(event: str, data: bytes, number: str) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (number.encode(), event.encode(), data)

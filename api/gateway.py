@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
@@ -23,30 +21,27 @@ from temporalio.client import (
 )
 from temporalio.common import (
     QueryRejectCondition,
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
     WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import ApplicationError, TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
+from api.asking import asking
+from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
 from droidherd.contracts.queue import (
     AccountView,
-    DispatcherInput,
     EmulatorsPage,
     Order,
     Ordered,
     QueuePage,
     QueueQuery,
 )
-from droidherd.contracts.tasks import Admission, Control, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.tasks import Admission, Control, TaskInput, TaskView
 from droidherd.domain.lifecycle import TaskState
 
 Answer = TypeVar("Answer")
@@ -59,22 +54,8 @@ UPDATE_S = 5.0
 REPEAT_EVERY_S = 0.05
 COUNTS_KEPT_S = 1.5
 COUNTS_KEPT = 256
-MEMO_REQUEST = "request"
-MEMO_KEY = "key"
-
-_KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
-_TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
-_UNHEARD = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """What the gateway needs to know about this installation."""
-
-    pool: str
-    region: str
-    workflow_task_s: float
-    dispatcher: DispatcherInput
+UNWRITTEN = {TaskState.REJECTED, TaskState.FAILED}
+"""Ends that a task may reach before it wrote anything down."""
 
 
 class Gateway:
@@ -90,7 +71,7 @@ class Gateway:
 
     async def submit(self, request: e.Request) -> e.Submitted:
         operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
-            Workflow.TASK.value, TaskInput(spec=request.spec), **self._start_options(request)
+            Workflow.TASK.value, TaskInput(spec=request.spec), **start_options(request, self._house)
         )
         try:
             admission = await self._admitted(operation, request.patience_s)
@@ -103,7 +84,7 @@ class Gateway:
     async def _admitted(self, operation: WithStartWorkflowOperation[Any, Any], patience_s: float) -> Admission:
         """Start and hear the verdict in one call."""
         try:
-            async with _asking(patience_s + 0.5, worker=True):
+            async with asking(patience_s + 0.5, worker=True):
                 return await self._client.execute_update_with_start_workflow(
                     Update.ADMISSION.value,
                     start_workflow_operation=operation,
@@ -120,18 +101,18 @@ class Gateway:
     async def _made_durable(self, request: e.Request) -> e.Submitted:
         """The verdict is late. Make sure that at least the task is there before saying so."""
         try:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 await self._client.start_workflow(
-                    Workflow.TASK.value, TaskInput(spec=request.spec), **self._start_options(request)
+                    Workflow.TASK.value, TaskInput(spec=request.spec), **start_options(request, self._house)
                 )
         except WorkflowAlreadyStartedError:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 known = await self._handle(request.task_id).describe()
             await _refuse_another(request, known)
         return e.Submitted(request.task_id, None)
 
     async def _repeated(self, request: e.Request) -> e.Submitted:
-        async with _asking(ENGINE_S):
+        async with asking(ENGINE_S):
             known = await self._handle(request.task_id).describe()
         if not request.key or await known.memo_value(MEMO_KEY, "") != request.key:
             raise e.TakenError(request.task_id)
@@ -145,7 +126,7 @@ class Gateway:
     async def _ask_admission(self, request: e.Request) -> Admission | None:
         handle = self._handle(request.task_id)
         try:
-            async with _asking(request.patience_s, worker=True):
+            async with asking(request.patience_s, worker=True):
                 return await handle.execute_update(
                     Update.ADMISSION.value, id=Update.ADMISSION.value, result_type=Admission
                 )
@@ -158,7 +139,7 @@ class Gateway:
             Update.ADMISSION.value, workflow_run_id=known.run_id, result_type=Admission
         )
         try:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 return await handle.result()
         except (e.EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
             view = (await _reading(known)).view
@@ -172,23 +153,27 @@ class Gateway:
 
     async def _read(self, task_id: str, unless: QueryRejectCondition) -> e.Reading:
         """Ask the task itself; when it ended, or nobody can speak for it, read what it wrote down."""
-        try:
-            async with _asking(WORKER_S, worker=True):
-                view = await self._handle(task_id).query(
-                    Query.VIEW.value, result_type=TaskView, reject_condition=unless
-                )
-            answered = unless == QueryRejectCondition.NOT_OPEN
-            if answered:
-                return e.Reading(view)
-        except (WorkflowQueryRejectedError, WorkflowQueryFailedError, e.SilentError):
-            view = None
-        async with _asking(ENGINE_S):
+        asked = await self._asked(task_id, unless)
+        if asked is not None and unless == QueryRejectCondition.NOT_OPEN:
+            return e.Reading(asked)
+        async with asking(ENGINE_S):
             known = await self._handle(task_id).describe()
         reading = await _reading(known)
-        if view is not None:
-            return e.Reading(settled(view, _status(known.status), known.close_time), open=reading.open)
-        unheard = reading.open or unless == QueryRejectCondition.NONE
-        return e.Reading(reading.view, open=reading.open, stale=unheard)
+        if asked is None and not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
+            asked = await self._asked(task_id, QueryRejectCondition.NONE)
+        if asked is not None:
+            return e.Reading(settled(asked, _status(known.status), known.close_time), open=reading.open)
+        return e.Reading(reading.view, open=reading.open, stale=reading.open or unless == QueryRejectCondition.NONE)
+
+    async def _asked(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
+        """None: it ended, or nobody answers for it."""
+        try:
+            async with asking(WORKER_S, worker=True):
+                return await self._handle(task_id).query(
+                    Query.VIEW.value, result_type=TaskView, reject_condition=unless
+                )
+        except (WorkflowQueryRejectedError, WorkflowQueryFailedError, e.SilentError):
+            return None
 
     async def wait_end(self, task_id: str, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -203,7 +188,7 @@ class Gateway:
         )
         last = EventType.EVENT_TYPE_UNSPECIFIED
         try:
-            async with _asking(None):
+            async with asking(None):
                 async for event in events:
                     last = event.event_type
         except e.AwayError:
@@ -219,7 +204,7 @@ class Gateway:
         try:
             view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
         except e.SilentError:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 await handle.signal(control.action, control.ask)
             return None
         except WorkflowUpdateFailedError as error:
@@ -246,7 +231,7 @@ class Gateway:
         known = self._counts.get(query)
         if known is not None and now - known[0] < COUNTS_KEPT_S:
             return known[1]
-        async with _asking(ENGINE_S):
+        async with asking(ENGINE_S):
             found = await self._client.count_workflows(query)
         if len(self._counts) >= COUNTS_KEPT:
             self._counts.clear()
@@ -259,7 +244,7 @@ class Gateway:
 
     async def _page(self, query: str, token: bytes | None, limit: int) -> tuple[list[WorkflowExecution], bytes | None]:
         pages = self._client.list_workflows(query, page_size=limit, next_page_token=token)
-        async with _asking(ENGINE_S):
+        async with asking(ENGINE_S):
             await pages.fetch_next_page()
         return list(pages.current_page or ()), pages.next_page_token
 
@@ -285,8 +270,13 @@ class Gateway:
             return Ordered(done=False, detail=_cause(error))
 
     async def emulator(self, emulator_id: str) -> EmulatorView:
+        """What it says of itself, and who holds it by the word of its dispatcher."""
         handle = self._handle(names.emulator_id(emulator_id))
-        return await self._query(handle, Query.VIEW, None, EmulatorView)
+        view = await self._query(handle, Query.VIEW, None, EmulatorView)
+        known = await self.emulators(view.pool or self._house.pool)
+        row = next((one for one in known.emulators if one.emulator_id == emulator_id), None)
+        held = row.model_dump(include={"task", "on_deck", "idle_since"}) if row else {}
+        return view.model_copy(update={"emulator_id": emulator_id, **held})
 
     async def knows_emulator(self, emulator_id: str) -> bool:
         return await self._knows(names.emulator_id(emulator_id))
@@ -297,7 +287,7 @@ class Gateway:
     async def ready(self) -> e.Ready:
         parts = {"engine": "", "dispatcher": ""}
         try:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 await self._client.service_client.check_health()
         except e.EngineError as error:
             return e.Ready({"engine": str(error), "dispatcher": "unknown while the engine is away"})
@@ -314,7 +304,7 @@ class Gateway:
 
     async def _knows(self, workflow_id: str) -> bool:
         try:
-            async with _asking(ENGINE_S):
+            async with asking(ENGINE_S):
                 await self._handle(workflow_id).describe()
         except e.MissingError:
             return False
@@ -332,7 +322,7 @@ class Gateway:
         """Start the dispatcher of our own pool if it is gone. Other pools are not ours to start."""
         if pool != self._house.pool:
             raise e.MissingError(f"there is no pool {pool}")
-        async with _asking(ENGINE_S):
+        async with asking(ENGINE_S):
             await self._client.start_workflow(
                 Workflow.DISPATCHER.value,
                 self._house.dispatcher,
@@ -347,7 +337,7 @@ class Gateway:
     async def _query(self, handle: WorkflowHandle[Any, Any], query: Query, arg: object, kind: type[Answer]) -> Answer:
         args = [] if arg is None else [arg]
         try:
-            async with _asking(WORKER_S, worker=True):
+            async with asking(WORKER_S, worker=True):
                 while True:
                     try:
                         return await handle.query(query.value, args=args, result_type=kind)
@@ -363,7 +353,7 @@ class Gateway:
         self, handle: WorkflowHandle[Any, Any], update: Update, arg: object, request_id: str, kind: type[Answer]
     ) -> Answer:
         try:
-            async with _asking(UPDATE_S, worker=True):
+            async with asking(UPDATE_S, worker=True):
                 while True:
                     try:
                         return await handle.execute_update(update.value, arg, id=request_id or None, result_type=kind)
@@ -374,67 +364,6 @@ class Gateway:
                     await asyncio.sleep(REPEAT_EVERY_S)
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             raise e.SilentError("no worker answered in time") from error
-
-    def _start_options(self, request: e.Request) -> dict[str, Any]:
-        spec = request.spec
-        whom = f" for {spec.account}" if spec.account else ""
-        memo: dict[str, Any] = {names.MEMO_TASK: _first_view(request.task_id, spec), MEMO_REQUEST: request.digest}
-        return {
-            "id": request.task_id,
-            "task_queue": names.QUEUE,
-            "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
-            "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            "task_timeout": timedelta(seconds=self._house.workflow_task_s),
-            "memo": {**memo, **({MEMO_KEY: request.key} if request.key else {})},
-            "search_attributes": self._attributes(spec),
-            "static_summary": f"{spec.type}{whom}",
-        }
-
-    def _attributes(self, spec: TaskSpec) -> TypedSearchAttributes:
-        keywords = {
-            Attribute.TASK_STATE: TaskState.PENDING.value,
-            Attribute.TASK_TYPE: spec.type,
-            Attribute.ACCOUNT_ID: spec.account,
-            Attribute.POOL_ID: spec.pool,
-            Attribute.LANE: names.lane_of(spec.lane, spec.account),
-            Attribute.REGION: self._house.region,
-        }
-        pairs: list[SearchAttributePair[Any]] = [
-            SearchAttributePair(_KEYWORD[name], value) for name, value in keywords.items() if value
-        ]
-        if spec.labels:
-            tags = [names.tag(name, value) for name, value in sorted(spec.labels.items())]
-            pairs.append(SearchAttributePair(_TAGS, tags))
-        return TypedSearchAttributes(pairs)
-
-
-@asynccontextmanager
-async def _asking(seconds: float | None, *, worker: bool = False) -> AsyncGenerator[None]:
-    """Bound a question, and say in our own words why there was no answer."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        if worker:
-            raise e.SilentError("no worker answered in time") from error
-        raise e.AwayError("the engine does not answer") from error
-    except RPCError as error:
-        raise _in_our_words(error, worker=worker) from error
-    except RuntimeError as error:
-        # A client that never reached its server says so like this, and in no other way.
-        raise e.AwayError("the engine cannot be reached") from error
-
-
-def _in_our_words(error: RPCError, *, worker: bool) -> e.EngineError:
-    if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
-        return e.MissingError(error.message)
-    if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
-        return e.OverloadedError("the engine has too much to do")
-    if worker and error.status in {RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.DEADLINE_EXCEEDED}:
-        return e.SilentError("no worker answered in time")
-    if error.status in _UNHEARD:
-        return e.AwayError("the engine does not answer")
-    return e.AwayError(f"the engine refused: {error.status.name}")
 
 
 async def _refuse_another(request: e.Request, known: WorkflowExecution) -> None:
@@ -470,32 +399,18 @@ async def _reading(known: WorkflowExecution) -> e.Reading:
 async def _row(known: WorkflowExecution) -> TaskView:
     """A task in a list. Its memo may be older than its state, which every transition mirrors."""
     found = known.typed_search_attributes
-    state = TaskState(found.get(_KEYWORD[Attribute.TASK_STATE]) or TaskState.PENDING)
+    state = TaskState(found.get(KEYWORD[Attribute.TASK_STATE]) or TaskState.PENDING)
     view = await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
     if view is None:
         view = TaskView(
             task_id=known.id,
-            type=found.get(_KEYWORD[Attribute.TASK_TYPE]) or "",
-            account=found.get(_KEYWORD[Attribute.ACCOUNT_ID]) or "",
-            pool=found.get(_KEYWORD[Attribute.POOL_ID]) or "",
-            lane=found.get(_KEYWORD[Attribute.LANE]) or "",
+            type=found.get(KEYWORD[Attribute.TASK_TYPE]) or "",
+            account=found.get(KEYWORD[Attribute.ACCOUNT_ID]) or "",
+            pool=found.get(KEYWORD[Attribute.POOL_ID]) or "",
+            lane=found.get(KEYWORD[Attribute.LANE]) or "",
             state=state,
             created_at=known.start_time,
             updated_at=known.start_time,
         )
     fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
     return settled(fresh, _status(known.status), known.close_time)
-
-
-def _first_view(task_id: str, spec: TaskSpec) -> dict[str, Any]:
-    """What is known of a task before its workflow ran for the first time."""
-    now = datetime.now(UTC)
-    view = TaskView(
-        task_id=task_id,
-        state=TaskState.PENDING,
-        created_at=now,
-        updated_at=now,
-        lane=names.lane_of(spec.lane, spec.account),
-        **spec.model_dump(include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at"}),
-    )
-    return view.model_dump(mode="json", exclude_defaults=True)

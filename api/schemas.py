@@ -95,7 +95,8 @@ class TaskList(BaseModel):
 
 
 class NumberedEvent(EventView):
-    id: int
+    id: str
+    """Grows with time, and stays the same when older events are forgotten."""
 
 
 class Audit(BaseModel):

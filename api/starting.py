@@ -1,0 +1,83 @@
+"""What a task is started with: id policies, attributes for lists, a memo for readers without a worker."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+
+from api.engine import Request
+from droidherd.contracts import names
+from droidherd.contracts.names import Attribute
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.tasks import TaskSpec, TaskView
+from droidherd.domain.lifecycle import TaskState
+
+MEMO_REQUEST = "request"
+MEMO_KEY = "key"
+KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
+_TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What the gateway needs to know about this installation."""
+
+    pool: str
+    region: str
+    workflow_task_s: float
+    dispatcher: DispatcherInput
+
+
+def start_options(request: Request, house: House) -> dict[str, Any]:
+    spec = request.spec
+    whom = f" for {spec.account}" if spec.account else ""
+    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(request.task_id, spec), MEMO_REQUEST: request.digest}
+    return {
+        "id": request.task_id,
+        "task_queue": names.QUEUE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "task_timeout": timedelta(seconds=house.workflow_task_s),
+        "memo": {**memo, **({MEMO_KEY: request.key} if request.key else {})},
+        "search_attributes": _attributes(spec, house.region),
+        "static_summary": f"{spec.type}{whom}",
+    }
+
+
+def _attributes(spec: TaskSpec, region: str) -> TypedSearchAttributes:
+    keywords = {
+        Attribute.TASK_STATE: TaskState.PENDING.value,
+        Attribute.TASK_TYPE: spec.type,
+        Attribute.ACCOUNT_ID: spec.account,
+        Attribute.POOL_ID: spec.pool,
+        Attribute.LANE: names.lane_of(spec.lane, spec.account),
+        Attribute.REGION: region,
+    }
+    pairs: list[SearchAttributePair[Any]] = [
+        SearchAttributePair(KEYWORD[name], value) for name, value in keywords.items() if value
+    ]
+    if spec.labels:
+        tags = [names.tag(name, value) for name, value in sorted(spec.labels.items())]
+        pairs.append(SearchAttributePair(_TAGS, tags))
+    return TypedSearchAttributes(pairs)
+
+
+def _first_view(task_id: str, spec: TaskSpec) -> dict[str, Any]:
+    """What is known of a task before its workflow ran for the first time."""
+    now = datetime.now(UTC)
+    view = TaskView(
+        task_id=task_id,
+        state=TaskState.PENDING,
+        created_at=now,
+        updated_at=now,
+        lane=names.lane_of(spec.lane, spec.account),
+        **spec.model_dump(include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at"}),
+    )
+    return view.model_dump(mode="json", exclude_defaults=True)

@@ -1,0 +1,23 @@
+"""One world for the room; a client at its door."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from droidherd.cli.embedded import EmbeddedTemporal
+from tests.api.world import World
+
+
+@pytest.fixture(scope="session")
+def world(temporal_server: EmbeddedTemporal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    temporal_server.add_namespace("api-world")
+    with World(temporal_server.address, "api-world", tmp_path_factory.mktemp("api")) as one:
+        one.work()
+        yield one
+
+
+@pytest.fixture
+def http(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.url, timeout=30) as client:
+        yield client

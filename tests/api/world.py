@@ -1,0 +1,193 @@
+"""A door to try: the real engine, the real workflows and the real server; only the hands on the emulators are ours."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvicorn
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.engine import EngineActivities
+from activities.planning import PlanningActivities
+from api.app import create_app
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolSettings
+from droidherd.contracts.fleet import EmulatorInput
+from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.domain.messages import Announce, EmulatorState
+from droidherd.flows.catalogue import Catalogue
+from droidherd.settings import Api, ArtifactSettings, Host, Settings, Temporal
+from workflows.dispatcher import DispatcherWorkflow
+from workflows.emulator import EmulatorWorkflow
+from workflows.task import TaskWorkflow
+
+T = TypeVar("T")
+PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
+EMULATORS = ("e1", "e2")
+POOL = "default"
+
+
+@dataclass
+class Hands:
+    """Stands in for what touches an emulator. An account in `held` keeps its stage busy; one in `broken` fails it."""
+
+    store: DirectoryStore
+    held: set[str] = field(default_factory=set[str])
+    broken: set[str] = field(default_factory=set[str])
+
+    @activity.defn(name="run_stage")
+    async def run_stage(self, work: StageWork) -> StageReport:
+        if work.account in self.broken:
+            raise ApplicationError("the app said no", type="FlowError", non_retryable=True)
+        try:
+            while work.account in self.held:
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            return StageReport(outcome=StageOutcome.STOPPED, worker="hands", released=True)
+        self.store.put(work.task_id, f"log-{work.key.attempt}-{work.stage_index}.jsonl", b'{"event": "tapped"}\n')
+        return StageReport(outcome=StageOutcome.COMPLETED, worker="hands", released=True)
+
+
+class World:
+    """Everything in one thread with a loop of its own, so that tests are plain functions."""
+
+    def __init__(self, address: str, namespace: str, data: Path, **api: Any) -> None:
+        self.settings = Settings(
+            data=data,
+            temporal=Temporal(address=address, namespace=namespace, embedded=False),
+            api=Api(port=0, **api),
+            host=Host(pool=POOL),
+            artifacts=ArtifactSettings(directory=str(data / "artifacts")),
+        )
+        self.store = DirectoryStore(self.settings.artifact_directory)
+        self.hands = Hands(self.store)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._stack = AsyncExitStack()
+        self._workers = AsyncExitStack()
+        self.url = ""
+
+    def __enter__(self) -> "World":
+        self._thread.start()
+        self.run(self._start())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self._stack.aclose())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(20)
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+
+    async def _start(self) -> None:
+        self.client = await Client.connect(
+            self.settings.temporal.address,
+            namespace=self.settings.temporal.namespace,
+            data_converter=pydantic_data_converter,
+            interceptors=[TracingInterceptor()],
+        )
+        self._stack.push_async_callback(self._workers.aclose)
+        self.url = await self._serve()
+
+    async def _serve(self) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            create_app(self.settings),
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+
+        async def stop() -> None:
+            server.should_exit = True
+            await asyncio.wait_for(serving, 20)
+            listener.close()
+
+        self._stack.push_async_callback(stop)
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    # --- workers --------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Start the workers, and announce the emulators."""
+        self.run(self._work())
+
+    def rest(self) -> None:
+        """Stop the workers: the engine stays."""
+        self.run(self._workers.aclose())
+        self._workers = AsyncExitStack()
+        self._stack.push_async_callback(self._workers.aclose)
+
+    async def _work(self) -> None:
+        enter = self._workers.enter_async_context
+        threads = self._workers.enter_context(ThreadPoolExecutor(4))
+        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
+        engine = EngineActivities(self.client, PoolSettings())
+        await enter(
+            Worker(
+                self.client,
+                task_queue=names.QUEUE,
+                workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
+                activities=[*engine.all(), *planning.all()],
+                activity_executor=threads,
+                workflow_runner=SandboxedWorkflowRunner(
+                    restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+                ),
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+            )
+        )
+        for emulator_id in EMULATORS:
+            await enter(
+                Worker(
+                    self.client,
+                    task_queue=names.emulator_id(emulator_id),
+                    activities=[self.hands.run_stage],
+                    max_concurrent_activities=1,
+                    max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                    default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                )
+            )
+            await self._announce(emulator_id)
+
+    async def _announce(self, emulator_id: str) -> None:
+        seen = Announce(emulator_id, "h1", 1, 1, EmulatorState.UP, (f"emulator_id={emulator_id}",), "boot-1")
+        await self.client.start_workflow(
+            names.Workflow.DISPATCHER.value,
+            DispatcherInput(pool=POOL),
+            id=names.dispatcher_id(POOL),
+            task_queue=names.QUEUE,
+            start_signal="announce",
+            start_signal_args=[seen],
+        )
+        await self.client.start_workflow(
+            names.Workflow.EMULATOR.value,
+            EmulatorInput(emulator_id=emulator_id),
+            id=names.emulator_id(emulator_id),
+            task_queue=names.QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
