@@ -41,7 +41,13 @@ class EngineActivities:
         running = f"WorkflowType = '{names.Workflow.TASK}' AND ExecutionStatus = 'Running' AND {mine}"
         async for task in self._client.list_workflows(running, page_size=1000):
             tasks[task.id] = task.run_id
-        return Predecessor(snapshot=before, open_tasks=tasks)
+        known = f"WorkflowType = '{names.Workflow.EMULATOR}' AND ExecutionStatus = 'Running'"
+        emulators = [one.id async for one in self._client.list_workflows(known, page_size=1000)]
+        return Predecessor(
+            snapshot=before,
+            open_tasks=tasks,
+            emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
+        )
 
     async def _snapshot(self, workflow_id: str, run_id: str) -> str:
         try:

@@ -191,7 +191,9 @@ class DispatcherWorkflow:
         self._ready = True
         known = self._machine.board.entries
         ask = {t: run for t, run in before.open_tasks.items() if t not in known or known[t].lease is not None}
-        self._machine.rebuild(ask, _now_ms(), self._start.rebuild_s, blind=not before.snapshot)
+        self._machine.rebuild(
+            ask, _now_ms(), self._start.rebuild_s, blind=not before.snapshot, emulators=before.emulators
+        )
         for handle in self._early:
             handle()
         self._early.clear()
@@ -208,7 +210,7 @@ class DispatcherWorkflow:
 
     def _gone(self, target: str, message: object) -> bool:
         """Nobody at this address: a task that is closed, or an emulator that must be started."""
-        if isinstance(message, m.Tidy):
+        if target.startswith(names.emulator_id("")):
             return True
         self._machine.undeliverable(target, message, _now_ms())
         return False
@@ -217,7 +219,8 @@ class DispatcherWorkflow:
         """Leases and fences run out; holders that fell silent are looked at. No timer runs while nothing is held."""
         while True:
             await workflow.wait_condition(lambda: self._machine.next_due_ms() is not None)
-            await workflow.sleep(options.TICK_S)
+            due_s = (self._machine.next_due_ms() or 0) / 1000 - workflow.time()
+            await workflow.sleep(min(max(due_s, options.TICK_MIN_S), options.TICK_S))
             self._machine.tick(_now_ms())
             await self._audit_holders()
             workflow.set_current_details(report.details(self._machine))

@@ -8,7 +8,7 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.plan import Lives, Plan, TaskPhysics
+    from droidherd.contracts.plan import Lives, OnUnknown, Plan, TaskPhysics
     from droidherd.contracts.tasks import (
         AttemptView,
         Carry,
@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
         TaskView,
     )
     from droidherd.domain import messages as m
+    from droidherd.domain.claim import Claim
     from droidherd.domain.lifecycle import Intent, TaskEvent, TaskState, transition
 
 STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
@@ -50,6 +51,8 @@ class Ledger:
         self.moves = carry.moves if carry else 0
         self.done_on: list[str] = list(carry.done_on) if carry else []
         """Per stage: the emulator it completed on; empty while it has not."""
+        self.begun_on = carry.begun_on if carry else ""
+        """Where the stage that comes next was begun and not completed, in this attempt."""
         self.created_at: datetime = carry.created_at if carry else workflow.now()
         self.updated_at = self.created_at
         self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
@@ -106,11 +109,19 @@ class Ledger:
 
     def stage_began(self, index: int) -> None:
         self._stage_now = index
+        self.begun_on = self.emulator
+
+    def bound_to(self) -> str:
+        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do."""
+        index = self.next_stage()
+        stage = self.plan.stages[index] if self.plan and index is not None else None
+        bound = stage is not None and stage.lives is Lives.ACCOUNT and stage.on_unknown is not OnUnknown.REPEAT
+        return self.begun_on if bound else ""
 
     def stage_ended(self, index: int, *, completed: bool) -> None:
         self._stage_now = -1
         if completed:
-            self.done_on[index] = self.emulator
+            self.done_on[index], self.begun_on = self.emulator, ""
 
     # --- attempts ---------------------------------------------------------------------------------------------
 
@@ -238,7 +249,7 @@ class Ledger:
         lines.extend(f"\n{e.at:%H:%M:%S} {e.before} → {e.after} by {e.actor} {e.reason}" for e in self.events[-10:])
         return "\n".join(lines)
 
-    def carry(self, seq: int, ticket: int, outbox: list[Any]) -> Carry:
+    def carry(self, claim: Claim) -> Carry:
         """What the next run of this task takes along."""
         if self.plan is None:
             raise RuntimeError("a task without a plan does not continue as new")
@@ -247,14 +258,16 @@ class Ledger:
             state=self.state,
             intent=self.intent,
             attempt=self.attempt,
-            seq=seq,
+            seq=claim.seq,
             moves=self.moves,
             created_at=self.created_at,
             plan=self.plan,
             physics=self.physics,
             done_on=tuple(self.done_on),
+            begun_on=self.begun_on,
             attempts=tuple(self.attempts),
             events=tuple(self.events),
-            ticket=ticket,
-            outbox=tuple(outbox),
+            ticket=claim.ticket,
+            given_up=claim.given_up,
+            outbox=tuple(claim.outbox.rows()),
         )

@@ -1,6 +1,7 @@
 """Runs the stages of one attempt on the emulator that was granted. Decides nothing: `domain.reaction` does."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 
 from temporalio import workflow
@@ -17,11 +18,12 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.errors import Verdict
     from droidherd.domain.lifecycle import Intent
     from droidherd.domain.messages import RevokeReason
-    from droidherd.domain.reaction import Budget, Next, Trouble, react
+    from droidherd.domain.reaction import Budget, Next, Trouble, again_s, react
     from workflows import options
     from workflows.ledger import Ledger
 
-TRIES_PER_LEASE = 20
+TROUBLES_IN_A_ROW = 8
+REMIND_S = 2.0
 SLACK_S = 5.0
 
 
@@ -57,9 +59,12 @@ class Stages:
         self._plan = plan
         self._lease = lease
         self._tries = 0
+        """Part of the token: grows with everything that is run under this lease."""
+        self._troubles = 0
         self._spent_s = 0.0
         self._ran = False
         self._told_to_stop = False
+        self._answered: m.Revoked | None = None
 
     async def run(self) -> Ended:
         """Stage after stage, until all are done, somebody asks to stop, or the lease or the attempt ends."""
@@ -76,13 +81,30 @@ class Stages:
                 self._ledger.reported(result.worker, result.artifacts)
                 if not completed and self._stop_asked():
                     return Ended(None, stopped=True, clean=result.clean)
-                self._ran = True
+                self._ran, self._troubles = True, 0
                 continue
             self._ledger.stage_ended(index, completed=False)
+            self._troubles += 1
             following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
             if following is not Next.AGAIN:
                 return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
+            await self._before_again(result)
         return Ended(None)
+
+    async def _before_again(self, hit: "_Hit") -> None:
+        """A moment for the emulator to come back; or, on deck, ask whether the one before is through."""
+        before = self._claim.lease
+        if hit.trouble is Trouble.RESTARTED:
+            return
+        seconds = again_s(self._troubles)
+        if hit.failure.kind == "NotReleasedError":
+            self._claim.repeat()
+            seconds = REMIND_S
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._claim.lease is not before or self._claim.revoked is not None or self._stop_asked(),
+                timeout=seconds,
+            )
 
     def _stop_asked(self) -> bool:
         return self._ledger.intent is not Intent.NONE
@@ -90,7 +112,7 @@ class Stages:
     def _budget(self) -> Budget:
         policy = self._plan.policy
         return Budget(
-            tries_left=TRIES_PER_LEASE - self._tries,
+            tries_left=TROUBLES_IN_A_ROW - self._troubles,
             moves_left=self._ledger.physics.moves - self._ledger.moves,
             retries_left=policy.retries - (self._ledger.attempt - 1),
         )
@@ -112,24 +134,24 @@ class Stages:
         if work.last and index is not None and self._claim.ask is not None and not self._claim.ask.single:
             self._claim.ending()
         self._ledger.show()
-        revoked_before = self._claim.revoked
         self._told_to_stop = index is None
         while True:
             await workflow.wait_condition(
-                lambda: handle.done() or self._news(revoked_before) or (self._stop_asked() and not self._told_to_stop)
+                lambda: handle.done() or self._news() or (self._stop_asked() and not self._told_to_stop)
             )
             if handle.done():
                 return await self._result(handle)
-            if self._news(revoked_before):
+            if self._news():
                 return await self._give_up(handle)
             self._told_to_stop = True
             handle.cancel()
 
-    def _news(self, before: m.Revoked | None) -> bool:
-        return self._claim.revoked is not None and self._claim.revoked is not before
+    def _news(self) -> bool:
+        return self._claim.revoked is not None and self._claim.revoked is not self._answered
 
     def _work(self, index: int | None) -> StageWork:
         plan, ledger = self._plan, self._ledger
+        self._lease = self._claim.lease or self._lease
         return StageWork(
             task_id=workflow.info().workflow_id,
             key=ledger.key(),
@@ -205,7 +227,7 @@ class Stages:
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
-        revoked = self._claim.revoked
+        revoked = self._answered = self._claim.revoked
         reason = revoked.reason if revoked else RevokeReason.DOWN
         if reason is RevokeReason.RESTARTED:
             _ignore(handle)

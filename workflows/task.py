@@ -38,7 +38,7 @@ class TaskWorkflow:
         seq = carry.seq if carry else int(workflow.info().start_time.timestamp() * 1000)
         self._claim = Claim(names.dispatcher_id(start.spec.pool), seq)
         if carry:
-            self._claim.ticket = carry.ticket
+            self._claim.ticket, self._claim.given_up, self._claim.run = carry.ticket, carry.given_up, carry.run
             self._claim.outbox.restore(carry.outbox)
         self._asked = Ask()
         self._engine_cancel = False
@@ -63,7 +63,7 @@ class TaskWorkflow:
         return await self._close()
 
     def _carry(self) -> Carry:
-        return self._ledger.carry(self._claim.seq, self._claim.ticket, self._claim.outbox.rows())
+        return self._ledger.carry(self._claim)
 
     async def _close(self) -> TaskView:
         """Completed → Completed; failed, rejected → Failed with details; cancelled → Canceled."""
@@ -181,8 +181,8 @@ class TaskWorkflow:
         self._claim.on_revoked(message)
 
     @workflow.signal
-    def recall(self, message: m.Recall) -> None:  # noqa: ARG002 - its arrival is the message
-        self._claim.on_recall()
+    def recall(self, message: m.Recall) -> None:
+        self._claim.on_recall(message)
 
     # --- intents ----------------------------------------------------------------------------------------------
 
@@ -370,7 +370,7 @@ class TaskWorkflow:
             self._take_effect()
             return
         ledger.attempt += 1
-        ledger.why = ""
+        ledger.begun_on = ledger.why = ""
         self._claim.ticket = 0
         ledger.move(TaskEvent.DELAY_OVER, ENGINE)
 
@@ -390,7 +390,8 @@ class TaskWorkflow:
     def _enqueue(self) -> m.Enqueue:
         """The wish for an emulator. A ticket once drawn is kept until a retry or a resume throws it away."""
         ledger, plan, spec = self._ledger, self._the_plan(), self._ledger.spec
-        requires = {*plan.requires, *spec.requires, *((f"emulator_id={spec.emulator}",) if spec.emulator else ())}
+        bound = spec.emulator or ledger.bound_to()
+        requires = {*plan.requires, *spec.requires, *((f"emulator_id={bound}",) if bound else ())}
         physics = ledger.physics
         return m.Enqueue(
             key=ledger.key(),
@@ -405,7 +406,7 @@ class TaskWorkflow:
             ticket=self._claim.ticket,
             hold_s=plan.policy.time_limit_s + physics.cleanup_s + physics.lease_margin_s,
             single=ledger.stages_left() == 1,
-            avoid=self._avoid,
+            avoid="" if bound else self._avoid,
         )
 
     def _the_plan(self) -> Plan:

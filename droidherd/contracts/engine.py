@@ -30,6 +30,8 @@ class Predecessor(Contract):
     snapshot: str = ""
     open_tasks: dict[str, str] = Field(default_factory=dict)
     """Open tasks of the pool: id → first run id."""
+    emulators: tuple[str, ...] = ()
+    """Every emulator the engine knows; those of other pools announce themselves to their own dispatcher."""
 
 
 class HoldersWork(Contract):

@@ -50,9 +50,11 @@ class Carry(Contract):
     plan: Plan
     physics: TaskPhysics = TaskPhysics()
     done_on: tuple[str, ...] = ()
+    begun_on: str = ""
     attempts: tuple["AttemptView", ...] = ()
     events: tuple["EventView", ...] = ()
     ticket: int = 0
+    given_up: int = 0
     outbox: tuple[JsonValue, ...] = ()
 
 

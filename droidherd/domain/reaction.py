@@ -33,8 +33,8 @@ class Next(StrEnum):
     FAIL = "fail"
 
 
-AGAIN_TYPES = frozenset({"NotReleasedError", "AbandonedError", "LateError"})
-"""Refused before anything happened, or given up by the engine: the lease stands."""
+FENCED = "FencedError"
+"""The emulator itself says that the lease is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,27 @@ class Budget:
 
 
 def react(trouble: Trouble, kind: str, verdict: str, budget: Budget) -> Next:
-    """An error nobody classified is final: it is a bug, and repeating a bug helps nobody."""
-    if trouble in (Trouble.SILENT, Trouble.RESTARTED) or (trouble is Trouble.ERROR and kind in AGAIN_TYPES):
-        return Next.AGAIN if budget.tries_left > 0 else _move(budget)
-    if trouble in (Trouble.NOT_STARTED, Trouble.REVOKED):
+    """An error nobody classified is final: it is a bug, and repeating a bug helps nobody.
+
+    Trouble of the emulator is borne for a while on the same lease, where the journal says what happened already;
+    whether the emulator is lost, its host and the dispatcher decide.
+    """
+    if trouble in (Trouble.NOT_STARTED, Trouble.REVOKED) or kind == FENCED:
         return _move(budget)
+    if trouble in (Trouble.SILENT, Trouble.RESTARTED) or verdict == Verdict.INFRASTRUCTURE:
+        return Next.AGAIN if budget.tries_left > 0 else _move(budget)
     if trouble is Trouble.TOO_LONG or verdict == Verdict.RETRYABLE:
         return Next.RETRY if budget.retries_left > 0 else Next.FAIL
-    if verdict == Verdict.INFRASTRUCTURE:
-        return _move(budget)
     return Next.FAIL
 
 
 def _move(budget: Budget) -> Next:
     return Next.MOVE if budget.moves_left > 0 else Next.FAIL
+
+
+def again_s(troubles: int) -> float:
+    """Before the same stage runs again on the same emulator, after so many troubles in a row."""
+    return min(0.25 * 2.0 ** (troubles - 1), 5.0)
 
 
 def delay_s(kind: str, base_s: float, attempt: int) -> float:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,7 @@ async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = L
 
 
 @contextlib.contextmanager
-def farm(data: Path, count: int, *, in_memory: bool = False, **physics: float) -> Iterator[Farm]:
+def farm(data: Path, count: int, *, in_memory: bool = False, **physics: float) -> Generator[Farm]:
     """A farm with `count` emulators."""
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
