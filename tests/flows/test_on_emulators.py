@@ -1,0 +1,145 @@
+"""Flows of the gallery through the real adb server, on a virtual emulator that keeps its own journal."""
+
+import re
+import time
+from collections.abc import Mapping
+
+import pytest
+from pydantic import JsonValue
+
+from droidherd.contracts.plan import Plan, Stage
+from droidherd.domain.errors import InfrastructureError, ScreenNotReachedError
+from droidherd.domain.ports import Frame
+from droidherd.emulator.hands import EmulatorHands, Grip
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.interpreter import CleanupReport, Outcome, run_cleanup, run_stage
+from droidherd.flows.run import StageRun, Tempo
+from droidherd.flows.sight import FlowFinder
+from tests.emulator.farm import One
+from tests.flows.fakes import FakeLife
+
+CATALOGUE = Catalogue()
+TEMPO = Tempo(poll_s=0.05, late_s=0.5, retry_s=0.05)
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Visit:
+    """One task on one emulator, stage by stage."""
+
+    def __init__(self, one: One, name: str, params: Mapping[str, JsonValue] | None = None) -> None:
+        self.one = one
+        self.plan: Plan = CATALOGUE.plan(name, params or {})
+        self.kept: dict[str, Frame] = {}
+        self.notes: list[str] = []
+        self.tries = 0
+
+    def stage(self, stage: Stage) -> Outcome:
+        return run_stage(stage, self._run(self.plan.stages.index(stage)))
+
+    def all(self) -> list[Outcome]:
+        return [self.stage(stage) for stage in self.plan.stages]
+
+    def cleanup(self) -> CleanupReport:
+        return run_cleanup(self.plan.cleanup, self._run(len(self.plan.stages)), 10.0, f"c{self.tries}.")
+
+    def again_until_done(self, stage: Stage) -> None:
+        """Run a stage until it completes, as the engine would."""
+        for _ in range(5):
+            try:
+                self.stage(stage)
+            except InfrastructureError as error:
+                self.notes.append(str(error))
+            else:
+                return
+        pytest.fail(f"not done after five tries: {self.notes}")
+
+    def _run(self, index: int) -> StageRun:
+        self.tries += 1
+        token, clock = self.one.token(index, self.tries), self.one.seize(index, self.tries).clock
+        until_s = time.monotonic() + 60.0
+        grip = Grip(self.one.address, self.one.key, token, index)
+        return StageRun(
+            hands=EmulatorHands(self.one.adb, grip, lambda: clock.deadline(until_s)),
+            eyes=self.one.eyes(),
+            life=FakeLife(),
+            clock=RealClock(),
+            finder=FlowFinder(CATALOGUE, self.plan.flow, self.plan.flow_hash),
+            keep=self.kept.__setitem__,
+            note=self.notes.append,
+            tempo=TEMPO,
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "frames"),
+    [
+        ("sign_in", {"account": "ann"}, ["enter.home.png"]),
+        ("daily_reward", {"account": "ann"}, ["collect.collected.png"]),
+        ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
+        ("visit", {}, ["visit.arrived.png"]),
+        ("tap_once", {}, []),
+        ("long_walk", {"rounds": 1, "pace_ms": 1}, []),
+        ("start_app", {"app": "com.example.herd"}, []),
+        ("stop_app", {"app": "com.example.herd"}, []),
+    ],
+)
+def test_a_flow_of_the_gallery_runs_through_and_cleans_up(
+    one: One, name: str, params: dict[str, JsonValue], frames: list[str]
+) -> None:
+    visit = Visit(one, name, params)
+    assert all(not outcome.stopped for outcome in visit.all())
+    assert visit.cleanup().clean
+    assert frames == list(visit.kept)
+    assert one.acts()
+
+
+def test_a_daily_reward_is_collected_by_the_account_it_is_for(one: One) -> None:
+    before = one.control.counters(one.name)["claims"]
+    visit = Visit(one, "daily_reward", {"account": "ann"})
+    visit.all()
+    assert before + 1 == one.control.counters(one.name)["claims"]
+    assert "ann" == one.control.state(one.name)["app"]["signed_in"]
+
+
+def test_a_second_look_fails_once_and_then_succeeds(one: One) -> None:
+    first = Visit(one, "second_look")
+    with pytest.raises(ScreenNotReachedError, match=r"nothing_entered\.png did not appear within 500ms"):
+        first.all()
+    assert first.cleanup().clean
+    one.lease += 1
+    second = Visit(one, "second_look")
+    second.all()
+    assert second.cleanup().clean
+    assert ["look.failed.png"] == list(first.kept)
+    assert ["look.complaint.png"] == list(second.kept)
+
+
+def test_a_popup_over_the_app_is_closed_on_the_way(one: One) -> None:
+    one.control.popup(one.name)
+    visit = Visit(one, "sign_in", {"account": "ann"})
+    visit.all()
+    assert any("tap close.png" in note for note in visit.notes)
+
+
+def in_a_hurry(plan: Plan) -> Plan:
+    """The same plan with little patience."""
+    return Plan.model_validate_json(re.sub(r'"within":"1\ds"', '"within":"1s"', plan.model_dump_json()))
+
+
+@pytest.mark.parametrize(("when", "tap"), [("before", 2), ("after", 3), ("before", 5), ("after", 5)])
+def test_a_line_cut_before_or_after_its_act_collects_the_reward_once(one: One, when: str, tap: int) -> None:
+    before = one.control.counters(one.name)["claims"]
+    visit = Visit(one, "daily_reward")
+    visit.plan = in_a_hurry(visit.plan)
+    one.control.cut_after(one.name, "input tap", count=tap, when=when)
+    for stage in visit.plan.stages:
+        visit.again_until_done(stage)
+    assert any("the connection was closed" in note for note in visit.notes)
+    assert before + 1 == one.control.counters(one.name)["claims"]
