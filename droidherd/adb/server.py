@@ -21,6 +21,7 @@ from droidherd.domain.errors import InfrastructureError, NotSentError
 
 START_S = 10.0
 ANSWER_S = 2.0
+ASK_S = 1.0
 STOP_S = 5.0
 POLL_S = 0.02
 CREATED_TOLERANCE_S = 1.0
@@ -94,9 +95,10 @@ class AdbServer:
     def ensure(self) -> bool:
         """Bring the server back when it is dead or hung. True: it had to be, and no emulator is connected any more."""
         with self._lock:
-            if self.pid and self._answers(ANSWER_S):
+            # Twice, because on a busy host a server that is merely late would be ended with all its streams.
+            if self.pid and (self._answers(ANSWER_S) or (self.pid and self._answers(ANSWER_S))):
                 return False
-            self._end_own()
+            self._end_own(ask=False)
             self._start()
             return True
 
@@ -155,12 +157,14 @@ class AdbServer:
         except (NotSentError, ValueError):
             return False
 
-    def _end_own(self) -> None:
+    def _end_own(self, *, ask: bool = True) -> None:
         process, self._process = self._process, None
         if process is not None:
-            if process.poll() is None:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    _end(psutil.Process(process.pid))
+            if ask and process.poll() is None:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(ASK_S)
+            process.kill()
             process.wait(STOP_S)
             self._pid_file.remove()
 
@@ -195,7 +199,7 @@ def _end(process: psutil.Process) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         process.terminate()
         try:
-            process.wait(1.0)
+            process.wait(ASK_S)
         except psutil.TimeoutExpired:
             process.kill()
             process.wait(STOP_S)

@@ -11,6 +11,8 @@ from pathlib import Path
 import adbutils
 import pytest
 
+from droidherd.adb.program import bundled
+
 START_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 30.0
 
@@ -65,7 +67,7 @@ class PrivateAdb:
 @pytest.fixture(scope="session")
 def private_adb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateAdb]:
     """Started once, ended by its pid."""
-    yield from start_adb(adbutils.adb_path(), tmp_path_factory.mktemp("adb"))
+    yield from start_adb(bundled(), tmp_path_factory.mktemp("adb"))
 
 
 def start_adb(program: str, home: Path) -> Iterator[PrivateAdb]:
