@@ -5,6 +5,7 @@ Everything is ended by its own pid. The witness of what happened on the emulator
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -170,8 +171,10 @@ async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = L
 
 
 @contextlib.contextmanager
-def farm(data: Path, count: int, *, in_memory: bool = False, **physics: float) -> Generator[Farm]:
-    """A farm with `count` emulators."""
+def farm(
+    data: Path, count: int, *, in_memory: bool = False, flows: Path | None = None, **physics: float
+) -> Generator[Farm]:
+    """A farm with `count` emulators, and flows beside the gallery's."""
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
         fleet = stack.enter_context(VirtualFleet.start(count=count, state=data / "virtual"))
@@ -186,6 +189,7 @@ def farm(data: Path, count: int, *, in_memory: bool = False, **physics: float) -
             "DROIDHERD_TEMPORAL__ADDRESS": engine.address,
             "DROIDHERD_ADB__PORT": "0",
             "DROIDHERD_CONFIG": str(data / "none.toml"),
+            "DROIDHERD_FLOWS__PATHS": json.dumps([str(flows)] if flows else []),
             **{f"DROIDHERD_PHYSICS__{name.upper()}": str(value) for name, value in physics.items()},
         }
         worker = WorkerProcess(environment, data / "worker.log")

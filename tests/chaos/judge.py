@@ -1,0 +1,87 @@
+"""What must be true after every blow, judged from the emulators' own journals and the engine's histories."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.contracts.tasks import TaskView
+from droidherd.domain.lifecycle import TaskState
+from tests.support.farm import Farm
+
+TAPS = tuple(range(60, 90, 2))
+WIDTH, HEIGHT = 1280, 720
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found about one task."""
+
+    task_id: str
+    state: TaskState
+    attempt: int
+    error: str
+    repeated: tuple[int, ...]
+    """Taps that happened more than once."""
+    missing: tuple[int, ...]
+    stages_again: tuple[int, ...]
+    """Stages that were scheduled again after they had completed."""
+
+    @property
+    def good(self) -> bool:
+        asked = self.state is TaskState.FAILED and "NeedsPerson" in self.error
+        done = self.state is TaskState.COMPLETED and not self.missing
+        return (done or asked) and self.attempt == 1 and not self.repeated and not self.stages_again
+
+
+async def judge(farm: Farm, client: Client, view: TaskView, x: float) -> Verdict:
+    counts = taps(farm, x)
+    return Verdict(
+        task_id=view.task_id,
+        state=view.state,
+        attempt=view.attempt,
+        error=view.error.kind if view.error else "",
+        repeated=tuple(y for y in TAPS if counts[y] > 1),
+        missing=tuple(y for y in TAPS if counts[y] == 0),
+        stages_again=await stages_again(client, view.task_id),
+    )
+
+
+def taps(farm: Farm, x: float) -> Counter[int]:
+    """How often each tap of the flow `pace` with this `x` really happened, on any emulator."""
+    wanted = {(round(WIDTH * x / 100), round(HEIGHT * y / 100)): y for y in TAPS}
+    found: Counter[int] = Counter()
+    for emulator in farm.emulators:
+        for command in farm.journal(emulator):
+            if command.argv[:2] == ("input", "tap"):
+                at = (int(command.argv[2]), int(command.argv[3]))
+                y = next((y for (wx, wy), y in wanted.items() if abs(at[0] - wx) <= 1 and abs(at[1] - wy) <= 1), None)
+                if y is not None:
+                    found[y] += 1
+    return found
+
+
+async def stages_again(client: Client, task_id: str) -> tuple[int, ...]:
+    """Stage numbers that were scheduled again after history had their completion."""
+    history = await client.get_workflow_handle(task_id).fetch_history()
+    scheduled: dict[int, StageWork] = {}
+    completed: set[int] = set()
+    again: list[int] = []
+    for event in history.events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            attributes = event.activity_task_scheduled_event_attributes
+            if attributes.activity_type.name == "run_stage":
+                [work] = await pydantic_data_converter.decode(attributes.input.payloads, [StageWork])
+                scheduled[event.event_id] = work
+                if work.stage is not None and work.stage_index in completed:
+                    again.append(work.stage_index)
+        elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            done = event.activity_task_completed_event_attributes
+            if done.scheduled_event_id in scheduled:
+                [report] = await pydantic_data_converter.decode(done.result.payloads, [StageReport])
+                if report.outcome == "completed":
+                    completed.add(scheduled[done.scheduled_event_id].stage_index)
+    return tuple(again)

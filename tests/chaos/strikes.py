@@ -1,0 +1,79 @@
+"""What can be struck down, and how it comes back. One function per victim; each returns when the blow has fallen."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+from collections.abc import Awaitable, Callable
+
+import psutil
+
+from droidherd.contracts import names
+from tests.support.farm import Farm
+
+Strike = Callable[[Farm, random.Random], Awaitable[None]]
+
+
+async def worker(farm: Farm, chance: random.Random) -> None:
+    """kill -9, and a new one at once, as a supervisor would."""
+    farm.worker.kill()
+    await asyncio.sleep(chance.uniform(0.0, 0.3))
+    farm.worker.start()
+
+
+async def engine(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+    """kill -9 of the Temporal server, restarted on the same file."""
+    await asyncio.to_thread(farm.engine.kill)
+    await asyncio.to_thread(farm.engine.restart)
+
+
+def engine_away(seconds: float) -> Strike:
+    async def strike(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+        await asyncio.to_thread(farm.engine.kill)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(farm.engine.restart)
+
+    return strike
+
+
+async def adb_server(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+    """kill -9 of the adb server; the worker brings it back."""
+    content = json.loads((farm.data / "adb" / "adb-server.pid").read_text())
+    os.kill(content["pid"], signal.SIGKILL)
+
+
+async def emulator(farm: Farm, chance: random.Random) -> None:
+    """One virtual emulator dies and boots again."""
+    victim = chance.choice(farm.emulators)
+    with farm.control() as control:
+        await asyncio.to_thread(control.kill, victim)
+        await asyncio.sleep(chance.uniform(0.2, 1.0))
+        await asyncio.to_thread(control.start, victim)
+
+
+async def reboot(farm: Farm, chance: random.Random) -> None:
+    """One virtual emulator reboots by itself: its properties are gone, its files are not."""
+    with farm.control() as control:
+        await asyncio.to_thread(control.reboot, chance.choice(farm.emulators))
+
+
+async def fleet(farm: Farm, chance: random.Random) -> None:
+    """The whole process of the virtual emulators."""
+    await asyncio.to_thread(farm.fleet.kill)
+    await asyncio.sleep(chance.uniform(0.0, 0.5))
+    await asyncio.to_thread(farm.fleet.restart)
+
+
+async def dispatcher(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+    """`terminate` on the dispatcher's workflow."""
+    client = await farm.client()
+    await client.get_workflow_handle(names.dispatcher_id("default")).terminate("struck down by a test")
+
+
+async def everything_of_the_host(farm: Farm, chance: random.Random) -> None:
+    """The worker and its adb server together."""
+    with contextlib.suppress(psutil.Error, FileNotFoundError, ProcessLookupError):
+        await adb_server(farm, chance)
+    await worker(farm, chance)
