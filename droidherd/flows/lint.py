@@ -1,10 +1,11 @@
 """Judge flows before anything runs them."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from droidherd.flows.folder import FILE, inspect
-from droidherd.flows.problems import Problem
+from droidherd.flows.problems import Problem, errors_of
 
 
 def lint(paths: Iterable[Path]) -> list[Problem]:
@@ -26,3 +27,15 @@ def flow_folders(path: Path) -> list[Path]:
     if (path / FILE).is_file():
         return [path]
     return sorted(file.parent for file in path.glob(f"*/{FILE}") if file.is_file())
+
+
+def main(arguments: list[str]) -> int:
+    """Judge the flows at these paths and say so; 1 if there is an error."""
+    problems = lint(Path(argument) for argument in arguments or ["."])
+    for problem in problems:
+        sys.stdout.write(f"{problem}\n")
+    return 1 if errors_of(problems) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

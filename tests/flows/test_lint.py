@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from droidherd.domain.errors import FlowError
 from droidherd.flows.catalogue import GALLERY
 from droidherd.flows.folder import inspect, load_flow
-from droidherd.flows.lint import lint
+from droidherd.flows.lint import lint, main
 from droidherd.flows.model import STEP_KINDS
 from droidherd.flows.schema import SCHEMA_FILE, schema_text
 
@@ -254,3 +254,27 @@ def test_blocks_within_blocks_are_bounded(tmp_path: Path) -> None:
         inner = f"{{optional: {{do: [{inner}]}}}}"
     expected = "flow.yaml:6: error: more than 5 blocks within each other (split the stage)"
     assert [expected] == problems(tmp_path, f"{HEAD}      - {inner}\n")
+
+
+def test_the_command_says_each_problem_and_fails_only_on_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warned = flow_at(tmp_path / "demo", f"{HEAD}      - key: {{name: home}}\n", "b.png")
+    assert 0 == main([str(warned)])
+    assert f"{warned}/flow.yaml:1: warning: b.png is not used (remove it)\n" == capsys.readouterr().out
+    assert 1 == main([str(flow_at(tmp_path / "bad", "flow: bad\n"))])
+    assert "error: stages is missing" in capsys.readouterr().out
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "flows.md"
+
+
+def test_the_example_in_the_docs_is_a_sound_flow(tmp_path: Path) -> None:
+    example = DOCS.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    folder = flow_at(tmp_path / "daily_gift", example, "gift.png", "ok.png")
+    assert [] == lint([folder])
+
+
+@pytest.mark.parametrize("kind", STEP_KINDS)
+def test_the_docs_name_every_kind_of_step(kind: str) -> None:
+    assert f"`{kind}`" in DOCS.read_text(encoding="utf-8")
