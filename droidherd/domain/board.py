@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from droidherd.domain.keys import Line, Order, account_key, mutex_key
-from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease
+from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease, RevokeReason
 
 
 class Place(StrEnum):
@@ -47,6 +47,10 @@ class Entry:
     @property
     def key(self) -> Key:
         return self.ask.key
+
+    def leaving(self) -> bool:
+        """Asked to let go: what follows it on the emulator waits until it was tidied up."""
+        return bool(self.revoked) and not self.revoked.startswith(RevokeReason.RESTARTED)
 
     def line(self) -> Line:
         """The bucket it belongs to."""
@@ -189,6 +193,7 @@ class Board:
             and entry is not None
             and entry.ending
             and entry.place is Place.ACTIVE
+            and not entry.leaving()
         )
 
     # --- turns ------------------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ class Claim:
     revoked: m.Revoked | None = None
     run: str = ""
     """The first run of this workflow: leases of other runs are none of its business."""
+    since: int = 0
+    """The `seq` of the first request of the present wish."""
     given_up: int = 0
     """Every lease up to this token is over."""
     said: m.Done | None = None
@@ -52,7 +54,7 @@ class Claim:
     def request(self, ask: m.Enqueue) -> None:
         """Wait for an emulator."""
         self.ask = replace(ask, seq=self._next_seq(), lost=self.given_up)
-        self.want, self.ticket, self.run = Want.EMULATOR, ask.ticket, ask.key.run
+        self.want, self.ticket, self.run, self.since = Want.EMULATOR, ask.ticket, ask.key.run, self.seq
         self.lease = self.admitted = self.rejected = self.revoked = None
         self.said_ending = False
         self._say(self.ask)
@@ -83,7 +85,7 @@ class Claim:
     # --- what the dispatcher says -----------------------------------------------------------------------------
 
     def on_admitted(self, news: m.Admitted) -> None:
-        if self._mine(news.key) and self.want is Want.EMULATOR:
+        if self._mine(news.key) and self.want is Want.EMULATOR and news.seq >= self.since:
             self.admitted, self.ticket = news, news.ticket
 
     def on_rejected(self, news: m.Rejected) -> None:
@@ -98,6 +100,8 @@ class Claim:
         if grant.lease.token <= self.given_up:
             if not waits:
                 self._done_again(grant.key)
+        elif waits and grant.seq < self.since:
+            return  # for a wish that was withdrawn: our `done` is on its way
         elif waits:
             self.want, self.lease, self.ticket, self.revoked = Want.HOLDING, grant.lease, grant.ticket, None
         elif self.lease is None or not self._mine(grant.key):

@@ -87,6 +87,11 @@ class Dispatcher(Moves):
         self.note(now_ms, "closed", task_id)
         self.assign(now_ms)
 
+    def to_audit(self) -> dict[str, str]:
+        """task → run of everybody we wait for and who would never say that its workflow is closed."""
+        holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
+        return {**self.unheard, **holders}
+
     def undeliverable(self, target: str, message: object, now_ms: int) -> None:
         """Nobody is there to take this message."""
         if isinstance(message, m.Grant | m.Revoked | m.Admitted):
@@ -181,7 +186,7 @@ class Dispatcher(Moves):
             return False
         self._take_out(entry)
         entry.ticket = max(1, min(e.ticket for e in self.board.entries.values()) - 1)
-        entry.ask = replace(entry.ask, priority=priority)
+        entry.ask = replace(entry.ask, priority=priority, ticket=entry.ticket)
         self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
         self.note(now_ms, "prioritized", task_id, detail=f"priority {priority} by {actor}")
         self.assign(now_ms)
@@ -345,7 +350,7 @@ class Dispatcher(Moves):
         else:
             entry.place, row.active = Place.ACTIVE, entry.task_id
         self.board.refresh(row)
-        self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease))
+        self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease, entry.ask.seq))
         self.note(now_ms, "granted", entry.task_id, row.emulator_id, str(token))
 
     def _steal(self, now_ms: int) -> None:
@@ -418,7 +423,7 @@ class Dispatcher(Moves):
         """The same key again: the same answer."""
         entry.ask = replace(entry.ask, seq=ask.seq, lost=ask.lost)
         if entry.lease is not None and entry.place in (Place.DECK, Place.ACTIVE):
-            self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease))
+            self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease, entry.ask.seq))
 
     def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
         """Believe a holder that survived our memory. Of two that contradict each other the newer lease is true."""

@@ -130,6 +130,8 @@ class Grant:
     key: Key
     ticket: int
     lease: Lease
+    seq: int = 0
+    """Of the last request heard: one for an older wish of the same key is not for the present one."""
 
 
 class RevokeReason(StrEnum):

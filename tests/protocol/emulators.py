@@ -1,0 +1,262 @@
+"""Emulators as things: their two properties, their journal, the engine's queue in front of them, what runs on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from droidherd.domain.messages import Key
+from tests.protocol import script
+
+if TYPE_CHECKING:
+    from tests.protocol.simulator import World
+    from tests.protocol.tasks import TaskActor
+
+Token = tuple[int, int, int]
+FENCE = 999
+
+
+@dataclass(slots=True, eq=False)
+class Activity:
+    """One try of a stage: as the engine knows it, and as its worker runs it."""
+
+    task: "TaskActor"
+    key: Key
+    emulator: str
+    token: Token
+    after: int
+    effects: int
+    last: bool
+    fails: bool
+    holds: tuple[str, ...]
+    queued_ms: int
+    started: bool = False
+    given_up: bool = False
+    """The engine does not take its beats any more."""
+    result: str = ""
+    """What the task was told."""
+    gone: bool = False
+    """No thread runs it any more."""
+    seized: bool = False
+    step: int = 0
+    last_beat_ms: int = 0
+    deadline_ms: int = 0
+    waits_until_ms: int = 0
+    """A line was sent and not answered yet."""
+    report: str = ""
+    """What its worker wants to tell the engine."""
+
+    def name(self, step: int) -> str:
+        return f"{self.key.text()}/{self.token[1]}/{step}"
+
+
+class Handset:
+    """One physical emulator and the single-slot queue in front of it."""
+
+    def __init__(self, world: "World", name: str, host: str) -> None:
+        self.world, self.name, self.host = world, name, host
+        self.boot = 1
+        self.token: Token | None = None
+        self.free = 0
+        self.journal: dict[str, str] = {}
+        self.truth: dict[str, bool] = {}
+        self.remains = 0
+        """The lease whose app still runs here; 0: clean."""
+        self.stalled = False
+        self.pending: list[Callable[[], None]] = []
+        self.cut = 0
+        self.queue: list[Activity] = []
+        self.running: Activity | None = None
+
+    # --- the worker's thread ----------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """One step of whatever runs here. False: nothing moved."""
+        owner = self.world.owner(self.name)
+        if owner is None or not owner.alive:
+            return False
+        activity = self.running
+        if activity is None:
+            return owner.connected and self._poll()
+        if not self._beat(activity, connected=owner.connected):
+            return True
+        if activity.waits_until_ms:
+            if self.world.now >= activity.waits_until_ms:
+                self._end(activity, "lost")
+            return True
+        if owner.name != self.host:
+            self._end(activity, "lost")
+            return True
+        self._advance(activity)
+        return True
+
+    def _poll(self) -> bool:
+        while self.queue:
+            activity = self.queue.pop(0)
+            if not activity.given_up and activity.task.is_open(activity.key.run):
+                activity.started = True
+                activity.last_beat_ms = self.world.now
+                activity.deadline_ms = self.world.now + script.BEAT_TTL_MS
+                self.running = activity
+                return True
+            activity.gone = True
+        return False
+
+    def _beat(self, activity: Activity, *, connected: bool) -> bool:
+        """Confirm the try to the engine. False: it ended instead."""
+        now = self.world.now
+        if not connected:
+            if now > activity.deadline_ms and "deadline" not in self.world.without:
+                self._end(activity, "lost")
+                return False
+            return True
+        if activity.given_up or not activity.task.is_open(activity.key.run):
+            if activity.waits_until_ms:
+                return True  # a thread cannot be stopped in the middle of a call
+            self._end(activity, "abandoned")
+            return False
+        activity.last_beat_ms, activity.deadline_ms = now, now + script.BEAT_TTL_MS
+        return True
+
+    def _advance(self, activity: Activity) -> None:
+        if not activity.seized:
+            self._line(activity, lambda: self._seize(activity))
+        elif activity.task.stopping(activity) and activity.step <= activity.effects:
+            self._line(activity, lambda: self._release(activity, "stopped"))
+        elif activity.step < activity.effects:
+            deadline, step = activity.deadline_ms, activity.step
+            self._line(activity, lambda: self._effect(activity, step, deadline))
+        elif activity.fails:
+            self._line(activity, lambda: self._release(activity, "failed"))
+        elif activity.last:
+            self._line(activity, lambda: self._release(activity, "completed"))
+        else:
+            self._end(activity, "completed")
+
+    def _line(self, activity: Activity, line: Callable[[], None]) -> None:
+        """Send a shell line. A stalled emulator executes it when it wakes, whatever happened meanwhile."""
+        if self.stalled:
+            activity.waits_until_ms = self.world.now + script.LINE_TIMEOUT_MS
+            boot = self.boot
+
+            def late() -> None:
+                if boot == self.boot:
+                    activity.waits_until_ms = 0
+                    line()
+
+            self.pending.append(late)
+        else:
+            line()
+
+    def _end(self, activity: Activity, report: str) -> None:
+        """The thread ends; what it says reaches the engine when there is a connection."""
+        if activity.gone:
+            return
+        activity.gone, activity.report = True, report
+        if self.running is activity:
+            self.running = None
+        self.world.report(activity)
+
+    # --- shell lines ------------------------------------------------------------------------------------------
+
+    def _seize(self, activity: Activity) -> None:
+        now, mine = self.token, activity.token
+        if now is None or now > mine:
+            self._end(activity, "fenced")
+            return
+        if activity.after and now[0] != mine[0] and "marker" not in self.world.without:
+            released = self.free >= activity.after
+            before = now[0] == activity.after or "after" in self.world.without
+            if not before or not (released or ("after" in self.world.without and self.free == now[0])):
+                self._end(activity, "not_released")
+                return
+        self.token = mine
+        activity.seized = True
+
+    def _guard(self, activity: Activity, deadline_ms: int) -> str:
+        if self.token != activity.token and "token" not in self.world.without:
+            return "fenced"
+        if self.world.now > deadline_ms and "deadline" not in self.world.without:
+            return "lost"
+        return ""
+
+    def _effect(self, activity: Activity, step: int, deadline_ms: int) -> None:
+        refused = self._guard(activity, deadline_ms)
+        if refused:
+            self._end(activity, refused)
+            return
+        name = activity.name(step)
+        before = self.journal.get(name, "") if "journal" not in self.world.without else ""
+        if before == "begin":
+            # The worker observes what became of it, and writes that down.
+            before = self.journal[name] = "done" if self.truth.get(name) else ""
+        if before == "done":
+            self.world.count("skipped because done")
+            activity.step = max(activity.step, step + 1)
+            return
+        self.journal[name] = "begin"
+        if self.cut == 1:
+            self._cut(activity, name, acted=False)
+            return
+        self.world.witness.effect(self, activity, name)
+        self.remains, self.truth[name] = activity.token[0], True
+        if self.cut:
+            self._cut(activity, name, acted=True)
+            return
+        self.journal[name] = "done"
+        activity.step = max(activity.step, step + 1)
+
+    def _cut(self, activity: Activity, name: str, *, acted: bool) -> None:
+        """The line was cut between two of its commands."""
+        self.cut = 0
+        self.truth[name] = acted
+        self.world.count("line cut after the intent" if not acted else "line cut after the act")
+        self._end(activity, "lost")
+
+    def _release(self, activity: Activity, outcome: str) -> None:
+        """Clean up, and say on the emulator that the lease ended."""
+        if self.token != activity.token and "token" not in self.world.without:
+            self._end(activity, "fenced")
+            return
+        self.remains, self.free = 0, activity.token[0]
+        self._end(activity, outcome)
+
+    # --- what happens to it -----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """It was stalled: what was sent meanwhile is executed now."""
+        self.stalled = False
+        pending, self.pending = self.pending, []
+        for line in pending:
+            line()
+
+    def reboot(self) -> None:
+        """Properties and processes are gone, files are not."""
+        self.boot += 1
+        self.token, self.free, self.stalled = None, 0, False
+        self.pending.clear()
+
+    def vanish(self) -> None:
+        """The worker was killed: its thread is gone, the engine does not know yet."""
+        if self.running is not None:
+            self.running.gone = True
+            self.running = None
+
+    def gate(self, boot: str, fence: int, *, full: bool) -> str:
+        """The boot gate, and tidying up. Returns evidence of what went wrong, or nothing."""
+        if self.stalled:
+            return "no answer"
+        if boot != f"b{self.boot}":
+            return "another boot"
+        if self.token is None:
+            if not full:
+                return "unset"
+            self.token, self.free = (self.world.now, FENCE, FENCE), self.world.now
+        if not full and self.token[0] > fence:
+            return ""  # a newer lease is at work already: its own end will be tidied up
+        if "fence" not in self.world.without:
+            self.token = max(self.token, (fence, FENCE, FENCE))
+        if full or self.remains <= fence:
+            self.remains = 0
+        else:
+            self.world.witness.tidies(self, fence)
+        return ""

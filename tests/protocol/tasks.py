@@ -1,0 +1,306 @@
+"""What `TaskWorkflow` does, as far as the protocol is concerned."""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from droidherd.domain import messages as m
+from droidherd.domain.claim import Claim, Want
+from droidherd.domain.outbox import Outbox
+from tests.protocol import script
+from tests.protocol.actors import Actor, Flight
+from tests.protocol.emulators import Activity
+from tests.protocol.script import TaskScript
+
+if TYPE_CHECKING:
+    from tests.protocol.simulator import World
+
+DISPATCHER = "dispatcher/p"
+NOT_RELEASED_LIMIT = 60
+LEAVING_MS = script.BEAT_TTL_MS + 1_000
+
+
+class TaskActor(Actor):
+    """One run of a task."""
+
+    def __init__(self, world: "World", told: TaskScript, number: int, seq: int) -> None:
+        super().__init__(world, told.task_id)
+        self.told = told
+        self.number = number
+        self.first_run = "r" if "key" in world.without else f"r{number}"
+        self.claim = Claim(DISPATCHER, seq, run=self.first_run)
+        self.state = "fresh"
+        self.attempt = 1
+        self.completed = 0
+        self.tries = 0
+        self.refusals = 0
+        self.home = ""
+        """Where the completed stages were completed."""
+        self.avoid = ""
+        self.intent = ""
+        self.asked: list[str] = []
+        """Everything a person asked for, for judging how it ended."""
+        self.kept_ticket = 0
+        self.asked_before = False
+        self.activity: Activity | None = None
+        self.wait_until_ms = world.now + told.not_before_ms
+        self.then = ""
+        self.outcome = ""
+
+    @property
+    def outbox(self) -> Outbox[Any]:
+        return self.claim.outbox
+
+    def is_open(self, run: str) -> bool:
+        return self.alive and run == self.first_run
+
+    def stopping(self, activity: Activity) -> bool:
+        """Asked for at the next step boundary."""
+        return activity is self.activity and self.intent in ("cancel", "pause")
+
+    # --- messages ---------------------------------------------------------------------------------------------
+
+    def handle(self, message: Any) -> None:
+        match message:
+            case m.Admitted():
+                self.claim.on_admitted(message)
+            case m.Rejected():
+                self.claim.on_rejected(message)
+            case m.Grant():
+                self.claim.on_grant(message)
+            case m.Revoked():
+                self.claim.on_revoked(message)
+            case m.Recall():
+                self.claim.on_recall(message)
+            case _:
+                pass
+
+    def nobody_there(self, flight: Flight) -> None:
+        self.world.start_dispatcher()
+        self.claim.outbox.failed(flight.target)
+
+    def continue_as_new(self) -> None:
+        self.process()
+        self.claim.outbox = self.next_run()
+        self.claim = copy.copy(self.claim)
+        self.process()
+
+    # --- the main coroutine -----------------------------------------------------------------------------------
+
+    def think(self) -> None:
+        while self.alive and getattr(self, f"_{self.state}")():
+            pass
+
+    def _fresh(self) -> bool:
+        if self.intent == "cancel":
+            return self._finish("cancelled")
+        if self.intent == "pause":
+            return self._pause()
+        if self.world.now < self.wait_until_ms:
+            return False
+        self._request(ticket=0)
+        return True
+
+    def _request(self, ticket: int) -> None:
+        told = self.told
+        self.kept_ticket = ticket
+        first = not self.asked_before
+        self.asked_before = True
+        self.claim.request(
+            m.Enqueue(
+                m.Key(self.name, self.first_run, self.attempt),
+                0,
+                told.lane,
+                told.task_type,
+                told.requires,
+                told.account,
+                told.mutex,
+                told.priority,
+                told.on_busy if first else m.OnBusy.QUEUE,
+                ticket,
+                script.HOLD_S,
+                single=len(told.stages) - self.completed == 1,
+                sticky=told.sticky,
+                avoid=self.avoid,
+            )
+        )
+        self.state = "waiting"
+
+    def _waiting(self) -> bool:
+        claim = self.claim
+        if claim.rejected is not None:
+            self.world.check_rejected(self, claim.rejected)
+            return self._finish("rejected")
+        if claim.want is Want.HOLDING and claim.lease is not None:
+            if self.kept_ticket not in (0, claim.ticket):
+                self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
+            if self.home != claim.lease.emulator_id:
+                self.completed = 0  # its effects live on the emulator it lost
+            self.home, self.tries, self.refusals = claim.lease.emulator_id, 0, 0
+            self.state = "running"
+            self._schedule()
+            return True
+        if claim.admitted is not None and self.kept_ticket not in (0, claim.ticket):
+            self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
+        if self.intent == "cancel":
+            claim.done()
+            return self._finish("cancelled")
+        if self.intent == "pause":
+            claim.done()
+            return self._pause()
+        return False
+
+    def _schedule(self) -> None:
+        lease = self.claim.lease
+        if lease is None:
+            return
+        told = self.told
+        last = self.completed >= len(told.stages) - 1
+        if last and len(told.stages) > 1:
+            self.claim.ending()
+        self.activity = Activity(
+            task=self,
+            key=m.Key(self.name, self.first_run, self.attempt),
+            emulator=lease.emulator_id,
+            token=(lease.token, self.completed, self.tries),
+            after=lease.after,
+            effects=told.stages[self.completed] if self.completed < len(told.stages) else 0,
+            last=last,
+            fails=last and self.attempt <= len(told.fails) and told.fails[self.attempt - 1],
+            holds=tuple([f"a:{told.account}"] if told.account else []) + tuple(f"m:{x}" for x in told.mutex),
+            queued_ms=self.world.now,
+        )
+        self.world.schedule(self.activity)
+
+    def _running(self) -> bool:
+        revoked, activity = self.claim.revoked, self.activity
+        if revoked is not None:
+            self.claim.revoked = None
+            self.world.count(f"revoked {revoked.reason}")
+            self._abandon()
+            if revoked.reason is m.RevokeReason.RESTARTED:
+                self.tries += 1
+                self._schedule()
+            else:
+                self._leave("again")
+            return True
+        if self.intent == "force":
+            self._abandon()
+            self._leave("cancel")
+            return True
+        if activity is None or not activity.result:
+            return False
+        result = activity.result
+        self.world.count(f"stage {result}")
+        getattr(self, f"_stage_{result}")()
+        return True
+
+    def _stage_completed(self) -> None:
+        self.completed += 1
+        if self.activity is not None and self.activity.last:
+            self.claim.done("completed", seconds=2.0)
+            self._finish("completed")
+            return
+        self.tries = 0
+        self._schedule()
+
+    def _stage_stopped(self) -> None:
+        cancelled = self.intent == "cancel"
+        self.claim.done("cancelled" if cancelled else "")
+        if cancelled:
+            self._finish("cancelled")
+        elif self.intent == "pause":
+            self._pause()
+        else:
+            self._request(ticket=0)  # resumed while it was stopping
+
+    def _stage_failed(self) -> None:
+        self.claim.done("failed", seconds=2.0)
+        self.attempt += 1
+        self.completed, self.avoid = 0, ""
+        self.state, self.wait_until_ms = "fresh", self.world.now + 2_000
+
+    def _stage_fenced(self) -> None:
+        self._leave("again", at_once=True)
+
+    def _stage_lost(self) -> None:
+        """An outcome nobody knows: the line may still be under way, until the deadline of its guard."""
+        self._leave("again")
+
+    def _stage_timeout(self) -> None:
+        self._leave("again", at_once=True)
+
+    def _stage_not_released(self) -> None:
+        self.refusals += 1
+        self.tries += 1
+        if self.refusals > NOT_RELEASED_LIMIT or self.tries > 900:  # noqa: PLR2004 - three digits of a token
+            self._leave("again", at_once=True)
+            return
+        self.claim.repeat()  # is it the active one by now?
+        self.state, self.wait_until_ms = "knocking", self.world.now + 400
+
+    def _knocking(self) -> bool:
+        """On deck and the door is still shut: again in a moment."""
+        if self.claim.revoked is None and self.world.now < self.wait_until_ms and self.intent != "force":
+            return False
+        self.state, self.activity = "running", None
+        if self.claim.revoked is None and self.intent != "force":
+            self._schedule()
+        return True
+
+    def _abandon(self) -> None:
+        if self.activity is not None and not self.activity.result:
+            self.activity.given_up = True
+
+    def _leave(self, then: str, *, at_once: bool = False) -> None:
+        self.then, self.state = then, "leaving"
+        at_once = at_once or "wait" in self.world.without
+        self.wait_until_ms = self.world.now + (0 if at_once else LEAVING_MS)
+
+    def _leaving(self) -> bool:
+        if self.world.now < self.wait_until_ms:
+            return False
+        lost = self.claim.lease
+        self.claim.done("cancelled" if self.then == "cancel" else "", clean=False)
+        self.activity = None
+        if self.then == "cancel" or self.intent in ("cancel", "force"):
+            return self._finish("cancelled")
+        if self.intent == "pause":
+            return self._pause()
+        self.avoid = lost.emulator_id if lost else ""
+        self.world.count("lease lost")
+        self._request(ticket=self.claim.ticket)
+        return True
+
+    def _pause(self) -> bool:
+        self.state = "paused"
+        return True
+
+    def _paused(self) -> bool:
+        if self.intent in ("cancel", "force"):
+            return self._finish("cancelled")
+        if self.intent == "":
+            self._request(ticket=0)
+            return True
+        return False
+
+    def _finish(self, outcome: str) -> bool:
+        self.outcome, self.state = outcome, "closing"
+        return True
+
+    def _closing(self) -> bool:
+        """A task returns only after its last message was delivered."""
+        if len(self.claim.outbox) and "outbox" not in self.world.without:
+            return False
+        self.close()
+        return False
+
+    def close(self) -> None:
+        self.alive = False
+        self.run += 1
+        self.inbox.clear()
+        self.world.lose_flights(self)
+
+    def terminate(self) -> None:
+        """A crash: closed without a word."""
+        self.outcome = "terminated"
+        self.close()

@@ -1,0 +1,134 @@
+"""Who sees everything and says when a promise was broken."""
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from droidherd.domain.board import Entry, Place
+from droidherd.domain.messages import EmulatorState
+
+if TYPE_CHECKING:
+    from droidherd.domain.dispatcher import Dispatcher
+    from tests.protocol.emulators import Activity, Handset
+
+LAST_STEPS = 60
+
+
+class BrokenPromiseError(AssertionError):
+    """An invariant of the protocol did not hold."""
+
+
+class Witness:
+    """Checks the invariants all along."""
+
+    def __init__(self) -> None:
+        self.steps: deque[str] = deque(maxlen=LAST_STEPS)
+        self.counts: Counter[str] = Counter()
+        self.last_on: dict[str, int] = {}
+        """emulator → lease of the last effect executed on it."""
+        self.last_for: dict[str, tuple[int, str]] = {}
+        """key (account, mutex) → lease of the last effect executed under it, and where."""
+        self.executed: Counter[tuple[str, str]] = Counter()
+        self.last_token = 0
+
+    def broken(self, what: str) -> None:
+        raise BrokenPromiseError(what)
+
+    def note(self, text: str) -> None:
+        self.steps.append(text)
+
+    # --- on the emulators -------------------------------------------------------------------------------------
+
+    def effect(self, handset: "Handset", activity: "Activity", name: str) -> None:
+        """An effect was executed on an emulator."""
+        lease, where = activity.token[0], handset.name
+        self.counts["effects"] += 1
+        if self.last_on.get(where, 0) > lease:
+            self.broken(f"{where}: effect of lease {lease} after one of {self.last_on[where]}")
+        self.last_on[where] = lease
+        for key in activity.holds:
+            before, place = self.last_for.get(key, (0, ""))
+            if before > lease:
+                self.broken(f"{key}: lease {lease} acts on {where} after lease {before} acted on {place}")
+            self.last_for[key] = (lease, where)
+        if handset.remains not in (0, lease):
+            self.broken(f"{where}: lease {lease} begins among the remains of {handset.remains}")
+        self.executed[where, name] += 1
+        if self.executed[where, name] > 1:
+            self.broken(f"{where}: effect {name} was executed twice")
+
+    def tidies(self, handset: "Handset", up_to: int) -> None:
+        if handset.remains > up_to:
+            self.broken(f"{handset.name}: tidied up to {up_to} while lease {handset.remains} was at work")
+
+    # --- on the board -----------------------------------------------------------------------------------------
+
+    def grants(self, d: "Dispatcher", entry: Entry) -> None:
+        """A grant was made."""
+        self.counts["grants"] += 1
+        lease = entry.lease
+        if lease is None:
+            self.broken("a grant without a lease")
+            return
+        if lease.token <= self.last_token:
+            self.broken(f"token {lease.token} after {self.last_token}")
+        self.last_token = lease.token
+        if lease.after:
+            self.counts["decks"] += 1
+        lane = d.board.lanes[entry.ask.lane]
+        if lane.in_use > lane.capacity:
+            self.broken(f"lane {lane.name}: {lane.in_use} of {lane.capacity}")
+        for other in d.board.entries.values():
+            if other.lease is None and other.line() == entry.line() and d.board.order(other) < d.board.order(entry):
+                busy = d.keys.busy(other.needs(), other.task_id)
+                if not busy:
+                    self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
+
+    def board(self, d: "Dispatcher") -> None:
+        """What must hold after every message."""
+        board, holders = d.board, [e for e in d.board.entries.values() if e.lease is not None]
+        self._keys(d, holders)
+        for lane in board.lanes.values():
+            real = sum(1 for e in holders if e.ask.lane == lane.name)
+            if lane.in_use != real:
+                self.broken(f"lane {lane.name} says {lane.in_use} in use, it is {real}")
+        for row in board.rows.values():
+            for seat in (row.active, row.deck):
+                seated = board.entries.get(seat)
+                if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
+                    self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
+            if row.deck and not row.active:
+                self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
+            if (row.emulator_id in board.free) != (
+                row.state is EmulatorState.UP and not row.active and not row.dirty
+            ):
+                self.broken(f"{row.emulator_id}: free is out of date")
+        if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(holders):
+            self.broken("the list of leases is out of date")
+        if board.waiting != len(board.entries) - len(holders):
+            self.broken(f"waiting says {board.waiting}")
+
+    def _keys(self, d: "Dispatcher", holders: list[Entry]) -> None:
+        held: dict[str, str] = {}
+        for entry in holders:
+            lease = entry.lease
+            row = d.board.rows[lease.emulator_id] if lease else None
+            if row is None or entry.task_id not in (row.active, row.deck):
+                if entry.place is not Place.FENCING:
+                    self.broken(f"{entry.task_id} holds a lease and sits nowhere")
+                continue
+            for key in entry.needs():
+                if key in held:
+                    self.broken(f"{key} is held by {held[key]} and {entry.task_id}")
+                held[key] = entry.task_id
+        if held != d.keys.held:
+            self.broken(f"keys held: {d.keys.held}, really {held}")
+
+    def idle(self, d: "Dispatcher") -> None:
+        """After `assign` nobody who could run now is left waiting."""
+        if d.held_back or d.rebuilding or not d.board.free:
+            return
+        for entry in d.board.entries.values():
+            if entry.lease is None and d.board.lanes[entry.ask.lane].open():
+                busy = d.keys.busy(entry.needs(), entry.task_id)
+                if not busy and d.board.choose(entry) is not None:
+                    self.broken(f"{entry.task_id} waits though it could run")
