@@ -59,7 +59,7 @@ class Door:
             rows = rows_of(page, field)
             yield from rows[: limit - seen]
             seen += len(rows)
-            cursor = str(page.get("next") or page.get("next_cursor") or "")
+            cursor = str(page.get("cursor") or "")
             if not cursor or not rows:
                 return
 
@@ -94,7 +94,7 @@ def rows_of(page: Any, field: str) -> list[Document]:
 
 
 def _given(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in query.items() if value not in (None, "")}
+    return {name: value for name, value in query.items() if value not in (None, "", ())}
 
 
 def _told(settings: Settings) -> str:
@@ -126,6 +126,9 @@ def _refusal(answer: httpx.Response) -> str:
     title = str(problem.get("title") or answer.reason_phrase)
     detail = problem.get("detail")
     text = f"{title}: {detail}" if isinstance(detail, str) and detail else title
+    for one in rows_of(problem, "errors"):
+        said = f"{one.get('field')}: {one.get('message')}"
+        text += "" if said in text else f"; {said}"
     return f"{text} (HTTP {answer.status_code})"
 
 

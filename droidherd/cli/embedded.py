@@ -6,6 +6,7 @@ effect back.
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -147,6 +148,18 @@ def add_namespace(program: Path, profile: Profile) -> None:
     if missing:
         pairs = [part for name in missing for part in ("--name", name, "--type", SEARCH_ATTRIBUTES[name])]
         _must([*operator, "search-attribute", "create", *pairs, *where])
+
+
+def pollers(program: Path, address: str, namespace: str, queue: str) -> frozenset[str]:
+    """Who asks this queue for activities, as workers call themselves; those who stopped stay for five minutes."""
+    # The newer way to ask answers from a cache that is up to five seconds old.
+    how = ["--legacy-mode", "--task-queue-type-legacy", "activity"]
+    line = [str(program), "task-queue", "describe", "--task-queue", queue, *how]
+    done = _run([*line, "--address", address, "--namespace", namespace, "--output", "json"])
+    try:
+        return frozenset(re.findall(r'"identity": *"([^"]*)"', json.dumps(json.loads(done.stdout))))
+    except ValueError:
+        return frozenset()
 
 
 class EmbeddedTemporal:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.layout import Layout
 from droidherd.cli.ports import Ports
 from droidherd.cli.supervise import Spec
+from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.settings import Settings
 
@@ -146,20 +148,23 @@ class House:
         found = importlib.util.find_spec("worker_main")
         if found is None or found.origin is None:
             raise CliError("worker_main.py is not installed", remedy="run `make setup` in the tree")
-        self.layout.worker_ready.unlink(missing_ok=True)
-        line = [sys.executable, found.origin, "run", "--ready-file", str(self.layout.worker_ready)]
+        program = embedded.find_program(self.layout.programs)
+        # The host's own queue is the last one a worker opens; who polls it says so by pid and machine.
+        queue = names.host_id(self.settings.host.id)
 
         def ready(pid: int) -> None:
-            wait_file(self.layout.worker_ready, pid)
+            who = f"{pid}@{socket.gethostname()}"
+            for _ in patience(READY_S, pid, f"does not poll {queue}"):
+                if who in embedded.pollers(program, str(self.engine), self.settings.temporal.namespace, queue):
+                    return
 
+        line = [sys.executable, found.origin, "run"]
         metrics = self.settings.telemetry.worker_metrics_port
         address = f"127.0.0.1:{metrics}" if metrics else ""
         return Spec("worker", line, ready, self.environment, address, grace_s=self.settings.physics.drain_s)
 
     def _api(self) -> Spec:
-        line = [sys.executable, "-m", "uvicorn", "--factory", "api.app:create_app"]
-        line += ["--host", self.api.host, "--port", str(self.api.port)]
-        line += ["--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "5"]
+        line = [sys.executable, "-m", "api"]
 
         def ready(pid: int) -> None:
             wait_http(f"http://{self.api}/readyz", pid)

@@ -54,10 +54,6 @@ class Layout:
         return self.data / "virtual" / "ready.json"
 
     @property
-    def worker_ready(self) -> Path:
-        return self.data / "worker.json"
-
-    @property
     def adb(self) -> Path:
         """The private home of the adb server, kept by the worker."""
         return self.data / "adb"

@@ -1,5 +1,6 @@
 """The `droidherd` command: which words there are, and what each says in `--help`."""
 
+import getpass
 import logging
 import os
 import sys
@@ -81,7 +82,7 @@ def up(
         telemetry.start_logs(settings.telemetry.log_level)
     else:
         logging.basicConfig(level=settings.telemetry.log_level, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-        logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     going_up.run(House(settings), as_json=as_json)
 
 
@@ -179,6 +180,7 @@ def submit(
         "labels": tasking.pairs(label or (), "--label"),
         "not_before": not_before,
         "expires_at": expires_at,
+        "actor": getpass.getuser(),
     }
     said = {
         name: value for name, value in body.items() if value not in (None, "", [], {}) or name in {"type", "params"}
@@ -186,11 +188,11 @@ def submit(
     with Door.of(going_up.settings_of(data), url) as door:
         task = tasking.submit(door, said, key=idempotency_key)
         if wait:
-            task = tasking.wait_for(door, str(task["task_id"]), seconds=output.duration_s(wait))
+            task = tasking.wait_for(door, str(task["id"]), seconds=output.duration_s(wait))
     if as_json:
         output.emit(task)
     else:
-        output.out.print(tasking.table([{"type": kind, "account": account, **task}]))
+        output.out.print(tasking.table([{"task_id": task.get("id"), "type": kind, "account": account, **task}]))
     if wait and task.get("state") != "completed":
         raise typer.Exit(1)
 
@@ -199,8 +201,8 @@ def submit(
 def tasks(
     task_id: Annotated[str, typer.Argument(help="One task, whole.", metavar="[TASK]")] = "",
     *,
-    state: Annotated[str, typer.Option(help="Only tasks in this state.")] = "",
-    kind: Annotated[str, typer.Option("--type", help="Only tasks of this type.")] = "",
+    state: Annotated[list[str] | None, typer.Option(help="Only tasks in this state; may be repeated.")] = None,
+    kind: Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
     account: Annotated[str, typer.Option(help="Only tasks of this account.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     data: Data = None,
@@ -212,7 +214,7 @@ def tasks(
         if task_id:
             found = [door.get(f"/api/tasks/{task_id}")]
         else:
-            query = {"state": state, "type": kind, "account": account}
+            query = {"state": state or (), "type": kind or (), "account": account}
             found = list(door.pages("/api/tasks", "tasks", limit=limit, **query))
     if as_json:
         output.emit(found[0] if task_id else {"tasks": found})
@@ -238,7 +240,7 @@ def watch(
 def pause(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Ask a task to stop at its next step boundary and to free its emulator."""
     with Door.of(going_up.settings_of(data), url) as door:
-        task = door.post(f"/api/tasks/{task_id}/pause", {"reason": reason})
+        task = door.post(f"/api/tasks/{task_id}/pause", {"reason": reason, "actor": getpass.getuser()})
     _show(task_id, task, as_json=as_json)
 
 
@@ -246,7 +248,7 @@ def pause(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_j
 def resume(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Queue a paused task again. Completed stages are not repeated."""
     with Door.of(going_up.settings_of(data), url) as door:
-        task = door.post(f"/api/tasks/{task_id}/resume", {"reason": reason})
+        task = door.post(f"/api/tasks/{task_id}/resume", {"reason": reason, "actor": getpass.getuser()})
     _show(task_id, task, as_json=as_json)
 
 
@@ -254,7 +256,7 @@ def resume(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_
 def cancel(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """End a task at its next step boundary, with its cleanup."""
     with Door.of(going_up.settings_of(data), url) as door:
-        task = door.post(f"/api/tasks/{task_id}/cancel", {"reason": reason})
+        task = door.post(f"/api/tasks/{task_id}/cancel", {"reason": reason, "actor": getpass.getuser()})
     _show(task_id, task, as_json=as_json)
 
 

@@ -1,5 +1,6 @@
 """`droidherd status`: every process with pid, address and health; every emulator with its state."""
 
+import re
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -106,14 +107,26 @@ def _health(file: PidFile, door: Door) -> str:
 
 
 def _emulators(layout: Layout, door: Door) -> tuple[tuple[Document, ...], str]:
-    """What the engine knows of them; without it, the host's own list."""
+    """What the engine knows of them, and where this host's list says they are."""
     try:
-        return tuple(rows_of(door.get("/api/emulators"), "emulators")), ""
-    except CliError as error:
-        problem = error.what
-    try:
-        listed = Inventory(layout.data).load()
+        listed = {one.emulator_id: one.address for one in Inventory(layout.data).load()}
     except DroidherdError as error:
         return (), str(error)
-    known = tuple({"emulator_id": one.emulator_id, "address": one.address, "state": "unknown"} for one in listed)
-    return known, problem
+    try:
+        known = rows_of(door.get("/api/emulators"), "emulators")
+    except CliError as error:
+        unknown = [{"emulator_id": name, "address": address, "state": "unknown"} for name, address in listed.items()]
+        return tuple(unknown), error.what
+    found = [{**one, "address": one.get("address") or listed.get(str(one.get("emulator_id")), "")} for one in known]
+    seen = {str(one.get("emulator_id")) for one in known}
+    late = [
+        {"emulator_id": name, "address": address, "state": "not seen yet"}
+        for name, address in listed.items()
+        if name not in seen
+    ]
+    return tuple(sorted([*found, *late], key=lambda one: _natural(str(one.get("emulator_id"))))), ""
+
+
+def _natural(text: str) -> tuple[str | int, ...]:
+    """`virtual-10` after `virtual-9`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))

@@ -82,7 +82,9 @@ def table(tasks: Sequence[Document]) -> RenderableType:
 def row(task: Document) -> list[str]:
     error = task.get("error")
     why = error.get("message") if isinstance(error, dict) else task.get("why")
-    values = (task.get("task_id"), task.get("type"), task.get("account"), task.get("state"), task.get("emulator"))
+    # A task that ended holds no emulator any more; where it ran last is what one looks for.
+    emulator = task.get("emulator") or next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "")
+    values = (task.get("task_id"), task.get("type"), task.get("account"), task.get("state"), emulator)
     return [*[str(value or "") for value in values], str(task.get("attempt") or ""), str(why or "")]
 
 

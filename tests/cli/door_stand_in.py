@@ -51,14 +51,14 @@ class Book:
         start = int(query.get("cursor", "0"))
         chosen = [one for one in self.tasks if query.get("state", one["state"]) == one["state"]]
         end = start + min(int(query["limit"]), 2)
-        return 200, {"tasks": chosen[start:end], "next": str(end) if end < len(chosen) else None}
+        return 200, {"tasks": chosen[start:end], "cursor": str(end) if end < len(chosen) else ""}
 
     def _submit(self, body: Document) -> tuple[int, Document]:
         if body.get("account") == "busy":
             return 409, problem("duplicate", "account busy is held by task t0")
         task = {"task_id": f"t{len(self.tasks) + 1}", "state": "queued", "position": 1, **body}
         self.tasks.append(task)
-        return 201, task
+        return 201, {"id": task["task_id"], "state": "queued", "position": 1, "verdict": True, "task": None}
 
     def _one(self, name: str) -> tuple[int, Document]:
         for one in self.tasks:

@@ -28,7 +28,7 @@ class StandIn(House):
         return [*engine, ("worker", self._stand_in_worker), ("api", self._stand_in_api)]
 
     def _stand_in_worker(self) -> Spec:
-        ready_file = self.layout.worker_ready
+        ready_file = self.layout.data / "worker.json"
         line = [sys.executable, "-c", WORKER, str(ready_file), str(self.layout.data / "ends")]
 
         def ready(pid: int) -> None:

@@ -1,5 +1,6 @@
 """The words of the command, against a stand-in of the API."""
 
+import getpass
 import json
 import sys
 from collections.abc import Iterator
@@ -77,11 +78,12 @@ def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
         "params": {"n": 3, "tab": "gift"},
         "labels": {"run": "7"},
         "on_busy": "queue",
+        "actor": getpass.getuser(),
     }
     (asked,) = book.asked
     assert ("POST /api/tasks", expected) == (asked[0], asked[2])
     assert "k1" == asked[3]["Idempotency-Key"]
-    assert ("t1", "queued") == (told["task_id"], told["state"])
+    assert ("t1", "queued") == (told["id"], told["state"])
 
 
 def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal, book: Book):
@@ -128,6 +130,23 @@ def test_tasks_shows_why_one_waits(droidherd: Terminal, book: Book):
     assert "account busy with t0 [bold]" in droidherd("tasks")[1]
 
 
+def test_tasks_shows_where_one_ran_last(droidherd: Terminal, book: Book):
+    attempts = [{"n": 1, "emulator": "e1"}, {"n": 2, "emulator": "e2"}]
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed", "emulator": "", "attempts": attempts}]
+    assert "e2" in droidherd("tasks", "t1")[1]
+
+
+def test_status_puts_what_the_engine_knows_beside_the_hosts_own_list(droidherd: Terminal, book: Book, tmp_path: Path):
+    for port, name in ((7001, "e10"), (7002, "e9"), (7003, "late")):
+        droidherd("connect", f"127.0.0.1:{port}", "--name", name, "--wait", "0s")
+    book.emulators = [{"emulator_id": "e10", "state": "up", "address": ""}, {"emulator_id": "e9", "state": "down"}]
+    found = droidherd.json("status")["emulators"]
+    expected = [("e9", "down", 7002), ("e10", "up", 7001), ("late", "not seen yet", 7003)]
+    assert [(n, s, f"127.0.0.1:{p}") for n, s, p in expected] == [
+        (one["emulator_id"], one["state"], one["address"]) for one in found
+    ]
+
+
 def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
     code, said = droidherd("watch", "t1", "t2", "--json")
@@ -146,7 +165,7 @@ def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book
 def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: Book):
     for word, state in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
         assert state == droidherd.json(word, "t1", "--reason", "night")["state"]
-    assert [{"reason": "night"}] * 3 == [asked[2] for asked in book.asked]
+    assert [{"reason": "night", "actor": getpass.getuser()}] * 3 == [asked[2] for asked in book.asked]
 
 
 def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
