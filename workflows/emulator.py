@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.emulator import Emulator, GateOrder
     from workflows import options
     from workflows.courier import Courier
+    from workflows.handles import ignore
 
 KEPT = (
     "dispatcher",
@@ -137,6 +138,7 @@ class EmulatorWorkflow:
         )
         await workflow.wait_condition(lambda: gate.done() or self._machine.incarnation != incarnation)
         if not gate.done():
+            ignore(gate)
             gate.cancel()
             return "the host's worker was replaced"
         try:

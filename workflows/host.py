@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.outbox import Outbox, pack, unpack
     from workflows import options
     from workflows.courier import Courier
+    from workflows.handles import ignore
 
 
 @workflow.defn(name=names.Workflow.HOST)
@@ -101,6 +102,7 @@ class HostWorkflow:
         workflow.set_current_details(f"watched by {worker.worker}, {len(self._last)} emulators")
         await workflow.wait_condition(lambda: presence.done() or self._worker is not worker)
         if not presence.done():
+            ignore(presence)
             presence.cancel()
             return
         try:

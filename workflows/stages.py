@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.messages import RevokeReason
     from droidherd.domain.reaction import Budget, Next, Trouble, again_s, react
     from workflows import options
+    from workflows.handles import ignore
     from workflows.ledger import Ledger
 
 TROUBLES_IN_A_ROW = 8
@@ -230,7 +231,7 @@ class Stages:
         revoked = self._answered = self._claim.revoked
         reason = revoked.reason if revoked else RevokeReason.DOWN
         if reason is RevokeReason.RESTARTED:
-            _ignore(handle)
+            ignore(handle)
             return _Hit(Trouble.RESTARTED, _infrastructure("the worker was restarted"))
         handle.cancel()
         physics = self._ledger.physics
@@ -238,7 +239,7 @@ class Stages:
         try:
             await workflow.wait_condition(handle.done, timeout=patience_s)
         except TimeoutError:
-            _ignore(handle)
+            ignore(handle)
         else:
             result = await self._result(handle)
             if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
@@ -264,8 +265,3 @@ def _timed_out(cause: ActivityTimeout) -> _Hit:
 
 def _infrastructure(message: str) -> Failure:
     return Failure(kind="EmulatorLostError", verdict=Verdict.INFRASTRUCTURE, message=message)
-
-
-def _ignore(handle: "workflow.ActivityHandle[StageReport]") -> None:
-    """Whatever this try says later is of no interest; read it so that nobody complains."""
-    handle.add_done_callback(lambda done: done.cancelled() or done.exception())
