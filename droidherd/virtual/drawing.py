@@ -57,6 +57,8 @@ def render(state: AppState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT, 
     _SCENES[state.scene](canvas, state)
     if state.popup:
         _popup(canvas)
+    # Smooth edges of text blend the fourth channel too; a screen is opaque.
+    pixels[:, :, 3] = 255
     return pixels
 
 
@@ -114,7 +116,6 @@ def _backdrop(pixels: Pixels, tint: tuple[int, int, int]) -> None:
     shade = rows + weave
     for channel, value in enumerate(tint):
         np.add(shade, np.uint8(value), out=pixels[:, :, channel])
-    pixels[:, :, 3] = 255
 
 
 def _launcher(canvas: Canvas, state: AppState) -> None:

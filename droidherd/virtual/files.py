@@ -37,9 +37,12 @@ class FileStat:
 class EmulatorFiles:
     """Failures are OSError with the errno Android gives."""
 
-    def __init__(self, folder: Path, generated: Mapping[str, Callable[[], bytes]]) -> None:
+    def __init__(
+        self, folder: Path, generated: Mapping[str, Callable[[], bytes]], is_process: Callable[[int], bool]
+    ) -> None:
         self.folder = folder
         self.generated = generated
+        self.is_process = is_process
         self.full = False
         self._modes: dict[str, int] = {}
         for root in WRITABLE:
@@ -51,7 +54,7 @@ class EmulatorFiles:
         path = normal(path)
         if path in self.generated:
             return "file"
-        if path in _DIRECTORIES:
+        if path in _DIRECTORIES or self._is_process_folder(path):
             return "directory"
         if not _is_writable(path):
             return ""
@@ -68,13 +71,18 @@ class EmulatorFiles:
         path = normal(path)
         if path in self.generated:
             return FileStat(stat.S_IFREG | 0o444, len(self.generated[path]()), 1_230_768_000)
-        if path in _DIRECTORIES:
+        if path in _DIRECTORIES or self._is_process_folder(path):
             return FileStat(stat.S_IFDIR | 0o755, 4096, 1_230_768_000)
         host = self._existing(path)
         facts = host.stat()
         if host.is_dir():
             return FileStat(stat.S_IFDIR | self._modes.get(path, 0o775), 4096, int(facts.st_mtime))
         return FileStat(stat.S_IFREG | self._modes.get(path, 0o660), facts.st_size, int(facts.st_mtime))
+
+    def changed_s(self, path: str) -> float:
+        """When it was written last, as fine as the host tells; 0 for what is generated."""
+        path = normal(path)
+        return self._host(path).stat().st_mtime_ns / 1e9 if _is_writable(path) else 0.0
 
     def names(self, path: str) -> list[str]:
         """Sorted; none when there is no such directory or it may not be read."""
@@ -172,6 +180,10 @@ class EmulatorFiles:
         self._modes[normal(path)] = mode & 0o7777
 
     # --- places
+
+    def _is_process_folder(self, path: str) -> bool:
+        name = path.removeprefix("/proc/")
+        return name != path and name.isdigit() and self.is_process(int(name))
 
     def _check_room(self, path: str) -> None:
         if self.full:

@@ -23,6 +23,7 @@ class LineSystem:
         self.emulator = emulator
         self.stream = stream
         self.drop = drop
+        self.pid = emulator.new_pid()
 
     @property
     def files(self) -> EmulatorFiles:

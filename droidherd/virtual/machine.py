@@ -23,6 +23,7 @@ from droidherd.virtual.tables import Packages, SettingsTable
 FIRST_UPTIME_S = 40.0
 """A kernel is up this long when its adbd answers first."""
 
+FIRST_PID = 3000
 _KEPT = ("signed_in", "gift_taken", "claimed", "taps", "claims", "sign_ins")
 REBOOT_S = 1.0
 MEMORY = "MemTotal:        2048000 kB\nMemFree:          812000 kB\nMemAvailable:    1240000 kB\n"
@@ -51,13 +52,16 @@ class VirtualEmulator:
         self.properties = Properties(self.store, identity(body.serialno))
         self.settings = SettingsTable(self.store)
         self.packages = Packages(self.store)
-        self.files = EmulatorFiles(body.folder / "files", _generated(self))
+        self.files = EmulatorFiles(body.folder / "files", _generated(self), self.is_process)
         self.journal = Journal(body.folder)
         self.log = Log()
         self.app = _restore(self.store.load("app"))
         self.boot = int(str(self.store.load("boot").get("boot", 0)))
         self.boot_id = ""
         self.streams = 0
+        self.lines: set[int] = set()
+        """Pids of the shells that are at work."""
+        self._last_pid = FIRST_PID
         self.density = 320
         self.size_override: tuple[int, int] | None = None
         self.on_reboot: Callable[[], None] = lambda: None
@@ -133,6 +137,16 @@ class VirtualEmulator:
         if self.app.scene is Scene.LAUNCHER:
             return f"{app.LAUNCHER_PACKAGE}/{app.LAUNCHER_PACKAGE}{app.LAUNCHER_ACTIVITY}"
         return f"{app.PACKAGE}/{app.PACKAGE}{app.ACTIVITY}"
+
+    # --- processes
+
+    def new_pid(self) -> int:
+        """Never given twice in one boot."""
+        self._last_pid += 1
+        return self._last_pid
+
+    def is_process(self, pid: int) -> bool:
+        return pid in self.lines
 
     # --- the witness
 

@@ -50,13 +50,12 @@ class VirtualFleet:
         ports: tuple[int, ...] = (),
         size: tuple[int, int] = (1280, 720),
         boot_s: float = 0.0,
-        tied: bool = True,
     ) -> Self:
-        """Returns when all emulators listen. `tied`: the process ends when this one is gone."""
+        """Returns when all emulators listen. The process ends when this one is gone."""
         arguments = ["--count", str(count), "--size", f"{size[0]}x{size[1]}", "--boot-s", str(boot_s)]
+        arguments += ["--parent", str(os.getpid())]
         arguments += ["--state", str(state), "--ready-file", str(state / "ready.json")]
         arguments += ["--ports", ",".join(map(str, ports))] if ports else []
-        arguments += ["--parent", str(os.getpid())] if tied else []
         fleet = cls(state=state, arguments=tuple(arguments), process=_launch(state, arguments))
         fleet._await_ready()
         return fleet

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import secrets
 import socket
 from collections.abc import Coroutine
 from typing import Any
@@ -12,8 +14,9 @@ from droidherd.virtual.services import open_service
 from droidherd.virtual.session import Session
 
 _BACKLOG = 64
-_FIRST_SCANNED, _LAST_SCANNED = 5555, 5683
-"""Odd ports here are found by adb servers on their own, so they are never given out."""
+_FIRST_PORT, _PORTS = 16_000, 16_000
+"""Below what systems give to outgoing connections, so that an emulator that was away finds its port free again."""
+_TRIES = 1000
 
 
 class Seat:
@@ -107,18 +110,16 @@ class Seat:
 
 
 def bind(port: int) -> socket.socket:
-    """A listening socket on the loopback; port 0 means any even one."""
-    held: list[socket.socket] = []
-    try:
-        while True:
-            listener = _listen(port)
-            bound = int(listener.getsockname()[1])
-            if port or (bound % 2 == 0 and not _FIRST_SCANNED <= bound <= _LAST_SCANNED):
-                return listener
-            held.append(listener)
-    finally:
-        for each in held:
-            each.close()
+    """A listening socket on the loopback; port 0 means any even one that no outgoing connection will take."""
+    if port:
+        return _listen(port)
+    for _ in range(_TRIES):
+        try:
+            return _listen(_FIRST_PORT + 2 * secrets.randbelow(_PORTS // 2))
+        except OSError as problem:
+            if problem.errno not in {errno.EADDRINUSE, errno.EACCES}:
+                raise
+    raise OSError(errno.EADDRINUSE, "no free port")
 
 
 def _listen(port: int) -> socket.socket:

@@ -152,8 +152,7 @@ async def _shell(session: Session, text: str, stream: Stream, *, framed: bool) -
     source: Input = FramedInput(stream) if framed else stream
     out = ChannelOutput(channel, _STDOUT)
     streams = Streams(LineReader(source), out, ChannelOutput(channel, _STDERR) if framed else out)
-    shell = Shell(LineSystem(session.emulator, stream.number, session.drop))
-    rc = await (shell.run(text, streams) if text else _interactive(shell, streams))
+    rc = await _run(LineSystem(session.emulator, stream.number, session.drop), text, streams)
     if channel.mute:
         await _until_closed(stream)
         raise PipeClosedError
@@ -164,6 +163,17 @@ async def _shell(session: Session, text: str, stream: Stream, *, framed: bool) -
         await _half(channel)
         return
     await channel.flush(_BLOCK.pack(_EXIT, 1) + bytes([rc & 255]))
+
+
+async def _run(system: LineSystem, text: str, streams: Streams) -> int:
+    """As a process that others can see while it is at work."""
+    lines = system.emulator.lines
+    lines.add(system.pid)
+    try:
+        shell = Shell(system)
+        return await (shell.run(text, streams) if text else _interactive(shell, streams))
+    finally:
+        lines.discard(system.pid)
 
 
 async def _interactive(shell: Shell, streams: Streams) -> int:

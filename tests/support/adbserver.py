@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,12 +65,12 @@ class PrivateAdb:
 
 
 @pytest.fixture(scope="session")
-def private_adb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateAdb]:
+def private_adb(tmp_path_factory: pytest.TempPathFactory) -> Generator[PrivateAdb]:
     """Started once, ended by its pid."""
     yield from start_adb(bundled(), tmp_path_factory.mktemp("adb"))
 
 
-def start_adb(program: str, home: Path) -> Iterator[PrivateAdb]:
+def start_adb(program: str, home: Path) -> Generator[PrivateAdb]:
     private = {"ADB_USB": "0", "ADB_MDNS": "0", "ADB_LOCAL_TRANSPORT_MAX_PORT": "5553"}
     environment = {**os.environ, **private, "HOME": str(home), "TMPDIR": str(home)}
     port = free_port()

@@ -1,6 +1,6 @@
 """Fixtures of the virtual emulator's room."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -12,21 +12,21 @@ from tests.virtual.stand import Stand, stand_in
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
+def stand(tmp_path: Path) -> Generator[Stand]:
     """One emulator without sockets."""
     with stand_in(tmp_path) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualFleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[VirtualFleet]:
     """Two emulators in a process of their own, shared by the tests of a module."""
     with VirtualFleet.start(count=2, state=tmp_path_factory.mktemp("fleet")) as running:
         yield running
 
 
 @pytest.fixture
-def control(fleet: VirtualFleet) -> Iterator[Control]:
+def control(fleet: VirtualFleet) -> Generator[Control]:
     """The side channel; every fault is cleared at the end."""
     with fleet.control() as channel:
         yield channel

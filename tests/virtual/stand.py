@@ -1,7 +1,7 @@
 """One virtual emulator without its sockets, and lines run on it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +54,7 @@ class Stand:
 
 
 @contextmanager
-def stand_in(folder: Path, *, boot_s: float = 0.0) -> Iterator[Stand]:
+def stand_in(folder: Path, *, boot_s: float = 0.0) -> Generator[Stand]:
     """Switched on, and closed at the end. The same folder again is the same emulator after a crash."""
 
     async def build() -> VirtualEmulator:

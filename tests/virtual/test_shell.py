@@ -6,7 +6,7 @@ from droidherd.virtual.shell.system import Limits
 from tests.virtual.stand import Stand
 
 LINES = [
-    ("printf '%s|' a 'b c' \"d  e\" f\\ g", "a|b c|d  e|f g|"),
+    ("""printf '%s|' a 'b c' "d  e" f\\ g""", "a|b c|d  e|f g|"),
     ("x=1; printf '%s' $x\"$x\"'$x'", "11$x"),
     ("x='a b'; printf '%s|' $x \"$x\"", "a|b|a b|"),
     ("x=''; printf '%s|' $x \"$x\" ''", "||"),
@@ -20,7 +20,7 @@ LINES = [
     ("echo a b c | while read x y; do echo $y $x; done", "b c a\n"),
     ("(x=2; echo $x); echo [$x]", "2\n[]\n"),
     ("{ echo a; echo b; } | { read x; read y; echo $y$x; }", "ba\n"),
-    ("x=$(echo a; echo b; echo); echo \"$x\" | wc -l", "2\n"),
+    ('x=$(echo a; echo b; echo); echo "$x" | wc -l', "2\n"),
     ("echo `echo a \\`echo b\\``", "a b\n"),
     ("set -- a 'b c'; printf '%s|' \"$@\"; printf '%s|' $#; shift; echo \"$1\"", "a|b c|2|b c\n"),
     ("X=1 env | grep ^X=; echo [$X]", "X=1\n[]\n"),
@@ -33,7 +33,7 @@ LINES = [
     ("x=5; echo $((x*=2)) $x", "10 10\n"),
     ("echo a # not this\necho b", "a\nb\n"),
     ("echo one; \n\n echo two;", "one\ntwo\n"),
-    ("touch /sdcard/a.x /sdcard/b.x /sdcard/.h.x; echo /sdcard/*.x '/sdcard/*.x'", "/sdcard/a.x /sdcard/b.x /sdcard/*.x\n"),
+    ("touch /sdcard/a.x /sdcard/b.x /sdcard/.h.x; echo /sdcard/*.x '/s*'", "/sdcard/a.x /sdcard/b.x /s*\n"),
     ("echo /sdcard/*.none", "/sdcard/*.none\n"),
     ("cd /sdcard; pwd; echo hi >there; cat /sdcard/there", "/sdcard\nhi\n"),
     ("echo 'a\\nb'; echo -n c; echo -e 'd\\te'; echo -E 'f\\n'", "a\nb\ncd\te\nf\\n\n"),
@@ -53,8 +53,9 @@ def test_a_line_says_what_a_shell_would_say(stand: Stand, line: str, expected: s
     [
         ("exit 7", 7), ("false", 1), ("no_such_command", 127), ("(exit 3)", 3), ("true; exit", 0), ("false; exit", 1),
         ("echo x >/system/x", 1), ("cat </nowhere", 1), ("x=$(exit 4)", 4), ("! true", 1), ("exit 256", 0),
-        ("[ a = b ]", 1), ("[ a", 2), ("[ 1.5 -gt 1 ]", 2), ("if then fi", 1), ("echo $((1/0)); echo on", 1), ("echo 'open", 1),
-        ("while true; do exit 9; done", 9), ("for i in 1; do break; done", 0), ("false | true", 0), ("true | false", 1),
+        ("[ a = b ]", 1), ("[ a", 2), ("[ 1.5 -gt 1 ]", 2), ("if then fi", 1), ("echo $((1/0)); echo on", 1),
+        ("echo 'open", 1), ("while true; do exit 9; done", 9), ("for i in 1; do break; done", 0),
+        ("false | true", 0), ("true | false", 1),
     ],
 )  # fmt: skip
 def test_a_line_ends_with_the_code_a_shell_would_give(stand: Stand, line: str, rc: int):
@@ -75,8 +76,9 @@ def test_text_is_compared_as_text(stand: Stand):
 @pytest.mark.parametrize(
     ("words", "rc"),
     [
-        ("! = !", 0), ("! x", 1), ("! ''", 0), ("-n", 0), ("x -a ''", 1), ("'' -o x", 0), ("-z ''", 0), ("-e /sdcard", 0),
-        ("-d /sdcard", 0), ("-f /sdcard", 1), ("-f /proc/uptime", 0), ("-s /sdcard/none", 1), ("( a = b ) -o c", 0),
+        ("! = !", 0), ("! x", 1), ("! ''", 0), ("-n", 0), ("x -a ''", 1), ("'' -o x", 0), ("-z ''", 0),
+        ("-e /sdcard", 0), ("-d /sdcard", 0), ("-f /sdcard", 1), ("-f /proc/uptime", 0), ("-s /sdcard/none", 1),
+        ("( a = b ) -o c", 0),
         ("1 -ne 2", 0), ("-1 -lt 0", 0), ("= = =", 0),
     ],
 )  # fmt: skip
@@ -90,7 +92,13 @@ def test_a_loop_without_end_ends_at_the_limit(stand: Stand):
 
 
 def test_deep_nesting_is_refused_instead_of_breaking_the_process(stand: Stand):
-    for line in ("$(" * 500 + ")" * 500, "(" * 500 + ")" * 500, "{ " * 500, "if true; then " * 200, "echo $((" + "(" * 900):
+    for line in (
+        "$(" * 500 + ")" * 500,
+        "(" * 500 + ")" * 500,
+        "{ " * 500,
+        "if true; then " * 200,
+        "echo $((" + "(" * 900,
+    ):
         assert stand.run(line).rc in {1, 2}
 
 

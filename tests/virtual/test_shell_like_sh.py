@@ -13,72 +13,59 @@ SH = shutil.which("sh") or "/bin/sh"
 
 LETTERS = st.text("ab c.*/-_", max_size=5)
 NAMES = st.sampled_from(["x", "y", "z"])
-NUMBERS = st.integers(-99, 99)
+NUMBERS = st.integers(-99, 99).map(str)
 
 
-def _single(text: str) -> str:
-    return f"'{text}'"
+def fill(form: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """The form with each `@` replaced by a part, in turn."""
 
+    def put(values: tuple[str, ...]) -> str:
+        pieces = form.split("@")
+        return pieces[0] + "".join(value + piece for value, piece in zip(values, pieces[1:], strict=True))
 
-def _double(text: str) -> str:
-    return f'"{text}"'
+    return st.tuples(*parts).map(put)
 
 
 PATTERNS = st.text("ab.*?/", min_size=1, max_size=3)
-TRIMMED = st.builds(
-    lambda name, op, pattern: f'"${{{name}{op}{pattern}}}"', NAMES, st.sampled_from(["%", "%%", "#", "##"]), PATTERNS
-)
-DEFAULTED = st.builds(
-    lambda name, op, text: f'"${{{name}{op}{text}}}"', NAMES, st.sampled_from([":-", "-", ":+", "+"]), st.text("ab", max_size=3)
-)
+LOGIC = st.sampled_from(["+", "-", "*", "<", ">", "==", "&&", "||", "&", "|", "^"])
 ARITHMETIC = st.recursive(
-    st.one_of(NUMBERS.map(lambda number: f"({number})"), st.just("n")),
-    lambda inner: st.builds(
-        lambda left, op, right: f"({left} {op} {right})",
-        inner,
-        st.sampled_from(["+", "-", "*", "<", ">", "==", "&&", "||", "&", "|", "^"]),
-        inner,
-    ),
-    max_leaves=5,
+    st.one_of(fill("(@)", NUMBERS), st.just("n")), lambda inner: fill("(@ @ @)", inner, LOGIC, inner), max_leaves=5
 )
 WORDS = st.one_of(
-    LETTERS.map(_single),
-    LETTERS.map(_double),
+    fill("'@'", LETTERS),
+    fill('"@"', LETTERS),
     st.text("abc./-", min_size=1, max_size=5),
-    NAMES.map(lambda name: f'"${name}"'),
-    NAMES.map(lambda name: f"${name}"),
-    NAMES.map(lambda name: f"a${{{name}}}b"),
-    TRIMMED,
-    DEFAULTED,
-    ARITHMETIC.map(lambda text: f"$(({text}))"),
+    fill('"$@"', NAMES),
+    fill("$@", NAMES),
+    fill("a${@}b", NAMES),
+    fill('"${@@@}"', NAMES, st.sampled_from(["%", "%%", "#", "##"]), PATTERNS),
+    fill('"${@@@}"', NAMES, st.sampled_from([":-", "-", ":+", "+"]), st.text("ab", max_size=3)),
+    fill("$((@))", ARITHMETIC),
 )
-PRINTS = st.lists(WORDS, min_size=1, max_size=4).map(lambda words: f"printf '%s|' {' '.join(words)}")
-ASSIGNS = st.builds(lambda name, word: f"{name}={word}", NAMES, WORDS)
-NUMERIC = st.builds(
-    lambda left, op, right: f"[ {left} {op} {right} ]",
-    NUMBERS, st.sampled_from(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"]), NUMBERS,
-)  # fmt: skip
-TEXTUAL = st.builds(
-    lambda left, op, right: f'[ "$${left}" {op} {right} ]'.replace("$$", "$"),
-    NAMES, st.sampled_from(["=", "!=", r"\<", r"\>"]), LETTERS.map(_single),
-)  # fmt: skip
-EMPTY = st.builds(lambda op, name: f'[ {op} "${name}" ]', st.sampled_from(["-n", "-z", "! -n"]), NAMES)
-SIMPLE = st.one_of(PRINTS, ASSIGNS, NUMERIC, TEXTUAL, EMPTY, st.sampled_from([":", "true", "false", "printf '%s|' $?"]))
+LISTS = st.lists(WORDS, max_size=3).map(" ".join)
+PRINTS = fill("printf '%s|' @ @", WORDS, LISTS)
+SIMPLE = st.one_of(
+    PRINTS,
+    fill("@=@", NAMES, WORDS),
+    fill("[ @ @ @ ]", NUMBERS, st.sampled_from(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"]), NUMBERS),
+    fill("[ \"$@\" @ '@' ]", NAMES, st.sampled_from(["=", "!=", r"\<", r"\>"]), LETTERS),
+    fill('[ @ "$@" ]', st.sampled_from(["-n", "-z", "! -n"]), NAMES),
+    st.sampled_from([":", "true", "false", "printf '%s|' $?"]),
+)
 
 
 def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
-        st.builds(lambda a, op, b: f"{a}{op}{b}", inner, st.sampled_from(["; ", " && ", " || ", "\n"]), inner),
-        st.builds(lambda a, b, c: f"if {a}; then {b}; else {c}; fi", inner, inner, inner),
-        st.builds(lambda name, words, body: f"for {name} in {' '.join(words)}; do {body}; done",
-                  NAMES, st.lists(WORDS, max_size=3), inner),
-        st.builds(lambda word, pattern, a, b: f"case {word} in {pattern}) {a};; *) {b};; esac", WORDS, PATTERNS, inner, inner),
-        st.builds(lambda body: f"( {body} )", inner),
-        st.builds(lambda body: f"{{ {body}; }}", inner),
-        st.builds(lambda body: f"! {{ {body}; }}", inner),
-        st.builds(lambda name, body: f'{name}="$({body})"; printf "%s|" "${name}"', NAMES, inner),
-        st.builds(lambda body, name: f"{{ {body}; }} | {{ read {name}; printf '%s|' \"${name}\"; }}", inner, NAMES),
-    )  # fmt: skip
+        fill("@@@", inner, st.sampled_from(["; ", " && ", " || ", "\n"]), inner),
+        fill("if @; then @; else @; fi", inner, inner, inner),
+        fill("for @ in @; do @; done", NAMES, LISTS, inner),
+        fill("case @ in @) @;; *) @;; esac", WORDS, PATTERNS, inner, inner),
+        fill("( @ )", inner),
+        fill("{ @; }", inner),
+        fill("! { @; }", inner),
+        fill('x="$( @ )"; printf "%s|" "$x"', inner),
+        fill("{ @; } | { read y; printf '%s|' \"$y\"; }", inner),
+    )
 
 
 SCRIPTS = st.recursive(SIMPLE, _compound, max_leaves=6)
@@ -117,4 +104,3 @@ def test_no_text_breaks_the_parser(shared: Stand, text: str):
 def test_a_quoted_word_arrives_as_it_was(shared: Stand, word: str):
     quoted = "'" + word.replace("'", "'\\''") + "'"
     assert word.encode() == shared.run(f"printf %s {quoted}").out
-

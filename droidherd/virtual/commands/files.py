@@ -1,5 +1,6 @@
 """Files and folders."""
 
+import errno
 import hashlib
 import os
 import re
@@ -17,7 +18,7 @@ def _why(problem: OSError) -> str:
 
 async def _ls(context: Context) -> int:
     try:
-        chosen, names = options(context.words, "1laAdhRitS")
+        chosen, names = options(context.words, "1laAdhrRit")
     except ValueError as problem:
         return context.fail(str(problem))
     files = context.emulator.files
@@ -40,8 +41,11 @@ async def _ls(context: Context) -> int:
 def _show_directory(context: Context, path: str, chosen: dict[str, str]) -> None:
     files = context.emulator.files
     context.say("total 0\n" if "l" in chosen else "")
+    names = files.names(path)
+    if "t" in chosen:
+        names.sort(key=lambda name: -files.changed_s(f"{path}/{name}"))
     hidden = [".", ".."] if "a" in chosen else []
-    for name in [*hidden, *files.names(path)]:
+    for name in [*hidden, *(reversed(names) if "r" in chosen else names)]:
         if name.startswith(".") and not {"a", "A"} & set(chosen):
             continue
         context.say(_shown(name, files.stat(f"{path}/{name}"), long="l" in chosen))
@@ -104,6 +108,11 @@ def _rmdir(context: Context, name: str, _chosen: dict[str, str]) -> None:
 
 def _touch(context: Context, name: str, _chosen: dict[str, str]) -> None:
     context.emulator.files.touch(context.path(name))
+
+
+def _fsync(context: Context, name: str, _chosen: dict[str, str]) -> None:
+    if not context.emulator.files.kind(context.path(name)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def _two(act: Callable[[Context, str, str], None]) -> Command:
@@ -222,6 +231,7 @@ COMMANDS: dict[str, Command] = {
     "sha1sum": _digest("sha1"),
     "sha256sum": _digest("sha256"),
     "stat": _stat,
+    "fsync": _each(_fsync, "d"),
     "sync": _each(lambda _context, _name, _chosen: None, "f"),
     "touch": _each(_touch, "acm"),
 }

@@ -1,7 +1,7 @@
 """From words to arguments: parameters, substitutions, fields, file names."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -26,12 +26,11 @@ class Scope:
     arguments: tuple[str, ...] = ()
     rc: int = 0
     directory: str = "/"
+    pid: int = 1
     name: str = "sh"
 
     def copy(self) -> "Scope":
-        return Scope(
-            dict(self.variables), set(self.exported), self.arguments, self.rc, self.directory, self.name
-        )  # fmt: skip
+        return replace(self, variables=dict(self.variables), exported=set(self.exported))
 
     def absolute(self, path: str) -> str:
         return path if path.startswith("/") else f"{self.directory.rstrip('/')}/{path}"
@@ -42,7 +41,7 @@ class Scope:
             if index == 0:
                 return self.name
             return self.arguments[index - 1] if index <= len(self.arguments) else None
-        known = {"?": str(self.rc), "#": str(len(self.arguments)), "$": "4242", "!": "", "-": ""}
+        known = {"?": str(self.rc), "#": str(len(self.arguments)), "$": str(self.pid), "!": "", "-": ""}
         return known.get(name)
 
 

@@ -43,7 +43,7 @@ class CannotOpenError(Exception):
     """A redirect failed: the command does not run."""
 
     def __init__(self, verb: str, path: str, problem: OSError) -> None:
-        super().__init__(f"can't {verb} {path}: {os.strerror(problem.errno or 0)}")
+        super().__init__(f"{path}: {verb}: {os.strerror(problem.errno or 0)}")
 
 
 class Shell:
@@ -52,7 +52,9 @@ class Shell:
     def __init__(self, system: System, limits: Limits | None = None) -> None:
         self.system = system
         self.limits = limits or Limits()
-        self.scope = Scope(variables={"PATH": "/system/bin", "HOME": "/", "PWD": "/"}, exported={"PATH", "HOME"})
+        self.scope = Scope(
+            variables={"PATH": "/system/bin", "HOME": "/", "PWD": "/"}, exported={"PATH", "HOME"}, pid=system.pid
+        )
         self.depth = 0
         self.substitution_rc = 0
 

@@ -31,6 +31,11 @@ class System(Protocol):
     """Carries out what is not built into the shell, and watches every command."""
 
     @property
+    def pid(self) -> int:
+        """Of the shell: `$$`."""
+        ...
+
+    @property
     def files(self) -> Files: ...
 
     async def before(self, argv: Sequence[str]) -> None:
