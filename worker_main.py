@@ -256,11 +256,12 @@ def main(argv: list[str] | None = None) -> int:
     serve.add_argument("--roles", default="workflow,host", help="workflow, host, or both (default)")
     verify = modes.add_parser("verify", help="replay recorded histories")
     verify.add_argument("paths", nargs="*", type=Path, default=[Path("tests/replay/histories")])
+    verify.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(argv)
     if options.mode == "verify":
-        from workflows.verify import verify as replay
+        from droidherd.testing import replay
 
-        return asyncio.run(replay(options.paths, WORKFLOWS, PASSED_THROUGH))
+        return asyncio.run(replay.verify(options.paths, WORKFLOWS, PASSED_THROUGH, as_json=options.json))
     settings = load()
     telemetry.start_logs(settings.telemetry.log_level)
     traces = telemetry.start_traces(settings.telemetry, service="worker")

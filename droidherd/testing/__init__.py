@@ -1,0 +1,1 @@
+"""What people need to test their own flows, handlers and workflows."""

@@ -1,0 +1,123 @@
+"""Replays recorded histories: would a run that began under older code go on under the code of today?"""
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+SUFFIXES = (".json", ".json.gz")
+
+
+class UnreadableHistoryError(Exception):
+    """A file that was named is not a history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of one history."""
+
+    history: str
+    workflow: str
+    events: int
+    diverged: str = ""
+    """Empty: the workflow asked for exactly what stands in the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A history as it was found."""
+
+    path: Path
+    workflow: str
+    history: WorkflowHistory
+
+
+async def verify(
+    paths: Sequence[Path], workflow_classes: Sequence[type], passed_through: Sequence[str], *, as_json: bool = False
+) -> int:
+    """Replay all under `paths` and print what came of it. 1: something diverged; 2: nothing to replay."""
+    try:
+        recorded = [read(path) for path in find(paths)]
+    except UnreadableHistoryError as error:
+        Console(stderr=True).print(f"error: {escape(str(error))}")
+        return 2
+    results = await replay(recorded, workflow_classes, passed_through)
+    console = Console(soft_wrap=True, highlight=False)
+    if as_json:
+        console.print_json(data=[asdict(result) for result in results])
+    else:
+        console.print(_table(results))
+    if not results:
+        Console(stderr=True).print(f"error: no history under {escape(', '.join(map(str, paths)))}")
+        return 2
+    return 1 if any(result.diverged for result in results) else 0
+
+
+def find(paths: Sequence[Path]) -> list[Path]:
+    """Files as they are named; folders with all that is below them, in the order of their names."""
+    found: list[Path] = []
+    for path in paths:
+        below = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES)) if path.is_dir() else [path]
+        found.extend(below)
+    return found
+
+
+def read(path: Path) -> Recorded:
+    """A history as `temporal workflow show --output json`, the Web UI or our recorder wrote it, zipped or not."""
+    try:
+        raw = path.read_bytes()
+        document: Any = json.loads(gzip.decompress(raw) if path.name.endswith(".gz") else raw)
+        first = document["events"][0]["workflowExecutionStartedEventAttributes"]
+        workflow_id = str(first.get("workflowId") or path.name.partition(".")[0])
+        return Recorded(path, str(first["workflowType"]["name"]), WorkflowHistory.from_json(workflow_id, document))
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise UnreadableHistoryError(f"{path} is not a history: {type(error).__name__}: {error}") from error
+
+
+async def replay(
+    recorded: Sequence[Recorded], workflow_classes: Sequence[type], passed_through: Sequence[str]
+) -> list[Replayed]:
+    """Under the same sandbox and data converter as a worker."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*passed_through)
+    replayer = Replayer(
+        workflows=workflow_classes,
+        data_converter=pydantic_data_converter,
+        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+    )
+    if not recorded:
+        return []
+    results: list[Replayed] = []
+    async with replayer.workflow_replay_iterator(_histories(recorded)) as replays:
+        for one in recorded:
+            failure = (await anext(replays)).replay_failure
+            said = f"{type(failure).__name__}: {failure}" if failure else ""
+            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), said))
+    return results
+
+
+async def _histories(recorded: Sequence[Recorded]) -> AsyncIterator[WorkflowHistory]:
+    for one in recorded:
+        yield one.history
+
+
+def _table(results: Sequence[Replayed]) -> Table:
+    bad = sum(1 for result in results if result.diverged)
+    table = Table(title=f"{len(results)} histories, {bad} diverged", title_justify="left", box=None)
+    table.add_column("history", no_wrap=True)
+    table.add_column("workflow")
+    table.add_column("events", justify="right")
+    table.add_column("result")
+    for result in results:
+        said = f"[red]{escape(result.diverged)}[/red]" if result.diverged else "[green]ok[/green]"
+        table.add_row(escape(Path(result.history).name), result.workflow, str(result.events), said)
+    return table

@@ -1,0 +1,158 @@
+"""What the stand-in activities do instead of driving emulators: one play per try of a stage, in order."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.failures import translate, unclassified
+from droidherd.contracts.fleet import GateResult, GateWork
+from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
+from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
+from droidherd.contracts.tasks import ArtifactView
+from droidherd.domain.errors import BadParametersError, DroidherdError
+from droidherd.stay import StayError
+
+Play = Callable[[StageWork], Awaitable[StageReport]]
+BEAT_S = 0.05
+PATIENCE_S = 30.0
+"""No play lasts longer: a test that forgot to let go fails instead of hanging."""
+
+
+async def completes(work: StageWork) -> StageReport:
+    frame = ArtifactView(name=f"{work.key.attempt}-{work.stage_index}.png", size=7, content_type="image/png")
+    return StageReport(outcome=StageOutcome.COMPLETED, worker="w1", released=work.last, seconds=0.5, artifacts=(frame,))
+
+
+def fails(error: DroidherdError, *, clean: bool = True) -> Play:
+    """Says so itself, with type and verdict, as a real stage would."""
+
+    async def play(work: StageWork) -> StageReport:
+        raise translate(error, StayError(error, clean=clean, artifacts=()))
+
+    return play
+
+
+async def breaks(work: StageWork) -> StageReport:
+    """A bug nobody foresaw."""
+    raise unclassified(ZeroDivisionError("division by zero"))
+
+
+async def is_unknown_to_us(work: StageWork) -> StageReport:
+    """A foreign worker's failure, without our details."""
+    raise ApplicationError("something else", type="ForeignError", non_retryable=True)
+
+
+@dataclass
+class Hold:
+    """Runs until it is let go or asked to stop."""
+
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        self.began.set()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while not self.let_go.is_set():
+                    activity.heartbeat()
+                    await asyncio.sleep(BEAT_S)
+        except asyncio.CancelledError:
+            return StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
+        return await completes(work)
+
+
+@dataclass
+class Deaf(Hold):
+    """Runs until it is let go, and does not listen when asked to stop."""
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        self.began.set()
+        until = asyncio.get_running_loop().time() + PATIENCE_S
+        while not self.let_go.is_set() and asyncio.get_running_loop().time() < until:
+            with contextlib.suppress(asyncio.CancelledError):
+                activity.heartbeat()
+                await asyncio.sleep(BEAT_S)
+        return await completes(work)
+
+
+@dataclass
+class Silent(Hold):
+    """Its heartbeats stop; its slot is free again when the engine has noticed."""
+
+    seconds: float = 1.5
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        self.began.set()
+        await asyncio.sleep(self.seconds)
+        return await completes(work)
+
+
+@dataclass
+class Stages:
+    """`run_stage` on every emulator's queue."""
+
+    plays: dict[str, list[Play]] = field(default_factory=dict)
+    seen: list[StageWork] = field(default_factory=list)
+
+    @activity.defn(name="run_stage")
+    async def run_stage(self, work: StageWork) -> StageReport:
+        self.seen.append(work)
+        line = self.plays.get(work.task_id)
+        return await (line.pop(0) if line else completes)(work)
+
+    def of(self, task_id: str) -> list[StageWork]:
+        return [work for work in self.seen if work.task_id == task_id]
+
+
+@dataclass
+class Gates:
+    """`pass_gate` on the host's queue. `evidence` is what the next gates of an emulator find; else they pass."""
+
+    evidence: dict[str, list[str]] = field(default_factory=dict)
+    seen: list[GateWork] = field(default_factory=list)
+    holding: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    @activity.defn(name="pass_gate")
+    async def pass_gate(self, work: GateWork) -> GateResult:
+        self.seen.append(work)
+        hold = self.holding.pop(work.emulator_id, None)
+        if hold is not None:
+            async with asyncio.timeout(PATIENCE_S):
+                while not hold.is_set():
+                    activity.heartbeat()
+                    await asyncio.sleep(BEAT_S)
+        found = self.evidence.get(work.emulator_id)
+        evidence = found.pop(0) if found else ""
+        return GateResult(passed=not evidence, boot=work.boot, evidence=evidence)
+
+
+@dataclass
+class Planner:
+    """`plan_task`: the parameters themselves say what the plan is."""
+
+    physics: TaskPhysics
+
+    @activity.defn(name="plan_task")
+    async def plan_task(self, request: PlanRequest) -> Planned:
+        params = request.spec.params
+        if "wrong" in params:
+            raise translate(BadParametersError("wrong is not a parameter of it", to=request.spec.type))
+        policy = Policy.model_validate(params.get("policy", {}))
+        stages = cast("list[dict[str, JsonValue]]", params.get("stages", [{"name": "only"}]))
+        return Planned(
+            plan=Plan(
+                task_type=request.spec.type,
+                flow=request.spec.type,
+                flow_hash="0123",
+                params=params,
+                stages=tuple(Stage.model_validate({"steps": [], **stage}) for stage in stages),
+                policy=policy,
+            ),
+            physics=self.physics,
+        )

@@ -1,0 +1,291 @@
+"""A pool on a real engine: the product's workflows and questions to the engine; only the hands are stand-ins."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.engine import EngineActivities
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolSettings
+from droidherd.contracts.fleet import (
+    EmulatorView,
+    FleetPhysics,
+    HostInput,
+    Join,
+    Joined,
+    PresenceEnd,
+    PresenceWork,
+    Reports,
+)
+from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.tasks import Admission, Ask, Control, TaskInput, TaskSpec, TaskView
+from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.domain.messages import Seen, Sight
+from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
+from worker_main import PASSED_THROUGH, WORKFLOWS
+
+T = TypeVar("T")
+LIMIT_S = 30.0
+
+TASK_PHYSICS = TaskPhysics(
+    heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.5, lease_margin_s=5.0, start_grace_s=1.0
+)
+FLEET_PHYSICS = FleetPhysics(presence_timeout_s=1.0, presence_grace_s=1.0, gate_timeout_s=5.0, gate_backoff_s=0.05)
+POOL = PoolSettings(
+    capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, audit_s=0.4, repeat_min_s=60.0
+)
+
+
+@dataclass
+class Presence:
+    """`presence` on a host's queue: says what is seen, then shows that it lives."""
+
+    client: Client
+    sights: dict[str, Seen]
+    silent: asyncio.Event = field(default_factory=asyncio.Event)
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    began: int = 0
+
+    @activity.defn(name="presence")
+    async def presence(self, work: PresenceWork) -> PresenceEnd:
+        self.began += 1
+        await self.tell(work.incarnation)
+        while not self.leaving.is_set():
+            if not self.silent.is_set():
+                activity.heartbeat()
+            await asyncio.sleep(BEAT_S)
+        left = tuple(replace(seen, sight=Sight.LEFT) for seen in self.sights.values())
+        return PresenceEnd(incarnation=work.incarnation, seen=left)
+
+    async def tell(self, incarnation: int, *seen: Seen) -> None:
+        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.sights.values())
+        for host in dict.fromkeys(one.host_id for one in told):
+            mine = tuple(one for one in told if one.host_id == host)
+            handle = self.client.get_workflow_handle(names.host_id(host))
+            await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, seen=mine))
+
+
+@dataclass
+class World:
+    """Everything a test or a recording asks for."""
+
+    client: Client
+    stack: AsyncExitStack
+    stages: Stages
+    gates: Gates
+    presence: Presence
+    planner: Planner
+    host: str = "h1"
+    pool: str = "default"
+    emulator_workers: dict[str, Worker] = field(default_factory=dict)
+    host_worker: Worker | None = None
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    # --- processes --------------------------------------------------------------------------------------------
+
+    async def serve_host(self) -> None:
+        worker = Worker(
+            self.client,
+            task_queue=names.host_id(self.host),
+            activities=[self.presence.presence, self.gates.pass_gate],
+            max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
+        )
+        self.host_worker = await self.stack.enter_async_context(worker)
+
+    async def serve(self, emulator: str) -> None:
+        """A single-slot worker on the emulator's queue."""
+        worker = Worker(
+            self.client,
+            task_queue=names.emulator_id(emulator),
+            activities=[self.stages.run_stage],
+            max_concurrent_activities=1,
+            max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
+        )
+        self.emulator_workers[emulator] = await self.stack.enter_async_context(worker)
+
+    # --- the fleet --------------------------------------------------------------------------------------------
+
+    async def join(self, incarnation: int = 1, machine: str = "m1", host: str = "") -> Joined:
+        """As a worker process does when it starts."""
+        host = host or self.host
+        handle = await self.client.start_workflow(
+            names.Workflow.HOST,
+            HostInput(host_id=host),
+            id=names.host_id(host),
+            task_queue=names.QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        join = Join(
+            host_id=host,
+            incarnation=incarnation,
+            machine=machine,
+            worker=f"w{incarnation}@{machine}",
+            pool=self.pool,
+            physics=FLEET_PHYSICS,
+        )
+        return await handle.execute_update(names.Update.JOIN, join, result_type=Joined)
+
+    def owns(self, *emulators: str) -> None:
+        """What the next presence reports."""
+        for number, emulator in enumerate(emulators, 1):
+            self.presence.sights[emulator] = Seen(
+                emulator_id=emulator,
+                host_id=self.host,
+                incarnation=1,
+                seq=0,
+                sight=Sight.GOOD,
+                boot=f"boot-{emulator}-1",
+                address=f"127.0.0.1:{20000 + 2 * number}",
+                serialno=f"serial-{emulator}",
+                labels=(f"emulator_id={emulator}", "android=14"),
+                pool=self.pool,
+            )
+
+    async def sees(self, emulator: str, sight: Sight, *, boot: str = "", incarnation: int = 1) -> None:
+        """A probe's news, as the running presence would tell them."""
+        seen = replace(self.presence.sights[emulator], sight=sight)
+        self.presence.sights[emulator] = replace(seen, boot=boot or seen.boot)
+        await self.presence.tell(incarnation, self.presence.sights[emulator])
+
+    async def emulator_is(self, emulator: str, *states: str) -> EmulatorView:
+        """As the pool sees it."""
+
+        async def there() -> EmulatorView | None:
+            page = await self.dispatcher().query(names.Query.EMULATORS, result_type=EmulatorsPage)
+            return next((e for e in page.emulators if e.emulator_id == emulator and e.state in states), None)
+
+        return await until(there, f"{emulator} to be {states}")
+
+    def emulator(self, emulator: str) -> "WorkflowHandle[Any, Any]":
+        return self.client.get_workflow_handle(names.emulator_id(emulator))
+
+    # --- the pool ---------------------------------------------------------------------------------------------
+
+    def dispatcher(self) -> "WorkflowHandle[Any, Any]":
+        return self.client.get_workflow_handle(names.dispatcher_id(self.pool))
+
+    async def order(self, update: str, **order: Any) -> Ordered:
+        return await self.dispatcher().execute_update(update, Order(**order), result_type=Ordered)
+
+    async def queue(self, **query: Any) -> QueuePage:
+        return await self.dispatcher().query(names.Query.QUEUE, QueueQuery(**query), result_type=QueuePage)
+
+    async def idle(self) -> None:
+        """Nobody waits, nobody runs, nothing is to be tidied up."""
+
+        async def empty() -> bool | None:
+            page = await self.queue()
+            return True if not page.waiting and not page.running and page.free == page.emulators else None
+
+        await until(empty, "the pool to be idle")
+
+    # --- tasks ------------------------------------------------------------------------------------------------
+
+    async def submit(self, task_id: str, *plays: Play, type_: str = "sample", **spec: Any) -> "WorkflowHandle[Any, Any]":
+        if plays:
+            self.stages.plays[task_id] = list(plays)
+        return await self.client.start_workflow(
+            names.Workflow.TASK,
+            TaskInput(spec=TaskSpec(type=type_, pool=self.pool, **spec)),
+            id=task_id,
+            task_queue=names.QUEUE,
+            static_summary=f"{type_} {task_id}",
+        )
+
+    def task(self, task_id: str) -> "WorkflowHandle[Any, Any]":
+        return self.client.get_workflow_handle(task_id)
+
+    async def view(self, task_id: str) -> TaskView:
+        return await self.task(task_id).query(names.Query.VIEW, result_type=TaskView)
+
+    async def admission(self, task_id: str) -> Admission:
+        return await self.task(task_id).execute_update(names.Update.ADMISSION, result_type=Admission)
+
+    async def control(self, task_id: str, action: str, actor: str = "anna", reason: str = "") -> TaskView:
+        control = Control.model_validate({"action": action, "ask": Ask(actor=actor, reason=reason)})
+        return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
+
+    async def ask(self, task_id: str, signal: str, actor: str = "anna", reason: str = "") -> None:
+        await self.task(task_id).signal(signal, Ask(actor=actor, reason=reason))
+
+    async def reached(self, task_id: str, *states: TaskState) -> TaskView:
+        async def there() -> TaskView | None:
+            view = await self.view(task_id)
+            return view if view.state in states else None
+
+        return await until(there, f"task {task_id} to be {'/'.join(states)}")
+
+    async def ended(self, task_id: str) -> TaskView:
+        """Its view once it is final and its workflow closed."""
+        view = await self.reached(task_id, *FINAL)
+
+        async def closed() -> bool | None:
+            description = await self.task(task_id).describe()
+            return True if description.close_time is not None else None
+
+        await until(closed, f"task {task_id} to be closed")
+        return view
+
+
+@asynccontextmanager
+async def world(
+    client: Client,
+    *emulators: str,
+    pool: PoolSettings = POOL,
+    physics: TaskPhysics = TASK_PHYSICS,
+    joined: bool = True,
+) -> AsyncIterator[World]:
+    """A pool with these emulators up, and workers for all of it."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    presence = Presence(client, {})
+    async with AsyncExitStack() as stack:
+        here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
+        engine = EngineActivities(client, pool)
+        workflows = Worker(
+            client,
+            task_queue=names.QUEUE,
+            workflows=WORKFLOWS,
+            activities=[*engine.all(), here.planner.plan_task],
+            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        )
+        await stack.enter_async_context(workflows)
+        here.owns(*emulators)
+        if joined:
+            await here.serve_host()
+            await asyncio.gather(*map(here.serve, emulators), here.join())
+            for emulator in emulators:
+                await here.emulator_is(emulator, "up")
+        try:
+            yield here
+        finally:
+            presence.leaving.set()
+
+
+async def until(ask: Callable[[], Awaitable[T | None]], what: str, limit_s: float = LIMIT_S) -> T:
+    """Ask until there is an answer."""
+    last: object = None
+    try:
+        async with asyncio.timeout(limit_s):
+            while True:
+                try:
+                    answer = await ask()
+                except RPCError as error:
+                    answer, last = None, error
+                if answer is not None:
+                    return answer
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}") from None
