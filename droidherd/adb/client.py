@@ -148,14 +148,21 @@ class AdbClient:
         """Connect and return the state that the server's *list* gives afterwards: its answer in words can lie."""
         deadline = Deadline(deadline_s)
         try:
-            self.ask(f"host:connect:{address}", deadline.left_s())
-            state = self.state(address, deadline.left_s())
-            while state and state != "device":
-                time.sleep(min(CONNECT_POLL_S, deadline.left_s()))
-                state = self.state(address, deadline.left_s())
+            while True:
+                said = self.ask(f"host:connect:{address}", deadline.left_s())
+                state = self._settled_state(address, deadline)
+                # An entry on its way out still counts as connected, and is gone a moment later.
+                if state or "already connected" not in said:
+                    return state
         except (WireError, NotSentError):
             # The server waits 10 s for an address that answers nothing; whether it answers us at all shows here.
             return self.state(address, LAST_LOOK_S)
+
+    def _settled_state(self, address: str, deadline: Deadline) -> str:
+        state = self.state(address, deadline.left_s())
+        while state and state != "device":
+            time.sleep(min(CONNECT_POLL_S, deadline.left_s()))
+            state = self.state(address, deadline.left_s())
         return state
 
     def disconnect(self, address: str, deadline_s: float = LIST_DEADLINE_S) -> None:

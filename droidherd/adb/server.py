@@ -22,6 +22,7 @@ from droidherd.domain.errors import InfrastructureError, NotSentError
 START_S = 10.0
 ANSWER_S = 2.0
 ASK_S = 1.0
+FREE_PORT_TRIES = 5
 STOP_S = 5.0
 POLL_S = 0.02
 CREATED_TOLERANCE_S = 1.0
@@ -96,7 +97,7 @@ class AdbServer:
         """Bring the server back when it is dead or hung. True: it had to be, and no emulator is connected any more."""
         with self._lock:
             # Twice, because on a busy host a server that is merely late would be ended with all its streams.
-            if self.pid and (self._answers(ANSWER_S) or (self.pid and self._answers(ANSWER_S))):
+            if self.pid and (self._answers(self.port) or (self.pid and self._answers(self.port))):
                 return False
             self._end_own(ask=False)
             self._start()
@@ -113,10 +114,17 @@ class AdbServer:
         if leftover is not None:
             _end(leftover)
         self._pid_file.remove()
-        self.port = self.port or _free_port()
-        if not _bindable(self.port):
+        for _ in range(0 if self.port else FREE_PORT_TRIES):
+            # Whoever else looks for a free port at this moment may be given the same one.
+            with contextlib.suppress(InfrastructureError):
+                self._launch(_free_port())
+                return
+        self._launch(self.port or _free_port())
+
+    def _launch(self, port: int) -> None:
+        if not _bindable(port):
             raise InfrastructureError(
-                f"port {self.port} is taken by another program",
+                f"port {port} is taken by another program",
                 to="adb server",
                 remedy="set adb.port to a free port, or end that program",
             )
@@ -124,7 +132,7 @@ class AdbServer:
         mode = "ab" if log.exists() and log.stat().st_size < LOG_LIMIT_BYTES else "wb"
         with log.open(mode) as output:
             self._process = subprocess.Popen(
-                [self.program, "-P", str(self.port), "nodaemon", "server"],
+                [self.program, "-P", str(port), "nodaemon", "server"],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -132,15 +140,16 @@ class AdbServer:
                 # A Ctrl-C in the terminal is for us; the server ends when we say so.
                 start_new_session=True,
             )
-        self._pid_file.write(psutil.Process(self._process.pid), self.port)
-        self._wait_until_it_answers(log)
+        self._pid_file.write(psutil.Process(self._process.pid), port)
+        self._wait_until_it_answers(port, log)
+        self.port = port
 
-    def _wait_until_it_answers(self, log: Path) -> None:
+    def _wait_until_it_answers(self, port: int, log: Path) -> None:
         until_s = time.monotonic() + START_S
         while time.monotonic() < until_s:
             if not self.pid:
                 break
-            if self._answers(ANSWER_S):
+            if self._answers(port):
                 return
             time.sleep(POLL_S)
         self._end_own()
@@ -151,9 +160,9 @@ class AdbServer:
             remedy=f"see {log.name} in its home",
         )
 
-    def _answers(self, deadline_s: float) -> bool:
+    def _answers(self, port: int) -> bool:
         try:
-            return AdbClient(self.port).version(deadline_s) > 0
+            return AdbClient(port).version(ANSWER_S) > 0
         except (NotSentError, ValueError):
             return False
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import EmulatorLostError
+from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import lost
@@ -70,11 +70,29 @@ class Link:
         """Connect what is not, and probe. An empty `serialno`: whoever answers."""
         with lost():
             state = self._adb.state(address, deadline_s)
-        if state != "device":
-            # The server itself would wait up to 3 s; forgetting and connecting anew takes 21 ms.
-            state = self.renew(address)
+        if state == "device":
+            try:
+                return self._who(address, serialno, deadline_s)
+            except EmulatorLostError as error:
+                if not self._broke(address, error, deadline_s):
+                    raise
+        # The server itself would wait up to 3 s; forgetting and connecting anew takes 21 ms.
+        state = self.renew(address)
         if state != "device":
             raise EmulatorLostError(f"the adb server lists it as {state!r}" if state else "nothing answers", to=address)
+        return self._who(address, serialno, deadline_s)
+
+    def _broke(self, address: str, error: EmulatorLostError, deadline_s: float) -> bool:
+        """Whether the connection broke just now, which the list shows a moment later.
+
+        One that stands is never torn down from here: others have streams on it.
+        """
+        if isinstance(error.__cause__, UnknownOutcomeError):
+            with lost():
+                return self._adb.state(address, deadline_s) != "device"
+        return isinstance(error.__cause__, NotSentError)
+
+    def _who(self, address: str, serialno: str, deadline_s: float) -> Probe:
         found = probe(self._adb, address, deadline_s)
         if serialno and found.serialno != serialno:
             raise EmulatorLostError(f"expected {serialno}, but {found.serialno} answers at this address", to=address)

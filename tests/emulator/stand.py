@@ -65,6 +65,11 @@ class Stand:
     def process_runs(self, pid: int) -> None:
         (self.root / "proc" / str(pid)).mkdir()
 
+    def breaks(self, name: str) -> None:
+        script = self.root / "bin" / name
+        script.write_text("#!/bin/sh\necho broken >&2\nexit 2\n")
+        script.chmod(0o755)
+
     def act_fails(self) -> None:
         (self.root / "fails").touch()
 

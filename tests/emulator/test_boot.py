@@ -5,7 +5,7 @@ import pytest
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, FencedError
 from droidherd.emulator import lease
-from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, baseline, open_gate
+from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, Times, baseline, open_gate
 from droidherd.emulator.token import Token
 from tests.adb.talker import Talk, frames, talking
 from tests.emulator.farm import LONG_S, One
@@ -13,9 +13,22 @@ from tests.emulator.farm import LONG_S, One
 APP = "com.example.herd"
 
 
-def gate(one: One) -> tuple[BootGate, list[Reached]]:
+def gate(one: One, times: Times | None = None) -> tuple[BootGate, list[Reached]]:
     reached: list[Reached] = []
-    return BootGate(one.adb, one.address, reached.append), reached
+    return BootGate(one.adb, one.address, reached.append, times), reached
+
+
+class Patience:
+    """A clock that only moves while somebody waits, so that a busy machine does not shorten the gate."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def times(self) -> Times:
+        return Times(lambda: self.now_s, self.sleep)
 
 
 def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
@@ -46,9 +59,9 @@ def test_an_emulator_that_kept_running_keeps_its_token(one: One):
 )
 def test_a_gate_that_closes_names_the_stage_and_the_reason(one: One, fault: str, last: Reached, why: str):
     one.control.set_fault(one.name, fault)
-    passage, reached = gate(one)
+    passage, reached = gate(one, Patience().times())
     with pytest.raises(EmulatorLostError, match=rf"did not reach {last}: .*{why}"):
-        passage.wait(0.8)
+        passage.wait(0.6)
     assert list(FULL)[: FULL.index(last)] == reached
 
 

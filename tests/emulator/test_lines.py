@@ -107,6 +107,19 @@ def test_on_deck_a_later_stage_of_the_same_lease_needs_no_release(stand: Stand):
     assert "seized" == stand.run(lines.seize(MINE, deck=True, places=stand.places)).word
 
 
+def test_a_lease_that_comes_after_another_waits_until_that_one_was_there(stand: Stand):
+    """Two leases granted in a row: the second must not overtake the first, which has not begun yet."""
+    gone, first, second = Token(LEASE, 3, 1), Token(LEASE + 1, 1, 1), Token(LEASE + 2, 1, 1)
+    overtake = lines.seize(second, deck=True, after=LEASE + 1, places=stand.places)
+    stand.set(gone)
+    stand.run(lines.release(gone))
+    assert "held" == stand.run(overtake).word
+    assert "seized" == stand.run(lines.seize(first, deck=True, places=stand.places)).word
+    assert "held" == stand.run(overtake).word
+    stand.run(lines.release(first))
+    assert "seized" == stand.run(overtake).word
+
+
 def test_a_new_lease_keeps_the_newest_journals_only(stand: Stand):
     stand.set(Token(LEASE - 1))
     folder = Path(stand.places.journals)
@@ -239,11 +252,28 @@ def test_a_torn_line_of_the_journal_never_lets_an_act_happen_twice(stand: Stand)
     assert "unknown" == tap(stand).word
 
 
+def test_a_stage_recalls_its_own_effects_only(stand: Stand):
+    stand.set(MINE)
+    mine = ["2/1.1 begin x", "2/1.1 done 0", "2/1.2 begin x"]
+    stand.write_journal(KEY, *mine, "12/1 begin x", "1/2/1 begin x")
+    answer = stand.run(lines.recall(entry(), 2, stand.places))
+    assert ("recalled", mine) == (answer.word, answer.output.splitlines())
+    assert "" == stand.run(lines.recall(Entry("another", "2/1", MINE, 1), 2, stand.places)).output
+    stand.set(Token(LEASE, 2, 2))
+    assert "fenced" == stand.run(lines.recall(entry(), 2, stand.places)).word
+
+
+def test_a_journal_that_cannot_be_read_is_not_recalled_as_empty(stand: Stand):
+    stand.set(MINE)
+    stand.write_journal(KEY, "2/1.1 done 0")
+    stand.breaks("grep")
+    assert 0 != stand.raw(lines.recall(entry(), 2, stand.places)).rc
+
+
 def test_a_journal_that_cannot_be_read_lets_nothing_happen(stand: Stand):
     stand.set(MINE)
     stand.write_journal(KEY, "2/1.1 done 0")
-    (stand.root / "bin" / "grep").write_text("#!/bin/sh\necho broken >&2\nexit 2\n")
-    (stand.root / "bin" / "grep").chmod(0o755)
+    stand.breaks("grep")
     with pytest.raises(UnknownOutcomeError, match="cannot be read: broken"):
         tap(stand).refuse("stand")
     assert [] == stand.acts()
