@@ -4,7 +4,7 @@
 The rules it keeps are numbered in docs/protocol.md.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from droidherd.domain import messages as m
@@ -156,7 +156,7 @@ class Dispatcher(Moves):
             return
         if holder.place is Place.FENCING and row.tidied >= holder.lease.token:
             self._remove(holder, holder.ask.seq, now_ms)
-        elif not row.dirty and holder.lease.after:
+        elif not row.dirty and row.tidied >= holder.lease.after > 0:
             holder.lease = replace(holder.lease, after=0)
 
     # --- people -----------------------------------------------------------------------------------------------
@@ -258,8 +258,12 @@ class Dispatcher(Moves):
         """Everybody said. What nobody claims may still carry the remains of somebody who is gone."""
         self.rebuild_until_ms = self.quiet_until_ms = 0
         for row in self.board.rows.values():
-            if not row.active:
+            holder = self.board.entries.get(row.active)
+            if holder is None:
                 self._sweep(row, now_ms)
+            elif holder.lease is not None and holder.lease.after:  # whom it stood behind is gone without a word
+                row.dirty = max(row.dirty, holder.lease.after)
+                self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
 
     def _sweep(self, row: Row, now_ms: int) -> None:
         """Fence and tidy up whatever may have run here before."""
@@ -279,11 +283,16 @@ class Dispatcher(Moves):
             return
         if self.rebuilding:
             self._end_rebuild(now_ms)
-        while self._grant_next(now_ms):
+        while self._once_more(self._grant_next, now_ms):
             pass
-        while self._deck_next(now_ms):
+        while self._once_more(self._deck_next, now_ms):
             pass
         self._steal(now_ms)
+
+    def _once_more(self, grant: Callable[[int], bool], now_ms: int) -> bool:
+        """Whether to try again: something was granted, or parking one task has woken another."""
+        self.woken = False
+        return grant(now_ms) or self.woken
 
     def _grant_next(self, now_ms: int) -> bool:
         if not self.board.free:
@@ -315,7 +324,7 @@ class Dispatcher(Moves):
         """The head of each bucket, longest-waiting first; heads with busy keys are parked on the way."""
         heads: list[Entry] = []
         for bucket in list(self.board.lines_of(lane)):
-            while bucket.line:
+            while bucket.line:  # of a bucket that is empty for a moment the successor is seen in the next round
                 entry = self.board.entries[bucket.line[0][1]]
                 busy = self.keys.busy(entry.needs(), entry.task_id)
                 if not busy:

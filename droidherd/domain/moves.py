@@ -84,6 +84,8 @@ class Moves:
     """When this dispatcher began without any memory."""
     unheard: dict[str, str] = field(default_factory=dict)
     """Open tasks (id → run) that have not said yet what they want or hold."""
+    woken: bool = False
+    """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False
     """Nothing more is granted: this run of the dispatcher is about to hand over to the next."""
 
@@ -192,6 +194,7 @@ class Moves:
         """A key may be free: the first of each bucket who waits for it goes back there, with its ticket."""
         for task_id in self.keys.next_parked(key):
             self.board.line_up(self.board.entries[task_id])
+            self.woken = True
 
     def _soil(self, entry: Entry) -> None:
         """This lease did not end cleanly: nobody gets the emulator before it was tidied up.

@@ -45,6 +45,8 @@ class Script:
     emulators: dict[str, str]
     """emulator → the host it hangs on."""
     hosts: tuple[str, ...]
+    warm_up: int
+    """Rounds without faults before the first step."""
     steps: int
     limit: int
     capacities: tuple[int, int]
@@ -62,6 +64,7 @@ def write(choices: Choices) -> Script:
         tasks=tuple(_task(f"t{i}", choices, len(emulators)) for i in range(count)),
         emulators=emulators,
         hosts=hosts,
+        warm_up=(6, 6, 4, 0)[below(4)],
         steps=60 + below(90),
         limit=(10, 10, 10, 3)[below(4)],
         capacities=((9, 9), (2, 1), (1, 9), (2, 2))[below(4)],

@@ -51,12 +51,13 @@ class World:
             for kind_of_task in ("check", "scan"):
                 self.dispatcher.machine.tallies[kind_of_task] = Tally(1, 1, 2.0, 0.0)
         self._tame: tuple[Callable[[], object], ...] = (
-            *[self.deliver_some] * 12,
-            *[self._work] * 7,
+            *[self._bustle] * 9,
+            *[self.deliver_some] * 5,
+            *[self._work] * 4,
             *[self._pass_time] * 5,
-            *[self._probe] * 4,
+            *[self._probe] * 3,
             *[self._gate] * 2,
-            *[self._results] * 3,
+            *[self._results] * 2,
             self._audit,
         )
         self._hostile: tuple[Callable[[], object], ...] = (
@@ -78,6 +79,9 @@ class World:
     # --- the history ------------------------------------------------------------------------------------------
 
     def run(self) -> None:
+        for _ in range(self.script.warm_up):
+            self.now += SETTLE_STEP_MS
+            self._round()
         for step in range(self.script.steps):
             if self.choices.spent():
                 break
@@ -128,6 +132,7 @@ class World:
             if task.intent == "pause":
                 task.intent = ""
         self.dispatcher.machine.held_back = False
+        self._operator(lambda d: d.tick(self.now))
 
     def _open_lanes(self) -> None:
         if any(lane.paused_by for lane in self.dispatcher.machine.board.lanes.values()):
@@ -168,6 +173,7 @@ class World:
             board.entries
             or self.flights
             or self.later
+            or self.dispatcher.machine.rebuilding
             or any(task.alive for task in self.tasks.values())
             or len(board.free) < len(self.handsets)
         )
@@ -321,6 +327,15 @@ class World:
 
     def _work(self) -> None:
         self._some_handset().work()
+
+    def _bustle(self) -> None:
+        """A little of everything, so that faults meet work in full swing."""
+        for _ in range(min(len(self.flights), 5)):
+            self.deliver_some()
+        while self._results():
+            pass
+        for handset in self.handsets.values():
+            handset.work()
 
     def _pass_time(self) -> None:
         self.now += PAUSES_MS[self.below(len(PAUSES_MS))]

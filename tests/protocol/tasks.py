@@ -131,7 +131,7 @@ class TaskActor(Actor):
             self.world.check_rejected(self, claim.rejected)
             return self._finish("rejected")
         if claim.want is Want.HOLDING and claim.lease is not None:
-            if self.kept_ticket not in (0, claim.ticket):
+            if 0 < self.kept_ticket < claim.ticket:
                 self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
             if self.home != claim.lease.emulator_id:
                 self.completed = 0  # its effects live on the emulator it lost
@@ -139,7 +139,7 @@ class TaskActor(Actor):
             self.state = "running"
             self._schedule()
             return True
-        if claim.admitted is not None and self.kept_ticket not in (0, claim.ticket):
+        if claim.admitted is not None and 0 < self.kept_ticket < claim.ticket:
             self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
         if self.intent == "cancel":
             claim.done()
