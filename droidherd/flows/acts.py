@@ -69,7 +69,6 @@ class Actor:
     def _was_done(self, deed: Deed) -> None:
         self.again += 1
         self._run.note(f"{deed.effect}: {deed.what}: was done before")
-        self._watch.advance()
         if not self._past.replaying:
             self._see_then(deed)
 
@@ -81,7 +80,6 @@ class Actor:
                     self._settle(deed)
                     return
                 self._firmly(deed.effect, self._run.hands.forget)
-                self._past.forget(deed.effect)
             try:
                 self._send(deed)
             except _UnclearError as error:
@@ -98,7 +96,6 @@ class Actor:
         self._firmly(deed.effect, self._run.hands.settle)
         self.observed += 1
         self._run.note(f"{deed.effect}: {deed.what}: observed to have happened")
-        self._watch.advance()
 
     def _send(self, deed: Deed) -> None:
         """Try again while it surely was not sent; `_UnclearError` when nobody can tell."""
@@ -122,7 +119,6 @@ class Actor:
         self.acts += acted is Acted.DONE
         self.again += acted is Acted.AGAIN
         self._run.note(f"{deed.effect}: {deed.what}" + (": was done before" if acted is Acted.AGAIN else ""))
-        self._watch.advance()
 
     def _see_then(self, deed: Deed) -> None:
         if deed.then is not None:

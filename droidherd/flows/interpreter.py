@@ -122,6 +122,7 @@ class Interpreter:
         self._watch.boundary(path, stoppable=self._stoppable)
         kind = model.kind_of(step) or ""
         self._walk[kind](getattr(step, kind), path)
+        self._watch.advance()
 
     def keep_last(self, name: str) -> None:
         """Keep the frame seen last as evidence; evidence that cannot be kept must not hide what it is for."""
@@ -174,7 +175,6 @@ class Interpreter:
         if not self._past.replaying:
             turn = "".join(f"-{part.partition('.')[0]}" for part in path.split("#")[1:])
             self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.look(path))
-            self._watch.advance()
 
     def _pause(self, args: model.Pause, path: str) -> None:
         if not self._past.replaying:

@@ -27,10 +27,6 @@ class Past:
         self._ahead.discard(effect)
         return self._recorded.get(effect)
 
-    def forget(self, effect: str) -> None:
-        """The effect did not happen after all."""
-        self._recorded.pop(effect, None)
-
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""
         return any(_turn_of(effect, path) >= turn for effect in self._ahead)

@@ -32,7 +32,7 @@ class Watch:
         """The frame seen last: evidence."""
 
     def advance(self) -> None:
-        """Something was done: the progress deadline begins anew."""
+        """A step was done or a frame changed: the progress deadline begins anew."""
         self._moved_at = self._run.clock.now()
 
     def boundary(self, path: str, *, stoppable: bool = True) -> None:
@@ -74,7 +74,6 @@ class Watch:
         match, holds = self.poll(sight, within_s, path, stoppable=stoppable)
         if not holds:
             raise _not_reached(sight, within_s, path, match)
-        self.advance()
         return match
 
     def poll(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
@@ -99,7 +98,6 @@ class Watch:
         while (left := end - self._run.clock.now()) > 0:
             self.boundary(path, stoppable=stoppable)
             self.rest(min(PAUSE_SLICE_S, left), path)
-        self.advance()
 
     def rest(self, seconds: float, path: str) -> None:
         """Sleep, but not beyond the end of the stage."""

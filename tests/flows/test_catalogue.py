@@ -63,6 +63,12 @@ def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
     ) == one.steps
 
 
+def test_a_stage_has_no_more_time_than_the_attempt(tmp_path: Path) -> None:
+    text = "flow: demo\npolicy: {time_limit: 10s}\nstages: [{stage: a, limit: 60s, steps: [{key: {name: home}}]}]\n"
+    flow_at(tmp_path / "demo", text)
+    assert 10.0 == Catalogue([tmp_path]).plan("demo", {}).stages[0].limit_s
+
+
 def test_a_plan_survives_the_wire(catalogue: Catalogue) -> None:
     plan = catalogue.plan("demo", {"account": "ann"})
     assert plan == Plan.model_validate_json(plan.model_dump_json())

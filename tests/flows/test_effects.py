@@ -40,6 +40,14 @@ def test_bad_frames_without_end_are_an_infrastructure_error_and_never_not_found(
     assert 5 == on.eyes.looks
 
 
+def test_a_failure_of_the_emulator_is_no_evidence_about_the_flow() -> None:
+    on = Bench(Emulator(HOME), point=Stubborn(9, NotSentError))
+    with pytest.raises(NotSentError):
+        run_stage(stage(GIFT), on.run())
+    assert on.eyes.looks > 0
+    assert {} == on.kept
+
+
 def test_a_lost_emulator_is_not_looked_at_again() -> None:
     on = bench()
     on.eyes.troubles = [EmulatorLostError("gone")] * 2
@@ -94,6 +102,12 @@ def test_an_act_is_not_called_undone_before_it_can_no_longer_come_true() -> None
     step = {"tap": {"image": "gift.png", "then": {"image": "ok.png", "within": "1s"}}}
     run_stage(stage(step), on.run(Tempo(late_s=8.0)))
     assert on.clock.now() >= 1008.0
+
+
+def test_an_act_that_cannot_be_seen_is_not_repeated_before_it_can_no_longer_come_true() -> None:
+    on = unknown_at("1 begun")
+    run_stage(stage({"key": {"name": "back"}}, on_unknown=OnUnknown.REPEAT), on.run(Tempo(late_s=8.0)))
+    assert 1008.0 == on.clock.now()
 
 
 def test_a_late_act_is_seen_and_not_repeated() -> None:
@@ -182,6 +196,15 @@ def test_an_unknown_act_with_later_ones_on_record_happened() -> None:
     assert Outcome(again=1, observed=1) == run_stage(stage(GIFT, OK), on.run())
 
 
+def test_what_came_before_the_last_recorded_act_takes_no_time_and_leaves_no_frame() -> None:
+    on = Bench(Emulator(replace(HOME, scene=Scene.DIALOG), journal={"main/4": "done"}))
+    never = {"repeat": {"until": {"image": "claim.png"}, "at_most": 1, "do": [{"pause": {"for": "9s"}}]}}
+    steps = ({"pause": {"for": "9s"}}, {"frame": {"name": "a"}}, never, GIFT, {"frame": {"name": "b"}})
+    assert Outcome(again=1) == run_stage(stage(*steps), on.run())
+    assert 1000.0 == on.clock.now()
+    assert ["main.b.png"] == list(on.kept)
+
+
 def test_an_act_that_had_failed_fails_again() -> None:
     on = Bench(Emulator(HOME, journal={"main/1": "failed"}))
     with pytest.raises(CommandFailedError, match=r"step 1: tap gift\.png had failed before"):
@@ -209,3 +232,4 @@ def test_a_loop_that_had_ended_is_not_entered_again() -> None:
     loop = {"repeat": {"while": {"image": "gift.png"}, "at_most": 5, "do": [{"tap": {"percent": [1, 1]}}]}}
     assert Outcome(again=2) == run_stage(stage(loop, {"key": {"name": "menu"}}), on.run())
     assert [] == acts(on)
+    assert not [note for note in on.notes if note.startswith("1#2")]

@@ -212,11 +212,11 @@ def test_a_try_that_was_given_up_does_nothing_more() -> None:
 
 def test_the_total_time_of_a_stage_ends_it_in_the_middle_of_a_wait() -> None:
     on = bench(AppState())
-    with pytest.raises(StageTimeoutError, match="step 2: not done within 10s"):
+    with pytest.raises(StageTimeoutError, match=r"step 2: not done within 10\.1s"):
         run_stage(
-            stage({"pause": {"for": "6s"}}, {"wait": {"image": "gift.png", "within": "60s"}}, limit_s=10), on.run()
+            stage({"pause": {"for": "6s"}}, {"wait": {"image": "gift.png", "within": "60s"}}, limit_s=10.1), on.run()
         )
-    assert 1010.0 == on.clock.now()
+    assert 1010.1 == on.clock.now()
 
 
 def test_a_stage_in_which_nothing_moves_is_stuck_before_its_time_is_up() -> None:
@@ -224,6 +224,16 @@ def test_a_stage_in_which_nothing_moves_is_stuck_before_its_time_is_up() -> None
     with pytest.raises(StuckError, match="nothing moved for 30s"):
         run_stage(stage({"wait": {"image": "gift.png", "within": "200s"}}), on.run(Tempo(progress_s=30.0)))
     assert ["main.failed.png"] == list(on.kept)
+
+
+def test_a_step_that_is_done_is_progress() -> None:
+    on = bench(AppState())
+    steps = (
+        {"optional": {"do": [{"wait": {"image": "gift.png", "within": "20s"}}]}},
+        {"wait": {"image": "gift.png", "within": "20s"}},
+    )
+    with pytest.raises(ScreenNotReachedError):
+        run_stage(stage(*steps), on.run(Tempo(progress_s=30.0)))
 
 
 def test_a_screen_that_changes_is_progress() -> None:

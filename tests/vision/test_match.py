@@ -78,6 +78,14 @@ def test_another_colour_of_the_same_brightness_is_not_the_same() -> None:
     assert not find(frame_of(swapped), cut(pixels, Box(200, 120, 80, 50))).found
 
 
+def test_faint_detail_counts_though_the_colours_are_nearly_the_same() -> None:
+    grey = np.full((HEIGHT, WIDTH, 4), 128, np.uint8)
+    one, other = (np.asarray(cv2.addWeighted(noise(seed), 0.1, grey, 0.9, 0), np.uint8) for seed in (1, 2))
+    box = Box(200, 120, 80, 50)
+    assert find(frame_of(one), cut(one, box)).found
+    assert not find(frame_of(other), cut(one, box)).found
+
+
 def test_of_two_equal_places_the_other_one_is_the_runner_up() -> None:
     pixels = noise(5)
     pixels[200:250, 400:480] = pixels[40:90, 60:140]
