@@ -95,10 +95,10 @@ class World:
 
     # --- processes --------------------------------------------------------------------------------------------
 
-    async def serve_host(self) -> None:
+    async def serve_host(self, host: str = "") -> None:
         worker = Worker(
             self.client,
-            task_queue=names.host_id(self.host),
+            task_queue=names.host_id(host or self.host),
             activities=[self.presence.presence, self.gates.pass_gate],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )

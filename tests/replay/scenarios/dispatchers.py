@@ -1,0 +1,154 @@
+"""The pool's dispatcher: grants, orders of people, holders that vanish, its own end and return."""
+
+import asyncio
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.service import RPCError, RPCStatusCode
+
+from droidherd.contracts import names
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.domain.lifecycle import TaskState
+from tests.replay.scenario import DISPATCHER, EMULATOR, TASK, Setting, scenario
+from tests.workflows.plays import Hold, completes
+from tests.workflows.world import POOL, World, until
+
+TWO = Setting(emulators=("e1", "e2"))
+SHORT = Setting(emulators=("e1", "e2"), pool=POOL.model_copy(update={"continue_after": 8}))
+
+
+async def wake(world: World) -> None:
+    """As the gateway does before it relies on a dispatcher."""
+    await world.client.start_workflow(
+        names.Workflow.DISPATCHER,
+        DispatcherInput(pool=world.pool),
+        id=DISPATCHER,
+        task_queue=names.QUEUE,
+        start_signal=names.Signal.WAKE,
+    )
+
+
+@scenario("eight tasks of two lanes and three accounts on two emulators", keep=(DISPATCHER,), setting=TWO)
+async def grants(world: World) -> None:
+    specs = [{"account": f"a{n % 3}", "on_busy": "queue"} if n % 2 else {"mutex": ["m"]} for n in range(8)]
+    for n, spec in enumerate(specs):
+        await world.submit(f"t{n}", priority=1 + n % 3, **spec)
+    await asyncio.gather(*(world.ended(f"t{n}") for n in range(8)))
+
+
+@scenario("every order of a person, each sent twice", keep=(DISPATCHER,))
+async def orders(world: World) -> None:
+    for request in ("r1", "r1"):
+        await world.order("pause_lane", lane="anonymous", actor="anna", reason="release", request_id=request)
+    await world.submit("t1")
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    for request in ("r2", "r2"):
+        await world.order("prioritize", task_id="task", priority=1, actor="anna", request_id=request)
+    await world.order("prioritize", task_id="nobody", priority=1, actor="anna")
+    for capacity in (0, 1):
+        await world.order("set_capacity", lane="anonymous", capacity=capacity, actor="anna", request_id=f"c{capacity}")
+    await world.order("resume_lane", actor="anna", request_id="r3")
+    await world.ended("task")
+    await world.ended("t1")
+
+
+@scenario("a lane at its capacity", keep=(DISPATCHER,), setting=TWO)
+async def capacity(world: World) -> None:
+    await world.order("set_capacity", lane="account", capacity=1, actor="anna")
+    hold = Hold()
+    await world.submit("first", hold, account="1")
+    await hold.began.wait()
+    await world.submit("task", account="2")
+    await world.reached("task", TaskState.QUEUED)
+    await world.submit("other")
+    await world.ended("other")
+    hold.let_go.set()
+    await world.ended("task")
+
+
+@scenario("a holder was terminated: looked at, fenced, tidied up, freed", keep=(DISPATCHER, EMULATOR))
+async def holder_closed(world: World) -> None:
+    hold = Hold()
+    await world.submit("first", hold)
+    await hold.began.wait()
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    await world.task("first").terminate("test")
+    hold.let_go.set()
+    await world.ended("task")
+
+
+@scenario("a grant to a task that was terminated in line comes back at once", keep=(DISPATCHER,))
+async def granted_to_nobody(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("first")
+    await world.submit("task")
+    await world.reached("first", TaskState.QUEUED)
+    await world.reached("task", TaskState.QUEUED)
+    await world.task("first").terminate("test")
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
+
+
+@scenario("it continues as new with tasks in line and running", keep=(DISPATCHER, TASK), setting=SHORT)
+async def dispatcher_continued(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    await asyncio.gather(*(world.submit(f"t{n}", completes) for n in range(8)))
+    await asyncio.gather(*(world.ended(f"t{n}") for n in range(8)))
+    hold.let_go.set()
+    await world.ended("task")
+
+
+@scenario(
+    "terminated with tasks in line and running: its successor takes over from its snapshot",
+    keep=(DISPATCHER, TASK, "t1"),
+)
+async def dispatcher_rebuilt(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    await world.submit("t1")
+    await world.reached("t1", TaskState.QUEUED)
+    await world.order("pause_lane", lane="account", actor="anna", reason="release")
+    await world.dispatcher().terminate("test")
+    await wake(world)
+    hold.let_go.set()
+    await world.ended("task")
+    await world.ended("t1")
+
+
+async def _forgotten(world: World) -> None:
+    """Delete the runs of the dispatcher, so that nobody can ask them."""
+    request = DeleteWorkflowExecutionRequest(
+        namespace=world.client.namespace, workflow_execution=WorkflowExecution(workflow_id=DISPATCHER)
+    )
+    await world.client.workflow_service.delete_workflow_execution(request)
+
+    async def gone() -> bool | None:
+        try:
+            await world.dispatcher().describe()
+        except RPCError as error:
+            return True if error.status is RPCStatusCode.NOT_FOUND else None
+        return None
+
+    await until(gone, "the dispatcher to be deleted")
+
+
+@scenario(
+    "nothing is left of its predecessor: it asks every task and every emulator before it grants anything",
+    keep=(DISPATCHER, TASK, "t1", EMULATOR),
+)
+async def dispatcher_rebuilt_blind(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    await world.submit("t1")
+    await world.reached("t1", TaskState.QUEUED)
+    await _forgotten(world)
+    await wake(world)
+    hold.let_go.set()
+    await world.ended("task")
+    await world.ended("t1")

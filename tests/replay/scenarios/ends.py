@@ -1,0 +1,168 @@
+"""How tasks end: completed, failed, rejected, expired."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from droidherd.domain.errors import FlowError, ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from tests.replay.scenario import Setting, scenario
+from tests.workflows.plays import Deaf, Hold, breaks, completes, fails, is_unknown_to_us
+from tests.workflows.world import POOL, World
+
+SETTLE_S = 61.0
+"""A pool refuses what none of its emulators can run, once this has passed since the last one joined."""
+
+missed = fails(ScreenNotReachedError("rewards did not appear", to="e1"))
+
+
+@scenario("one stage, completed: the path of most tasks")
+async def one_stage(world: World) -> None:
+    await world.submit("task", account="42", labels={"team": "a"}, params={"tab": "gift"})
+    await world.admission("task")
+    await world.ended("task")
+
+
+@scenario("three stages in a row; the last one tells the dispatcher that it is the last")
+async def several_stages(world: World) -> None:
+    stages = [{"name": "open"}, {"name": "collect", "lives": "account"}, {"name": "leave"}]
+    await world.submit("task", params={"stages": stages})
+    await world.ended("task")
+
+
+@scenario("the first task of all starts the dispatcher itself", setting=Setting(joined=False))
+async def no_dispatcher_yet(world: World) -> None:
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    await world.serve_host()
+    await world.serve("e1")
+    await world.join()
+    await world.ended("task")
+
+
+@scenario("a retryable failure, its delay, then success")
+async def retry_then_success(world: World) -> None:
+    await world.submit("task", missed, completes, params={"policy": {"retries": 2, "backoff_s": 0.1}})
+    await world.ended("task")
+
+
+@scenario("every retry used up, with exponential delays")
+async def retries_exhausted(world: World) -> None:
+    policy = {"retries": 2, "backoff": "exponential", "backoff_s": 0.1}
+    await world.submit("task", missed, missed, missed, params={"policy": policy})
+    await world.ended("task")
+
+
+@scenario("a failure that is final, left clean")
+async def final_failure(world: World) -> None:
+    await world.submit("task", fails(FlowError("no such screen")), params={"policy": {"retries": 3}})
+    await world.ended("task")
+
+
+@scenario("a final failure that left the emulator dirty: it is tidied up before the next grant")
+async def final_failure_left_dirty(world: World) -> None:
+    await world.submit("task", fails(FlowError("no such screen"), clean=False))
+    await world.ended("task")
+    await world.idle()
+
+
+@scenario("an error nobody classified is final: a bug")
+async def unclassified(world: World) -> None:
+    await world.submit("task", breaks, params={"policy": {"retries": 3}})
+    await world.ended("task")
+
+
+@scenario("a failure without our details, as a foreign worker would report it")
+async def foreign_failure(world: World) -> None:
+    await world.submit("task", is_unknown_to_us)
+    await world.ended("task")
+
+
+@scenario("a stage outlasts its limit and counts as an attempt")
+async def too_long(world: World) -> None:
+    deaf = Deaf()
+    await world.submit("task", deaf, completes, params={"policy": {"time_limit_s": 0.1, "retries": 1, "backoff_s": 0}})
+    await world.reached("task", TaskState.RETRY_PENDING, TaskState.PENDING, TaskState.QUEUED)
+    deaf.let_go.set()
+    await world.ended("task")
+
+
+@scenario("parameters the task type does not know: failed before it was queued")
+async def bad_parameters(world: World) -> None:
+    await world.submit("task", params={"wrong": True})
+    await world.ended("task")
+
+
+@scenario("the same account and type waits already")
+async def rejected_duplicate(world: World) -> None:
+    await world.order("pause_lane", lane="account", actor="anna", reason="release")
+    await world.submit("first", account="42")
+    await world.admission("first")
+    await world.submit("task", account="42")
+    await world.ended("task")
+
+
+@scenario("the account runs already")
+async def rejected_account_running(world: World) -> None:
+    hold = Hold()
+    await world.submit("first", hold, account="42")
+    await hold.began.wait()
+    await world.submit("task", account="42")
+    await world.ended("task")
+    hold.let_go.set()
+
+
+@scenario("the queue is full", setting=Setting(pool=POOL.model_copy(update={"limit": 1})))
+async def rejected_queue_full(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("first")
+    await world.admission("first")
+    await world.submit("task")
+    await world.ended("task")
+
+
+@scenario("no emulator of the pool can run it")
+async def rejected_cannot_be_satisfied(world: World) -> None:
+    await asyncio.sleep(SETTLE_S)
+    await world.submit("task", requires=["android=99"])
+    await world.ended("task")
+
+
+@scenario("no emulator was free before it expired")
+async def expired_in_line(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task", expires_at=datetime.now(UTC) + timedelta(seconds=1))
+    await world.ended("task")
+
+
+@scenario("its last moment lies before its first")
+async def expired_before_its_time(world: World) -> None:
+    now = datetime.now(UTC)
+    await world.submit("task", not_before=now + timedelta(hours=1), expires_at=now + timedelta(seconds=0.3))
+    await world.ended("task")
+
+
+@scenario("it waits for its time, then runs")
+async def not_before(world: World) -> None:
+    await world.submit("task", not_before=datetime.now(UTC) + timedelta(seconds=0.5))
+    await world.ended("task")
+
+
+@scenario("terminated while it ran: a crash, with all that stands in the memo", setting=Setting())
+async def terminated(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    await world.task("task").terminate("test")
+    await world.idle()
+
+
+@scenario(
+    "nobody answers for longer than it waits for an answer: it asks again",
+    setting=Setting(pool=POOL.model_copy(update={"repeat_min_s": 0.3})),
+)
+async def asks_again(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task", expires_at=datetime.now(UTC) + timedelta(seconds=20))
+    await asyncio.sleep(1.0)
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")

@@ -1,0 +1,193 @@
+"""Emulators and hosts: gates, presence, owners, leaving, continuing as new."""
+
+import asyncio
+from dataclasses import replace
+
+from droidherd.domain.emulator import GATE_TRIES
+from droidherd.domain.errors import FencedError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Sight
+from tests.replay.scenario import DISPATCHER, EMULATOR, HOST, TASK, Setting, scenario
+from tests.workflows.plays import Hold, completes, fails
+from tests.workflows.world import World
+
+LATER = Setting(joined=False)
+SHORT = Setting(short=True)
+
+
+@scenario("a host joins, its emulator passes the gate and the pool hears of it", keep=(HOST, EMULATOR, DISPATCHER))
+async def joined(world: World) -> None:
+    await world.emulator_is("e1", "up")
+
+
+@scenario("the gate fails, then passes", keep=(EMULATOR,), setting=LATER)
+async def gate_failed(world: World) -> None:
+    world.gates.evidence["e1"] = ["the launcher has no focus"]
+    await world.serve_host()
+    await world.join()
+    await world.emulator_is("e1", "up")
+
+
+@scenario("the gate fails again and again: quarantined, until it restarted", keep=(EMULATOR,), setting=LATER)
+async def quarantined(world: World) -> None:
+    world.gates.evidence["e1"] = ["the launcher has no focus"] * GATE_TRIES
+    await world.serve_host()
+    await world.join()
+    await world.emulator_is("e1", "quarantined")
+    await world.sees("e1", Sight.GOOD, boot="boot-2")
+    await world.emulator_is("e1", "up")
+
+
+@scenario("left dirty by a task: tidied up before the next one", keep=(EMULATOR,))
+async def tidied(world: World) -> None:
+    await world.submit("first", fails(FencedError("another lease holds it"), clean=False), completes)
+    await world.ended("first")
+    await world.idle()
+
+
+@scenario("drained and taken back", keep=(EMULATOR, DISPATCHER))
+async def drained(world: World) -> None:
+    await world.emulator("e1").signal("drain", {"actor": "anna", "reason": "updates"})
+    await world.emulator_is("e1", "draining")
+    await world.emulator("e1").signal("undrain", {"actor": "anna"})
+    await world.emulator_is("e1", "up")
+
+
+@scenario("suspect, good again, restarted, down, gone", keep=(EMULATOR, HOST))
+async def sights(world: World) -> None:
+    for sight, boot, state in (
+        (Sight.SUSPECT, "", "suspect"),
+        (Sight.GOOD, "", "up"),
+        (Sight.GOOD, "boot-2", "up"),
+        (Sight.DOWN, "", "down"),
+        (Sight.GOOD, "boot-3", "up"),
+        (Sight.LEFT, "", "retired"),
+    ):
+        await world.sees("e1", sight, boot=boot)
+        await world.emulator_is("e1", state)
+
+
+@scenario("a worker is replaced while a gate runs: the gate runs again at the new one", keep=(EMULATOR,), setting=LATER)
+async def gate_given_up(world: World) -> None:
+    hold = world.gates.holding["e1"] = asyncio.Event()
+    await world.serve_host()
+    await world.join()
+    await world.emulator_is("e1", "recovering")
+    await world.join(2)
+    await world.emulator_is("e1", "up")
+    hold.set()
+
+
+@scenario("a second host sees it too and waits until the first lost it", keep=(EMULATOR, "host/h2"))
+async def owner_changed(world: World) -> None:
+    await world.join(1, host="h2", machine="m2")
+    first = world.presence.sights["e1"]
+    await world.presence.tell(1, replace(first, host_id="h2", address="127.0.0.1:30000"))
+    await world.submit("task")
+    await world.ended("task")
+    await world.sees("e1", Sight.DOWN)
+    await world.presence.tell(1, replace(first, host_id="h2", address="127.0.0.1:30000"))
+    await world.serve_host("h2")
+    await world.emulator_is("e1", "up")
+
+
+@scenario("a second machine under the same id is refused, an older worker too", keep=(HOST,))
+async def join_refused(world: World) -> None:
+    await world.join(2, machine="m2")
+    await world.join(0)
+    await world.join(1)
+
+
+@scenario("presence falls silent and comes back: suspect, nothing revoked", keep=(HOST, EMULATOR))
+async def presence_lost_and_back(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    world.presence.silent.set()
+    await world.emulator_is("e1", "suspect")
+    world.presence.silent.clear()
+    await world.emulator_is("e1", "up")
+    hold.let_go.set()
+    await world.ended("task")
+
+
+@scenario("the host is gone: suspect, then down; a new worker brings it back", keep=(HOST, EMULATOR, TASK))
+async def host_gone_and_back(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    world.presence.silent.set()
+    if world.host_worker is not None:
+        await world.host_worker.shutdown()
+    await world.emulator_is("e1", "down")
+    await world.reached("task", TaskState.QUEUED)
+    world.presence.silent.clear()
+    await world.serve_host()
+    await world.join(2)
+    await world.emulator_is("e1", "up")
+    await world.ended("task")
+
+
+@scenario("a new worker takes over from a living one of the same machine", keep=(HOST, EMULATOR))
+async def worker_replaced(world: World) -> None:
+    await world.join(2)
+    await world.submit("task")
+    await world.ended("task")
+
+
+@scenario("a worker leaves in order: its emulators retire", keep=(HOST, EMULATOR, DISPATCHER))
+async def left(world: World) -> None:
+    world.presence.leaving.set()
+    await world.emulator_is("e1", "retired")
+
+
+@scenario("host, emulator, dispatcher and tasks continue as new, again and again",
+          keep=(HOST, EMULATOR, DISPATCHER), setting=SHORT)  # fmt: skip
+async def all_continued(world: World) -> None:
+    for n in range(6):
+        await world.submit(f"t{n}")
+        await world.ended(f"t{n}")
+        await world.sees("e1", Sight.SUSPECT)
+        await world.emulator_is("e1", "suspect")
+        await world.sees("e1", Sight.GOOD)
+        await world.emulator_is("e1", "up")
+
+
+async def _long(world: World, *then: str) -> None:
+    """A history so long that the engine suggests to continue: paused and resumed until it does."""
+    for _ in range(8):
+        await world.control("task", "pause")
+        await world.reached("task", TaskState.PAUSED)
+        await world.control("task", "resume")
+        await world.reached("task", TaskState.QUEUED)
+    for action in then:
+        await world.control("task", action)
+
+
+@scenario("a task continues as new while it waits in line", setting=SHORT)
+async def task_continued_in_line(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task", account="42")
+    await world.reached("task", TaskState.QUEUED)
+    await _long(world)
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
+
+
+@scenario("a task continues as new while it is paused, and is cancelled there", setting=SHORT)
+async def task_continued_paused(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    await _long(world, "pause", "cancel")
+    await world.ended("task")
+
+
+@scenario("a task continues as new between two attempts, and keeps what it had done", setting=SHORT)
+async def task_continued_between_attempts(world: World) -> None:
+    missed = fails(FencedError("another lease holds it"), clean=True)
+    stages = [{"name": f"s{n}", "lives": "account", "on_unknown": "repeat"} for n in range(6)]
+    plays = [play for _ in range(6) for play in (completes, missed)]
+    await world.submit("task", *plays, params={"stages": stages})
+    await world.ended("task")
+
