@@ -53,7 +53,7 @@ class Ledger:
         """Per stage: the emulator it completed on; empty while it has not."""
         self.begun_on = carry.begun_on if carry else ""
         """Where the stage that comes next was begun and not completed, in this attempt."""
-        self.created_at: datetime = carry.created_at if carry else workflow.now()
+        self.created_at: datetime = carry.created_at if carry else info.workflow_start_time
         self.updated_at = self.created_at
         self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
         self.events: list[EventView] = list(carry.events) if carry else []

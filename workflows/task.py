@@ -35,7 +35,7 @@ class TaskWorkflow:
     def __init__(self, start: TaskInput) -> None:
         self._ledger = Ledger(start)
         carry = start.carry
-        seq = carry.seq if carry else int(workflow.info().start_time.timestamp() * 1000)
+        seq = carry.seq if carry else int(workflow.info().workflow_start_time.timestamp() * 1000)
         self._claim = Claim(names.dispatcher_id(start.spec.pool), seq)
         if carry:
             self._claim.ticket, self._claim.given_up, self._claim.run = carry.ticket, carry.given_up, carry.run
