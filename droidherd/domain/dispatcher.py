@@ -237,17 +237,18 @@ class Dispatcher(Moves):
         """Ask open tasks what they want or hold, and emulators what they are.
 
         `blind`: nothing is known, so nothing is granted until everybody said, nor before the guards of a task that
-        was closed unseen have run out.
+        was closed unseen have run out. Not so in a pool that never had a life before: no tasks, no emulators.
         """
+        before = list(emulators)
         self.generation += 1
         for task_id, run in unheard.items():
             entry = self.board.entries.get(task_id)
             self._send(task_id, m.Recall(self.generation, entry.key if entry else m.Key(task_id, run, 0)))
-        for emulator_id in dict.fromkeys([*self.board.rows, *emulators]):
+        for emulator_id in dict.fromkeys([*self.board.rows, *before]):
             self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
         if blind:
             self.board.last_ticket = max(self.board.last_ticket, now_ms)
-        if blind and unheard:
+        if blind and (unheard or before):
             self.unheard = dict(unheard)
             self.blind_ms = now_ms
             self.rebuild_until_ms = now_ms + int(patience_s * 1000)
