@@ -12,7 +12,8 @@ from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
 from droidherd.flows.lint import flow_folders
 from droidherd.flows.model import STEPS, FlowStage
-from droidherd.flows.params import Param, checked_params, substituted
+from droidherd.flows.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.problems import place_of, value_at
 from droidherd.flows.spelling import nearest
 
 GALLERY = Path(__file__).with_name("gallery")
@@ -119,8 +120,12 @@ def _steps(steps: JsonValue, values: Mapping[str, JsonValue]) -> tuple[JsonValue
         STEPS.validate_python(made)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in detail["loc"])
-        raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to="params") from error
+        place = place_of(detail, steps)
+        written = value_at(steps, place)
+        name = next(placeholders(written), "") if isinstance(written, str) else ""
+        where = ".".join(str(part) for part in place)
+        to = f"params.{name}" if name else "params"
+        raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to=to) from error
     return made
 
 

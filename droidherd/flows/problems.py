@@ -87,7 +87,7 @@ def from_validation(error: ValidationError, document: Document, file: str) -> li
     for detail in details:
         if _follows_from_others(detail, details):
             continue
-        place = _place_of(detail, document)
+        place = place_of(detail, document.data)
         what, fix = _words(detail, place)
         if names := _parameters_at(document, place):
             fix = f"give parameter {names[0]} an example or a default that fits"
@@ -127,10 +127,9 @@ def _inside(value: JsonValue, step: str | int) -> list[JsonValue]:
     return []
 
 
-def _place_of(detail: ErrorDetails, document: Document) -> Place:
+def place_of(detail: ErrorDetails, value: JsonValue) -> Place:
     """Where the error stands: what pydantic adds (tags of unions, missing keys) is no part of a document."""
     place: Place = ()
-    value = document.data
     for step in detail["loc"]:
         if inside := _inside(value, step):
             value, place = inside[0], (*place, step)

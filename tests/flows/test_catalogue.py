@@ -130,7 +130,7 @@ stages: [{stage: a, steps: [{start_app: {app: "${app}"}}]}]
     flow_at(tmp_path / "demo", text)
     catalogue = Catalogue([tmp_path])
     assert "com.a.b" in catalogue.plan("demo", {"app": "com.a.b"}).model_dump_json()
-    with pytest.raises(BadParametersError, match=r"params: makes an impossible step 0\.start_app") as caught:
+    with pytest.raises(BadParametersError, match=r"params\.app: makes an impossible step 0\.start_app\.app") as caught:
         catalogue.plan("demo", {"app": "x; reboot"})
     assert "reboot" not in str(caught.value)
 

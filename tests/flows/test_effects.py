@@ -205,6 +205,12 @@ def test_what_came_before_the_last_recorded_act_takes_no_time_and_leaves_no_fram
     assert ["main.b.png"] == list(on.kept)
 
 
+def test_an_until_that_had_held_is_not_looked_at_again() -> None:
+    on = Bench(Emulator(HOME, journal={"main/1#1.1": "done", "main/2": "done"}))
+    loop = {"repeat": {"until": {"image": "ok.png"}, "at_most": 1, "do": [{"tap": {"percent": [1, 1]}}]}}
+    assert Outcome(again=2) == run_stage(stage(loop, {"key": {"name": "menu"}}), on.run())
+
+
 def test_an_act_that_had_failed_fails_again() -> None:
     on = Bench(Emulator(HOME, journal={"main/1": "failed"}))
     with pytest.raises(CommandFailedError, match=r"step 1: tap gift\.png had failed before"):
