@@ -51,6 +51,8 @@ class DispatcherWorkflow:
     async def run(self, start: DispatcherInput) -> None:  # noqa: ARG002 - taken by __init__
         if not self._ready:
             await self._rebuild()
+        # What was said while the run before drained its outbox was heard there, but granted nothing any more.
+        self._machine.assign(_now_ms())
         courier = Courier(self._machine.outbox, self._gone)
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._keep_time())]
         await workflow.wait_condition(self._should_continue)

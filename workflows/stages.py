@@ -99,11 +99,14 @@ class Stages:
             return
         seconds = again_s(self._troubles)
         if hit.failure.kind == "NotReleasedError":
-            self._claim.repeat()
-            seconds = REMIND_S
+            # Mostly ours was merely the faster of the two on the emulator's queue: a moment later it stands behind.
+            seconds = min(seconds, REMIND_S)
+            if self._troubles > 1:
+                self._claim.repeat()
         with contextlib.suppress(TimeoutError):
+            # By value: the same grant again is no news, and must not set off another try.
             await workflow.wait_condition(
-                lambda: self._claim.lease is not before or self._claim.revoked is not None or self._stop_asked(),
+                lambda: self._claim.lease != before or self._claim.revoked is not None or self._stop_asked(),
                 timeout=seconds,
             )
 
