@@ -156,7 +156,8 @@ class TaskWorkflow:
     def _answered(self) -> bool:
         ledger = self._ledger
         early = ledger.spec.not_before is not None and workflow.now() < ledger.spec.not_before
-        return ledger.state is not TaskState.PENDING or ledger.attempt > 1 or early
+        over = self._life is not None and self._life.done()
+        return ledger.state is not TaskState.PENDING or ledger.attempt > 1 or early or over
 
     @workflow.query
     def view(self) -> TaskView:
@@ -230,17 +231,22 @@ class TaskWorkflow:
         }
         while ledger.state not in FINAL:
             if ledger.state is not TaskState.RUNNING and workflow.info().is_continue_as_new_suggested():
-                self._claim.done()
+                self._step_back()
                 return
             await steps[ledger.state]()
         if ledger.attempts or ledger.state is not TaskState.REJECTED:
             ledger.store()
         ledger.show()
 
+    def _step_back(self) -> None:
+        """Before continuing as new: out of the line. The next run asks again, with the ticket it has."""
+        self._claim.done()
+        if self._ledger.state is TaskState.QUEUED:
+            self._ledger.move(TaskEvent.LEASE_LOST, ENGINE, "continues as new")
+
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
         ledger = self._ledger
-
         try:
             planned = await workflow.execute_local_activity(
                 "plan_task",
@@ -249,8 +255,8 @@ class TaskWorkflow:
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
             )
-        except ActivityError as error:
-            cause = error.cause
+        except (ActivityError, ApplicationError) as error:  # a local activity's own failure comes unwrapped
+            cause = error.cause if isinstance(error, ActivityError) else error
             kind = (cause.type if isinstance(cause, ApplicationError) else "") or "PlanningError"
             self._fail(Failure(kind=kind, verdict=Verdict.FINAL, message=str(cause or error)))
             return
