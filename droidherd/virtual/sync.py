@@ -199,6 +199,8 @@ class SyncService:
             if name == b"DONE":
                 return length, problem
             if name != b"DATA" or length > CHUNK:
+                self._fail("oversize data message" if name == b"DATA" else "unexpected message")
+                await self._flush()
                 raise PipeClosedError
             data = await self._take(length)
             if full or self.files.full:

@@ -77,6 +77,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory):
         yield stand
 
 
+def without_file_names(script: str) -> str:
+    """With a few variables set (`n` is a number), and so that no pattern meets the files of either side."""
+    whole = f"n=7; x='a b'; y=a.b/a; {script}"
+    return whole.replace("/", ".") if "*" in script else whole
+
+
 def real(shell: str, script: str) -> tuple[int, bytes]:
     done = subprocess.run([shell, "-c", script], capture_output=True, cwd="/", timeout=10, check=False)
     return done.returncode, done.stdout
@@ -85,10 +91,7 @@ def real(shell: str, script: str) -> tuple[int, bytes]:
 @settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(script=SCRIPTS)
 def test_generated_lines_mean_what_they_mean_to_the_shell_of_this_machine(shared: Stand, script: str):
-    # `n` is a number for arithmetic; no file names are filled in, so both sides see no files.
-    whole = f"n=7; x='a b'; y=a.b/a; {script}"
-    if "/" in script and "*" in script:
-        whole = whole.replace("/", ".")
+    whole = without_file_names(script)
     said = shared.run(whole)
     assert real(SH, whole) == (said.rc, said.out)
 

@@ -172,14 +172,16 @@ async def _shift(shell: "Shell", argv: list[str], streams: Streams) -> int:
     count = int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else 1
     if count > len(shell.scope.arguments):
         streams.complain("sh: shift: nothing to shift\n")
-        return 1
+        raise ExitShell(1)
     shell.scope.arguments = shell.scope.arguments[count:]
     return 0
 
 
-async def _jump(_shell: "Shell", argv: list[str], _streams: Streams) -> int:
+async def _jump(shell: "Shell", argv: list[str], _streams: Streams) -> int:
     levels = int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else 1
-    raise LoopJump(max(1, levels), again=argv[0] == "continue")
+    if not shell.loops:
+        return 0
+    raise LoopJump(min(max(1, levels), shell.loops), again=argv[0] == "continue")
 
 
 async def _eval(shell: "Shell", argv: list[str], streams: Streams) -> int:

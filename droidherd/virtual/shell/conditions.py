@@ -114,7 +114,8 @@ class _Reader:
             op, right = self.words[self.at + 1], self.words[self.at + 2]
             self.at += 3
             return self.condition.binary(first, op, right)
-        if first in _UNARY and (operand := self._word(1)) is not None:
+        joined = self._word(1) in {"-a", "-o"} and self._word(2) is not None
+        if first in _UNARY and not joined and (operand := self._word(1)) is not None:
             self.at += 2
             return self.condition.unary(first, operand)
         if first == "(" and self._word(1) is not None:

@@ -56,6 +56,8 @@ class Shell:
             variables={"PATH": "/system/bin", "HOME": "/", "PWD": "/"}, exported={"PATH", "HOME"}, pid=system.pid
         )
         self.depth = 0
+        self.loops = 0
+        """How many loops surround what runs."""
         self.substitution_rc = 0
 
     async def run(self, text: str, streams: Streams) -> int:
@@ -64,8 +66,6 @@ class Shell:
             return await self._tree(parse(text), streams)
         except ExitShell as leaving:
             return leaving.rc
-        except LoopJump:
-            return self.scope.rc
         except (ShellSyntaxError, ExpansionProblem) as problem:
             kind = "syntax error: " if isinstance(problem, ShellSyntaxError) else ""
             streams.complain(f"sh: {kind}{problem}\n")
@@ -89,7 +89,7 @@ class Shell:
         self.scope.rc = rc
         return rc
 
-    async def _node(self, node: Node, streams: Streams) -> int:  # noqa: C901, PLR0911 - one line per kind of node
+    async def _node(self, node: Node, streams: Streams) -> int:  # noqa: PLR0911 - one line per kind of node
         match node:
             case Simple():
                 return await self._simple(node, streams)
@@ -104,10 +104,8 @@ class Shell:
                 return await self._pipeline(node, streams)
             case If():
                 return await self._if(node, streams)
-            case Loop():
-                return await self._loop(node, streams)
-            case For():
-                return await self._for(node, streams)
+            case Loop() | For():
+                return await self._looping(node, streams)
             case Case():
                 return await self._case(node, streams)
             case Group():
@@ -152,6 +150,13 @@ class Shell:
             if await self._tree(condition, streams) == 0:
                 return await self._tree(body, streams)
         return await self._tree(node.otherwise, streams)
+
+    async def _looping(self, node: Loop | For, streams: Streams) -> int:
+        self.loops += 1
+        try:
+            return await (self._loop(node, streams) if isinstance(node, Loop) else self._for(node, streams))
+        finally:
+            self.loops -= 1
 
     async def _loop(self, node: Loop, streams: Streams) -> int:
         rc = 0
