@@ -105,7 +105,7 @@ class Actor:
             try:
                 acted = act()
             except (NotSentError, LateError) as error:
-                if attempt + 1 == tempo.sends_max:
+                if self._enough(attempt):
                     raise
                 self._run.note(f"{deed.effect}: {deed.what}: not sent: {error}")
                 self._watch.rest(tempo.retry_s * 2**attempt, deed.effect)
@@ -164,11 +164,15 @@ class Actor:
             try:
                 write(effect)
             except (NotSentError, LateError, UnknownOutcomeError):
-                if attempt + 1 == tempo.sends_max:
+                if self._enough(attempt):
                     raise
                 self._watch.rest(tempo.retry_s * 2**attempt, effect)
             else:
                 return
+
+    def _enough(self, attempt: int) -> bool:
+        """No more tries: they are used up, or the stage is asked to stop and this emulator does not answer."""
+        return attempt + 1 == self._run.tempo.sends_max or bool(self._run.life.stopping())
 
 
 class _UnclearError(Exception):
