@@ -50,13 +50,14 @@ async def judge(farm: Farm, client: Client, view: TaskView, x: float) -> Verdict
     )
 
 
-def taps(farm: Farm, x: float) -> Counter[int]:
-    """How often each tap of the flow `pace` with this `x` really happened, on any emulator."""
+def taps(farm: Farm, x: float, *, lease: int = 0) -> Counter[int]:
+    """How often each tap of the flows `pace` and `walk` with this `x` really happened, on any emulator."""
     wanted = {(round(WIDTH * x / 100), round(HEIGHT * y / 100)): y for y in TAPS}
     found: Counter[int] = Counter()
     for emulator in farm.emulators:
         for command in farm.journal(emulator):
-            if command.argv[:2] == ("input", "tap"):
+            other = lease and int(command.token.partition(".")[0] or 0) != lease
+            if command.argv[:2] == ("input", "tap") and not other:
                 at = (int(command.argv[2]), int(command.argv[3]))
                 y = next((y for (wx, wy), y in wanted.items() if abs(at[0] - wx) <= 1 and abs(at[1] - wy) <= 1), None)
                 if y is not None:
