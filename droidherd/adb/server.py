@@ -58,15 +58,18 @@ class PidFile:
 class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
-    def __init__(self, port: int, home: Path, program: str = "", *, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, port: int, home: Path, program: str = "", *, environment: Mapping[str, str], answer_s: float = ANSWER_S
+    ) -> None:
         """Nothing runs yet. The server inherits `environment`, corrected.
 
-        Port 0 means a free one, chosen at the first start and kept.
+        Port 0 means a free one, chosen at the first start and kept. Silent for `answer_s`, twice, it counts as hung.
         """
         self.home = home.absolute()
         self.port = port
         self.program = program or bundled()
         self._inherited = environment
+        self._answer_s = answer_s
         self._pid_file = PidFile(self.home / "adb-server.pid")
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -162,7 +165,7 @@ class AdbServer:
 
     def _answers(self, port: int) -> bool:
         try:
-            return AdbClient(port).version(ANSWER_S) > 0
+            return AdbClient(port).version(self._answer_s) > 0
         except (NotSentError, ValueError):
             return False
 

@@ -86,7 +86,12 @@ def seize(token: Token, *, deck: bool, after: int = 0, places: Places = ON_ANDRO
 
 
 def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
-    """Guard, look into the journal, write the intent, act, write the result."""
+    """Guard, look into the journal, write the intent, guard again, act, write the result.
+
+    The second guard makes two tries exclude each other: each first says what it is about to do and then looks
+    whether the other was there (I write my intent and read the token; the other sets the token and reads intents).
+    It also counts the time that writing took. An intent that it stops stays, and somebody will look.
+    """
     return (
         _opening(entry, places)
         + 'case "$s" in\n'
@@ -97,6 +102,8 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
         + _append("begin $m $$ $i", places)
         # The intent must outlive a crash of the whole emulator; where there is no fsync it is as good as the disk.
         + 'fsync "$f" >/dev/null 2>&1\n'
+        + _token_guard(entry.token)
+        + _deadline_guard(entry, places)
         + f"o=$({act} </dev/null 2>&1); r=$?\n"
         + 'echo "$e done $r" >>"$f"\n'
         + 'echo "dh:acted $r"; echo "$o"'
@@ -180,8 +187,8 @@ def _opening(entry: Entry, places: Places) -> str:
         raise BadParametersError(f"{entry.deadline_uptime_s} is not an uptime")
     return (
         _token_guard(entry.token)
-        + f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
-        + f'if [ "${{u%%.*}}" -gt {entry.deadline_uptime_s} ]; then echo "dh:late $u"; exit 76; fi\n'
+        + _deadline_guard(entry, places)
+        + f"read i <{quote(places.boot_id)}\n"
         + f"f={quote(places.journal(entry.key))}; e={quote(entry.effect)}; s=\n"
         + 'if [ -f "$f" ]; then\n'
         + f'  s=$(grep {quote("^" + entry.effect.replace(".", "[.]") + " ")} "$f"); r=$?\n'
@@ -199,6 +206,13 @@ def _token_guard(token: Token) -> str:
         '  if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
         '  echo "dh:fenced $t"; exit 75\n'
         "fi\n"
+    )
+
+
+def _deadline_guard(entry: Entry, places: Places) -> str:
+    return (
+        f"read u x <{quote(places.uptime)}\n"
+        f'if [ "${{u%%.*}}" -gt {entry.deadline_uptime_s} ]; then echo "dh:late $u"; exit 76; fi\n'
     )
 
 

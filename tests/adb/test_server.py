@@ -21,7 +21,7 @@ LONG_S = 10.0
 
 @pytest.fixture
 def server(tmp_path: Path) -> Generator[AdbServer]:
-    server = AdbServer(0, tmp_path / "adb", environment=os.environ)
+    server = AdbServer(0, tmp_path / "adb", environment=os.environ, answer_s=1.0)
     with server:
         yield server
 

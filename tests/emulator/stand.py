@@ -70,6 +70,10 @@ class Stand:
         script.write_text("#!/bin/sh\necho broken >&2\nexit 2\n")
         script.chmod(0o755)
 
+    def meanwhile(self, command: str) -> None:
+        """Happens while an intent is brought to the disk."""
+        (self.root / "bin" / "fsync").write_text(f"#!/bin/sh\n{command}\n")
+
     def act_fails(self) -> None:
         (self.root / "fails").touch()
 

@@ -19,7 +19,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.emulator import acts, lines
 from droidherd.emulator.answer import Answer
-from droidherd.emulator.lines import NEVER_S, Entry
+from droidherd.emulator.lines import NEVER_S, TOKEN_PROPERTY, Entry
 from droidherd.emulator.token import Token
 from tests.emulator.stand import BOOT_ID, SHELLS, Stand
 
@@ -295,6 +295,24 @@ def test_the_deadline_is_the_emulators_uptime(stand: Stand):
     with pytest.raises(LateError):
         stand.run(lines.settle(entry("2/9", until_s=500), stand.places)).refuse("stand")
     assert [TAP] == stand.acts()
+
+
+def test_a_token_that_rose_while_the_intent_was_written_stops_the_act(stand: Stand):
+    """Another try seized between the guard and the act: it may have looked into the journal before the intent."""
+    stand.set(MINE)
+    stand.meanwhile(f"setprop {TOKEN_PROPERTY} {Token(LEASE, 2, 2)}")
+    with pytest.raises(FencedError):
+        tap(stand).refuse("stand")
+    assert ([], 1) == (stand.acts(), len(stand.journal(KEY)))
+    assert "unknown" == tap(stand, Token(LEASE, 2, 2)).word
+
+
+def test_time_that_passed_while_the_intent_was_written_counts(stand: Stand):
+    stand.set(MINE)
+    stand.meanwhile("echo '501.00 1.00' >\"$STAND/uptime\"")
+    with pytest.raises(LateError):
+        tap(stand, until_s=500).refuse("stand")
+    assert [] == stand.acts()
 
 
 def test_without_room_for_the_intent_nothing_is_acted(stand: Stand):
