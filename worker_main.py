@@ -13,9 +13,12 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Self
 
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy
@@ -30,12 +33,14 @@ from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
 from activities.stage import StageActivities
 from droidherd import telemetry
+from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
+from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
@@ -49,6 +54,7 @@ from workflows.task import TaskWorkflow
 
 WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
 PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
+DISPATCHER_WATCH_S = 5
 REFUSED = 3
 """Exit code: another machine serves this host id."""
 
@@ -57,6 +63,28 @@ log = logging.getLogger("droidherd.worker")
 
 class RefusedError(Exception):
     """Another machine serves this host id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A worker and the task it runs in."""
+
+    worker: Worker
+    task: asyncio.Task[None]
+
+    @classmethod
+    def start(cls, worker: Worker) -> Self:
+        return cls(worker, asyncio.create_task(worker.run()))
+
+    def check(self) -> None:
+        """A worker that ended by itself ends the process: its supervisor starts a whole one."""
+        if self.task.done():
+            raise RuntimeError(f"the worker of {self.worker.task_queue} ended") from self.task.exception()
+
+    def leave(self) -> None:
+        """Its emulator is not ours any more."""
+        for task in (self.task, asyncio.create_task(self.worker.shutdown())):
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 class HostCrew:
@@ -74,7 +102,7 @@ class HostCrew:
             thread_name_prefix="host", max_workers=settings.adb.connects_at_once + settings.host.boots_at_once
         )
         physics = settings.physics
-        adb = server.client(settings.adb.connects_at_once)
+        adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths)
         outfit = Outfit(adb, self._inventory, catalogue, DirectoryStore(settings.artifact_directory), self._name)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
@@ -85,12 +113,35 @@ class HostCrew:
             lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
             Gatekeeper(adb, self._inventory, boot_s=120.0),
         )
-        self._running: dict[str, tuple[Worker, asyncio.Task[None]]] = {}
+        self._running: dict[str, Running] = {}
 
-    async def serve(self, stop: asyncio.Event) -> None:
+    async def serve(self, stop: asyncio.Event, engine: EngineActivities) -> None:
         """Join, then follow the inventory until told to stop."""
         await self._join()
-        host = Worker(
+        host = Running.start(self._host_worker())
+        absent_s, beat = 0.0, 0
+        while not stop.is_set():
+            self._muster()
+            for running in (host, *self._running.values()):
+                running.check()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 1.0)
+            beat += 1
+            absent_s = 0.0 if self._fleet.present.is_set() else absent_s + 1.0
+            try:
+                if absent_s > self._settings.physics.presence_grace_s:
+                    log.warning("the engine runs no presence of this host: joining again")
+                    await self._join()
+                    absent_s = 0.0
+                if beat % DISPATCHER_WATCH_S == 0:
+                    await engine.keep_dispatcher(self._settings.host.pool)
+            except RPCError as error:
+                log.warning("the engine does not answer: %s", error)
+        # Presence first, so that nothing new is granted; then the stages, which may end in peace.
+        await asyncio.gather(host.worker.shutdown(), *(one.worker.shutdown() for one in self._running.values()))
+
+    def _host_worker(self) -> Worker:
+        return Worker(
             self._client,
             task_queue=names.host_id(self._settings.host.id),
             activities=self._fleet.all(),
@@ -98,49 +149,28 @@ class HostCrew:
             max_concurrent_activities=16,
             graceful_shutdown_timeout=timedelta(seconds=5),
         )
-        self._running["host"] = (host, asyncio.create_task(host.run()))
-        absent_s = 0.0
-        while not stop.is_set():
-            self._muster()
-            self._check()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), 1.0)
-            absent_s = 0.0 if self._fleet.present.is_set() else absent_s + 1.0
-            if absent_s > self._settings.physics.presence_grace_s:
-                log.warning("the engine runs no presence of this host: joining again")
-                await self._join()
-                absent_s = 0.0
-        await self._shut_down()
 
     def _muster(self) -> None:
         """One single-slot worker per emulator of the inventory."""
-        wanted = {entry.emulator_id for entry in self._inventory.load()}
-        for emulator_id in wanted - self._running.keys():
-            worker = Worker(
-                self._client,
-                task_queue=names.emulator_id(emulator_id),
-                activities=self._stages.all(),
-                activity_executor=self._stage_threads,
-                max_concurrent_activities=1,
-                max_concurrent_activity_task_polls=1,
-                graceful_shutdown_timeout=timedelta(seconds=self._settings.physics.drain_s),
+        try:
+            wanted = set(self.emulators())
+        except DroidherdError as error:
+            log.warning("the inventory is not followed: %s", error)
+            return
+        for emulator_id in sorted(wanted - self._running.keys()):
+            self._running[emulator_id] = Running.start(
+                Worker(
+                    self._client,
+                    task_queue=names.emulator_id(emulator_id),
+                    activities=self._stages.all(),
+                    activity_executor=self._stage_threads,
+                    max_concurrent_activities=1,
+                    max_concurrent_activity_task_polls=1,
+                    graceful_shutdown_timeout=timedelta(seconds=self._settings.physics.drain_s),
+                )
             )
-            self._running[emulator_id] = (worker, asyncio.create_task(worker.run()))
-        for emulator_id in self._running.keys() - wanted - {"host"}:
-            worker, task = self._running.pop(emulator_id)
-            task.add_done_callback(lambda done: done.exception())
-            asyncio.create_task(worker.shutdown()).add_done_callback(lambda done: done.exception())
-
-    def _check(self) -> None:
-        """A worker that ended by itself ends the process: its supervisor starts a whole one."""
-        for name, (_, task) in self._running.items():
-            if task.done():
-                raise RuntimeError(f"the worker of {name} ended") from task.exception()
-
-    async def _shut_down(self) -> None:
-        """Presence first, so that nothing new is granted; then the stages, which may end in peace."""
-        host, _ = self._running.pop("host")
-        await asyncio.gather(host.shutdown(), *(worker.shutdown() for worker, _ in self._running.values()))
+        for emulator_id in sorted(self._running.keys() - wanted):
+            self._running.pop(emulator_id).leave()
 
     async def _join(self) -> None:
         """Take the host's place in the engine."""
@@ -202,6 +232,13 @@ def workflow_worker(
     )
 
 
+@contextlib.contextmanager
+def _adb_call(operation: str, serial: str) -> Generator[None]:
+    """Each call to an emulator is a span and a duration."""
+    with telemetry.bound(serial=serial), telemetry.measured("adb", telemetry.metrics.adb_seconds, operation=operation):
+        yield
+
+
 def pool_settings(settings: Settings) -> PoolSettings:
     return PoolSettings(
         limit=settings.queue.limit,
@@ -236,7 +273,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
             stack.callback(server.stop)
             crew = HostCrew(settings, client, server)
             await _wake(settings, engine, crew)
-            await crew.serve(stop)
+            await crew.serve(stop, engine)
         await stop.wait()
     return 0
 
@@ -265,6 +302,8 @@ def main(argv: list[str] | None = None) -> int:
     settings = load()
     telemetry.start_logs(settings.telemetry.log_level)
     traces = telemetry.start_traces(settings.telemetry, service="worker")
+    if settings.telemetry.worker_metrics_port:
+        telemetry.serve_metrics(settings.telemetry.worker_metrics_port)
     try:
         return asyncio.run(run(settings, set(options.roles.split(","))))
     except RefusedError as error:

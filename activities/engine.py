@@ -11,6 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.queue import DispatcherInput
 
 AT_ONCE = 16
 
@@ -81,6 +82,24 @@ class EngineActivities:
     @activity.defn
     async def request_cancel(self, work: CancelWork) -> None:
         await self._client.get_workflow_handle(work.task_id, run_id=work.run_id).cancel()
+
+    async def keep_dispatcher(self, pool: str) -> None:
+        """Start the pool's dispatcher when it was terminated and nobody has missed it yet."""
+        handle = self._client.get_workflow_handle(names.dispatcher_id(pool))
+        try:
+            if (await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
+                return
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+        await self._client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool=pool),
+            id=handle.id,
+            task_queue=names.QUEUE,
+            start_signal=names.Signal.WAKE,
+            static_summary=f"dispatcher of pool {pool}",
+        )
 
     async def forget_dead_workers(self, workflow_ids: list[str]) -> None:
         """A worker that was killed is still expected to have these in its cache; each would wait for that in vain."""

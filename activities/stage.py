@@ -27,11 +27,10 @@ class StageActivities:
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
         life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
-        with telemetry.bound(
-            task=work.task_id,
-            attempt=work.key.attempt,
-            emulator=work.emulator_id,
-            token=f"{work.lease}.{work.stage_index}.{work.tries}",
+        token = f"{work.lease}.{work.stage_index}.{work.tries}"
+        with (
+            telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
+            telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type),
         ):
             return Stay(self._outfit, work, life).run()
 

@@ -17,6 +17,8 @@ from droidherd.domain.errors import (
     FencedError,
     FinalError,
     InfrastructureError,
+    NeedsPersonError,
+    UnknownOutcomeError,
 )
 from droidherd.domain.ports import Artifacts, Frame, Lifeline
 from droidherd.emulator import lease
@@ -92,6 +94,8 @@ class Stay:
             outcome, clean = self._run()
         except DroidherdError as error:
             self.note(f"{type(error).__name__}: {error}")
+            if isinstance(error, UnknownOutcomeError | NeedsPersonError):
+                telemetry.metrics.effects.labels(outcome="unknown").inc()
             clean = self._tidy_after(error)
             raise StayError(error, clean=clean, artifacts=self._artifacts()) from error
         return StageReport(
@@ -110,7 +114,10 @@ class Stay:
         stopped = ""
         if self.work.stage is not None:
             self.note(f"stage {self.work.stage.name} begins on {self.work.emulator_id} as {self._token()}")
-            stopped = interpreter.run_stage(self.work.stage, self._stage_run()).stopped
+            outcome = interpreter.run_stage(self.work.stage, self._stage_run())
+            stopped = outcome.stopped
+            for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
+                telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {self.work.stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
         clean = self._leave() if stopped or self.work.last else True
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
