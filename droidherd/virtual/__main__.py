@@ -46,7 +46,7 @@ def plan_from(arguments: list[str] | None = None) -> Plan:
 
 def _ports(listed: str, base: int, count: int) -> tuple[int, ...]:
     if listed:
-        return tuple(int(word) for word in listed.split(",") if word.isdigit())
+        return tuple(int(word) for word in listed.split(",") if word.isdecimal())
     if not base:
         return ()
     return tuple(range(base, base + 2 * count, 2)) if base % 2 == 0 else (base,) * (count + 1)

@@ -24,7 +24,6 @@ _DIRECTORIES = frozenset(
 )  # fmt: skip
 _CLOSED = ("/data", "/proc", "/dev", "/cache")
 NAME_LIMIT = 240
-CAPACITY_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class EmulatorFiles:
 
     def _is_process_folder(self, path: str) -> bool:
         name = path.removeprefix("/proc/")
-        return name != path and name.isdigit() and self.is_process(int(name))
+        return name != path and name.isdecimal() and self.is_process(int(name))
 
     def _check_room(self, path: str) -> None:
         if self.full:

@@ -28,6 +28,7 @@ from droidherd.virtual.wire import (
 FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir,sendrecv_v2"
 _TOKEN, _RSA_KEY = 1, 3
 _UNREAD_LIMIT = 1 << 20
+_STREAM_LIMIT = 1000
 
 
 class Stream:
@@ -239,7 +240,8 @@ class Session:
         if faults.take("no_open"):
             return
         name = bytes(packet.payload).rstrip(b"\0").decode(errors="surrogateescape")
-        service = None if faults.take("refuse_open") else self.opener(self, name)
+        refused = faults.take("refuse_open") or len(self.streams) >= _STREAM_LIMIT
+        service = None if refused else self.opener(self, name)
         if service is None:
             await self.send(CLSE, 0, packet.arg0)
             return
@@ -256,10 +258,11 @@ class Session:
     async def _serve(self, service: Service, stream: Stream) -> None:
         try:
             await service(stream)
-            await stream.finish()
         except CutError:
             self.drop()
         except (PipeClosedError, OutputLimitError, ConnectionError):
+            pass
+        finally:
             await self._finish_quietly(stream)
 
     async def _finish_quietly(self, stream: Stream) -> None:

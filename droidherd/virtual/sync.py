@@ -161,7 +161,7 @@ class SyncService:
 
     async def _send(self, argument: str) -> None:
         path, comma, mode = argument.rpartition(",")
-        await self._store(path if comma else argument, int(mode) if mode.isdigit() else 0o644)
+        await self._store(path if comma else argument, int(mode) if mode.isdecimal() else 0o644)
 
     async def _store(self, path: str, mode: int) -> None:
         """Whatever goes wrong, the data is read to its end before the answer."""

@@ -13,7 +13,7 @@ _FORWARD = re.compile(r"forward:(?:norebind:)?tcp:(\d+);(tcp:\d+)")
 async def connect(argument: str, stream: Stream) -> None:
     """Join the stream with a connection to a port of the emulator."""
     port = argument.partition(":")[0]
-    if not port.isdigit():
+    if not port.isdecimal():
         return
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
@@ -35,7 +35,7 @@ async def reverse(session: Session, argument: str, stream: Stream) -> None:
         return
     if argument.startswith("killforward:tcp:"):
         port = argument.rpartition(":")[2]
-        known = session.close_reverse(int(port)) if port.isdigit() else False
+        known = session.close_reverse(int(port)) if port.isdecimal() else False
         await stream.write(b"OKAY" if known else _fail(f"listener 'tcp:{port}' not found"))
         return
     found = _FORWARD.fullmatch(argument)

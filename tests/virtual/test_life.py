@@ -1,6 +1,10 @@
 """Boots, deaths and returns: what survives and what does not."""
 
+import contextlib
 import json
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -149,3 +153,24 @@ def test_it_stops_cleanly_and_listens_on_the_loopback_only(tmp_path: Path):
         assert {"127.0.0.1"} == {one.laddr.ip for one in connections if one.status == "LISTEN"}
     assert 0 == fleet.process.returncode
     assert b"" == (tmp_path / "virtual.log").read_bytes()
+
+
+def test_the_process_ends_when_who_started_it_is_gone(tmp_path: Path):
+    script = (
+        "import os, pathlib, sys; from droidherd.virtual.process import VirtualFleet;"
+        "print(VirtualFleet.start(count=1, state=pathlib.Path(sys.argv[1])).pid, flush=True); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, timeout=60, check=True)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(done.stdout)).wait(PATIENCE_S)
+    assert not psutil.pid_exists(int(done.stdout))
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced(own_fleet: VirtualFleet):
+    before = own_fleet.addresses[V1]
+    own_fleet.stop()
+    with socket.create_server(("127.0.0.1", int(before.rpartition(":")[2]))):
+        own_fleet.restart()
+        assert before != own_fleet.addresses[V1]
+        with own_fleet.control() as control:
+            assert own_fleet.addresses[V1] == control.state(V1)["address"]

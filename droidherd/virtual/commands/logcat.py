@@ -38,7 +38,7 @@ async def _logcat(context: Context) -> int:
 
 def _count(chosen: dict[str, str]) -> int:
     word = chosen.get("t", "") or chosen.get("T", "")
-    return int(word) if word.isdigit() else 1 << 30
+    return int(word) if word.isdecimal() else 1 << 30
 
 
 def _rule(word: str) -> tuple[str, str]:

@@ -92,7 +92,7 @@ async def _install(context: Context, words: list[str]) -> int:
 
 
 async def _streamed(context: Context, size: str) -> bytes:
-    left = min(int(size) if size.isdigit() else 0, INPUT_LIMIT)
+    left = min(int(size) if size.isdecimal() else 0, INPUT_LIMIT)
     chunks: list[bytes] = []
     while left > 0 and (data := await context.streams.stdin.read()):
         chunks.append(data)

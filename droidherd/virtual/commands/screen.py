@@ -68,7 +68,7 @@ async def _keyevent(context: Context, words: list[str]) -> int:
     if not names:
         return _bad_arguments(context, "keyevent")
     for word in names:
-        name = _KEY_NAMES.get(int(word), word) if word.isdigit() else word.removeprefix("KEYCODE_")
+        name = _KEY_NAMES.get(int(word), word) if word.isdecimal() else word.removeprefix("KEYCODE_")
         context.emulator.act(app.key(context.emulator.app, name))
     return 0
 
@@ -108,7 +108,7 @@ async def _wm(context: Context) -> int:
         return _wm_size(context, words[1:])
     if words[:1] == ["density"]:
         if len(words) > 1:
-            emulator.density = int(words[1]) if words[1].isdigit() else 320
+            emulator.density = int(words[1]) if words[1].isdecimal() else 320
             return 0
         context.say("Physical density: 320\n")
         context.say("" if emulator.density == 320 else f"Override density: {emulator.density}\n")  # noqa: PLR2004

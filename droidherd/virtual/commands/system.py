@@ -106,7 +106,7 @@ async def _kill(context: Context) -> int:
     known = {str(pid) for _, pid, _ in processes(context)}
     for pid in pids:
         if pid not in known:
-            return context.fail(f"bad pid '{pid}'" if not pid.isdigit() else f"{pid}: No such process")
+            return context.fail(f"bad pid '{pid}'" if not pid.isdecimal() else f"{pid}: No such process")
         return context.fail(f"{pid}: Operation not permitted")
     return context.fail("needs 1 argument") if not pids else 0
 
@@ -124,7 +124,7 @@ async def _base64(context: Context) -> int:
     found, rc = await context.inputs(names)
     for _, data in found:
         if "-d" in context.words:
-            context.streams.stdout.write(base64.b64decode(data))
+            context.streams.stdout.write(base64.b64decode(data, validate=False))
             continue
         text = base64.b64encode(data).decode("ascii")
         context.say("".join(text[at : at + 76] + "\n" for at in range(0, len(text), 76)))

@@ -1,10 +1,13 @@
 """Filters over text."""
 
 import re
+from typing import TypeVar
 
 from droidherd.virtual.commands.base import Command, Context, options
 
 _BAD_USAGE = 2
+
+Pieces = TypeVar("Pieces", bytes, list[bytes])
 
 
 async def _grep(context: Context) -> int:
@@ -34,7 +37,7 @@ def _print_hits(context: Context, prefix: str, lines: list[str], chosen: dict[st
     if "c" in chosen:
         context.say(f"{prefix}{len(lines)}\n")
         return
-    limit = int(chosen["m"]) if chosen.get("m", "").isdigit() else len(lines)
+    limit = int(chosen["m"]) if chosen.get("m", "").isdecimal() else len(lines)
     for line in lines[:limit]:
         context.say(f"{prefix}{line}\n")
 
@@ -93,12 +96,17 @@ async def _head_or_tail(context: Context) -> int:
 def _cut_ends(data: bytes, chosen: dict[str, str], *, head: bool) -> bytes:
     word = chosen.get("c", chosen.get("n", "10"))
     count = int(word) if re.fullmatch(r"[-+]?\d+", word) else 10
-    pieces = [data[at : at + 1] for at in range(len(data))] if "c" in chosen else data.splitlines(keepends=True)
+    if "c" in chosen:
+        return _end(data, count, word, head=head)
+    return b"".join(_end(data.splitlines(keepends=True), count, word, head=head))
+
+
+def _end(pieces: Pieces, count: int, word: str, *, head: bool) -> Pieces:
     if head:
-        return b"".join(pieces[:count])
+        return pieces[:count]
     if word.startswith("+"):
-        return b"".join(pieces[max(0, count - 1) :])
-    return b"".join(pieces[-abs(count) :]) if count else b""
+        return pieces[max(0, count - 1) :]
+    return pieces[-abs(count) :] if count else pieces[:0]
 
 
 async def _wc(context: Context) -> int:

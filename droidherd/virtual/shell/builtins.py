@@ -169,7 +169,7 @@ async def _set(shell: "Shell", argv: list[str], streams: Streams) -> int:
 
 
 async def _shift(shell: "Shell", argv: list[str], streams: Streams) -> int:
-    count = int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else 1
+    count = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else 1
     if count > len(shell.scope.arguments):
         streams.complain("sh: shift: nothing to shift\n")
         raise ExitShell(1)
@@ -178,7 +178,7 @@ async def _shift(shell: "Shell", argv: list[str], streams: Streams) -> int:
 
 
 async def _jump(shell: "Shell", argv: list[str], _streams: Streams) -> int:
-    levels = int(argv[1]) if len(argv) > 1 and argv[1].isdigit() else 1
+    levels = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else 1
     if not shell.loops:
         return 0
     raise LoopJump(min(max(1, levels), shell.loops), again=argv[0] == "continue")

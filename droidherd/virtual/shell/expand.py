@@ -36,7 +36,7 @@ class Scope:
         return path if path.startswith("/") else f"{self.directory.rstrip('/')}/{path}"
 
     def special(self, name: str) -> str | None:
-        if name.isdigit():
+        if name.isdecimal():
             index = int(name)
             if index == 0:
                 return self.name

@@ -113,7 +113,7 @@ class _Evaluator:
     def _operand(self) -> int:
         token = self._peek()
         self.at += 1
-        if token[:1].isdigit():
+        if token[:1].isdecimal():
             return wrap(int(token, 16 if token[:2].lower() == "0x" else 10))
         if _is_name(token):
             return self._variable(token)

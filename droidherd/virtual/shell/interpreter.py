@@ -70,7 +70,8 @@ class Shell:
             kind = "syntax error: " if isinstance(problem, ShellSyntaxError) else ""
             streams.complain(f"sh: {kind}{problem}\n")
             return 1
-        except (LimitReachedError, RecursionError) as problem:
+        except (LimitReachedError, RecursionError, ValueError, OverflowError) as problem:
+            # The last two: numbers with more digits than are ever converted.
             streams.complain(f"sh: {problem}\n")
             return 2
 

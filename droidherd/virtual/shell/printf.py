@@ -77,7 +77,7 @@ def _directive(found: re.Match[str], rest: list[str]) -> tuple[str, int, bool]:
         return "%", 0, False
     if width == "*":
         width = rest.pop(0) if rest else "0"
-    size = min(int(width or 0) if width.lstrip("-").isdigit() else 0, _WIDTH_LIMIT)
+    size = min(int(width or 0) if width.lstrip("-").isdecimal() else 0, _WIDTH_LIMIT)
     argument = rest.pop(0) if rest else ""
     layout = f"%{flags}{size or ''}" + (f".{min(int(precision or 0), _WIDTH_LIMIT)}" if precision is not None else "")
     if kind == "b":
