@@ -1,7 +1,8 @@
-"""Replays recorded histories: would a run that began under older code go on under the code of today?"""
+"""Replays recorded histories: a run that began under older code must go on under the code of today."""
 
 import gzip
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,10 +13,12 @@ from rich.markup import escape
 from rich.table import Table
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 SUFFIXES = (".json", ".json.gz")
+WIDTH = 120
 
 
 class UnreadableHistoryError(Exception):
@@ -52,11 +55,10 @@ async def verify(
         Console(stderr=True).print(f"error: {escape(str(error))}")
         return 2
     results = await replay(recorded, workflow_classes, passed_through)
-    console = Console(soft_wrap=True, highlight=False)
     if as_json:
-        console.print_json(data=[asdict(result) for result in results])
+        Console(soft_wrap=True, highlight=False).print_json(data=[asdict(result) for result in results])
     else:
-        console.print(_table(results))
+        _show(results)
     if not results:
         Console(stderr=True).print(f"error: no history under {escape(', '.join(map(str, paths)))}")
         return 2
@@ -93,6 +95,7 @@ async def replay(
         workflows=workflow_classes,
         data_converter=pydantic_data_converter,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result
     )
     if not recorded:
         return []
@@ -100,9 +103,16 @@ async def replay(
     async with replayer.workflow_replay_iterator(_histories(recorded)) as replays:
         for one in recorded:
             failure = (await anext(replays)).replay_failure
-            said = f"{type(failure).__name__}: {failure}" if failure else ""
-            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), said))
+            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), _said(failure)))
     return results
+
+
+def _said(failure: Exception | None) -> str:
+    """The engine's core wraps its message into a dump of the whole failure."""
+    if failure is None:
+        return ""
+    inner = re.search(r'message: "((?:[^"\\]|\\.)*)"', str(failure))
+    return f"{type(failure).__name__}: {inner[1] if inner else failure}"
 
 
 async def _histories(recorded: Sequence[Recorded]) -> AsyncIterator[WorkflowHistory]:
@@ -110,14 +120,14 @@ async def _histories(recorded: Sequence[Recorded]) -> AsyncIterator[WorkflowHist
         yield one.history
 
 
-def _table(results: Sequence[Replayed]) -> Table:
-    bad = sum(1 for result in results if result.diverged)
-    table = Table(title=f"{len(results)} histories, {bad} diverged", title_justify="left", box=None)
-    table.add_column("history", no_wrap=True)
-    table.add_column("workflow")
-    table.add_column("events", justify="right")
-    table.add_column("result")
+def _show(results: Sequence[Replayed]) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    bad = [result for result in results if result.diverged]
+    table = Table("history", "workflow", "events", "result", box=None)
     for result in results:
-        said = f"[red]{escape(result.diverged)}[/red]" if result.diverged else "[green]ok[/green]"
+        said = "[red]diverged[/red]" if result.diverged else "[green]ok[/green]"
         table.add_row(escape(Path(result.history).name), result.workflow, str(result.events), said)
-    return table
+    console.print(table, crop=False, no_wrap=True, width=WIDTH)
+    for result in bad:
+        console.print(f"[red]{escape(result.history)}[/red]: {escape(result.diverged)}")
+    console.print(f"{len(results)} histories, {len(bad)} diverged")

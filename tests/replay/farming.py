@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
 from droidherd.domain.lifecycle import TaskState
@@ -36,7 +37,13 @@ async def _play(real: Farm, folder: Path) -> None:
     real.worker.start()
     await real.ended(client, "walk")
     keep = ["reward", "walk", "dispatcher/default", "host/local", *(f"emulator/{one}" for one in real.emulators[:1])]
-    hide = {str(folder): "/data", os.fspath(library.HISTORIES.parents[2]): "/tree"}
+    name = socket.gethostname()
+    hide = {
+        str(folder): "/data",
+        os.fspath(library.HISTORIES.parents[2]): "/tree",
+        f"@{name}:": "@host:",
+        f'"{name}:': '"host:',
+    }
     for workflow_id in keep:
         history = await client.get_workflow_handle(workflow_id).fetch_history()
         library.save(f"{NAME}.{workflow_id.replace('/', '-')}", history.to_json_dict(), hide)

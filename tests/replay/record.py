@@ -18,8 +18,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.cli import ports
 from droidherd.cli.embedded import EmbeddedTemporal, Profile
-from tests.replay import farming, library
-from tests.replay import scenarios as _registered  # noqa: F401 - registers them
+from tests.replay import farming, library, scenarios
 from tests.replay.scenario import ALL, Scenario
 from tests.workflows.world import world
 
@@ -89,11 +88,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.replay.record", description=__doc__)
     parser.add_argument("--only", default="", help="paths whose name contains this")
     only = parser.parse_args(argv).only
+    sys.stdout.write(f"{len(ALL)} paths about {', '.join(scenarios.__all__)}\n")
     chosen = [one for one in ALL.values() if only in one.name]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         wrong = asyncio.run(record_all(chosen, Engines(Path(folder), stack)))
         if only in farming.NAME:
-            wrong |= farming.record(Path(folder) / "farm")
+            wrong |= farming.record(Path(folder) / farming.NAME)
     library.write_readme([(one.name, one.why) for one in ALL.values()] + [(farming.NAME, farming.WHY)])
     for name, trouble in wrong.items():
         sys.stderr.write(f"not recorded: {name}: {trouble}\n")

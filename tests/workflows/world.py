@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from activities.engine import EngineActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
+    EmulatorInput,
     EmulatorView,
     FleetPhysics,
     HostInput,
@@ -137,6 +138,13 @@ class World:
         )
         return await handle.execute_update(names.Update.JOIN, join, result_type=Joined)
 
+    async def register(self, emulator: str) -> None:
+        """Start its workflow before a host sees it, with the times of tests."""
+        start = EmulatorInput(emulator_id=emulator, physics=FLEET_PHYSICS)
+        await self.client.start_workflow(
+            names.Workflow.EMULATOR, start, id=names.emulator_id(emulator), task_queue=names.QUEUE
+        )
+
     def owns(self, *emulators: str) -> None:
         """What the next presence reports."""
         for number, emulator in enumerate(emulators, 1):
@@ -193,7 +201,9 @@ class World:
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
-    async def submit(self, task_id: str, *plays: Play, type_: str = "sample", **spec: Any) -> "WorkflowHandle[Any, Any]":
+    async def submit(
+        self, task_id: str, *plays: Play, type_: str = "sample", **spec: Any
+    ) -> "WorkflowHandle[Any, Any]":
         if plays:
             self.stages.plays[task_id] = list(plays)
         return await self.client.start_workflow(
@@ -246,7 +256,7 @@ async def world(
     pool: PoolSettings = POOL,
     physics: TaskPhysics = TASK_PHYSICS,
     joined: bool = True,
-) -> AsyncIterator[World]:
+) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     presence = Presence(client, {})

@@ -30,9 +30,11 @@ async def wake(world: World) -> None:
 
 @scenario("eight tasks of two lanes and three accounts on two emulators", keep=(DISPATCHER,), setting=TWO)
 async def grants(world: World) -> None:
-    specs = [{"account": f"a{n % 3}", "on_busy": "queue"} if n % 2 else {"mutex": ["m"]} for n in range(8)]
-    for n, spec in enumerate(specs):
-        await world.submit(f"t{n}", priority=1 + n % 3, **spec)
+    for n in range(8):
+        if n % 2:
+            await world.submit(f"t{n}", priority=1 + n % 3, account=f"a{n % 3}", on_busy="queue")
+        else:
+            await world.submit(f"t{n}", priority=1 + n % 3, mutex=["m"])
     await asyncio.gather(*(world.ended(f"t{n}") for n in range(8)))
 
 

@@ -31,6 +31,7 @@ async def gate_failed(world: World) -> None:
 @scenario("the gate fails again and again: quarantined, until it restarted", keep=(EMULATOR,), setting=LATER)
 async def quarantined(world: World) -> None:
     world.gates.evidence["e1"] = ["the launcher has no focus"] * GATE_TRIES
+    await world.register("e1")
     await world.serve_host()
     await world.join()
     await world.emulator_is("e1", "quarantined")
@@ -155,7 +156,7 @@ async def all_continued(world: World) -> None:
 
 async def _long(world: World, *then: str) -> None:
     """A history so long that the engine suggests to continue: paused and resumed until it does."""
-    for _ in range(8):
+    for _ in range(5):
         await world.control("task", "pause")
         await world.reached("task", TaskState.PAUSED)
         await world.control("task", "resume")
@@ -190,4 +191,3 @@ async def task_continued_between_attempts(world: World) -> None:
     plays = [play for _ in range(6) for play in (completes, missed)]
     await world.submit("task", *plays, params={"stages": stages})
     await world.ended("task")
-

@@ -1,0 +1,188 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio import workflow
+
+from droidherd.testing import replay
+from tests.replay import changed, library
+from tests.replay import scenarios as registered
+from tests.replay.farming import NAME
+from tests.replay.scenario import ALL
+from worker_main import PASSED_THROUGH, WORKFLOWS
+
+ROOT = Path(__file__).parents[2]
+ONE_STAGE = library.HISTORIES / "one_stage.task.json"
+JOINED = [library.HISTORIES / f"joined.{one}.json" for one in ("dispatcher-default", "emulator-e1", "host-h1")]
+PASSED = (*PASSED_THROUGH, "tests")
+
+
+def verify(*arguments: str, seed: str = "0") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(ROOT / "worker_main.py"), "verify", *arguments],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+def test_every_history_replays_under_the_workflows_of_today(seed: str):
+    done = verify("--json", seed=seed)
+    assert [] == [one for one in json.loads(done.stdout) if one["diverged"]]
+    assert (0, "") == (done.returncode, done.stderr)
+    assert len(replay.find([library.HISTORIES])) == len(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("workflow_class", "history"),
+    [
+        (changed.AsksBeforePlanning, ONE_STAGE),
+        (changed.WritesNoMemo, ONE_STAGE),
+        (changed.ForgetsItsPredecessor, JOINED[0]),
+        (changed.SkipsItsGates, JOINED[1]),
+        (changed.AsksBeforePresence, JOINED[2]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_changed_workflow_is_caught(workflow_class: type, history: Path):
+    recorded = [replay.read(history)]
+    (before,) = await replay.replay(recorded, WORKFLOWS, PASSED)
+    (after,) = await replay.replay(recorded, [workflow_class], PASSED)
+    assert ("", True) == (before.diverged, "NondeterminismError" in after.diverged)
+
+
+async def test_what_stands_behind_a_divergence_is_replayed_too():
+    recorded = [replay.read(one) for one in (ONE_STAGE, JOINED[2])]
+    results = await replay.replay(recorded, [changed.AsksBeforePlanning, *WORKFLOWS[1:]], PASSED)
+    assert [True, False] == [bool(one.diverged) for one in results]
+
+
+# --- every path stands in a history ----------------------------------------------------------------------------
+
+
+def events() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each event of each history, with the type of its workflow."""
+    for path in replay.find([library.HISTORIES]):
+        raw = path.read_bytes()
+        document = json.loads(gzip.decompress(raw) if path.name.endswith(".gz") else raw)
+        first = document["events"][0]["workflowExecutionStartedEventAttributes"]
+        for event in document["events"]:
+            yield first["workflowType"]["name"], event
+
+
+def handlers() -> set[tuple[str, str, str]]:
+    """(workflow, kind, name) of everything that leaves a mark in a history."""
+    found: set[tuple[str, str, str]] = set()
+    for one in WORKFLOWS:
+        definition = workflow._Definition.must_from_class(one)
+        found |= {(str(definition.name), "signal", str(name)) for name in definition.signals}
+        found |= {(str(definition.name), "update", str(name)) for name in definition.updates}
+        found.add((str(definition.name), "run", ""))
+    return found
+
+
+def test_every_workflow_signal_and_update_stands_in_a_history():
+    seen: set[tuple[str, str, str]] = set()
+    for kind, event in events():
+        seen.add((kind, "run", ""))
+        if signal := event.get("workflowExecutionSignaledEventAttributes"):
+            seen.add((kind, "signal", signal["signalName"]))
+        if update := event.get("workflowExecutionUpdateAcceptedEventAttributes"):
+            seen.add((kind, "update", update["acceptedRequest"]["input"]["name"]))
+    assert set() == handlers() - seen
+
+
+def test_every_activity_and_every_way_a_workflow_ends_stands_in_a_history():
+    seen: set[str] = set()
+    for kind, event in events():
+        if activity := event.get("activityTaskScheduledEventAttributes"):
+            seen.add(activity["activityType"]["name"])
+        closed = event["eventType"].removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_")
+        if closed in ("COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW"):
+            seen.add(f"{kind} {closed}")
+    expected = {"run_stage", "pass_gate", "presence", "find_predecessor", "closed_holders", "request_cancel"}
+    expected |= {f"TaskWorkflow {end}" for end in ("COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW")}
+    expected |= {f"{one}Workflow CONTINUED_AS_NEW" for one in ("Dispatcher", "Emulator", "Host")}
+    expected |= {"DispatcherWorkflow TERMINATED"}
+    assert set() == expected - seen
+
+
+def test_every_way_a_stage_times_out_stands_in_a_history():
+    timeouts = {
+        event["activityTaskTimedOutEventAttributes"]["failure"]["cause"]["timeoutFailureInfo"]["timeoutType"]
+        if "cause" in event["activityTaskTimedOutEventAttributes"]["failure"]
+        else event["activityTaskTimedOutEventAttributes"]["failure"]["timeoutFailureInfo"]["timeoutType"]
+        for kind, event in events()
+        if "activityTaskTimedOutEventAttributes" in event and kind == "TaskWorkflow"
+    }
+    assert {"TIMEOUT_TYPE_HEARTBEAT", "TIMEOUT_TYPE_SCHEDULE_TO_START", "TIMEOUT_TYPE_START_TO_CLOSE"} <= timeouts
+
+
+def test_every_path_has_its_histories_and_every_history_its_path():
+    recorded = {path.name.partition(".")[0] for path in replay.find([library.HISTORIES])}
+    assert (set(ALL) | {NAME}, "stays") == (recorded, registered.__all__[-1])
+
+
+def test_the_readme_gives_a_reason_for_each_path():
+    text = library.README.read_text(encoding="utf-8")
+    assert [] == [one.name for one in ALL.values() if f"| `{one.name}` | {one.why} |" not in text]
+
+
+def test_no_history_is_large_and_none_says_who_recorded_it():
+    for path in replay.find([library.HISTORIES]):
+        assert library.ZIPPED_FROM_BYTES >= path.stat().st_size
+    traces = ("stackTrace", "identity")
+    assert [] == [event for _, event in events() if any(f'"{word}":' in json.dumps(event) for word in traces)]
+
+
+# --- the command ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_for_people(tmp_path: Path):
+    done = verify(str(ONE_STAGE))
+    assert 0 == done.returncode
+    assert "one_stage.task.json" in done.stdout
+    assert "1 histories, 0 diverged" in done.stdout
+
+
+def test_a_history_that_diverges_fails_the_command(tmp_path: Path):
+    text = ONE_STAGE.read_text(encoding="utf-8")
+    other = tmp_path / "other.json"
+    other.write_text(text.replace('"name":"run_stage"', '"name":"run_stages"'), encoding="utf-8")
+    done = verify("--json", str(tmp_path))
+    (result,) = json.loads(done.stdout)
+    assert (1, str(other), "TaskWorkflow") == (done.returncode, result["history"], result["workflow"])
+    assert "Nondeterminism" in result["diverged"]
+    assert "diverged" in verify(str(tmp_path)).stdout
+
+
+def test_a_zipped_history_is_read_like_a_plain_one(tmp_path: Path):
+    zipped = tmp_path / "a.json.gz"
+    zipped.write_bytes(gzip.compress(ONE_STAGE.read_bytes()))
+    plain = replay.read(ONE_STAGE)
+    assert ("TaskWorkflow", plain.history) == (replay.read(zipped).workflow, replay.read(zipped).history)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"events": []}', b"[]", b'{"events": [{}]}', b"\x1f\x8b", b"null"])
+def test_a_file_that_is_no_history_is_named(tmp_path: Path, content: bytes):
+    for name in ("a.json", "b.json.gz"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(replay.UnreadableHistoryError, match=name):
+            replay.read(tmp_path / name)
+
+
+def test_nothing_to_replay_is_an_error(tmp_path: Path):
+    done = verify(str(tmp_path))
+    assert (2, True) == (done.returncode, "no history under" in done.stderr)
+    missing = verify(str(tmp_path / "missing.json"))
+    assert (2, True) == (missing.returncode, "missing.json" in missing.stderr)
