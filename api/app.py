@@ -86,7 +86,14 @@ def _gateway_house(settings: Settings) -> starting.House:
         rebuild_s=physics.rebuild_s,
         fence_s=physics.heartbeat_timeout_s,
     )
-    return starting.House(settings.host.pool, settings.host.region, physics.workflow_task_s, dispatcher)
+    return starting.House(
+        pool=settings.host.pool,
+        region=settings.host.region,
+        workflow_task_s=physics.workflow_task_s,
+        verdict_s=settings.api.verdict_s,
+        answer_s=settings.api.answer_s,
+        dispatcher=dispatcher,
+    )
 
 
 def _describe_bodies(app: FastAPI) -> None:

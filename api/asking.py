@@ -37,4 +37,4 @@ def _in_our_words(error: RPCError, *, worker: bool) -> e.EngineError:
         return e.SilentError("no worker answered in time")
     if error.status in _UNHEARD:
         return e.AwayError("the engine does not answer")
-    return e.AwayError(f"the engine refused: {error.status.name}")
+    return e.BrokenError(f"the engine stumbled: {error.status.name}")

@@ -17,6 +17,10 @@ class AwayError(EngineError):
     """The engine does not answer."""
 
 
+class BrokenError(EngineError):
+    """The engine stumbled over the request."""
+
+
 class OverloadedError(EngineError):
     """The engine answers that it has too much to do."""
 
@@ -58,9 +62,10 @@ class Request:
     spec: TaskSpec
     digest: str
     """Of the request's body: the same key with another body is a mistake."""
-    key: str = ""
+    key: str
     """Digest of the idempotency key; empty: a repeat is a conflict."""
-    patience_s: float = 5.0
+    ask_id: str
+    """Of the question for the verdict: the engine answers the same one with what it answered before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,6 @@ class Submitted:
     task_id: str
     admission: Admission | None
     """None: the task is durable, but the verdict is late."""
-    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

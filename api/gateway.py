@@ -48,9 +48,6 @@ Answer = TypeVar("Answer")
 
 ENGINE_S = 3.0
 """For what the engine answers by itself."""
-WORKER_S = 2.5
-"""For what needs a worker: a query."""
-UPDATE_S = 5.0
 REPEAT_EVERY_S = 0.05
 COUNTS_KEPT_S = 1.5
 COUNTS_KEPT = 256
@@ -74,23 +71,23 @@ class Gateway:
             Workflow.TASK.value, TaskInput(spec=request.spec), **start_options(request, self._house)
         )
         try:
-            admission = await self._admitted(operation, request.patience_s)
+            admission = await self._admitted(operation, request.ask_id)
         except WorkflowAlreadyStartedError:
             return await self._repeated(request)
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, e.SilentError):
             return await self._made_durable(request)
         return e.Submitted(request.task_id, admission)
 
-    async def _admitted(self, operation: WithStartWorkflowOperation[Any, Any], patience_s: float) -> Admission:
+    async def _admitted(self, operation: WithStartWorkflowOperation[Any, Any], ask_id: str) -> Admission:
         """Start and hear the verdict in one call."""
         try:
-            async with asking(patience_s + 0.5, worker=True):
+            async with asking(self._house.verdict_s + 0.5, worker=True):
                 return await self._client.execute_update_with_start_workflow(
                     Update.ADMISSION.value,
                     start_workflow_operation=operation,
-                    id=Update.ADMISSION.value,
+                    id=ask_id,
                     result_type=Admission,
-                    rpc_timeout=timedelta(seconds=patience_s),
+                    rpc_timeout=timedelta(seconds=self._house.verdict_s),
                 )
         finally:
             # The SDK keeps a failure in a future as well; left alone, it would be reported as never looked at.
@@ -120,23 +117,21 @@ class Gateway:
         if known.status == WorkflowExecutionStatus.RUNNING:
             admission = await self._ask_admission(request)
         else:
-            admission = await self._past_admission(known)
-        return e.Submitted(request.task_id, admission, repeated=True)
+            admission = await self._past_admission(request, known)
+        return e.Submitted(request.task_id, admission)
 
     async def _ask_admission(self, request: e.Request) -> Admission | None:
         handle = self._handle(request.task_id)
         try:
-            async with asking(request.patience_s, worker=True):
-                return await handle.execute_update(
-                    Update.ADMISSION.value, id=Update.ADMISSION.value, result_type=Admission
-                )
+            async with asking(self._house.verdict_s, worker=True):
+                return await handle.execute_update(Update.ADMISSION.value, id=request.ask_id, result_type=Admission)
         except (e.SilentError, WorkflowUpdateRPCTimeoutOrCancelledError):
             return None
 
-    async def _past_admission(self, known: WorkflowExecution) -> Admission:
+    async def _past_admission(self, request: e.Request, known: WorkflowExecution) -> Admission:
         """The same answer as then, kept by the engine; else what the task wrote down."""
         handle = self._handle(known.id).get_update_handle(
-            Update.ADMISSION.value, workflow_run_id=known.run_id, result_type=Admission
+            request.ask_id, workflow_run_id=known.run_id, result_type=Admission
         )
         try:
             async with asking(ENGINE_S):
@@ -168,7 +163,7 @@ class Gateway:
     async def _asked(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
         """None: it ended, or nobody answers for it."""
         try:
-            async with asking(WORKER_S, worker=True):
+            async with asking(self._house.answer_s, worker=True):
                 return await self._handle(task_id).query(
                     Query.VIEW.value, result_type=TaskView, reject_condition=unless
                 )
@@ -222,7 +217,9 @@ class Gateway:
         token = from_cursor(cursor, query)
         try:
             rows, following = await self._page(query, token, limit)
-        except e.MissingError as error:
+        except (e.MissingError, e.BrokenError) as error:
+            if token is None:
+                raise
             raise e.CursorError("the cursor is too old, or is not one of ours") from error
         return e.TaskPage(tuple([await _row(one) for one in rows]), as_cursor(following, query))
 
@@ -337,7 +334,7 @@ class Gateway:
     async def _query(self, handle: WorkflowHandle[Any, Any], query: Query, arg: object, kind: type[Answer]) -> Answer:
         args = [] if arg is None else [arg]
         try:
-            async with asking(WORKER_S, worker=True):
+            async with asking(self._house.answer_s, worker=True):
                 while True:
                     try:
                         return await handle.query(query.value, args=args, result_type=kind)
@@ -353,7 +350,7 @@ class Gateway:
         self, handle: WorkflowHandle[Any, Any], update: Update, arg: object, request_id: str, kind: type[Answer]
     ) -> Answer:
         try:
-            async with asking(UPDATE_S, worker=True):
+            async with asking(self._house.answer_s, worker=True):
                 while True:
                     try:
                         return await handle.execute_update(update.value, arg, id=request_id or None, result_type=kind)

@@ -1,5 +1,6 @@
 """Queue and emulators as metrics, read when somebody scrapes."""
 
+import time
 from collections import Counter
 
 from api.engine import Engine, EngineError
@@ -30,4 +31,4 @@ async def _lanes(engine: Engine, pool: str, page: QueuePage, metrics: Metrics) -
         metrics.capacity.labels(**labels).set(lane.capacity)
         metrics.paused.labels(**labels).set(int(bool(lane.paused_by)))
         head = (await engine.queue(pool, QueueQuery(limit=1, lane=lane.name))).queue if lane.waiting else ()
-        metrics.oldest.labels(**labels).set(head[0].waited_s if head else 0)
+        metrics.oldest.labels(**labels).set(time.time() - head[0].enqueued_at_ms / 1000 if head else 0)

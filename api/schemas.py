@@ -1,5 +1,6 @@
 """What goes in and comes out over HTTP, where it differs from the contracts."""
 
+import time
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Self
 
@@ -82,7 +83,6 @@ class Submission(BaseModel):
     position: int = 0
     verdict: bool = True
     """False: the dispatcher did not answer in time; the task is durable and will be queued."""
-    repeated: bool = False
     why: str = ""
     task: TaskOut | None = None
     """With `?wait=`: the task as it stood at the end, or when the time was over."""
@@ -127,7 +127,12 @@ class QueueEntry(BaseModel):
 
     @classmethod
     def of(cls, row: QueueRow) -> Self:
-        return cls(enqueued_at=_moment(row.enqueued_at_ms), **row.model_dump(exclude={"enqueued_at_ms"}))
+        since = row.enqueued_at_ms
+        return cls(
+            enqueued_at=_moment(since),
+            waited_s=_seconds_since(since),
+            **row.model_dump(exclude={"enqueued_at_ms", "waited_s"}),
+        )
 
 
 class RunningEntry(BaseModel):
@@ -144,7 +149,10 @@ class RunningEntry(BaseModel):
 
     @classmethod
     def of(cls, row: RunningRow) -> Self:
-        return cls(since=_moment(row.since_ms), **row.model_dump(exclude={"since_ms"}))
+        since = row.since_ms
+        return cls(
+            since=_moment(since), running_s=_seconds_since(since), **row.model_dump(exclude={"since_ms", "running_s"})
+        )
 
 
 class QueueOut(BaseModel):
@@ -215,6 +223,11 @@ class Readiness(BaseModel):
 
     ready: bool
     parts: dict[str, str]
+
+
+def _seconds_since(ms: int) -> float:
+    """By our clock: a workflow's own stands still while nothing happens to it."""
+    return round(max(time.time() - ms / 1000, 0.0), 3)
 
 
 def _moment(ms: int) -> datetime:

@@ -32,6 +32,8 @@ class House:
     pool: str
     region: str
     workflow_task_s: float
+    verdict_s: float
+    answer_s: float
     dispatcher: DispatcherInput
 
 

@@ -41,23 +41,23 @@ async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, p
     if submit.emulator and not await engine.knows_emulator(submit.emulator):
         raise invalid("emulator", f"there is no emulator {submit.emulator}")
     digest = hashlib.sha256(submit.model_dump_json().encode()).hexdigest()[:32]
-    return Request(task_id=task_id, spec=submit, digest=digest, key=key_digest)
+    ask_id = f"{key_digest}-{digest}" if key_digest else secrets.token_hex(16)
+    return Request(task_id=task_id, spec=submit, digest=digest, key=key_digest, ask_id=ask_id)
 
 
 def answer_of(submitted: Submitted) -> Submission:
     """The good answer; a refusal is raised."""
     verdict = submitted.admission
     if verdict is None:
-        return Submission(id=submitted.task_id, state=TaskState.PENDING, verdict=False, repeated=submitted.repeated)
+        return Submission(id=submitted.task_id, state=TaskState.PENDING, verdict=False)
     if verdict.state == TaskState.REJECTED:
         raise _refusal(verdict)
-    if verdict.state == TaskState.FAILED and not submitted.repeated:
+    if verdict.state == TaskState.FAILED:
         raise ProblemError(Kind.REFUSED, verdict.reason or "the task failed at once", task=verdict.task_id)
     return Submission(
         id=submitted.task_id,
         state=verdict.state,
         position=verdict.position,
-        repeated=submitted.repeated,
         why=verdict.reason,
     )
 

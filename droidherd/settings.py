@@ -36,6 +36,8 @@ class Api(Group):
     key: str = Field(default="", repr=False, description="API key; without one only loopback is served")
     key_file: str = Field(default="", description="a file that holds the API key")
     max_body_bytes: int = 1_000_000
+    verdict_s: float = Field(default=5.0, gt=0, description="a submission waits this long for the dispatcher's word")
+    answer_s: float = Field(default=2.5, gt=0, description="a question waits this long for a worker")
 
 
 class Host(Group):

@@ -54,10 +54,7 @@ async def submit(
     result = answer_of(await house.engine.submit(wanted))
     if seconds:
         result = result.model_copy(update={"task": TaskOut.of(await _after(house, result.id, seconds))})
-    headers = {"location": f"/api/tasks/{result.id}"}
-    if result.repeated:
-        headers["idempotent-replayed"] = "true"
-    return answer(result, 201 if result.verdict else 202, headers=headers)
+    return answer(result, 201 if result.verdict else 202, headers={"location": f"/api/tasks/{result.id}"})
 
 
 @router.get("", responses=answers(TaskList, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY))

@@ -1,0 +1,82 @@
+"""What a task left behind, over HTTP."""
+
+import json
+
+import httpx
+import pytest
+
+from api.files import log_lines
+from droidherd.artifacts.store import DirectoryStore
+from tests.api.test_tasks import submit
+from tests.api.world import World
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 3000
+
+
+@pytest.fixture
+def task_id(http: httpx.Client) -> str:
+    made: str = submit(http).json()["id"]
+    http.get(f"/api/tasks/{made}", params={"wait": "20s"})
+    return made
+
+
+def test_artifacts_are_listed_and_streamed(world: World, http: httpx.Client, task_id: str):
+    world.store.put(task_id, "frame-1.png", PNG)
+    listed = http.get(f"/api/tasks/{task_id}/artifacts").json()["artifacts"]
+    assert [("frame-1.png", len(PNG)), ("log-1-0.jsonl", 20)] == [(one["name"], one["size"]) for one in listed]
+    got = http.get(f"/api/tasks/{task_id}/artifacts/frame-1.png")
+    assert (200, PNG, "image/png") == (got.status_code, got.content, got.headers["content-type"])
+    assert 'inline; filename="frame-1.png"' == got.headers["content-disposition"]
+    assert str(len(PNG)) == got.headers["content-length"]
+
+
+def test_a_file_that_could_act_as_a_page_is_only_ever_downloaded(world: World, http: httpx.Client, task_id: str):
+    world.store.put(task_id, "page.html", b"<script>alert(1)</script>")
+    got = http.get(f"/api/tasks/{task_id}/artifacts/page.html")
+    assert "application/octet-stream" == got.headers["content-type"]
+    assert got.headers["content-disposition"].startswith("attachment")
+    assert ("nosniff", True) == (
+        got.headers["x-content-type-options"],
+        "sandbox" in got.headers["content-security-policy"],
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing.png",
+        "..%2F..%2Fetc%2Fpasswd",
+        "%2e%2e/frame-1.png",
+        ".part-1",
+        "a%00b",
+        "a%0d%0aset-cookie:x",
+        "%F0%9F%A4%96",
+    ],
+)
+def test_a_name_that_is_no_artifact_is_not_found(http: httpx.Client, task_id: str, name: str):
+    assert 404 == http.get(f"/api/tasks/{task_id}/artifacts/{name}").status_code
+
+
+def test_a_task_that_left_nothing_has_an_empty_list(world: World, http: httpx.Client):
+    with world.holding("files-1"):
+        made = submit(http, "files-1").json()["id"]
+        answer = http.get(f"/api/tasks/{made}/artifacts")
+        assert (200, []) == (answer.status_code, answer.json()["artifacts"])
+        assert (200, "") == (http.get(f"/api/tasks/{made}/log").status_code, http.get(f"/api/tasks/{made}/log").text)
+
+
+def test_the_log_is_every_attempt_in_order(world: World, http: httpx.Client, task_id: str):
+    for number in (10, 2):
+        line = {"at": f"t{number}", "level": "info", "event": "stage began", "attempt": number}
+        world.store.put(task_id, f"log-{number}-0.jsonl", json.dumps(line).encode())
+    lines = http.get(f"/api/tasks/{task_id}/log")
+    assert "application/x-ndjson" == lines.headers["content-type"]
+    assert [None, 2, 10] == [json.loads(line).get("attempt") for line in lines.text.splitlines()]
+    text = http.get(f"/api/tasks/{task_id}/log", headers={"accept": "text/plain"})
+    assert ["tapped", "t2 info stage began attempt=2", "t10 info stage began attempt=10"] == text.text.splitlines()
+
+
+def test_a_log_line_that_is_no_json_is_shown_as_it_is(tmp_path: object, world: World):
+    store = DirectoryStore(world.settings.data / "odd")
+    store.put("t", "log-1.jsonl", b'[1]\nnot json\n{"event": "a\\nb"}')
+    assert [b"[1]\n", b"not json\n", b"a b\n"] == list(log_lines(store, "t", text=True))

@@ -1,0 +1,106 @@
+"""Lists of tasks: filters, pages, counts, and queries nobody can break out of."""
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api.engine import CursorError, Filters
+from api.visibility import as_cursor, from_cursor, query_for, quoted
+from tests.api.test_tasks import submit, until
+from tests.api.waiting import eventually
+from tests.api.world import World
+
+
+def test_tasks_are_filtered(world: World, http: httpx.Client):
+    with world.holding("list-1"):
+        mine = submit(http, "list-1", labels={"team": "red", "run": "7"}).json()["id"]
+        until(http, mine, "running")
+        submit(http, labels={"team": "blue"})
+        for params in (
+            {"account": "list-1"},
+            {"label": "team=red"},
+            {"label": ["team=red", "run=7"]},
+            {"account": "list-1", "state": "running", "type": "tap_once", "lane": "account", "pool": "default"},
+            {"account": "list-1", "state": ["running", "paused"]},
+        ):
+            found = eventually(lambda params=params: _ids(http, **params))
+            assert [mine] == found, params
+        for params in ({"account": "list-1", "state": "failed"}, {"label": ["team=red", "team=blue"]}):
+            assert [] == _ids(http, **params), params
+    until(http, mine, "completed")
+    assert [mine] == eventually(lambda: _ids(http, account="list-1", state="completed"))
+
+
+def test_a_list_is_paged_and_counted(http: httpx.Client):
+    made = {submit(http, f"page-{number}", labels={"page": "all"}).json()["id"] for number in range(5)}
+    eventually(lambda: len(_ids(http, label="page=all")) == len(made))
+    seen: list[str] = []
+    cursor = ""
+    for _ in range(3):
+        page = http.get("/api/tasks", params={"label": "page=all", "limit": 2, "cursor": cursor, "count": True}).json()
+        seen += [one["task_id"] for one in page["tasks"]]
+        cursor = page["cursor"]
+        assert 5 == page["count"]
+    assert (made, 5, "") == (set(seen), len(seen), cursor)
+
+
+def test_a_cursor_of_another_list_is_refused(http: httpx.Client):
+    for number in range(2):
+        submit(http, f"cursor-{number}", labels={"cursor": "yes"})
+    page = eventually(lambda: http.get("/api/tasks", params={"label": "cursor=yes", "limit": 1}).json()["cursor"])
+    for cursor in (page, "rubbish", "é", "A" * 16, page[:-4] + "AAAA"):
+        params = {"account": "x", "cursor": cursor} if cursor == page else {"cursor": cursor}
+        answer = http.get("/api/tasks", params=params)
+        assert (422, ["cursor"]) == (answer.status_code, [one["field"] for one in answer.json()["errors"]])
+
+
+def test_a_cursor_whose_inside_was_changed_is_refused(http: httpx.Client):
+    query = query_for(Filters())
+    answer = http.get("/api/tasks", params={"cursor": as_cursor(b"not a token", query)})
+    assert (422, ["cursor"]) == (answer.status_code, [one["field"] for one in answer.json()["errors"]])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"account": "x' OR 'a'='a"},
+        {"type": "a\nb"},
+        {"label": "no-equals-sign"},
+        {"label": "a=b'c"},
+        {"state": "sleeping"},
+        {"limit": "0"},
+        {"limit": "501"},
+        {"lane": "\x00"},
+    ],
+)
+def test_a_filter_that_makes_no_sense_names_its_field(http: httpx.Client, params: dict[str, str]):
+    answer = http.get("/api/tasks", params=params)
+    assert 422 == answer.status_code
+    assert [next(iter(params))] == [one["field"].partition(".")[0] for one in answer.json()["errors"]]
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None)
+def test_no_text_leaves_its_quotes(text: str):
+    try:
+        inside = quoted(text)
+    except ValueError:
+        return
+    assert f"'{text}'" == inside
+    assert not set(text) & set("'\"\\\n\r\0 ")
+
+
+@given(st.binary(min_size=1, max_size=200))
+def test_a_cursor_gives_back_its_token(token: bytes):
+    assert token == from_cursor(as_cursor(token, "q"), "q")
+
+
+@given(st.text(min_size=1, max_size=60))
+def test_a_made_up_cursor_is_refused(text: str):
+    with pytest.raises(CursorError):
+        from_cursor(text, "WorkflowType = 'TaskWorkflow'")
+
+
+def _ids(http: httpx.Client, **params: str | list[str]) -> list[str]:
+    return [one["task_id"] for one in http.get("/api/tasks", params=params).json()["tasks"]]

@@ -1,0 +1,131 @@
+"""What the door says while the workers, or the engine, are away."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from droidherd.cli.embedded import EmbeddedTemporal
+from tests.api.test_tasks import submit, until
+from tests.api.world import World
+
+SHORT = {"verdict_s": 0.5, "answer_s": 0.5}
+URN = "urn:droidherd:problem:"
+
+
+@pytest.fixture
+def quiet(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path) -> Iterator[World]:
+    """A door and an engine; nobody works."""
+    with World(temporal_server.address, temporal_namespace, tmp_path, **SHORT) as world:
+        yield world
+
+
+def test_without_workers_a_submission_is_durable_and_says_so(quiet: World):
+    with httpx.Client(base_url=quiet.url, timeout=30) as http:
+        made = submit(http, "late-1", id="late-1")
+        assert (202, False, "pending") == (made.status_code, made.json()["verdict"], made.json()["state"])
+        view = http.get("/api/tasks/late-1")
+        assert (200, True, "pending") == (view.status_code, view.json()["stale"], view.json()["state"])
+        assert (409, URN + "id-taken") == _kind(submit(http, id="late-1"))
+        assert (503, URN + "no-worker") == _kind(http.get("/api/queue"))
+        ready = http.get("/readyz")
+        assert (503, ["dispatcher"]) == (ready.status_code, [k for k, v in ready.json()["parts"].items() if v])
+        quiet.work()
+        until(http, "late-1", "completed")
+        assert 200 == http.get("/readyz").status_code
+
+
+def test_a_repeat_while_the_verdict_is_late_stays_one_task(quiet: World):
+    with httpx.Client(base_url=quiet.url, timeout=30) as http:
+        body, headers = {"type": "tap_once"}, {"idempotency-key": "k"}
+        first, again = (http.post("/api/tasks", json=body, headers=headers) for _ in range(2))
+        assert (202, 202, first.json()) == (first.status_code, again.status_code, again.json())
+        quiet.work()
+        until(http, first.json()["id"], "completed")
+        late = http.post("/api/tasks", json=body, headers=headers)
+        assert (201, first.json()["id"]) == (late.status_code, late.json()["id"])
+        assert 1 == len(http.get("/api/tasks").json()["tasks"])
+
+
+def test_a_cancel_without_workers_is_durable(quiet: World):
+    with httpx.Client(base_url=quiet.url, timeout=30) as http:
+        submit(http, "late-2", id="late-2")
+        assert 202 == http.post("/api/tasks/late-2/cancel").status_code
+        quiet.work()
+        until(http, "late-2", "cancelled")
+
+
+def test_what_a_task_wrote_down_is_read_without_workers(quiet: World):
+    with httpx.Client(base_url=quiet.url, timeout=30) as http:
+        quiet.work()
+        ended = submit(http, "memo-1", id="memo-1")
+        assert 201 == ended.status_code
+        until(http, "memo-1", "completed")
+        with quiet.holding("memo-2"):
+            submit(http, "memo-2", id="memo-2")
+            until(http, "memo-2", "running")
+            quiet.rest()
+            done, busy = (http.get(f"/api/tasks/{name}").json() for name in ("memo-1", "memo-2"))
+            assert ("completed", False, ["completed"]) == (
+                done["state"],
+                done["stale"],
+                [one["outcome"] for one in done["attempts"]],
+            )
+            assert ("running", True) == (busy["state"], busy["stale"])
+            states = {one["task_id"]: one["state"] for one in http.get("/api/tasks").json()["tasks"]}
+            assert {"memo-1": "completed", "memo-2": "running"} == states
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> Iterator[World]:
+    """A door whose engine is not there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        world = World(f"127.0.0.1:{taken.getsockname()[1]}", "nobody", tmp_path, **SHORT)
+        world.alone = True
+        with world:
+            yield world
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/api/tasks", {"type": "tap_once"}),
+        ("GET", "/api/tasks", None),
+        ("GET", "/api/tasks/t", None),
+        ("POST", "/api/tasks/t/cancel", None),
+        ("GET", "/api/queue", None),
+        ("GET", "/api/emulators/e1", None),
+        ("GET", "/api/accounts/a", None),
+    ],
+)
+def test_without_an_engine_it_says_so(deaf: World, method: str, path: str, body: Any):
+    answer = httpx.request(method, f"{deaf.url}{path}", json=body, timeout=30)
+    assert (503, URN + "engine-away", "10") == (*_kind(answer), answer.headers["retry-after"])
+
+
+def test_without_an_engine_it_lives_and_is_not_ready(deaf: World):
+    with httpx.Client(base_url=deaf.url, timeout=30) as http:
+        assert (200, 503) == (http.get("/healthz").status_code, http.get("/readyz").status_code)
+        assert 200 == http.get("/api/task-types").status_code
+        assert "droidherd_engine_up 0.0" in http.get("/metrics").text
+
+
+def test_a_stream_outlives_the_workers(quiet: World):
+    with httpx.Client(base_url=quiet.url, timeout=30) as http:
+        submit(http, "stream-9", id="stream-9")
+        back = threading.Timer(0.5, quiet.work)
+        back.start()
+        with http.stream("GET", "/api/tasks/stream-9/events", headers={"accept": "text/event-stream"}) as stream:
+            text = "".join(stream.iter_text())
+        back.join()
+        assert "event: completed" in text
+        assert text.count("event: end") == 1
+
+
+def _kind(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["type"]

@@ -1,0 +1,152 @@
+"""Queue, accounts, emulators, task types and health over HTTP."""
+
+import httpx
+import pytest
+
+from tests.api.test_tasks import submit, until
+from tests.api.waiting import eventually
+from tests.api.world import World
+
+
+def test_the_queue_shows_who_waits_and_who_runs(world: World, http: httpx.Client):
+    with world.holding("queue-1"):
+        runs = submit(http, "queue-1").json()["id"]
+        until(http, runs, "running")
+        waits = submit(http, "queue-1", on_busy="queue").json()["id"]
+        until(http, waits, "queued")
+        page = http.get("/api/queue", params={"lane": "account"}).json()
+        row = next(one for one in page["queue_info"] if one["task_id"] == waits)
+        assert ("account", "queue-1", "tap_once", 1) == (row["lane"], row["account"], row["type"], row["position"])
+        assert "queue-1" in row["blocked_by"]
+        assert row["enqueued_at"].endswith("Z")
+        run = next(one for one in page["running_info"] if one["task_id"] == runs)
+        assert ("queue-1", "h1", "active") == (run["account"], run["host"], run["place"])
+        assert (10_000, 3) == (page["limit"], page["emulators"])
+        assert 0.0 < run["running_s"] < 60.0
+    until(http, waits, "completed")
+
+
+def test_the_queue_is_paged(world: World, http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "account"})
+    ids = [submit(http, f"paged-{number}").json()["id"] for number in range(3)]
+    for one in ids:
+        until(http, one, "queued")
+    first = http.get("/api/queue", params={"limit": 2}).json()
+    rest = http.get("/api/queue", params={"limit": 2, "after": first["next_after"]}).json()
+    assert ids == [row["task_id"] for row in first["queue_info"] + rest["queue_info"]]
+    assert [1, 2, 3] == [row["position"] for row in first["queue_info"] + rest["queue_info"]]
+    assert (2, None) == (first["next_after"], rest["next_after"])
+    http.post("/api/queue/resume")
+    for one in ids:
+        until(http, one, "completed")
+
+
+def test_a_paused_lane_grants_nothing_and_says_who_paused_it(http: httpx.Client):
+    paused = http.post("/api/queue/pause", json={"lane": "account", "actor": "ann", "reason": "update"})
+    assert (200, True) == (paused.status_code, paused.json()["done"])
+    waits = submit(http, "lane-1").json()["id"]
+    assert "ann" in until(http, waits, "queued")["why"]
+    other = http.post("/api/tasks", params={"wait": "20s"}, json={"type": "tap_once"})
+    assert "completed" == other.json()["task"]["state"]
+    lanes = {one["name"]: one for one in http.get("/api/queue").json()["lanes"]}
+    assert ("ann", "update", "") == (
+        lanes["account"]["paused_by"],
+        lanes["account"]["paused_why"],
+        lanes["anonymous"]["paused_by"],
+    )
+    assert 200 == http.post("/api/queue/resume", json={"lane": "account"}).status_code
+    until(http, waits, "completed")
+
+
+def test_a_pool_nobody_runs_is_not_found(http: httpx.Client):
+    assert 404 == http.get("/api/queue", params={"pool": "nowhere"}).status_code
+    assert 404 == http.post("/api/queue/pause", params={"pool": "nowhere"}).status_code
+
+
+def test_an_account_shows_what_it_does_and_did(world: World, http: httpx.Client):
+    idle = http.get("/api/accounts/acc-1").json()
+    assert (False, False, None) == (idle["is_queued"], idle["is_running"], idle["last_run"])
+    with world.holding("acc-1"):
+        task_id = submit(http, "acc-1").json()["id"]
+        emulator = until(http, task_id, "running")["emulator"]
+        busy = http.get("/api/accounts/acc-1").json()
+        assert (True, emulator, task_id) == (busy["is_running"], busy["emulator"], busy["running_task"])
+    until(http, task_id, "completed")
+    last = eventually(lambda: http.get("/api/accounts/acc-1").json()["last_run"])
+    assert (task_id, "completed") == (last["task_id"], last["state"])
+
+
+def test_emulators_are_listed_and_read_with_their_holder(world: World, http: httpx.Client):
+    with world.holding("emu-1"):
+        task_id = submit(http, "emu-1", emulator="e1").json()["id"]
+        assert "e1" == until(http, task_id, "running")["emulator"]
+        rows = {one["emulator_id"]: one for one in http.get("/api/emulators").json()["emulators"]}
+        assert {"e1", "e2", "e3"} == set(rows)
+        assert ("up", "h1", task_id) == (rows["e1"]["state"], rows["e1"]["host"], rows["e1"]["task"])
+        one = http.get("/api/emulators/e1").json()
+        assert ("e1", task_id) == (one["emulator_id"], one["task"])
+    until(http, task_id, "completed")
+
+
+def test_emulators_are_filtered_by_state(http: httpx.Client):
+    assert [] == http.get("/api/emulators", params={"state": "down"}).json()["emulators"]
+    assert 422 == http.get("/api/emulators", params={"state": "asleep"}).status_code
+
+
+@pytest.mark.parametrize("path", ["/api/emulators/nobody", "/api/emulators/a%20b", "/api/accounts/%00", "/api/nothing"])
+def test_what_is_not_there_is_not_found(http: httpx.Client, path: str):
+    answer = http.get(path)
+    assert (404, "application/problem+json") == (answer.status_code, answer.headers["content-type"])
+
+
+def test_task_types_tell_what_may_be_submitted(http: httpx.Client):
+    types = {one["name"]: one for one in http.get("/api/task-types").json()["task_types"]}
+    tap = types["tap_once"]
+    assert {"across", "down"} == set(tap["params"])
+    assert ("number", False, 50, 0, 100) == tuple(
+        tap["params"]["across"][key] for key in ("type", "required", "default", "min", "max")
+    )
+    assert (60.0, ["tap"], "") == (tap["policy"]["time_limit_s"], tap["stages"], tap["problem"])
+
+
+def test_it_says_that_it_lives_and_is_ready(http: httpx.Client):
+    assert (200, {"status": "ok"}) == (http.get("/healthz").status_code, http.get("/healthz").json())
+    ready = http.get("/readyz")
+    assert (200, {"engine": "", "dispatcher": "", "artifacts": ""}) == (ready.status_code, ready.json()["parts"])
+
+
+def test_metrics_show_the_queue_and_the_requests(http: httpx.Client):
+    http.get("/api/tasks/nobody")
+    text = http.get("/metrics").text
+    assert 'droidherd_queue_length{lane="account",pool="default"} 0.0' in text
+    assert 'droidherd_emulators{pool="default",state="up"} ' in text
+    assert "droidherd_engine_up 1.0" in text
+    assert 'droidherd_http_seconds_count{method="GET",route="/api/tasks/{task_id}",status="404"}' in text
+    assert "nobody" not in text
+
+
+def test_a_method_that_does_not_fit_is_a_problem_too(http: httpx.Client):
+    answer = http.delete("/api/tasks")
+    assert (405, "urn:droidherd:problem:method-not-allowed") == (answer.status_code, answer.json()["type"])
+
+
+def test_openapi_shows_bodies_and_examples(http: httpx.Client):
+    document = http.get("/openapi.json").json()
+    body = document["paths"]["/api/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert {"$ref": "#/components/schemas/Submit"} == body
+    assert "daily_reward" == document["components"]["schemas"]["Submit"]["examples"][0]["type"]
+    missing = {
+        ref
+        for ref in _references(document)
+        if ref.removeprefix("#/components/schemas/") not in document["components"]["schemas"]
+    }
+    assert set() == missing
+
+
+def _references(value: object) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set[str]()
+        return own.union(*(_references(inner) for inner in value.values()))
+    if isinstance(value, list):
+        return set[str]().union(*(_references(inner) for inner in value))
+    return set()
