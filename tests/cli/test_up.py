@@ -5,70 +5,24 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from droidherd.cli import processes
-from droidherd.cli.processes import PidFile
+from tests.cli.stand import Stand, eventually
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("house_stand_in.py"))]
-ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
 NAMES = {"up", "temporal", "worker", "api"}
 
 
-class Stand:
-    """A data directory and the command that works in it."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
-        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "5"}
-        settings = {f"DROIDHERD_{name}": value for name, value in ours.items()}
-        self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
-
-    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        line = [*PROGRAM, words[0], "--data", str(self.data), *words[1:]]
-        return subprocess.run(
-            line,
-            env=self.environment,
-            cwd=self.data.parent,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-
-    def up(self) -> dict[str, Any]:
-        done = self.run("up", "--detach", "--json")
-        assert 0 == done.returncode, done.stdout + done.stderr
-        return json.loads(done.stdout)
-
-    def status(self) -> dict[str, Any]:
-        return json.loads(self.run("status", "--json").stdout)
-
-    def processes(self) -> dict[str, PidFile]:
-        return {one.name: one for one in processes.read_all(self.data / "run")}
-
-
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    one = Stand(tmp_path / "data")
+    one = Stand(tmp_path / "data", PROGRAM)
     yield one
     one.run("down", "--now")
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_house_lives_its_life(stand: Stand):
@@ -121,8 +75,9 @@ def test_down_ends_what_outlived_its_supervisor(stand: Stand):
 
 
 def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):
-    line = [*PROGRAM, "up", "--data", str(stand.data), "--json"]
-    with subprocess.Popen(line, env=stand.environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        stand.line("up", "--json"), env=stand.environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         events = [json.loads(process.stdout.readline()) for _ in range(4)]
         assert ["temporal", "worker", "api", None] == [one.get("process") for one in events]
@@ -133,7 +88,7 @@ def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):
 
 
 def test_a_taken_port_is_named_before_anything_starts(stand: Stand, tmp_path: Path):
-    other = Stand(tmp_path / "other")
+    other = Stand(tmp_path / "other", PROGRAM)
     told = stand.up()
     other.environment["DROIDHERD_API__PORT"] = told["api"].rpartition(":")[2]
     done = other.run("up", "--json")
