@@ -247,7 +247,13 @@ class Session:
             return
         stream = self._stream(packet.arg0)
         stream.writable.set()
-        await self.send(OKAY, stream.own_id, stream.peer_id)
+        try:
+            await self.send(OKAY, stream.own_id, stream.peer_id)
+        except PipeClosedError:
+            # What a host asked for before it went away is carried out all the same, as by a process that was stopped.
+            stream.hang_up()
+            self.start(service, stream)
+            raise
         self.start(service, stream)
 
     def start(self, service: Service, stream: Stream) -> None:

@@ -1,5 +1,6 @@
 """Faults strike through the real adb server as they would with a broken emulator, and go when they are cleared."""
 
+import socket
 import subprocess
 import threading
 import time
@@ -11,6 +12,7 @@ from droidherd.virtual import witness
 from droidherd.virtual.control import Control, ControlError
 from droidherd.virtual.process import VirtualFleet
 from tests.support.adbserver import PrivateAdb
+from tests.virtual.wire import packet, received
 
 V1 = "virtual-1"
 PATIENCE_S = 20.0
@@ -131,6 +133,20 @@ def test_a_stalled_emulator_carries_out_late_what_it_was_told(
     control.release(V1)
     until_journaled(fleet, "input tap 11 22")
     assert (0, "up\n") == private_adb.shell(first, "echo up")
+
+
+def test_what_was_asked_before_the_connection_ended_is_carried_out_late_too(fleet: VirtualFleet, control: Control):
+    host, _, port = fleet.addresses[V1].rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE_S) as sock:
+        sock.sendall(packet(b"CNXN", 0x01000000, 4096, b"host::"))
+        assert b"CNXN" == received(sock)[0]
+        control.stall(V1)
+        sock.sendall(
+            packet(b"OPEN", 1, 0, b"shell:input tap 33 44\0") + packet(b"OPEN", 2, 0, b"shell:input tap 55 66\0")
+        )
+    control.release(V1)
+    until_journaled(fleet, "input tap 33 44")
+    until_journaled(fleet, "input tap 55 66")
 
 
 def test_a_stalled_emulator_does_not_delay_its_neighbour(

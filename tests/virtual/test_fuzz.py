@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 from droidherd.virtual.commands.registry import COMMANDS
 from droidherd.virtual.process import VirtualFleet
 from tests.virtual.stand import Stand, stand_in
+from tests.virtual.wire import packet, received
 
 TIMEOUT_S = 10.0
 # These wait or end the line by design.
 PATIENT = {"sleep", "logcat", "reboot"}
 ODD = [
-    "-1", "--", "-", "²", "٣", "9" * 5000, "1" * 400, "😀", "a\nb", "/sdcard/../..", "*", "-c", "-n", "%s%d%", "s/(/x/", "[",
-    "\\",
+    "-1", "--", "-", "²", "٣", "9" * 5000, "1" * 400, "😀", "a\nb", "/sdcard/../..", "*", "-c", "-n", "%s%d%", "s/(/x/",
+    "[", "\\",
 ]  # fmt: skip
 ARGUMENTS = st.lists(
     st.one_of(st.sampled_from(ODD), st.text(max_size=6).filter(lambda text: "\0" not in text)), max_size=4
 )
 VERBS = [
-    "list", "packages", "put", "get", "system", "tap", "swipe", "text", "keyevent", "size", "density", "start", "dump", "-d",
+    "list", "packages", "put", "get", "system", "tap", "swipe", "text", "keyevent", "size", "density", "start", "dump",
+    "-d",
 ]  # fmt: skip
 BUILTINS = [
     "printf", "[", "exit", "shift", "read", "cd", "set --", "break", "eval", "export", "echo -e", "unset",
@@ -59,28 +61,6 @@ def test_no_argument_breaks_a_builtin(shared: Stand, builtin: str, words: list[s
 def connected(fleet: VirtualFleet) -> socket.socket:
     host, _, port = fleet.addresses["virtual-1"].rpartition(":")
     return socket.create_connection((host, int(port)), TIMEOUT_S)
-
-
-def packet(name: bytes, arg0: int, arg1: int, payload: bytes = b"") -> bytes:
-    command = int.from_bytes(name, "little")
-    return struct.pack("<6I", command, arg0, arg1, len(payload), sum(payload), command ^ 0xFFFFFFFF) + payload
-
-
-def received(sock: socket.socket) -> tuple[bytes, int, int, bytes]:
-    """One packet, its checksum verified as an old host would."""
-    command, arg0, arg1, length, check, magic = struct.unpack("<6I", exactly(sock, 24))
-    payload = exactly(sock, length)
-    assert (command ^ 0xFFFFFFFF, sum(payload)) == (magic, check)
-    return command.to_bytes(4, "little"), arg0, arg1, payload
-
-
-def exactly(sock: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = sock.recv(count - len(data))
-        assert more, "closed"
-        data += more
-    return data
 
 
 def test_an_old_host_gets_checksums_and_small_packets(fleet: VirtualFleet):
