@@ -31,9 +31,10 @@ class EngineLifeline:
         return self._confirmed_s
 
     def stopping(self) -> str:
+        """A worker that shuts down lets its stages end in peace; when its patience is over the SDK cancels them."""
         if self._cancelled:
             return "asked to stop"
-        return "the worker is shutting down" if activity.is_worker_shutdown() else ""
+        return "the worker is shut down" if activity.is_cancelled() else ""
 
     def beat(self, progress: str = "") -> None:
         """At most every `every_s`. Blocks while the engine is away: without it nothing may be done."""

@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
-    from droidherd.domain.lifecycle import Intent, TaskEvent, TaskState, transition
+    from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, transition
 
 STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
 EMULATOR = SearchAttributeKey.for_keyword(names.Attribute.EMULATOR_ID)
@@ -180,6 +180,7 @@ class Ledger:
             error=self.error,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            ended_at=self.updated_at if self.state in FINAL else None,
             not_before=spec.not_before,
             expires_at=spec.expires_at,
             flow=plan.flow if plan else "",

@@ -39,6 +39,8 @@ class Ended:
     failure: Failure | None = None
     counts: bool = True
     """Whether it uses up one of the moves: being taken off deck does not."""
+    seconds: float = 0.0
+    """Of work; time on deck is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +74,33 @@ class Stages:
         while (index := self._ledger.next_stage()) is not None:
             if self._stop_asked():
                 return await self._leave()
-            self._ledger.stage_began(index)
-            self._tries += 1
-            result = await self._run_stage(index)
-            if isinstance(result, StageReport):
-                self._spent_s += result.seconds
-                completed = result.outcome is StageOutcome.COMPLETED
-                self._ledger.stage_ended(index, completed=completed)
-                self._ledger.reported(result.worker, result.artifacts)
-                if not completed and self._stop_asked():
-                    return Ended(None, stopped=True, clean=result.clean)
+            ended = await self._one(index)
+            if ended is not None:
+                return ended
+        return Ended(None, seconds=self._spent_s)
+
+    async def _one(self, index: int) -> Ended | None:
+        """One stage, once. None: go on, with it or with the next."""
+        self._ledger.stage_began(index)
+        self._tries += 1
+        result = await self._run_stage(index)
+        completed = isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED
+        self._ledger.stage_ended(index, completed=completed)
+        if isinstance(result, StageReport):
+            self._spent_s += result.seconds
+            self._ledger.reported(result.worker, result.artifacts)
+            if completed:
                 self._ran, self._troubles = True, 0
-                continue
-            self._ledger.stage_ended(index, completed=False)
-            self._troubles += 1
-            following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
-            if following is not Next.AGAIN:
-                return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
+                return None
+            if self._stop_asked():
+                return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
+            result = _Hit(Trouble.REVOKED, _infrastructure("its worker was shut down"), result.clean, counts=False)
+        self._troubles += 1
+        following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
+        if following is Next.AGAIN:
             await self._before_again(result)
-        return Ended(None)
+            return None
+        return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
 
     async def _before_again(self, hit: "_Hit") -> None:
         """A moment for the emulator to come back; or, on deck, ask whether the one before is through."""
@@ -128,7 +138,7 @@ class Stages:
         self._tries += 1
         result = await self._run_stage(None)
         clean = isinstance(result, StageReport) and result.clean
-        return Ended(None, stopped=True, clean=clean)
+        return Ended(None, stopped=True, clean=clean, seconds=self._spent_s)
 
     # --- one stage --------------------------------------------------------------------------------------------
 

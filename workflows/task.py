@@ -1,6 +1,7 @@
 """One task, from submission to its end. Each state of the lifecycle has one coroutine that ends in another state."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
@@ -9,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
+    from droidherd.contracts.base import ID_PATTERN
     from droidherd.contracts.engine import CancelWork
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import Planned, PlanRequest
@@ -247,6 +249,10 @@ class TaskWorkflow:
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
         ledger = self._ledger
+        if not re.fullmatch(ID_PATTERN, workflow.info().workflow_id):
+            message = f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {workflow.info().workflow_id!r}"
+            self._fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=message))
+            return
         try:
             planned = await workflow.execute_local_activity(
                 "plan_task",
@@ -329,7 +335,7 @@ class TaskWorkflow:
             return
         ledger.attempt_began(lease)
         ended = await Stages(ledger, claim, plan, lease).run()
-        seconds = ledger.seconds()
+        seconds = ended.seconds or ledger.seconds()
         if ended.stopped:
             outcome = "cancelled" if ledger.intent is Intent.CANCEL else "paused"
             self._let_go("", outcome, ended, seconds)

@@ -123,8 +123,7 @@ class AttemptView(Contract):
 
 class StageView(Contract):
     name: str
-    state: Literal["waiting", "running", "completed", "failed"] = "waiting"
-    tries: int = 0
+    state: Literal["waiting", "running", "completed"] = "waiting"
 
 
 class EventView(Contract):
