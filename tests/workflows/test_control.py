@@ -1,0 +1,153 @@
+"""Pause, resume and cancel: what they do, what is refused, who wins."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from droidherd.contracts import names
+from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from tests.workflows.plays import Deaf, Hold, completes, fails
+from tests.workflows.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TWO = {"stages": [{"name": "open", "lives": "account"}, {"name": "leave"}]}
+
+
+async def refused(world: World, task_id: str, action: str) -> str:
+    with pytest.raises(WorkflowUpdateFailedError) as raised:
+        await world.control(task_id, action)
+    assert isinstance(raised.value.cause, ApplicationError)
+    assert names.ILLEGAL_TRANSITION == raised.value.cause.type
+    return raised.value.cause.message
+
+
+async def running(world: World, task_id: str) -> Deaf:
+    """In its first stage of two, which does not listen."""
+    deaf = Deaf()
+    await world.submit(task_id, deaf, params=TWO)
+    await deaf.began.wait()
+    return deaf
+
+
+async def test_what_is_not_possible_is_refused_with_the_present_state(here: World, task: str):
+    deaf = await running(here, task)
+    expected = "resume is not possible while running; possible now: cancel, pause"
+    assert expected == await refused(here, task, "resume")
+    await here.control(task, "cancel")
+    expected = "pause is not possible while running with cancel asked for; possible now: cancel"
+    assert expected == await refused(here, task, "pause")
+    deaf.let_go.set()
+    await here.ended(task)
+
+
+async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: str):
+    deaf = await running(here, task)
+    for actor in ("anna", "ben"):
+        view = await here.control(task, "cancel", actor=actor)
+        assert ("cancel", TaskState.RUNNING) == (view.intent, view.state)
+    deaf.let_go.set()
+    view = await here.ended(task)
+    cancelled = [line for line in view.events if line.event == "cancelled"]
+    assert ["anna"] == [line.actor for line in cancelled]
+
+
+@pytest.mark.parametrize("order", [("pause", "cancel"), ("cancel", "pause")])
+async def test_cancel_wins_over_pause_in_either_order(here: World, task: str, order: tuple[str, str]):
+    deaf = await running(here, task)
+    for signal in order:
+        await here.ask(task, signal)
+    deaf.let_go.set()
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, []) == (view.state, [line for line in view.events if line.event == "paused"])
+
+
+async def test_a_pause_taken_back_in_time_leaves_no_trace(here: World, task: str):
+    deaf = await running(here, task)
+    assert "pause" == (await here.control(task, "pause")).intent
+    assert "" == (await here.control(task, "resume")).intent
+    deaf.let_go.set()
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1) == (view.state, len(view.attempts))
+    assert ["admitted", "granted", "completed"] == [line.event for line in view.events]
+
+
+async def test_a_pause_frees_the_emulator_and_completed_stages_are_not_repeated(here: World, task: str):
+    deaf = await running(here, task)
+    await here.control(task, "pause", reason="lunch")
+    deaf.let_go.set()
+    view = await here.reached(task, TaskState.PAUSED)
+    assert ("", "paused by anna: lunch") == (view.emulator, view.why)
+    await here.idle()
+    await here.control(task, "resume")
+    view = await here.ended(task)
+    ran = [(work.stage.name if work.stage else "cleanup", work.last) for work in here.stages.of(task)]
+    assert [("open", False), ("cleanup", True), ("leave", True)] == ran
+    assert ["paused", "completed"] == [one.outcome for one in view.attempts]
+    assert [1, 1] == [one.n for one in view.attempts]
+
+
+async def test_a_stage_that_listens_stops_at_once_and_runs_again_after_the_resume(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    await here.control(task, "pause")
+    await here.reached(task, TaskState.PAUSED)
+    await here.control(task, "resume")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 2) == (view.state, len(here.stages.of(task)))
+
+
+async def test_a_resumed_task_draws_a_new_ticket(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    for name in (task, f"{task}-b"):
+        await here.submit(name)
+        await here.reached(name, TaskState.QUEUED)
+    assert [task, f"{task}-b"] == [row.task_id for row in (await here.queue()).queue]
+    await here.control(task, "pause")
+    await here.reached(task, TaskState.PAUSED)
+    await here.control(task, "resume")
+    await here.reached(task, TaskState.QUEUED)
+    assert [f"{task}-b", task] == [row.task_id for row in (await here.queue()).queue]
+    await here.order("resume_lane", actor="anna")
+    for name in (task, f"{task}-b"):
+        await here.ended(name)
+
+
+async def test_a_task_that_waits_for_its_time_can_be_paused_and_cancelled(here: World, task: str):
+    moment = datetime.now(UTC) + timedelta(days=1)
+    await here.submit(task, not_before=moment)
+    assert TaskState.PENDING is (await here.admission(task)).state
+    assert f"not before {moment:%Y-%m-%d %H:%M:%S} UTC" == (await here.view(task)).why
+    await here.control(task, "pause")
+    await here.reached(task, TaskState.PAUSED)
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (["paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
+
+
+async def test_a_task_between_two_attempts_can_be_paused_and_goes_on_with_the_same_attempt(here: World, task: str):
+    policy = {"retries": 1, "backoff_s": 3600}
+    await here.submit(task, fails(ScreenNotReachedError("no")), completes, params={"policy": policy})
+    view = await here.reached(task, TaskState.RETRY_PENDING)
+    await here.control(task, "pause")
+    await here.reached(task, TaskState.PAUSED)
+    await here.control(task, "resume")
+    view = await here.ended(task)
+    assert TaskState.COMPLETED is view.state
+    assert ["failed", "completed"] == [one.outcome for one in view.attempts]
+
+
+async def test_an_account_is_free_while_its_task_is_paused(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold, account=task)
+    await hold.began.wait()
+    await here.control(task, "pause")
+    await here.reached(task, TaskState.PAUSED)
+    await here.submit(f"{task}-b", account=task)
+    assert TaskState.COMPLETED is (await here.ended(f"{task}-b")).state
+    await here.control(task, "cancel")
+    await here.ended(task)

@@ -1,0 +1,215 @@
+"""How a task's end looks from outside: the workflow's status, its result or details, memo, attributes, details."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from droidherd.contracts import names
+from droidherd.contracts.tasks import ArtifactView, TaskView
+from droidherd.domain.errors import FlowError, NeedsPersonError, ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from tests.workflows.plays import Hold, Play, breaks, completes, fails, is_unknown_to_us
+from tests.workflows.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Status = WorkflowExecutionStatus
+missed = fails(ScreenNotReachedError("rewards did not appear", to="e1", remedy="look at the frame"))
+
+
+async def memo(world: World, task_id: str) -> TaskView:
+    description = await world.task(task_id).describe()
+    return await description.memo_value(names.MEMO_TASK, type_hint=TaskView)
+
+
+async def details(world: World, task_id: str) -> str:
+    metadata = await world.task(task_id).query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    return metadata.current_details
+
+
+async def failure(world: World, task_id: str) -> ApplicationError:
+    with pytest.raises(WorkflowFailureError) as raised:
+        await world.task(task_id).result()
+    assert isinstance(raised.value.cause, ApplicationError)
+    return raised.value.cause
+
+
+async def test_a_completed_task_is_a_completed_workflow_with_its_view_as_the_result(here: World, task: str):
+    await here.submit(task, account="42", params={"tab": "gift"})
+    view = await here.client.get_workflow_handle(task, result_type=TaskView).result()
+    assert (TaskState.COMPLETED, "42", {"tab": "gift"}) == (view.state, view.account, view.params)
+    assert ["completed"] == [stage.state for stage in view.stages]
+    (attempt,) = view.attempts
+    assert (1, "h1", "w1", "completed") == (attempt.n, attempt.host, attempt.worker, attempt.outcome)
+    assert (ArtifactView(name="1-0.png", size=7, content_type="image/png"),) == attempt.artifacts
+    assert ["admitted", "granted", "completed"] == [line.event for line in view.events]
+    assert ["pending", "queued", "running"] == [line.before for line in view.events]
+    assert {"droidherd"} == {line.actor for line in view.events}
+
+
+async def test_the_memo_keeps_the_outcome_for_readers_without_a_worker(here: World, task: str):
+    await here.submit(task)
+    await here.ended(task)
+    kept = await memo(here, task)
+    assert (TaskState.COMPLETED, "completed", ()) == (kept.state, kept.attempts[-1].outcome, kept.events)
+
+
+@pytest.mark.parametrize(
+    ("plays", "policy", "expected"),
+    [
+        ([fails(FlowError("no such screen"))], {"retries": 3}, ("FlowError", 1)),
+        ([breaks], {"retries": 3}, ("UnclassifiedError", 1)),
+        ([is_unknown_to_us], {"retries": 3}, ("ForeignError", 1)),
+        ([missed], {"retries": 0}, ("ScreenNotReachedError", 1)),
+        ([missed, missed, missed], {"retries": 2, "backoff_s": 0}, ("ScreenNotReachedError", 3)),
+        ([fails(NeedsPersonError("a captcha"))], {"retries": 3}, ("NeedsPersonError", 1)),
+    ],
+    ids=["final", "bug", "foreign", "no-retries", "retries-used-up", "person"],
+)
+async def test_a_failed_task_is_a_failed_workflow_with_its_view_as_details(
+    here: World, task: str, plays: list[Play], policy: dict[str, float], expected: tuple[str, int]
+):
+    kind, tries = expected
+    await here.submit(task, *plays, params={"policy": policy})
+    cause = await failure(here, task)
+    view = TaskView.model_validate(cause.details[0])
+    assert (kind, TaskState.FAILED, kind) == (cause.type, view.state, view.error.kind if view.error else "")
+    assert [*range(1, tries + 1)] == [one.n for one in view.attempts]
+    assert (TaskState.FAILED, tries) == ((await memo(here, task)).state, len(here.stages.of(task)))
+
+
+async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: World, task: str):
+    await here.submit(task, missed)
+    view = TaskView.model_validate((await failure(here, task)).details[0])
+    error = view.error
+    assert error is not None
+    assert ("e1: rewards did not appear", "look at the frame") == (error.message, error.remedy)
+    assert error == view.attempts[-1].error
+
+
+async def test_an_attempt_that_failed_and_the_one_that_completed_both_stand_in_the_view(here: World, task: str):
+    await here.submit(task, missed, completes, params={"policy": {"retries": 1, "backoff_s": 0}})
+    view = await here.ended(task)
+    assert [(1, "failed"), (2, "completed")] == [(one.n, one.outcome) for one in view.attempts]
+    events = ["admitted", "granted", "retry", "delay_over", "admitted", "granted", "completed"]
+    assert events == [line.event for line in view.events]
+
+
+async def test_bad_parameters_fail_the_task_before_it_is_queued(here: World, task: str):
+    await here.submit(task, params={"wrong": True})
+    cause = await failure(here, task)
+    assert ("BadParametersError", True) == (cause.type, "wrong is not a parameter of it" in cause.message)
+    view = TaskView.model_validate(cause.details[0])
+    assert (["failed"], ()) == ([line.event for line in view.events], view.attempts)
+
+
+async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-holder", hold, account=task)
+    await hold.began.wait()
+    await here.submit(task, account=task)
+    admission = await here.admission(task)
+    assert (TaskState.REJECTED, "account_running", f"{task}-holder") == (
+        admission.state,
+        admission.reason,
+        admission.holder,
+    )
+    cause = await failure(here, task)
+    assert ("account_running", Status.FAILED) == (cause.type, (await here.task(task).describe()).status)
+    hold.let_go.set()
+
+
+async def test_one_account_twice_may_wait_when_the_submitter_says_so(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, account=task)
+    await hold.began.wait()
+    await here.submit(task, account=task, on_busy="queue")
+    admission = await here.admission(task)
+    assert (TaskState.QUEUED, 1) == (admission.state, admission.position)
+    assert f"account {task} is busy with task {task}-first" == (await here.view(task)).why
+    hold.let_go.set()
+    assert TaskState.COMPLETED is (await here.ended(task)).state
+
+
+@pytest.mark.parametrize("door", ["signal", "update", "engine"])
+async def test_a_cancelled_task_is_a_canceled_workflow_whoever_asked(here: World, task: str, door: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    if door == "signal":
+        await here.ask(task, "cancel")
+    elif door == "update":
+        await here.control(task, "cancel")
+    else:
+        await here.task(task).cancel()
+    view = await here.ended(task)
+    with pytest.raises(WorkflowFailureError) as raised:
+        await here.task(task).result()
+    assert isinstance(raised.value.cause, CancelledError)
+    assert (TaskState.CANCELLED, "temporal" if door == "engine" else "anna") == (view.state, view.events[-1].actor)
+    assert (Status.CANCELED, "cancelled") == (
+        (await here.task(task).describe()).status,
+        (await memo(here, task)).attempts[-1].outcome,
+    )
+
+
+async def test_a_terminated_task_shows_in_its_memo_what_it_was_doing(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold, account=task)
+    await hold.began.wait()
+    await here.task(task).terminate("test")
+    kept = await memo(here, task)
+    assert (TaskState.RUNNING, task, here.stages.of(task)[0].emulator_id) == (kept.state, kept.account, kept.emulator)
+    hold.let_go.set()
+
+
+async def test_lists_find_a_task_by_its_attributes(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold, account=task, labels={"team": "a", "run": "7"})
+    await hold.began.wait()
+    found = (await here.task(task).describe()).typed_search_attributes
+    shown = {pair.key.name: pair.value for pair in found}
+    tags = shown.pop("Tags")
+    assert ["run=7", "team=a"] == sorted(tags)
+    expected = {"TaskState": "running", "TaskType": "sample", "AccountId": task, "PoolId": "default"}
+    expected |= {"Lane": "account", "EmulatorId": here.stages.of(task)[0].emulator_id}
+    assert expected == {name: value for name, value in shown.items() if name in expected}
+    hold.let_go.set()
+    await here.ended(task)
+    found = (await here.task(task).describe()).typed_search_attributes
+    assert "completed" == next(pair.value for pair in found if pair.key.name == "TaskState")
+
+
+async def test_the_details_in_the_web_ui_read_like_a_story(here: World, task: str):
+    hold = Hold()
+    stages = [{"name": "open"}, {"name": "collect"}]
+    await here.submit(task, completes, hold, account=task, params={"stages": stages})
+    await hold.began.wait()
+    emulator = here.stages.of(task)[0].emulator_id
+    lines = (await details(here, task)).splitlines()
+    assert f"**running**: sample for account {task}, attempt 1" == lines[0]
+    assert [f"on emulator {emulator}", "- open: completed", "- collect: running"] == lines[1:4]
+    assert lines[-1].endswith("queued → running by droidherd ")
+    hold.let_go.set()
+    await here.ended(task)
+    assert (await details(here, task)).startswith(f"**completed**: sample for account {task}, attempt 1")
+
+
+async def test_a_task_that_waits_says_why_in_its_details(here: World, task: str):
+    await here.order("pause_lane", lane="anonymous", actor="anna", reason="release")
+    await here.submit(task)
+    await here.reached(task, TaskState.QUEUED)
+    assert "waits: lane anonymous is paused by anna: release" in await details(here, task)
+    await here.order("resume_lane", actor="anna")
+    await here.ended(task)
+
+
+async def test_a_start_that_makes_no_sense_any_more_fails_as_expired(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await here.submit(task, expires_at=datetime.now(UTC) + timedelta(seconds=0.5))
+    view = await here.ended(task)
+    await here.order("resume_lane", actor="anna")
+    assert (TaskState.FAILED, "expired", ()) == (view.state, view.error.kind if view.error else "", view.attempts)
