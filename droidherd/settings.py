@@ -20,22 +20,22 @@ class Group(BaseModel):
 class Temporal(Group):
     """The engine."""
 
-    address: str = "127.0.0.1:7243"
-    namespace: str = "droidherd"
+    address: str = Field(default="127.0.0.1:7243", description="host:port of the engine; port 0: any free one")
+    namespace: str = Field(default="droidherd", description="where its workflows live")
     embedded: bool = Field(default=True, description="start our own server, tuned, on a database file")
     ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server")
-    metrics_port: int = 9243
-    retention_days: int = Field(default=35, ge=1)
+    metrics_port: int = Field(default=9243, description="Prometheus port of the embedded server")
+    retention_days: int = Field(default=35, ge=1, description="how long ended tasks can be looked at")
 
 
 class Api(Group):
     """The door."""
 
-    host: str = "127.0.0.1"
-    port: int = 8800
+    host: str = Field(default="127.0.0.1", description="address to listen on; anything but loopback needs a key")
+    port: int = Field(default=8800, description="0: any free one")
     key: str = Field(default="", repr=False, description="API key; without one only loopback is served")
     key_file: str = Field(default="", description="a file that holds the API key")
-    max_body_bytes: int = 1_000_000
+    max_body_bytes: int = Field(default=1_000_000, description="larger requests are refused")
     verdict_s: float = Field(default=5.0, gt=0, description="a submission waits this long for the dispatcher's word")
     answer_s: float = Field(default=2.5, gt=0, description="a question waits this long for a worker")
 
@@ -43,32 +43,32 @@ class Api(Group):
 class Host(Group):
     """This machine."""
 
-    id: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]{1,48}$")
-    pool: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$")
-    region: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$")
-    boots_at_once: int = Field(default=1, ge=1, le=32)
+    id: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="its name; unique in the region")
+    pool: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its emulators")
+    region: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its pool")
+    boots_at_once: int = Field(default=1, ge=1, le=32, description="emulators that may boot at the same time")
 
 
 class AdbSettings(Group):
     """The private adb server of this host."""
 
-    port: int = 5137
+    port: int = Field(default=5137, description="of the private adb server; 0: any free one")
     program: str = Field(default="", description="path of adb; empty: the one inside the adbutils wheel")
-    connects_at_once: int = Field(default=32, ge=1, le=64)
+    connects_at_once: int = Field(default=32, ge=1, le=64, description="simultaneous connections to the adb server")
 
 
 class Flows(Group):
     """Where flows are found, beside the built-in gallery."""
 
-    paths: tuple[str, ...] = ()
+    paths: tuple[str, ...] = Field(default=(), description="folders with flows of your own")
 
 
 class Queue(Group):
     """The pool's queue."""
 
-    limit: int = Field(default=10_000, ge=1, le=10_000)
+    limit: int = Field(default=10_000, ge=1, le=10_000, description="tasks that may wait; more are refused")
     account_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `account` run at once")
-    anonymous_capacity: int = Field(default=100, ge=0)
+    anonymous_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `anonymous` run at once")
 
 
 class Physics(Group):
@@ -78,17 +78,17 @@ class Physics(Group):
     heartbeat_timeout_s: float = Field(default=15.0, gt=0, description="silence after which the engine replaces a try")
     lease_ttl_s: float = Field(default=8.0, gt=0, description="a guard's deadline after the last confirmed heartbeat")
     probe_every_s: float = Field(default=2.0, gt=0, description="each emulator is probed end to end this often")
-    probe_timeout_s: float = Field(default=2.0, gt=0)
+    probe_timeout_s: float = Field(default=2.0, gt=0, description="a probe without an answer failed")
     down_after_s: float = Field(default=12.0, gt=0, description="unanswered probes make an emulator suspect, then down")
     presence_timeout_s: float = Field(default=10.0, gt=0, description="a host this silent: emulators suspect")
     presence_grace_s: float = Field(default=5.0, gt=0, description="then a restarted presence must start within this")
-    cleanup_s: float = Field(default=30.0, gt=0)
-    lease_margin_s: float = Field(default=30.0, gt=0)
+    cleanup_s: float = Field(default=30.0, gt=0, description="how long the cleanup of a flow may take")
+    lease_margin_s: float = Field(default=30.0, gt=0, description="a lease outlives attempt and cleanup by this")
     sticky_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a dead worker's cache")
-    workflow_task_s: float = Field(default=2.0, gt=0)
+    workflow_task_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a workflow's decision")
     repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")
     rebuild_s: float = Field(default=60.0, gt=0, description="a dispatcher without memory waits this long for answers")
-    drain_s: float = Field(default=60.0, gt=0)
+    drain_s: float = Field(default=60.0, gt=0, description="how long running stages may take when a worker stops")
 
 
 class ArtifactSettings(Group):
@@ -100,11 +100,11 @@ class ArtifactSettings(Group):
 class Telemetry(Group):
     """Traces, metrics, logs."""
 
-    traces: str = Field(default="none", pattern="^(none|console|otlp)$")
-    otlp_endpoint: str = "http://127.0.0.1:4318/v1/traces"
+    traces: str = Field(default="none", pattern="^(none|console|otlp)$", description="none, console or otlp")
+    otlp_endpoint: str = Field(default="http://127.0.0.1:4318/v1/traces", description="where otlp sends spans")
     worker_metrics_port: int = Field(default=0, description="Prometheus port of the worker; 0: none")
     worker_metrics_host: str = Field(default="127.0.0.1", description="address that port is served at")
-    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG to ERROR")
 
 
 class Settings(BaseSettings):
