@@ -43,3 +43,7 @@ def test_every_word_of_the_command_is_explained():
     words = [command.callback.__name__ for command in main.app.registered_commands if command.callback]
     text = PAGE.read_text(encoding="utf-8")
     assert [] == [word for word in words if f"`droidherd {word}" not in text]
+
+
+def test_every_setting_says_what_it_is_for():
+    assert [] == [row for row in rows() if row.endswith("|  |")]
