@@ -231,13 +231,9 @@ class Stages:
     def _said(self, cause: ApplicationError) -> _Hit:
         details = StageTrouble.model_validate(cause.details[0]) if cause.details else None
         if details is None:
-            failure = Failure(kind=cause.type or "Error", verdict=Verdict.FINAL, message=cause.message)
-            return _Hit(Trouble.ERROR, failure)
+            return _Hit(Trouble.ERROR, said(cause))
         self._ledger.reported(details.worker, details.artifacts)
-        failure = Failure(
-            kind=cause.type or "Error", verdict=details.verdict, message=details.message, remedy=details.remedy
-        )
-        return _Hit(Trouble.ERROR, failure, clean=details.clean)
+        return _Hit(Trouble.ERROR, said(cause), clean=details.clean)
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
@@ -278,3 +274,16 @@ def _timed_out(cause: ActivityTimeout) -> _Hit:
 
 def _infrastructure(message: str) -> Failure:
     return Failure(kind="EmulatorLostError", verdict=Verdict.INFRASTRUCTURE, message=message)
+
+
+def said(error: BaseException) -> Failure:
+    """What an activity said went wrong. Without a verdict it is final: nobody classified it."""
+    if not isinstance(error, ApplicationError):
+        return Failure(kind=type(error).__name__, verdict=Verdict.FINAL, message=str(error))
+    details = StageTrouble.model_validate(error.details[0]) if error.details else None
+    return Failure(
+        kind=error.type or "Error",
+        verdict=details.verdict if details else Verdict.FINAL,
+        message=details.message if details else error.message,
+        remedy=details.remedy if details else "",
+    )

@@ -4,7 +4,9 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import Annotated, Any
 
+from pydantic import Field, ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
@@ -14,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.engine import CancelWork
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import Planned, PlanRequest
-    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskView
+    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskSpec, TaskView
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
@@ -23,10 +25,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.courier import Courier
     from workflows.ledger import Ledger
-    from workflows.stages import Ended, Stages
+    from workflows.stages import Ended, Stages, said
 
 ENGINE = "droidherd"
 """The actor of what the product does by itself."""
+
+
+Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 
 
 @workflow.defn(name=names.Workflow.TASK)
@@ -34,7 +39,10 @@ class TaskWorkflow:
     """A task's life. Its id is the workflow's id."""
 
     @workflow.init
-    def __init__(self, start: TaskInput) -> None:
+    def __init__(self, given: Given = None) -> None:
+        """What a foreign client gave may be anything: what cannot be read fails the task, and does not block it."""
+        start, self._unreadable = understood(given)
+        self._spec = start.spec
         self._ledger = Ledger(start)
         carry = start.carry
         seq = carry.seq if carry else int(workflow.info().workflow_start_time.timestamp() * 1000)
@@ -48,7 +56,7 @@ class TaskWorkflow:
         self._life: asyncio.Task[None] | None = None
 
     @workflow.run
-    async def run(self, start: TaskInput) -> TaskView:
+    async def run(self, given: Given = None) -> TaskView:  # noqa: ARG002 - taken by __init__
         courier = asyncio.create_task(Courier(self._claim.outbox, self._gone).run())
         life = self._life = asyncio.create_task(self._live())
         while not life.done():
@@ -61,7 +69,7 @@ class TaskWorkflow:
         await workflow.wait_condition(lambda: not self._claim.outbox and workflow.all_handlers_finished())
         courier.cancel()
         if self._ledger.state not in FINAL:
-            workflow.continue_as_new(TaskInput(spec=start.spec, carry=self._carry()))
+            workflow.continue_as_new(TaskInput(spec=self._spec, carry=self._carry()))
         return await self._close()
 
     def _carry(self) -> Carry:
@@ -77,7 +85,7 @@ class TaskWorkflow:
                 await self._cancel_on_engine()
             raise asyncio.CancelledError
         error = self._ledger.error or Failure(kind="Failed", verdict=Verdict.FINAL, message=str(self._ledger.state))
-        raise ApplicationError(f"{error.kind}: {error.message}", view, type=error.kind, non_retryable=True)
+        raise ApplicationError(error.message, view, type=error.kind, non_retryable=True)
 
     async def _cancel_on_engine(self) -> None:
         """Only a cancel of the engine's own closes a workflow as cancelled."""
@@ -249,9 +257,9 @@ class TaskWorkflow:
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
         ledger = self._ledger
-        if not re.fullmatch(ID_PATTERN, workflow.info().workflow_id):
-            message = f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {workflow.info().workflow_id!r}"
-            self._fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=message))
+        refused = self._unreadable or id_problem(workflow.info().workflow_id)
+        if refused:
+            self._fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=refused))
             return
         try:
             planned = await workflow.execute_local_activity(
@@ -262,9 +270,7 @@ class TaskWorkflow:
                 retry_policy=options.PLANNING_RETRY,
             )
         except (ActivityError, ApplicationError) as error:  # a local activity's own failure comes unwrapped
-            cause = error.cause if isinstance(error, ActivityError) else error
-            kind = (cause.type if isinstance(cause, ApplicationError) else "") or "PlanningError"
-            self._fail(Failure(kind=kind, verdict=Verdict.FINAL, message=str(cause or error)))
+            self._fail(said((error.cause if isinstance(error, ActivityError) else error) or error))
             return
         ledger.planned(planned.plan)
         ledger.physics = planned.physics
@@ -465,6 +471,26 @@ class TaskWorkflow:
                 self._claim.repeat()
             return False
         return True
+
+
+def understood(given: Any) -> tuple[TaskInput, str]:
+    """The input, or a stand-in and why it cannot be read."""
+    if isinstance(given, TaskInput):
+        return given, ""
+    try:
+        TaskInput.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the input"
+        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {first['msg']}"
+    return TaskInput.model_validate(given), ""
+
+
+def id_problem(task_id: str) -> str:
+    """Why this cannot be a task's id; an empty text when it can."""
+    if re.fullmatch(ID_PATTERN, task_id):
+        return ""
+    return f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {task_id!r}"
 
 
 def _until(moment: datetime | None, *, far: float = 0.0) -> float:
