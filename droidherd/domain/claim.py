@@ -101,7 +101,7 @@ class Claim:
             if not waits:
                 self._done_again(grant.key)
         elif waits and grant.seq < self.since:
-            return  # for a wish that was withdrawn: our `done` is on its way
+            self.repeat()  # for a wish that was withdrawn: `done` is on its way, or was lost with a dispatcher
         elif waits:
             self.want, self.lease, self.ticket, self.revoked = Want.HOLDING, grant.lease, grant.ticket, None
         elif self.lease is None or not self._mine(grant.key):

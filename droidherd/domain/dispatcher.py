@@ -232,14 +232,15 @@ class Dispatcher(Moves):
     # --- rebuild ----------------------------------------------------------------------------------------------
 
     def rebuild(
-        self, unheard: dict[str, str], now_ms: int, patience_s: float, *, blind: bool, emulators: Iterable[str] = ()
+        self, open_tasks: dict[str, str], now_ms: int, patience_s: float, *, blind: bool, emulators: Iterable[str] = ()
     ) -> None:
-        """Ask open tasks what they want or hold, and emulators what they are.
+        """Ask open tasks (id → run) what they want or hold, and emulators what they are.
 
         `blind`: nothing is known, so nothing is granted until everybody said, nor before the guards of a task that
         was closed unseen have run out. Not so in a pool that never had a life before: no tasks, no emulators.
         """
         before = list(emulators)
+        unheard = {task_id: run for task_id, run in open_tasks.items() if not self._waits(task_id, run)}
         self.generation += 1
         for task_id, run in unheard.items():
             entry = self.board.entries.get(task_id)
@@ -254,6 +255,10 @@ class Dispatcher(Moves):
             self.rebuild_until_ms = now_ms + int(patience_s * 1000)
             self.quiet_until_ms = now_ms + int(self.config.fence_s * 1000)
         self.assign(now_ms)
+
+    def _waits(self, task_id: str, run: str) -> bool:
+        entry = self.board.entries.get(task_id)
+        return entry is not None and entry.lease is None and entry.key.run == run
 
     def _end_rebuild(self, now_ms: int) -> None:
         """Everybody said. What nobody claims may still carry the remains of somebody who is gone."""

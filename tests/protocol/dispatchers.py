@@ -129,15 +129,12 @@ class DispatcherActor(Actor):
         out_there = {name: task.first_run for name, task in world.tasks.items() if task.alive}
         if self.memory:
             self.machine = self._load(self.memory)
-            known = self.machine.board.entries
-            ask = {t: run for t, run in out_there.items() if t not in known or known[t].lease is not None}
         else:
             self.machine.board.lanes.clear()
             world.set_lanes(self.machine)
-            ask = out_there
         if "roll-call" not in world.without:
             self.machine.rebuild(
-                ask, world.now, PATIENCE_S, blind=not self.memory, emulators=[f"{e}" for e in world.handsets]
+                out_there, world.now, PATIENCE_S, blind=not self.memory, emulators=[f"{e}" for e in world.handsets]
             )
         self.machine.tick(world.now)
         world.witness.board(self.machine)

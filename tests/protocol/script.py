@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from droidherd.domain.messages import OnBusy
 from tests.protocol.choices import Choices
 
-ACCOUNTS = ("", "", "ann", "ann", "bob")
+ACCOUNTS = ("", "ann", "ann", "ann", "bob", "")
 MUTEXES = ((), (), (), ("shop",))
 BEAT_TTL_MS = 8_000
 HEARTBEAT_TIMEOUT_MS = 15_000

@@ -58,14 +58,15 @@ class World:
             *[self._probe] * 3,
             *[self._gate] * 2,
             *[self._results] * 2,
+            self._straggle,
             self._audit,
         )
         self._hostile: tuple[Callable[[], object], ...] = (
-            self._kill_worker, self._revive_worker, self._revive_worker, self._cut_off, self._connect, self._connect,
-            self._stall, self._wake, self._wake, self._reboot, self._cut_line, self._move,
+            *[self._revive_worker] * 3, self._kill_worker, self._restart_worker, self._restart_worker, *[self._connect] * 3, self._cut_off, self._cut_off,
+            *[self._wake] * 4, self._stall, self._stall, self._reboot, self._cut_line, self._move,
             self._freeze, self._freeze, self._continue_task, self._continue_emulator, self._continue_host,
             self._continue_dispatcher, self._continue_dispatcher, self._terminate_dispatcher,
-            self._terminate_task, self._cancel, self._force, self._pause, self._resume, self._retry,
+            self._terminate_task, self._terminate_task, self._retry, self._retry, self._retry, self._cancel, self._force, self._pause, self._resume, self._retry,
             self._pause_lane, self._resume_lane, self._set_capacity, self._prioritize,
         )  # fmt: skip
 
@@ -126,6 +127,8 @@ class World:
         for handset in self.handsets.values():
             handset.cut = 0
             handset.wake()
+            while handset.straggle():
+                pass
         for actor in self._actors():
             actor.frozen_until_ms = 0
         for task in self.tasks.values():
@@ -337,6 +340,10 @@ class World:
         for handset in self.handsets.values():
             handset.work()
 
+    def _straggle(self) -> None:
+        if self._some_handset().straggle():
+            self.count("straggler")
+
     def _pass_time(self) -> None:
         self.now += PAUSES_MS[self.below(len(PAUSES_MS))]
         self._timeouts()
@@ -373,32 +380,37 @@ class World:
         host.kill()
         return True
 
-    def _revive_worker(self) -> bool:
+    def _restart_worker(self) -> bool:
         host = self._some_host()
-        if host.worker:
+        if not host.worker or not host.connected:
             return False
+        host.kill()
         host.revive()
         return True
+
+    def _revive_worker(self) -> bool:
+        host = next((one for one in self.hosts.values() if not one.worker), None)
+        if host is not None:
+            host.revive()
+        return host is not None
 
     def _cut_off(self) -> None:
         self._some_host().connected = False
 
     def _connect(self) -> bool:
-        host = self._some_host()
-        if host.connected or not host.worker:
-            return False
-        host.reconnect()
-        return True
+        host = next((one for one in self.hosts.values() if one.worker and not one.connected), None)
+        if host is not None:
+            host.reconnect()
+        return host is not None
 
     def _stall(self) -> None:
         self._some_handset().stalled = True
 
     def _wake(self) -> bool:
-        handset = self._some_handset()
-        if not handset.stalled:
-            return False
-        handset.wake()
-        return True
+        handset = next((one for one in self.handsets.values() if one.stalled), None)
+        if handset is not None:
+            handset.wake()
+        return handset is not None
 
     def _reboot(self) -> None:
         self._some_handset().reboot()
