@@ -37,8 +37,9 @@ class Verdict:
         return (done or asked) and self.attempt == 1 and not self.repeated and not self.stages_again
 
 
-async def judge(farm: Farm, client: Client, view: TaskView, x: float) -> Verdict:
-    counts = taps(farm, x)
+async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Verdict:
+    """What became of one task. `since_s`: when its round began, on the host's monotonic clock."""
+    counts = taps(farm, x, since_s=since_s)
     return Verdict(
         task_id=view.task_id,
         state=view.state,
@@ -50,12 +51,14 @@ async def judge(farm: Farm, client: Client, view: TaskView, x: float) -> Verdict
     )
 
 
-def taps(farm: Farm, x: float, *, lease: int = 0) -> Counter[int]:
+def taps(farm: Farm, x: float, *, lease: int = 0, since_s: float = 0.0) -> Counter[int]:
     """How often each tap of the flows `pace` and `walk` with this `x` really happened, on any emulator."""
     wanted = {(round(WIDTH * x / 100), round(HEIGHT * y / 100)): y for y in TAPS}
     found: Counter[int] = Counter()
     for emulator in farm.emulators:
         for command in farm.journal(emulator):
+            if command.monotonic_s < since_s:
+                continue
             other = lease and int(command.token.partition(".")[0] or 0) != lease
             if command.argv[:2] == ("input", "tap") and not other:
                 at = (int(command.argv[2]), int(command.argv[3]))

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,14 @@ async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, n
     client = await place.client()
     await place.wake(client)
     await place.all_up(client)
+    began_s = time.monotonic()
     places = {f"{name}-{i}": 2.0 + 3.0 * i for i in range(TASKS)}
     for i, (task_id, x) in enumerate(places.items()):
         await place.submit(client, task_id, "pace", params={"x": x}, account=f"a{i}")
     await until(lambda: _some_run(place, list(places)), "tasks to run")
     await asyncio.sleep(chance.uniform(0.1, 1.2))
     await strike(place, chance)
-    return [await judge(place, client, await place.ended(client, t), x) for t, x in places.items()]
+    return [await judge(place, client, await place.ended(client, t), x, began_s) for t, x in places.items()]
 
 
 async def _some_run(place: Farm, tasks: list[str]) -> bool | None:

@@ -1,0 +1,153 @@
+"""The parts of `make long`. Each returns its figures, with what was aimed at and whether it was reached."""
+
+import asyncio
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import strikes
+from tests.chaos.judge import Verdict
+from tests.chaos.resume import resume_after_restart_s
+from tests.chaos.test_crash import EMULATORS, FLOWS, rehearse
+from tests.e2e.test_stall import rehearse_stall
+from tests.support.farm import Farm, farm
+
+ROOT = Path(__file__).resolve().parents[1]
+RESUME_TARGET_S = 2.0
+SUSPECT_TARGET_S, DOWN_TARGET_S = 5.0, 15.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Figures:
+    """What a part found."""
+
+    name: str
+    passed: bool
+    seconds: float = 0.0
+    figures: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def crash(victim: str, strike: strikes.Strike, rounds: int, seed: int, progress: Progress) -> Figures:
+    """Rounds of one blow on one farm that lives through all of them."""
+    chance = random.Random(f"{seed} {victim}")
+    wrong: list[Verdict] = []
+
+    async def all_rounds(place: Farm) -> None:
+        for number in range(rounds):
+            verdicts = await asyncio.wait_for(rehearse(place, strike, chance, f"r{number}"), 300)
+            wrong.extend(v for v in verdicts if not v.good)
+            progress(f"crash of {victim}: round {number + 1} of {rounds}")
+
+    _on_a_farm(EMULATORS, all_rounds)
+    problems = [str(verdict) for verdict in wrong]
+    return Figures(f"crash_{victim}", not wrong, figures={"rounds": rounds, "wrong": len(wrong)}, problems=problems)
+
+
+def crash_engine_away(rounds: int, seconds: float, seed: int, progress: Progress) -> Figures:
+    """The engine is away for a whole minute: four farms at once, since all they do meanwhile is wait."""
+    farms = 4
+    lines = [
+        [sys.executable, "-m", "long", "--part", "engine_away_farm", "--rounds", str(-(-rounds // farms)),
+         "--seed", str(seed + number), "--away", str(seconds), "--json"]
+        for number in range(farms)
+    ]  # fmt: skip
+    running = [subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) for line in lines]
+    problems: list[str] = []
+    for number, process in enumerate(running):
+        out, _ = process.communicate(timeout=1200)
+        if process.returncode:
+            problems.append(f"farm {number}: {out[-1500:]}")
+        progress(f"engine away: farm {number + 1} of {farms}")
+    figures = {"rounds": farms * -(-rounds // farms), "away_s": seconds, "farms_at_once": farms}
+    return Figures("crash_engine_away", not problems, figures=figures, problems=problems)
+
+
+def resume(rounds: int, seed: int, progress: Progress) -> Figures:
+    """How long interrupted tasks stand still after a worker's restart."""
+    chance = random.Random(seed)
+    gaps: list[float] = []
+
+    async def all_rounds(place: Farm) -> None:
+        for number in range(rounds):
+            gaps.extend(await asyncio.wait_for(resume_after_restart_s(place, chance, f"q{number}"), 300))
+            progress(f"resume after restart: round {number + 1} of {rounds}")
+
+    _on_a_farm(EMULATORS, all_rounds)
+    p50 = statistics.median(gaps)
+    figures = {"resume_after_restart_s_p50": p50, "max": max(gaps), "samples": len(gaps), "target": RESUME_TARGET_S}
+    return Figures("resume_after_restart", p50 <= RESUME_TARGET_S, figures=figures)
+
+
+def stall(rounds: int, progress: Progress) -> Figures:
+    """How fast a stalled emulator is suspected and given up."""
+    suspect: list[float] = []
+    down: list[float] = []
+    problems: list[str] = []
+
+    async def all_rounds(place: Farm) -> None:
+        for number in range(rounds):
+            one = await asyncio.wait_for(rehearse_stall(place, f"s{number}"), 300)
+            suspect.append(one.suspect_s)
+            down.append(one.down_s)
+            if one.moved_to == one.left or set(one.taps.values()) != {1}:
+                problems.append(str(one))
+            progress(f"stall: round {number + 1} of {rounds}")
+
+    _on_a_farm(2, all_rounds)
+    figures = {"suspect_s_max": max(suspect), "down_s_max": max(down), "rounds": rounds}
+    passed = max(suspect) <= SUSPECT_TARGET_S and max(down) <= DOWN_TARGET_S and not problems
+    return Figures("stall", passed, figures=figures, problems=problems)
+
+
+def pytest_part(name: str, *words: str) -> Figures:
+    """Tests at full size."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "long", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+        timeout=1200,
+    )  # fmt: skip
+    problems = [] if done.returncode == 0 else [done.stdout[-4000:]]
+    return Figures(
+        name, done.returncode == 0, figures={"last_line": done.stdout.strip().splitlines()[-1:]}, problems=problems
+    )
+
+
+def command_part(name: str, *line: str) -> Figures:
+    """A program that prints its figures as JSON and says by its exit code whether all is well."""
+    import json
+
+    done = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1500)
+    try:
+        figures = json.loads(done.stdout)
+    except ValueError:
+        figures = {"output": done.stdout[-1000:]}
+    problems = [] if done.returncode == 0 else [done.stdout[-2000:] + done.stderr[-2000:]]
+    return Figures(name, done.returncode == 0, figures=figures, problems=problems)
+
+
+def _on_a_farm(count: int, work: Callable[[Farm], Awaitable[None]]) -> None:
+    with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
+        data = Path(folder)
+        try:
+            with farm(data, count, flows=FLOWS) as place:
+                asyncio.run(_awaited(work(place)))
+        except BaseException:
+            kept = Path(tempfile.gettempdir()) / f"droidherd-long-worker-{int(time.time())}.log"
+            kept.write_bytes((data / "worker.log").read_bytes())
+            raise
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
