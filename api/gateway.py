@@ -74,8 +74,10 @@ class Gateway:
             admission = await self._admitted(operation, request.ask_id)
         except WorkflowAlreadyStartedError:
             return await self._repeated(request)
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, e.SilentError):
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, e.SilentError):
             return await self._made_durable(request)
+        except WorkflowUpdateFailedError:
+            admission = await self._written_admission(request.task_id)
         return e.Submitted(request.task_id, admission)
 
     async def _admitted(self, operation: WithStartWorkflowOperation[Any, Any], ask_id: str) -> Admission:
@@ -89,11 +91,13 @@ class Gateway:
                     result_type=Admission,
                     rpc_timeout=timedelta(seconds=self._house.verdict_s),
                 )
-        finally:
-            # The SDK keeps a failure in a future as well; left alone, it would be reported as never looked at.
-            with suppress(TemporalError, TimeoutError):
-                async with asyncio.timeout(0):
-                    await operation.workflow_handle()
+        except (TemporalError, e.EngineError):
+            # The SDK keeps the failure in a future as well; left alone, it is reported as never looked at.
+            kept = asyncio.ensure_future(operation.workflow_handle())
+            kept.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.sleep(0)
+            kept.cancel()
+            raise
 
     async def _made_durable(self, request: e.Request) -> e.Submitted:
         """The verdict is late. Make sure that at least the task is there before saying so."""
@@ -137,8 +141,11 @@ class Gateway:
             async with asking(ENGINE_S):
                 return await handle.result()
         except (e.EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
-            view = (await _reading(known)).view
-            return Admission(task_id=known.id, state=view.state, reason=view.why)
+            return await self._written_admission(known.id)
+
+    async def _written_admission(self, task_id: str) -> Admission:
+        view = (await self.view(task_id)).view
+        return Admission(task_id=task_id, state=view.state, reason=view.error.kind if view.error else view.why)
 
     async def view(self, task_id: str) -> e.Reading:
         return await self._read(task_id, QueryRejectCondition.NOT_OPEN)

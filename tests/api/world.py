@@ -27,11 +27,10 @@ from api.app import create_app
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
-from droidherd.contracts.fleet import EmulatorInput
+from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
 from droidherd.contracts.plan import TaskPhysics
-from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
-from droidherd.domain.messages import Announce, EmulatorState
+from droidherd.domain.messages import Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, Settings, Temporal
 from workflows.dispatcher import DispatcherWorkflow
@@ -41,8 +40,8 @@ from workflows.task import TaskWorkflow
 T = TypeVar("T")
 PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 EMULATORS = ("e1", "e2", "e3")
-"""Nobody here tidies up an emulator whose task was terminated: each such test uses one up."""
 POOL = "default"
+HOST = "h1"
 
 
 @dataclass
@@ -67,6 +66,11 @@ class Hands:
         return StageReport(outcome=StageOutcome.COMPLETED, worker="hands", released=True)
 
 
+@activity.defn(name="pass_gate")
+async def pass_gate(work: GateWork) -> GateResult:
+    return GateResult(passed=True, boot=work.boot)
+
+
 class World:
     """Everything in one thread with a loop of its own, so that tests are plain functions."""
 
@@ -85,6 +89,7 @@ class World:
         self._stack = AsyncExitStack()
         self._workers = AsyncExitStack()
         self.url = ""
+        self._seen = 0
         self.alone = False
         """No engine is there: only the door is opened."""
 
@@ -162,7 +167,7 @@ class World:
         enter = self._workers.enter_async_context
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
-        engine = EngineActivities(self.client, PoolSettings())
+        engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         await enter(
             Worker(
                 self.client,
@@ -176,6 +181,7 @@ class World:
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
             )
         )
+        await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate]))
         for emulator_id in EMULATORS:
             await enter(
                 Worker(
@@ -190,19 +196,16 @@ class World:
             await self._announce(emulator_id)
 
     async def _announce(self, emulator_id: str) -> None:
-        seen = Announce(emulator_id, "h1", 1, 1, EmulatorState.UP, (f"emulator_id={emulator_id}",), "boot-1")
-        await self.client.start_workflow(
-            names.Workflow.DISPATCHER.value,
-            DispatcherInput(pool=POOL, audit_s=1.0),
-            id=names.dispatcher_id(POOL),
-            task_queue=names.QUEUE,
-            start_signal="announce",
-            start_signal_args=[seen],
-        )
+        """As a host would: what its probe saw."""
+        self._seen += 1
+        labels = (f"emulator_id={emulator_id}",)
+        seen = Seen(emulator_id, HOST, 1, self._seen, Sight.GOOD, "boot-1", "127.0.0.1:16384", "s-1", labels, POOL)
         await self.client.start_workflow(
             names.Workflow.EMULATOR.value,
             EmulatorInput(emulator_id=emulator_id),
             id=names.emulator_id(emulator_id),
             task_queue=names.QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal="seen",
+            start_signal_args=[seen],
         )
