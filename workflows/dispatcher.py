@@ -191,10 +191,8 @@ class DispatcherWorkflow:
         )
         self._machine = self._restored(before)
         self._ready = True
-        known = self._machine.board.entries
-        ask = {t: run for t, run in before.open_tasks.items() if t not in known or known[t].lease is not None}
         self._machine.rebuild(
-            ask, _now_ms(), self._start.rebuild_s, blind=not before.snapshot, emulators=before.emulators
+            before.open_tasks, _now_ms(), self._start.rebuild_s, blind=not before.snapshot, emulators=before.emulators
         )
         for handle in self._early:
             handle()

@@ -12,7 +12,7 @@ from droidherd.domain.board import Entry, Lane, Place, Row
 from droidherd.domain.messages import EmulatorState, RevokeReason
 from droidherd.domain.moves import GHOST, Moves, Tally
 
-SIZE_LIMIT_BYTES = 1_500_000
+SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
 RETIRED_KEPT = 256
 LATE_MS = 3_600_000

@@ -11,7 +11,10 @@ from droidherd.domain.outbox import Outbox
 
 GHOST = "~"
 """Between a task's id and the token of a lease that a closed run of it left behind. No id contains it."""
-ENTRY_OVERHEAD_BYTES = 48
+ENTRY_OVERHEAD_BYTES = 20
+TEXT_OVERHEAD_BYTES = 2
+TEXT_BYTES_PER_100 = 96
+"""A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""
 RECENT = 512
 EVENTS = 2_000
 
@@ -74,6 +77,8 @@ class Moves:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
     cursor: int = 0
     size_bytes: int = 0
+    texts: dict[str, int] = field(default_factory=dict)
+    """How often each text stands on the board."""
     joined_ms: int = 0
     generation: int = 0
     rebuild_until_ms: int = 0
@@ -91,9 +96,22 @@ class Moves:
 
     def _enter(self, entry: Entry) -> None:
         self.board.entries[entry.task_id] = entry
-        self.size_bytes += _size(entry)
+        self._weigh(entry, 1)
         if entry.lease is not None:
             self.board.leases[entry.task_id] = None
+
+    def _weigh(self, entry: Entry, by: int) -> None:
+        """Keep count of what the entries cost in a snapshot, at most: each distinct text once."""
+        ask = entry.ask
+        self.size_bytes += by * (ENTRY_OVERHEAD_BYTES + len(ask.mutex) * 4 + len(ask.requires) * 4)
+        for text in _texts(ask):
+            uses = self.texts.get(text, 0)
+            if uses == (0 if by > 0 else 1):
+                self.size_bytes += by * (TEXT_OVERHEAD_BYTES + len(text) * TEXT_BYTES_PER_100 // 100)
+            if uses + by:
+                self.texts[text] = uses + by
+            else:
+                del self.texts[text]
 
     def _supersede(self, entry: Entry, run: str, now_ms: int) -> None:
         """The same task under a newer key: its older self is over, though it never said so.
@@ -116,7 +134,7 @@ class Moves:
         row = self.board.rows[lease.emulator_id]
         seats = row.active == task_id, row.deck == task_id
         del self.board.entries[task_id], self.board.leases[task_id]
-        self.size_bytes -= _size(entry)
+        self._weigh(entry, -1)
         self.keys.free(entry.needs(), task_id)
         entry.ask = replace(entry.ask, key=replace(entry.key, task_id=ghost))
         self._enter(entry)
@@ -127,7 +145,7 @@ class Moves:
     def _remove(self, entry: Entry, seq: int, now_ms: int) -> None:
         """Take a task off the board, whatever it held."""
         del self.board.entries[entry.task_id]
-        self.size_bytes -= _size(entry)
+        self._weigh(entry, -1)
         self._remember(entry.task_id, seq)
         if entry.lease is None:
             self._take_out(entry)
@@ -240,6 +258,8 @@ class Moves:
         return True
 
     def _send(self, task_id: str, message: m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall) -> None:
+        if isinstance(message, m.Admitted):
+            self.outbox.drop_last(task_id, m.Admitted)
         self.outbox.put(task_id, message)
 
     def _remember(self, task_id: str, seq: int) -> None:
@@ -259,8 +279,5 @@ class Moves:
         self.events.append(Event(self.cursor, now_ms, kind, task_id, emulator_id, detail))
 
 
-def _size(entry: Entry) -> int:
-    """What this entry costs in a snapshot, at most."""
-    ask = entry.ask
-    text = len(ask.key.task_id) + len(ask.key.run) + len(ask.account) + sum(map(len, ask.mutex)) + len(ask.sticky)
-    return ENTRY_OVERHEAD_BYTES + text
+def _texts(ask: m.Enqueue) -> tuple[str, ...]:
+    return (ask.key.task_id, ask.key.run, ask.account, ask.task_type, ask.sticky, ask.avoid, *ask.mutex, *ask.requires)

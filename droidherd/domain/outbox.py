@@ -40,6 +40,14 @@ class Outbox(Generic[M]):
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)
 
+    def drop_last(self, target: str, kind: type) -> None:
+        """A newer message of this kind says all that the last one would have said, unless that one flies."""
+        line = self.lines.get(target, [])
+        if line and isinstance(line[-1], kind) and not (len(line) == 1 and target in self.flying):
+            del line[-1]
+            if not line:
+                del self.lines[target]
+
     def ready(self) -> list[str]:
         """Targets with something to send and nothing in flight."""
         return [target for target in self.lines if target not in self.flying]
@@ -74,9 +82,10 @@ class Outbox(Generic[M]):
         """How many messages wait or fly."""
         return sum(len(line) for line in self.lines.values())
 
-    def rows(self) -> list[Any]:
+    def rows(self, without: tuple[type, ...] = ()) -> list[Any]:
         """For a snapshot: what is in flight is sent again by the next run."""
-        return [[target, [pack(message) for message in line]] for target, line in self.lines.items()]
+        lines = {t: [pack(one) for one in line if not isinstance(one, without)] for t, line in self.lines.items()}
+        return [[target, line] for target, line in lines.items() if line]
 
     def restore(self, rows: Iterable[Any]) -> None:
         for target, line in rows:
