@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,7 @@ from droidherd.virtual.machine import Body, VirtualEmulator
 from droidherd.virtual.seat import Seat
 
 _PARENT_POLL_S = 0.5
+_FILES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Plan:
 
 async def host(plan: Plan) -> None:
     """Until SIGTERM or SIGINT."""
+    _raise_file_limit()
     frames = Frames()
     seats = {seat.emulator.body.emulator_id: seat for seat in _seats(plan, frames)}
     stop = _stop_signal()
@@ -55,6 +58,18 @@ async def host(plan: Plan) -> None:
         for seat in seats.values():
             await seat.close()
         frames.close()
+
+
+def _raise_file_limit() -> None:
+    """Each emulator holds a listener, a journal and its connections."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _seats(plan: Plan, frames: Frames) -> list[Seat]:

@@ -14,6 +14,7 @@ from droidherd.virtual.services import open_service
 from droidherd.virtual.session import Session
 
 _BACKLOG = 64
+_ACCEPT_AGAIN_S = 0.1
 _FIRST_PORT, _PORTS = 16_000, 16_000
 """Below what systems give to outgoing connections, so that an emulator that was away finds its port free again."""
 _TRIES = 1000
@@ -92,7 +93,12 @@ class Seat:
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            sock, _ = await loop.sock_accept(listener)
+            try:
+                sock, _ = await loop.sock_accept(listener)
+            except OSError:
+                # No file descriptor is free, or the peer is gone already: the next one may do better.
+                await asyncio.sleep(_ACCEPT_AGAIN_S)
+                continue
             session = Session(self.emulator, sock, open_service)
             self.sessions[session] = loop.create_task(self._host(session))
 
