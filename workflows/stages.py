@@ -83,7 +83,11 @@ class Stages:
         """One stage, once. None: go on, with it or with the next."""
         self._ledger.stage_began(index)
         self._tries += 1
-        result = await self._run_stage(index)
+        reason = self._revoked_for() if self._news() else RevokeReason.RESTARTED
+        if reason is RevokeReason.RESTARTED:
+            result = await self._run_stage(index)
+        else:
+            result = self._taken_back(reason, clean=not self._ran)
         completed = isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED
         self._ledger.stage_ended(index, completed=completed)
         if isinstance(result, StageReport):
@@ -159,6 +163,15 @@ class Stages:
                 return await self._give_up(handle)
             self._told_to_stop = True
             handle.cancel()
+
+    def _revoked_for(self) -> RevokeReason:
+        """Why the lease is wanted back. A restart is answered by going on; everything else stands."""
+        revoked = self._claim.revoked
+        if revoked is None:
+            return RevokeReason.DOWN
+        if revoked.reason is RevokeReason.RESTARTED:
+            self._answered = revoked
+        return revoked.reason
 
     def _news(self) -> bool:
         return self._claim.revoked is not None and self._claim.revoked is not self._answered
@@ -237,8 +250,11 @@ class Stages:
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
-        revoked = self._answered = self._claim.revoked
-        reason = revoked.reason if revoked else RevokeReason.DOWN
+        # Signals are handled before results of the same activation: the stage may have completed already.
+        await workflow.sleep(options.SAME_ACTIVATION_S)
+        reason = self._revoked_for()
+        if handle.done():
+            return await self._result(handle)
         if reason is RevokeReason.RESTARTED:
             ignore(handle)
             return _Hit(Trouble.RESTARTED, _infrastructure("the worker was restarted"))
