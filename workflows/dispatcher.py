@@ -144,7 +144,8 @@ class DispatcherWorkflow:
 
     @workflow.query
     def queue(self, query: QueueQuery) -> QueuePage:
-        return report.queue(self._machine, query, _now_ms())
+        page = report.queue(self._machine, query, _now_ms())
+        return page if self._ready else page.model_copy(update={"rebuilding": True})
 
     @workflow.query
     def emulators(self) -> EmulatorsPage:
