@@ -1,0 +1,92 @@
+"""Many histories from seeds, without hypothesis: `python -m tests.protocol.driver --histories 20000`.
+
+A failing history prints its seed and its last steps, and `--seed N --histories 1` replays it.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.protocol.choices import Seeded
+from tests.protocol.simulator import history
+from tests.protocol.witness import BrokenPromiseError
+
+CHUNK = 250
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a number of histories showed."""
+
+    histories: int = 0
+    counts: Counter[str] = field(default_factory=Counter[str])
+    broken: list[str] = field(default_factory=list)
+
+
+def chunk(work: tuple[int, int, str]) -> Findings:
+    """Run the histories of seeds first, first + 1, …"""
+    first, count, without = work
+    findings = Findings()
+    for seed in range(first, first + count):
+        findings.histories += 1
+        try:
+            findings.counts += history(Seeded(seed), without=without).witness.counts
+        except BrokenPromiseError as broken:
+            steps = getattr(broken, "__notes__", [""])[0]
+            findings.broken.append(f"seed {seed}: {broken}\n{steps}")
+    return findings
+
+
+def run(first: int, histories: int, *, processes: int = 1, without: str = "") -> Findings:
+    """All of them, in chunks, over some processes."""
+    chunks = [(at, min(CHUNK, first + histories - at), without) for at in range(first, first + histories, CHUNK)]
+    total = Findings()
+    if processes == 1:
+        parts = [chunk(one) for one in chunks]
+    else:
+        with multiprocessing.get_context("spawn").Pool(processes) as pool:
+            parts = pool.map(chunk, chunks, chunksize=1)
+    for part in parts:
+        total.histories += part.histories
+        total.counts += part.counts
+        total.broken.extend(part.broken)
+    return total
+
+
+def found(without: str, histories: int) -> list[str]:
+    """Violations within that many seeds, the first chunk that has any being enough."""
+    for at in range(0, histories, CHUNK):
+        findings = chunk((at, min(CHUNK, histories - at), without))
+        if findings.broken:
+            return findings.broken
+    return []
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--without", default="", help="rules to switch off, to see them missed")
+    options = parser.parse_args(arguments)
+    began = time.perf_counter()
+    findings = run(options.seed, options.histories, processes=options.processes, without=options.without)
+    seconds = time.perf_counter() - began
+    report = {
+        "histories": findings.histories,
+        "seconds": round(seconds, 1),
+        "histories_per_s": round(findings.histories / seconds, 1),
+        "broken": findings.broken,
+        "counts": dict(sorted(findings.counts.items())),
+    }
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    return 1 if findings.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""The real machines, a hostile world, and every promise of docs/protocol.md checked all along."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.protocol import driver
+from tests.protocol.choices import Seeded, Tape
+from tests.protocol.simulator import history
+
+HOSTILE = (
+    "terminate dispatcher", "continue dispatcher", "continue emulator", "continue host", "continue task",
+    "terminate task", "kill worker", "restart worker", "cut off", "stall", "reboot", "move", "freeze", "cancel",
+    "force", "pause", "resume", "retry", "pause lane", "set capacity", "prioritize", "late copy",
+    "successor with memory", "successor without memory", "line cut after the act", "line cut after the intent",
+    "audit found a closed holder", "heartbeat timeout", "lease lost", "decks", "revoked deck", "revoked down",
+    "revoked restarted", "revoked rebooted", "rejected queue_full", "rejected duplicate", "rejected account_running",
+    "skipped because done", "stage fenced", "stage not_released", "stage lost", "stage stopped", "stage failed",
+    "straggler",
+)  # fmt: skip
+
+
+@settings(
+    max_examples=1_000,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+@given(st.binary(min_size=0, max_size=600))
+def test_no_sequence_of_choices_breaks_a_promise(tape: bytes) -> None:
+    history(Tape(tape))
+
+
+@settings(max_examples=1_000, deadline=None, database=None, derandomize=True)
+@given(st.integers(min_value=1_000_000, max_value=2**40))
+def test_no_seed_breaks_a_promise(seed: int) -> None:
+    history(Seeded(seed))
+
+
+def test_every_hostile_event_happens_and_no_promise_is_broken() -> None:
+    findings = driver.run(0, 1_500)
+    assert [] == findings.broken
+    assert [] == [what for what in HOSTILE if not findings.counts[what]]
+
+
+def test_a_seed_replays_to_the_last_step() -> None:
+    first, second = history(Seeded(4711)), history(Seeded(4711))
+    assert list(first.witness.steps) == list(second.witness.steps)
+    assert (first.now, first.witness.counts) == (second.now, second.witness.counts)
+
+
+@pytest.mark.long
+def test_two_hundred_thousand_histories_break_no_promise() -> None:
+    findings = driver.run(10_000_000, 200_000, processes=2)
+    assert [] == findings.broken
+    assert 200_000 == findings.histories
