@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from droidherd.adb.program import bundled
 from droidherd.cli import embedded, ports, processes
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import parse_address
@@ -88,7 +89,7 @@ def programs(settings: Settings) -> Iterator[Finding]:
     else:
         known = version == embedded.CLI_VERSION
         yield Finding("temporal", Grade.OK if known else Grade.WARN, f"{version} at {program}", _pin(known=known))
-    yield adb(settings.adb.program or bundled_adb())
+    yield adb(settings.adb.program or bundled())
 
 
 def adb(program: str) -> Finding:
@@ -99,12 +100,6 @@ def adb(program: str) -> Finding:
         return Finding("adb", Grade.FAIL, f"{program} does not run: {error}", fix)
     line = (done.stdout or done.stderr).strip().splitlines()[:1]
     return Finding("adb", Grade.OK if done.returncode == 0 else Grade.FAIL, f"{''.join(line)} at {program}")
-
-
-def bundled_adb() -> str:
-    import adbutils
-
-    return str(adbutils.adb_path())
 
 
 def unknown_settings(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -81,9 +81,16 @@ class Ports:
                 )
             return wanted
         known = self._chosen.get(setting, 0)
-        port = known if known and is_free(known, host) else free(host)
+        port = known if known and is_free(known, host) else self._other(host)
         self._chosen[setting] = port
         write_json(self._path, self._chosen)
+        return port
+
+    def _other(self, host: str) -> int:
+        """One that no other setting was given either."""
+        port = free(host)
+        while port in self._chosen.values():
+            port = free(host)
         return port
 
 

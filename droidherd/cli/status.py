@@ -1,10 +1,15 @@
 """`droidherd status`: every process with pid, address and health; every emulator with its state."""
 
+import json
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import psutil
+
+from droidherd.adb.server import PidFile as PidFileOfAdb
 from droidherd.cli import output, ports, processes
 from droidherd.cli.door import Document, Door, rows_of
 from droidherd.cli.errors import CliError
@@ -15,6 +20,7 @@ from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 
 HEALTHY = "healthy"
+ADB_PID = "adb-server.pid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,13 @@ def collect(layout: Layout, door: Door) -> Status:
     """Look at everything once."""
     files = {file.name: file for file in processes.read_all(layout.run)}
     names = [name for name in reversed(END_ORDER) if name in files]
-    states = tuple(_state(files[name], door) for name in [*names, *sorted(set(files) - set(names))])
+    states = [_state(files[name], door) for name in [*names, *sorted(set(files) - set(names))]]
+    states.extend(_adb_server(layout))
     emulators, problem = _emulators(layout, door)
     up = "up" in files and processes.lives(files["up"])
-    return Status(str(layout.data), up, {"api": door.url}, states, emulators, (problem,) if problem and up else ())
+    return Status(
+        str(layout.data), up, {"api": door.url}, tuple(states), emulators, (problem,) if problem and up else ()
+    )
 
 
 def show(status: Status) -> None:
@@ -94,6 +103,21 @@ def _state(file: PidFile, door: Door) -> ProcessState:
     health = _health(file, door) if alive else "dead"
     up_s = round(time.time() - file.started_at, 1) if alive else 0.0
     return ProcessState(file.name, file.pid, file.address, health, up_s, file.restarts)
+
+
+def _adb_server(layout: Layout) -> Iterator[ProcessState]:
+    """The worker's own child, by the worker's own pid file."""
+    file = PidFileOfAdb(layout.adb / ADB_PID)
+    process = file.process()
+    if process is None:
+        return
+    try:
+        port = int(json.loads(file.path.read_text(encoding="utf-8"))["port"])
+        up_s = round(time.time() - process.create_time(), 1)
+    except (OSError, ValueError, KeyError, psutil.Error):
+        return  # it was replaced while we looked; the next look sees the new one
+    health = HEALTHY if ports.answers(port) else f"nothing answers at port {port}"
+    yield ProcessState("adb", process.pid, f"127.0.0.1:{port}", health, up_s, 0)
 
 
 def _health(file: PidFile, door: Door) -> str:

@@ -24,8 +24,11 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
 
 def test_a_task_survives_the_death_of_everything(stand: Stand):
     stand.up("--virtual", "2")
-    emulators = {one["emulator_id"]: one["address"] for one in stand.status()["emulators"]}
+    status = stand.status()
+    emulators = {one["emulator_id"]: one["address"] for one in status["emulators"]}
     assert {"virtual-1", "virtual-2"} == set(emulators)
+    expected = ["temporal", "virtual", "worker", "api", "up", "adb"]
+    assert [(name, "healthy") for name in expected] == [(one["name"], one["health"]) for one in status["processes"]]
     submitted = stand.run("submit", "long_walk", "--param", "rounds=1", "--json")
     assert 0 == submitted.returncode, submitted.stdout + submitted.stderr
     task = json.loads(submitted.stdout)["id"]
