@@ -1,0 +1,141 @@
+"""Write the JSON Schemas of everything that other services may send or read.
+
+.venv/bin/python docs/schemas/generate.py          write them
+.venv/bin/python docs/schemas/generate.py --check  say which are out of step
+"""  # noqa: INP001 (a script beside its results)
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from droidherd.contracts import fleet, names, queue, tasks
+
+HERE = Path(__file__).parent
+NONE = type(None)
+
+CONTRACT: dict[names.Workflow, dict[str, Any]] = {
+    names.Workflow.TASK: {
+        "id": "the task's id: 1 to 64 of A-Z a-z 0-9 . _ -",
+        "input": tasks.TaskInput,
+        "signals": {"pause": tasks.Ask, "resume": tasks.Ask, "cancel": tasks.Ask},
+        "updates": {"control": (tasks.Control, tasks.TaskView), "admission": (NONE, tasks.Admission)},
+        "queries": {"view": (NONE, tasks.TaskView)},
+    },
+    names.Workflow.DISPATCHER: {
+        "id": "dispatcher/<pool>",
+        "input": queue.DispatcherInput,
+        "signals": {"wake": NONE},
+        "updates": dict.fromkeys(
+            ("pause_lane", "resume_lane", "set_capacity", "prioritize"), (queue.Order, queue.Ordered)
+        ),
+        "queries": {
+            "queue": (queue.QueueQuery, queue.QueuePage),
+            "emulators": (NONE, queue.EmulatorsPage),
+            "account": (str, queue.AccountView),
+            "events": (int, queue.EventsPage),
+            "why": (str, str),
+        },
+    },
+    names.Workflow.EMULATOR: {
+        "id": "emulator/<emulator id>",
+        "input": fleet.EmulatorInput,
+        "signals": {"drain": fleet.DrainAsk, "undrain": fleet.DrainAsk},
+        "updates": {},
+        "queries": {"view": (NONE, fleet.EmulatorView)},
+    },
+}
+"""Workflow type → how it is addressed and what it understands. (argument, answer); NONE: no argument."""
+
+
+def documents() -> dict[str, Any]:
+    """File name → content."""
+    found = {f"{kind.__name__}.json": _schema(kind) for kind in _models()}
+    return found | {"index.json": _index()}
+
+
+def _models() -> list[type]:
+    kinds: dict[type, None] = {}
+    for spoken in CONTRACT.values():
+        pairs = [spoken["input"], *spoken["signals"].values()]
+        pairs += [one for pair in (*spoken["updates"].values(), *spoken["queries"].values()) for one in pair]
+        kinds |= dict.fromkeys(one for one in pairs if one.__module__ != "builtins")
+    return list(kinds)
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    mode = "validation" if _is_sent(kind) else "serialization"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | TypeAdapter(kind).json_schema(mode=mode)
+
+
+def _is_sent(kind: type) -> bool:
+    """Sent by clients, so that defaults may be left out; answers carry every field."""
+    for spoken in CONTRACT.values():
+        sent = [spoken["input"], *spoken["signals"].values()]
+        sent += [pair[0] for pair in (*spoken["updates"].values(), *spoken["queries"].values())]
+        if kind in sent:
+            return True
+    return False
+
+
+def _index() -> dict[str, Any]:
+    return {
+        "task_queue": names.QUEUE,
+        "workflows": {
+            workflow.value: {
+                "id": spoken["id"],
+                "input": _reference(spoken["input"]),
+                "signals": {name: {"argument": _reference(kind)} for name, kind in spoken["signals"].items()},
+                "updates": {name: _pair(pair) for name, pair in spoken["updates"].items()},
+                "queries": {name: _pair(pair) for name, pair in spoken["queries"].items()},
+            }
+            for workflow, spoken in CONTRACT.items()
+        },
+        "search_attributes": {
+            one.value: "KeywordList" if one in {names.Attribute.TAGS, names.Attribute.CAPABILITIES} else "Keyword"
+            for one in names.Attribute
+        },
+        "memo": {names.MEMO_TASK: _reference(tasks.TaskView)},
+    }
+
+
+def _pair(pair: tuple[type, type]) -> dict[str, Any]:
+    return {"argument": _reference(pair[0]), "answer": _reference(pair[1])}
+
+
+def _reference(kind: type) -> Any:
+    if kind is NONE:
+        return None
+    return {"type": {str: "string", int: "integer"}[kind]} if kind in {str, int} else {"$ref": f"{kind.__name__}.json"}
+
+
+def text_of(document: Any) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def out_of_step() -> list[str]:
+    """Names of files that differ from what the code says, are missing, or should not be there."""
+    wanted = {name: text_of(document) for name, document in documents().items()}
+    there = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.json")}
+    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+
+
+def main() -> int:
+    """Write, or check."""
+    if "--check" in sys.argv[1:]:
+        stale = out_of_step()
+        sys.stdout.write("".join(f"{name} is out of step\n" for name in stale))
+        return 1 if stale else 0
+    wanted = documents()
+    for path in HERE.glob("*.json"):
+        if path.name not in wanted:
+            path.unlink()
+    for name, document in wanted.items():
+        (HERE / name).write_text(text_of(document), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""The written contract says what the code does."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+from temporalio import workflow
+
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.tasks import Admission, TaskInput, TaskSpec
+from droidherd.domain.lifecycle import TaskState
+from workflows.dispatcher import DispatcherWorkflow
+from workflows.emulator import EmulatorWorkflow
+from workflows.task import TaskWorkflow
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMAS = DOCS / "schemas"
+DEFINED = {
+    "TaskWorkflow": TaskWorkflow,
+    "DispatcherWorkflow": DispatcherWorkflow,
+    "EmulatorWorkflow": EmulatorWorkflow,
+}
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", SCHEMAS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(name: str) -> Any:
+    return json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
+
+
+def test_the_schemas_are_in_step_with_the_models(generate: ModuleType):
+    assert [] == generate.out_of_step()
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_schema_is_a_schema(path: Path):
+    if path.name != "index.json":
+        jsonschema.Draft202012Validator.check_schema(load(path.name))
+
+
+@pytest.mark.parametrize("name", sorted(DEFINED))
+def test_the_index_names_only_what_a_workflow_understands_with_these_types(name: str, generate: ModuleType):
+    definition = workflow._Definition.must_from_class(DEFINED[name])
+    spoken = next(value for key, value in generate.CONTRACT.items() if key == name)
+    assert name == definition.name
+    assert [spoken["input"]] == definition.arg_types
+    none = type(None)
+    for message, kind in spoken["signals"].items():
+        assert ([] if kind is none else [kind]) == definition.signals[message].arg_types, message
+    for message, (argument, answer) in spoken["updates"].items():
+        update = definition.updates[message]
+        assert (([] if argument is none else [argument]), answer) == (update.arg_types, update.ret_type), message
+    for message, (argument, answer) in spoken["queries"].items():
+        query = definition.queries[message]
+        assert (([] if argument is none else [argument]), answer) == (query.arg_types, query.ret_type), message
+
+
+def test_everything_a_person_may_send_is_in_the_index():
+    """What is left out of the contract passes between our own workflows."""
+    index = load("index.json")["workflows"]
+    ours = {
+        "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
+        "DispatcherWorkflow": {"enqueue", "ending", "done", "announce", "snapshot"},
+        "EmulatorWorkflow": {"seen", "tidy", "recall"},
+    }
+    for name, kind in DEFINED.items():
+        definition = workflow._Definition.must_from_class(kind)
+        said = {*definition.signals, *definition.updates, *definition.queries}
+        written = {message for group in ("signals", "updates", "queries") for message in index[name][group]}
+        assert written == {str(one) for one in said} - ours[name]
+
+
+def test_what_the_models_write_fits_the_schemas():
+    spec = TaskInput(spec=TaskSpec(type="tap_once", account="a", labels={"x": "y"}))
+    for model in (spec, DispatcherInput(pool="default"), Admission(task_id="t", state=TaskState.QUEUED, position=1)):
+        jsonschema.validate(json.loads(model.model_dump_json()), load(f"{type(model).__name__}.json"))
+
+
+def test_the_least_that_may_be_sent_fits_the_schemas():
+    jsonschema.validate({"spec": {"type": "tap_once"}}, load("TaskInput.json"))
+    jsonschema.validate({}, load("Ask.json"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"spec": {}}, load("TaskInput.json"))
+
+
+def test_every_link_of_the_page_leads_somewhere():
+    text = (DOCS / "contract.md").read_text(encoding="utf-8")
+    for part in text.split("](")[1:]:
+        assert (DOCS / part.partition(")")[0]).exists(), part[:60]
