@@ -15,6 +15,7 @@ from droidherd.contracts import fleet, names, queue, tasks
 
 HERE = Path(__file__).parent
 NONE = type(None)
+ORDERS = ("pause_lane", "resume_lane", "set_capacity", "prioritize")
 
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
@@ -28,9 +29,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "id": "dispatcher/<pool>",
         "input": queue.DispatcherInput,
         "signals": {"wake": NONE},
-        "updates": dict.fromkeys(
-            ("pause_lane", "resume_lane", "set_capacity", "prioritize"), (queue.Order, queue.Ordered)
-        ),
+        "updates": dict.fromkeys(ORDERS, (queue.Order, queue.Ordered)),
         "queries": {
             "queue": (queue.QueueQuery, queue.QueuePage),
             "emulators": (NONE, queue.EmulatorsPage),

@@ -4,7 +4,7 @@ import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -55,7 +55,9 @@ def test_the_index_names_only_what_a_workflow_understands_with_these_types(name:
     definition = workflow._Definition.must_from_class(DEFINED[name])
     spoken = next(value for key, value in generate.CONTRACT.items() if key == name)
     assert name == definition.name
-    assert [spoken["input"]] == definition.arg_types
+    arguments = definition.arg_types or []
+    # A task takes anything, so that rubbish ends as a failed task; what it understands is one of these.
+    assert (1, True) == (len(arguments), spoken["input"] in {*arguments, *get_args(arguments[0])})
     none = type(None)
     for message, kind in spoken["signals"].items():
         assert ([] if kind is none else [kind]) == definition.signals[message].arg_types, message
