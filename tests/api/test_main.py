@@ -1,0 +1,79 @@
+"""`python -m api` as a process."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment(**more: str) -> Mapping[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DROIDHERD_")}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def test_it_refuses_to_start_open_to_everyone(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "api"],
+        env=environment(DROIDHERD_API__HOST="0.0.0.0"),  # noqa: S104 (refusing it is the test)
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert 2 == done.returncode
+    assert "DROIDHERD_API__KEY" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a console there sends no SIGTERM")
+def test_it_serves_says_nothing_secret_and_ends_on_a_signal(tmp_path: Path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    key = "s3cret-key"
+    settings = {
+        "DROIDHERD_API__PORT": str(port),
+        "DROIDHERD_API__KEY": key,
+        "DROIDHERD_TEMPORAL__ADDRESS": "127.0.0.1:9",
+    }
+    with (tmp_path / "log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "api"], env=environment(**settings), cwd=tmp_path, stdout=log, stderr=log
+        )
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/healthz")
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"x-api-key": key}, timeout=30) as http:
+                assert 503 == http.get("/api/tasks").status_code
+                assert "daily_reward" in http.get("/api/task-types").text
+            process.terminate()
+            assert process.wait(30) in {0, -15}
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(30)
+        log.seek(0)
+        text = log.read()
+    assert key not in text
+    assert not re.search("Traceback", text), text
+
+
+def _wait_for(url: str) -> None:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            assert 200 == httpx.get(url, timeout=5).status_code
+        except httpx.TransportError:
+            assert time.monotonic() < end, "it never came up"
+            time.sleep(0.1)
+        else:
+            return
