@@ -20,6 +20,16 @@ NOT_UP = 3
 Document = dict[str, Any]
 
 
+class RefusedError(CliError):
+    """The API answered, and said no."""
+
+    def __init__(self, what: str, *, remedy: str, status: int, problem: Document) -> None:
+        """`problem` is what the API said about it, as RFC 9457 has it."""
+        super().__init__(what, remedy=remedy)
+        self.status = status
+        self.problem = problem
+
+
 class Door:
     """One connection to the API."""
 
@@ -42,6 +52,9 @@ class Door:
         self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None, **query: Any
     ) -> Document:
         return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_given(query))
+
+    def file(self, path: str) -> bytes:
+        return self._request("GET", path).content
 
     def healthy(self, path: str = "/readyz") -> str:
         """Empty when all is well, else what is not."""
@@ -73,6 +86,13 @@ class Door:
         self.close()
 
     def _ask(self, method: str, path: str, **given: Any) -> Document:
+        answer = self._request(method, path, **given)
+        try:
+            return cast("Document", answer.json())
+        except ValueError as error:
+            raise CliError(f"{self.url}{path} did not answer JSON; is that the droidherd API?") from error
+
+    def _request(self, method: str, path: str, **given: Any) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **given)
         except httpx.TimeoutException as error:
@@ -81,11 +101,9 @@ class Door:
             remedy = "start the house with `droidherd up`, or name another with --url"
             raise CliError(f"the API at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
         if not answer.is_success:
-            raise CliError(_refusal(answer), remedy=_remedy(answer))
-        try:
-            return cast("Document", answer.json())
-        except ValueError as error:
-            raise CliError(f"{self.url}{path} did not answer JSON; is that the droidherd API?") from error
+            problem = _problem(answer)
+            raise RefusedError(_refusal(answer), remedy=_remedy(answer), status=answer.status_code, problem=problem)
+        return answer
 
 
 def rows_of(page: Any, field: str) -> list[Document]:

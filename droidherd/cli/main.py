@@ -14,6 +14,9 @@ from droidherd.cli import (
     connect as connecting,
 )
 from droidherd.cli import (
+    demo as demonstrating,
+)
+from droidherd.cli import (
     doctor as doctoring,
 )
 from droidherd.cli import (
@@ -84,6 +87,17 @@ def up(
         logging.basicConfig(level=settings.telemetry.log_level, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     going_up.run(House(settings), as_json=as_json)
+
+
+@app.command(epilog="Examples: droidherd demo   |   droidherd demo --keep   |   droidherd demo --json | jq .passed")
+def demo(
+    data: Annotated[Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR")] = None,
+    keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running.")] = False,
+    picture: Annotated[Path | None, typer.Option(help="Paint what was shown as SVG.", metavar="FILE")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the main job with four virtual emulators. Exit code 0 only if every task ended as it should."""
+    raise typer.Exit(demonstrating.run(demonstrating.Choices(data, keep, as_json, picture)))
 
 
 @app.command(epilog="Examples: droidherd down   |   droidherd down --drain 5m   |   droidherd down --now")

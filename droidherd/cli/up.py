@@ -110,6 +110,17 @@ def run(house: House, *, as_json: bool) -> None:
 
 def detach(settings: Settings, *, as_json: bool) -> None:
     """Start the house as a process of its own, and return when it serves."""
+    with Progress(as_json=as_json).working("starting"):
+        told = launch(settings)
+    if as_json:
+        output.emit(told)
+    else:
+        Progress(as_json=False).ready({name: str(value) for name, value in told.items() if name != "pid"})
+        output.err.print(f"[dim]in the background as process {told['pid']}; end it with `droidherd down`[/dim]")
+
+
+def launch(settings: Settings) -> dict[str, Any]:
+    """Start the house as a process of its own; what it says when it serves. Who is interrupted meanwhile ends it."""
     layout = Layout(settings.data.absolute())
     # Whoever holds the lock is named here, not in the log of a process that gave up.
     Lock(layout.lock).take().give_back()
@@ -125,13 +136,12 @@ def detach(settings: Settings, *, as_json: bool) -> None:
             start_new_session=sys.platform != "win32",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-    with Progress(as_json=as_json).working("starting"):
-        told = _wait_ready(process, layout, log)
-    if as_json:
-        output.emit(told)
-    else:
-        Progress(as_json=False).ready({name: str(value) for name, value in told.items() if name != "pid"})
-        output.err.print(f"[dim]in the background as process {told['pid']}; end it with `droidherd down`[/dim]")
+    try:
+        return _wait_ready(process, layout, log)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait(DETACHED_READY_S)
+        raise
 
 
 def settings_of(data: Path | None, virtual: int | None = None) -> Settings:

@@ -1,0 +1,116 @@
+"""What the demo shows: a live view while it runs, a table when it is over."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from droidherd.cli import output
+from droidherd.cli.demo_play import Play, Role
+from droidherd.cli.door import Document, rows_of
+
+NEWS_SHOWN = 4
+
+
+def live(play: Play, urls: Mapping[str, str], news: Sequence[str]) -> RenderableType:
+    """The whole screen of one moment."""
+    body = [_head(play, urls), "", _tasks(play), "", _emulators(play)]
+    said = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in news[-NEWS_SHOWN:]]
+    return Panel(Group(*body, "", *said), title="[bold]droidherd demo[/bold]", border_style="cyan")
+
+
+def verdict(play: Play, complaints: Mapping[str, Sequence[str]]) -> RenderableType:
+    """Part by part: what was expected, and what became of it."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, width in (("", 1), ("task", 11), ("type", 12), ("what it shows", 0), ("expected", 9), ("actual", 9)):
+        table.add_column(column, no_wrap=True, min_width=width or None, overflow="ellipsis")
+    for column in ("attempts", "seconds"):
+        table.add_column(column, no_wrap=True, min_width=len(column), justify="right")
+    for name, role in play.roles.items():
+        wrong = complaints[name]
+        sign = "[red]✗[/red]" if wrong else "[green]✓[/green]"
+        cells = [name, role.part.kind, role.part.shows, role.part.expected, role.state or "not submitted"]
+        attempts, seconds = str(role.task.get("attempt") or ""), role.seconds(time.time())
+        table.add_row(sign, *[output.coloured(cell) for cell in cells], attempts, f"{seconds:.1f}" if seconds else "")
+    wrongs = [f"[red]✗ {escape(name)}: {escape(one)}[/red]" for name, found in complaints.items() for one in found]
+    return Group(table, *wrongs)
+
+
+def rows(play: Play, complaints: Mapping[str, Sequence[str]]) -> list[Document]:
+    """The same for programs."""
+    now = time.time()
+    return [
+        {
+            "name": name,
+            "id": role.task_id,
+            "type": role.part.kind,
+            "shows": role.part.shows,
+            "expected": role.part.expected,
+            "actual": role.state,
+            "attempts": int(role.task.get("attempt") or 0),
+            "seconds": round(role.seconds(now), 1),
+            "problems": list(complaints[name]),
+        }
+        for name, role in play.roles.items()
+    ]
+
+
+def _head(play: Play, urls: Mapping[str, str]) -> RenderableType:
+    ended = sum(role.over for role in play.roles.values())
+    grid = Table.grid(padding=(0, 1))
+    counts = "   ".join(f"{name} {play.queue.get(name, 0)}" for name in ("waiting", "running", "free"))
+    bar = ProgressBar(total=len(play.roles), completed=ended, width=40)
+    grid.add_row(bar, f"{ended}/{len(play.roles)} ended", f"[dim]{counts}   {play.running_s():.0f} s[/dim]")
+    where = "   ".join(f"{name} {url}" for name, url in urls.items() if name in {"docs", "temporal_ui"})
+    return Group(grid, Text(where, style="dim", no_wrap=True, overflow="ellipsis"))
+
+
+def _tasks(play: Play) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for column, width in (("task", 12), ("type", 13), ("state", 13), ("emulator", 10), ("stage", 14)):
+        table.add_column(column, no_wrap=True, width=width)
+    table.add_column("what it shows, or why it waits", no_wrap=True, overflow="ellipsis", ratio=1)
+    for name, role in play.roles.items():
+        if role.status:
+            table.add_row(name, *[output.coloured(cell) for cell in _cells(role)])
+        else:
+            table.add_row(
+                *[f"[dim]{escape(cell)}[/dim]" for cell in (name, role.part.kind, "", "", "", role.part.shows)]
+            )
+    return table
+
+
+def _cells(role: Role) -> list[str]:
+    running = role.state == "running"
+    attempt = int(role.task.get("attempt") or 1)
+    again = f" (attempt {attempt})" if attempt > 1 else ""
+    why = "" if running or role.over else str(role.waits or role.task.get("why") or "")
+    if role.refusal:
+        why = str(role.refusal.get("detail") or "")
+    stage = _stage(role) if running else ""
+    emulator = str(role.task.get("emulator") or "") if running else ""
+    return [role.part.kind, role.state, emulator, stage, (why or role.part.shows) + again]
+
+
+def _stage(role: Role) -> str:
+    stages = rows_of(role.task, "stages")
+    for number, stage in enumerate(stages, start=1):
+        if stage.get("state") == "running":
+            return f"{stage['name']} {number}/{len(stages)}"
+    return ""
+
+
+def _emulators(play: Play) -> Table:
+    names = {role.task_id: name for name, role in play.roles.items() if role.task_id}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("emulator", "state", "runs", "on deck"):
+        table.add_column(column, no_wrap=True, min_width=12)
+    for one in sorted(play.emulators, key=lambda row: str(row.get("emulator_id"))):
+        holders = [names.get(str(one.get(place)), "") for place in ("task", "on_deck")]
+        table.add_row(str(one["emulator_id"]), output.coloured(str(one.get("state"))), *holders)
+    return table
