@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,17 +34,13 @@ def test_it_refuses_to_start_open_to_everyone(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a console there sends no SIGTERM")
 def test_it_serves_says_nothing_secret_and_ends_on_a_signal(tmp_path: Path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     key = "s3cret-key"
-    settings = {
-        "DROIDHERD_API__PORT": str(port),
-        "DROIDHERD_API__KEY": key,
-        "DROIDHERD_TEMPORAL__ADDRESS": "127.0.0.1:9",
-    }
+    settings = {"DROIDHERD_API__PORT": str(port), "DROIDHERD_API__KEY": key}
+    settings["DROIDHERD_TEMPORAL__ADDRESS"] = "127.0.0.1:9"
     with (tmp_path / "log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "api"], env=environment(**settings), cwd=tmp_path, stdout=log, stderr=log
@@ -56,7 +51,8 @@ def test_it_serves_says_nothing_secret_and_ends_on_a_signal(tmp_path: Path):
                 assert 503 == http.get("/api/tasks").status_code
                 assert "daily_reward" in http.get("/api/task-types").text
             process.terminate()
-            assert process.wait(30) in {0, -15}
+            # By the signal itself, or (Windows) by the only way there is.
+            assert process.wait(30) in {0, 1, -15}
         finally:
             if process.poll() is None:
                 process.kill()
