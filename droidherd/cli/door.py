@@ -96,7 +96,9 @@ class Door:
         try:
             answer = self._http.request(method, path, **given)
         except httpx.TimeoutException as error:
-            raise CliError(f"the API at {self.url} does not answer in time", remedy="see `droidherd status`") from error
+            raise CliError(
+                f"the API at {self.url} does not answer in time", remedy="see `droidherd status`", code=NOT_UP
+            ) from error
         except httpx.HTTPError as error:
             remedy = "start the house with `droidherd up`, or name another with --url"
             raise CliError(f"the API at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error

@@ -3,16 +3,20 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 
 from droidherd.cli import output
-from droidherd.cli.door import Document, Door, rows_of
+from droidherd.cli.door import NOT_UP, Document, Door, RefusedError, rows_of
 from droidherd.cli.errors import CliError
 
 POLL_S = 0.5
+AWAY_S = 60.0
+AWAY = frozenset({429, 503})
+Answer = TypeVar("Answer")
 FINAL = frozenset({"completed", "failed", "cancelled", "rejected", "rollback_completed", "rollback_failed"})
 COLUMNS = ("task", "type", "account", "state", "emulator", "attempt", "why")
 
@@ -52,10 +56,24 @@ def wait_for(door: Door, task_id: str, *, seconds: float) -> Document:
     until = time.monotonic() + seconds
     while True:
         left = max(0.0, min(30.0, until - time.monotonic()))
-        task = door.get(f"/api/tasks/{task_id}", wait=f"{left:.0f}s" if left >= 1 else "")
+        wait = f"{left:.0f}s" if left >= 1 else ""
+        task = patiently(lambda wait=wait: door.get(f"/api/tasks/{task_id}", wait=wait))
         if is_final(task) or time.monotonic() >= until:
             return task
         time.sleep(POLL_S)
+
+
+def patiently(ask: Callable[[], Answer], *, seconds: float = AWAY_S) -> Answer:
+    """Ask again while the API or the engine is away: who watches wants to see how it goes on."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except CliError as error:
+            away = error.status in AWAY if isinstance(error, RefusedError) else error.code == NOT_UP
+            if not away or time.monotonic() >= until:
+                raise
+            time.sleep(POLL_S)
 
 
 def watch(
@@ -65,11 +83,11 @@ def watch(
     seen: dict[str, str] = {}
     with Live(console=output.out, refresh_per_second=4, transient=False) if not as_json else _Quiet() as live:
         while True:
-            found = _look(door, ids)
+            found = patiently(lambda: _look(door, ids))
             if as_json:
                 _emit_changes(found, seen)
             else:
-                live.update(_view(door, found))
+                live.update(patiently(partial(_view, door, found)))
             if (ids and all(is_final(one) for one in found)) or until():
                 return found
             time.sleep(POLL_S)

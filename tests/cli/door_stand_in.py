@@ -23,6 +23,7 @@ class Book:
         self.emulators: list[Document] = []
         self.key = ""
         self.sick = False
+        self.refuse_next = 0
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
         lane = {"name": "account", "waiting": 1, "running": 1, "capacity": 9, "paused_by": "ann"}
@@ -97,6 +98,9 @@ class Handler(BaseHTTPRequestHandler):
         book.asked.append((f"{self.command} {url.path}", url.query, body, dict(self.headers)))
         if book.key and self.headers.get("Authorization") != f"Bearer {book.key}":
             status, answer = 401, problem("unauthorized", "an API key is needed")
+        elif book.refuse_next:
+            book.refuse_next -= 1
+            status, answer = 503, problem("engine away", "Temporal is silent")
         else:
             status, answer = book.answer(self.command, url.path, query, body)
         content = json.dumps(answer).encode()

@@ -155,6 +155,20 @@ def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, book: Book):
     assert ["running", "completed"] == [one["state"] for one in states if one["task_id"] == "t2"]
 
 
+def test_watch_outlasts_an_engine_that_is_away_for_a_while(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+    book.refuse_next = 2
+    code, said = droidherd("watch", "t1", "--json")
+    assert (0, 2) == (code, len([asked for asked in book.asked if asked[0] == "GET /api/tasks/t1"]) - 2)
+    assert "engine away" not in said
+
+
+def test_watch_does_not_wait_for_what_will_never_be(droidherd: Terminal, book: Book):
+    code, said = droidherd("watch", "t9", "--json")
+    assert (1, 1) == (code, len(book.asked))
+    assert "there is no task t9" in said
+
+
 def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
     code, said = droidherd("watch", "t1")

@@ -32,7 +32,7 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     submitted = stand.run("submit", "long_walk", "--param", "rounds=1", "--json")
     assert 0 == submitted.returncode, submitted.stdout + submitted.stderr
     task = json.loads(submitted.stdout)["id"]
-    assert eventually(lambda: json.loads(stand.run("tasks", task, "--json").stdout)["state"] == "running")
+    assert eventually(lambda: json.loads(stand.run("tasks", task, "--json").stdout).get("state") == "running")
 
     before = stand.processes()
     for name in ("up", "worker", "api", "temporal", "virtual"):
