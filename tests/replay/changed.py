@@ -5,13 +5,13 @@ from temporalio import workflow
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorInput, HostInput, Join
 from droidherd.contracts.queue import DispatcherInput
-from droidherd.contracts.tasks import TaskInput, TaskView
+from droidherd.contracts.tasks import TaskView
 from droidherd.domain.emulator import GateOrder
 from workflows import options
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
-from workflows.task import TaskWorkflow
+from workflows.task import Given, TaskWorkflow
 
 
 async def another_activity() -> None:
@@ -23,8 +23,8 @@ async def another_activity() -> None:
 @workflow.defn(name=names.Workflow.TASK)
 class AsksBeforePlanning(TaskWorkflow):
     @workflow.run
-    async def run(self, start: TaskInput) -> TaskView:
-        return await super().run(start)
+    async def run(self, given: Given = None) -> TaskView:
+        return await super().run(given)
 
     async def _plan(self) -> None:
         await another_activity()
@@ -34,9 +34,9 @@ class AsksBeforePlanning(TaskWorkflow):
 @workflow.defn(name=names.Workflow.TASK)
 class WritesNoMemo(TaskWorkflow):
     @workflow.run
-    async def run(self, start: TaskInput) -> TaskView:
+    async def run(self, given: Given = None) -> TaskView:
         self._ledger.store = lambda: None
-        return await super().run(start)
+        return await super().run(given)
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)

@@ -230,6 +230,26 @@ class World:
     async def ask(self, task_id: str, signal: str, actor: str = "anna", reason: str = "") -> None:
         await self.task(task_id).signal(signal, Ask(actor=actor, reason=reason))
 
+    async def signalled(self, task_id: str, signal: str) -> None:
+        """Wait until the engine has carried this signal to the task."""
+
+        async def there() -> bool | None:
+            history = await self.task(task_id).fetch_history()
+            said = [e.workflow_execution_signaled_event_attributes.signal_name for e in history.events]
+            return True if signal in said else None
+
+        await until(there, f"{task_id} to be sent {signal}")
+
+    async def tried(self, task_id: str, count: int) -> None:
+        """Wait until so many tries of stages were put on queues, whether anybody took them or not."""
+
+        async def there() -> bool | None:
+            history = await self.task(task_id).fetch_history()
+            scheduled = [e.activity_task_scheduled_event_attributes.activity_type.name for e in history.events]
+            return True if scheduled.count("run_stage") >= count else None
+
+        await until(there, f"{task_id} to try {count} times")
+
     async def reached(self, task_id: str, *states: TaskState) -> TaskView:
         async def there() -> TaskView | None:
             view = await self.view(task_id)

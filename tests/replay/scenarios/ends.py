@@ -7,7 +7,7 @@ from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import Setting, scenario
 from tests.workflows.plays import Deaf, Hold, breaks, completes, fails, is_unknown_to_us
-from tests.workflows.world import POOL, World
+from tests.workflows.world import POOL, World, until
 
 SETTLE_S = 61.0
 """A pool refuses what none of its emulators can run, once this has passed since the last one joined."""
@@ -81,7 +81,11 @@ async def foreign_failure(world: World) -> None:
 async def too_long(world: World) -> None:
     deaf = Deaf()
     await world.submit("task", deaf, completes, params={"policy": {"time_limit_s": 0.1, "retries": 1, "backoff_s": 0}})
-    await world.reached("task", TaskState.RETRY_PENDING, TaskState.PENDING, TaskState.QUEUED)
+
+    async def given_up() -> bool | None:
+        return True if any(one.outcome for one in (await world.view("task")).attempts) else None
+
+    await until(given_up, "the first attempt to fail")
     deaf.let_go.set()
     await world.ended("task")
 

@@ -8,24 +8,13 @@ from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.workflows.plays import Deaf, Hold, Play, Silent, completes, fails
-from tests.workflows.world import TASK_PHYSICS, World, until
+from tests.workflows.world import TASK_PHYSICS, World
 
 TWO = Setting(emulators=("e1", "e2"))
 ACCOUNT = [{"name": "collect", "lives": "account"}]
 
 lost = fails(EmulatorLostError("does not answer", to="e1"), clean=False)
 fenced = fails(FencedError("another lease holds it", to="e1"), clean=False)
-
-
-async def signalled(world: World, task_id: str, signal: str) -> None:
-    """Wait until the engine has carried this signal to the task."""
-
-    async def there() -> bool | None:
-        history = await world.task(task_id).fetch_history()
-        said = [e.workflow_execution_signaled_event_attributes.signal_name for e in history.events]
-        return True if signal in said else None
-
-    await until(there, f"{task_id} to be sent {signal}")
 
 
 @scenario("trouble of the emulator is borne on the same lease")
@@ -113,7 +102,7 @@ async def revoked_but_completed(world: World) -> None:
     await world.submit("task", deaf)
     await deaf.began.wait()
     await world.sees(world.stages.of("task")[0].emulator_id, Sight.DOWN)
-    await signalled(world, "task", "revoked")
+    await world.signalled("task", "revoked")
     deaf.let_go.set()
     await world.ended("task")
 
@@ -133,7 +122,7 @@ async def worker_restarted(world: World) -> None:
     await world.submit("task", hold)
     await hold.began.wait()
     await world.join(2)
-    await signalled(world, "task", "revoked")
+    await world.tried("task", 2)
     hold.let_go.set()
     await world.ended("task")
 
@@ -169,7 +158,8 @@ async def deck(world: World) -> None:
 
 @scenario("on deck, and the one before has not let go on the emulator yet: ask, then again")
 async def deck_not_released(world: World) -> None:
-    hold = await on_deck(world, fails(NotReleasedError("lease 1 did not end", to="e1")), completes)
+    not_yet = fails(NotReleasedError("lease 1 did not end", to="e1"))
+    hold = await on_deck(world, not_yet, not_yet, completes)
     hold.let_go.set()
     await world.ended("task")
 
@@ -203,7 +193,7 @@ async def lease_expired(world: World) -> None:
     deaf = Deaf()
     await world.submit("task", deaf, params={"policy": {"time_limit_s": 0.5}})
     await deaf.began.wait()
-    await signalled(world, "task", "revoked")
+    await world.signalled("task", "revoked")
     await asyncio.sleep(0.5)
     deaf.let_go.set()
     await world.ended("task")

@@ -1,0 +1,100 @@
+"""What a task does after trouble: the table, row by row, at every edge of its budgets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from droidherd.domain.errors import Verdict
+from droidherd.domain.reaction import FENCED, Budget, Next, Trouble, again_s, delay_s, react
+
+PLENTY = Budget(tries_left=7, moves_left=10, retries_left=3)
+NO_TRIES = Budget(tries_left=0, moves_left=10, retries_left=3)
+NO_MOVES = Budget(tries_left=7, moves_left=0, retries_left=3)
+NO_RETRIES = Budget(tries_left=7, moves_left=10, retries_left=0)
+NOTHING = Budget(tries_left=0, moves_left=0, retries_left=0)
+
+INFRA, RETRYABLE, FINAL, HUMAN = Verdict.INFRASTRUCTURE, Verdict.RETRYABLE, Verdict.FINAL, Verdict.HUMAN
+
+TABLE = [
+    # trouble, kind, verdict, budget, what comes next
+    (Trouble.ERROR, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_RETRIES, Next.AGAIN),
+    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_MOVES, Next.AGAIN),
+    (Trouble.ERROR, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
+    (Trouble.ERROR, "NotReleasedError", INFRA, PLENTY, Next.AGAIN),
+    (Trouble.ERROR, FENCED, INFRA, PLENTY, Next.MOVE),
+    (Trouble.ERROR, FENCED, INFRA, NO_TRIES, Next.MOVE),
+    (Trouble.ERROR, FENCED, INFRA, NO_MOVES, Next.FAIL),
+    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, PLENTY, Next.RETRY),
+    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_TRIES, Next.RETRY),
+    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_RETRIES, Next.FAIL),
+    (Trouble.ERROR, "FlowError", FINAL, PLENTY, Next.FAIL),
+    (Trouble.ERROR, "NeedsPersonError", HUMAN, PLENTY, Next.FAIL),
+    (Trouble.ERROR, "UnclassifiedError", "", PLENTY, Next.FAIL),
+    (Trouble.ERROR, "SomebodyElsesError", "a word we do not know", PLENTY, Next.FAIL),
+    (Trouble.SILENT, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (Trouble.SILENT, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (Trouble.SILENT, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
+    (Trouble.RESTARTED, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (Trouble.RESTARTED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (Trouble.NOT_STARTED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
+    (Trouble.NOT_STARTED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
+    (Trouble.REVOKED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
+    (Trouble.REVOKED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (Trouble.REVOKED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
+    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, PLENTY, Next.RETRY),
+    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, NO_RETRIES, Next.FAIL),
+]
+
+
+@pytest.mark.parametrize(("trouble", "kind", "verdict", "budget", "expected"), TABLE)
+def test_each_trouble_has_its_answer(trouble: Trouble, kind: str, verdict: str, budget: Budget, expected: Next):
+    assert expected is react(trouble, kind, verdict, budget)
+
+
+def test_every_trouble_stands_in_the_table():
+    assert set(Trouble) == {row[0] for row in TABLE}
+
+
+budgets = st.builds(Budget, *[st.integers(min_value=0, max_value=20)] * 3)
+kinds = st.sampled_from([FENCED, "EmulatorLostError", "FlowError", "Anything"])
+verdicts = st.sampled_from([*Verdict, "", "unknown"])
+
+
+@given(st.sampled_from(Trouble), kinds, verdicts)
+def test_with_nothing_left_every_trouble_is_the_end(trouble: Trouble, kind: str, verdict: str):
+    assert Next.FAIL is react(trouble, kind, verdict, NOTHING)
+
+
+@given(st.sampled_from(Trouble), kinds, verdicts, budgets)
+def test_no_answer_spends_what_is_not_there(trouble: Trouble, kind: str, verdict: str, budget: Budget):
+    left = {
+        Next.AGAIN: budget.tries_left,
+        Next.MOVE: budget.moves_left,
+        Next.RETRY: budget.retries_left,
+        Next.FAIL: 1,
+    }
+    assert left[react(trouble, kind, verdict, budget)] > 0
+
+
+@given(st.sampled_from(Trouble), kinds, budgets)
+def test_infrastructure_never_eats_an_attempt(trouble: Trouble, kind: str, budget: Budget):
+    if trouble is not Trouble.TOO_LONG:
+        assert Next.RETRY is not react(trouble, kind, Verdict.INFRASTRUCTURE, budget)
+
+
+def test_a_fixed_delay_stays_what_it_is():
+    assert [30.0, 30.0, 30.0] == [delay_s("fixed", 30.0, attempt) for attempt in (1, 2, 9)]
+
+
+def test_an_exponential_delay_doubles_up_to_five_minutes():
+    assert [60.0, 120.0, 240.0, 300.0, 300.0] == [delay_s("exponential", 60.0, n) for n in range(1, 6)]
+
+
+def test_an_exponential_delay_of_the_largest_policy_is_five_minutes():
+    assert 300.0 == delay_s("exponential", 3600.0, 20)
+
+
+def test_the_moment_before_the_same_stage_runs_again_doubles_up_to_five_seconds():
+    assert [0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0] == [again_s(n) for n in range(1, 8)]

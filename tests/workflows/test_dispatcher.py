@@ -1,0 +1,188 @@
+"""The pool's dispatcher as a workflow: orders of people, holders that vanish, its own end and return."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from droidherd.contracts import names
+from droidherd.contracts.queue import AccountView, DispatcherInput, EventsPage, QueuePage
+from droidherd.domain.lifecycle import TaskState
+from tests.workflows.plays import Hold
+from tests.workflows.world import POOL, World, until, world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def wake(here: World) -> None:
+    """As the gateway does before it relies on a dispatcher."""
+    await here.client.start_workflow(
+        names.Workflow.DISPATCHER,
+        DispatcherInput(pool=here.pool),
+        id=names.dispatcher_id(here.pool),
+        task_queue=names.QUEUE,
+        start_signal=names.Signal.WAKE,
+    )
+
+
+async def in_line(here: World, *tasks: str, **spec: Any) -> None:
+    for name in tasks:
+        await here.submit(name, **spec)
+        await here.reached(name, TaskState.QUEUED)
+
+
+async def all_ended(here: World, *tasks: str) -> list[TaskState]:
+    return [view.state for view in await asyncio.gather(*map(here.ended, tasks))]
+
+
+async def grants(here: World) -> list[str]:
+    page = await here.dispatcher().query(names.Query.EVENTS, 0, result_type=EventsPage)
+    return [event.task_id for event in page.events if event.kind == "granted"]
+
+
+async def test_tasks_start_in_the_order_of_their_admission(here: World, task: str):
+    tasks = [f"{task}-{n}" for n in range(5)]
+    await here.order("pause_lane", actor="anna")
+    await in_line(here, *tasks)
+    assert [1, 2, 3, 4, 5] == [row.position for row in (await here.queue()).queue]
+    await here.order("resume_lane", actor="anna")
+    assert [TaskState.COMPLETED] * 5 == await all_ended(here, *tasks)
+    assert tasks == [one for one in await grants(here) if one in tasks]
+
+
+async def test_a_paused_lane_lets_its_neighbour_pass(here: World, task: str):
+    await here.order("pause_lane", lane="account", actor="anna", reason="release")
+    await in_line(here, task, account=task)
+    await here.submit(f"{task}-b")
+    assert [TaskState.COMPLETED] == await all_ended(here, f"{task}-b")
+    (row,) = (await here.queue()).queue
+    assert (task, "lane account is paused by anna: release") == (row.task_id, row.blocked_by)
+    await here.order("resume_lane", lane="account", actor="anna")
+    assert [TaskState.COMPLETED] == await all_ended(here, task)
+
+
+async def test_a_lane_at_its_capacity_waits_and_a_larger_one_goes_on(here: World, task: str):
+    await here.order("set_capacity", lane="anonymous", capacity=1, actor="anna")
+    hold = Hold()
+    await here.submit(f"{task}-first", hold)
+    await hold.began.wait()
+    await in_line(here, task)
+    assert "lane anonymous is at its capacity of 1" == (await here.view(task)).why
+    await here.order("set_capacity", lane="anonymous", capacity=10, actor="anna")
+    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    hold.let_go.set()
+    await all_ended(here, f"{task}-first")
+
+
+async def test_an_order_sent_twice_is_carried_out_once(here: World, task: str):
+    first = await here.order("pause_lane", lane="account", actor="anna", request_id=f"{task}-1")
+    await here.order("resume_lane", lane="account", actor="ben", request_id=f"{task}-2")
+    again = await here.order("pause_lane", lane="account", actor="anna", request_id=f"{task}-1")
+    assert [(True, ""), (True, "done before")] == [(one.done, one.detail) for one in (first, again)]
+    assert [""] == [lane.paused_by for lane in (await here.queue()).lanes if lane.name == "account"]
+
+
+async def test_a_prioritized_task_goes_first(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await in_line(here, f"{task}-a", f"{task}-b")
+    await here.order("prioritize", task_id=f"{task}-b", priority=1, actor="anna")
+    assert [f"{task}-b", f"{task}-a"] == [row.task_id for row in (await here.queue()).queue]
+    refused = await here.order("prioritize", task_id="nobody", actor="anna")
+    assert (False, "task nobody does not wait in pool default") == (refused.done, refused.detail)
+    await here.order("resume_lane", actor="anna")
+    await all_ended(here, f"{task}-a", f"{task}-b")
+
+
+async def test_the_queue_is_read_in_pages(here: World, task: str):
+    tasks = [f"{task}-{n}" for n in range(3)]
+    await here.order("pause_lane", actor="anna")
+    await in_line(here, *tasks)
+    page = await here.queue(limit=2)
+    rest = await here.queue(limit=2, after=page.next_after or 0)
+    assert [tasks[:2], tasks[2:]] == [[row.task_id for row in one.queue] for one in (page, rest)]
+    assert ([1, 2, 3], None) == ([row.position for row in (*page.queue, *rest.queue)], rest.next_after)
+    await here.order("resume_lane", actor="anna")
+    await all_ended(here, *tasks)
+
+
+async def test_an_account_is_shown_where_it_waits_and_runs(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, account=task)
+    await hold.began.wait()
+    await in_line(here, task, account=task, on_busy="queue")
+    view = await here.dispatcher().query(names.Query.ACCOUNT, task, result_type=AccountView)
+    expected = (True, True, f"{task}-first", (task,))
+    assert expected == (view.is_queued, view.is_running, view.running_task, view.queued_tasks)
+    why = await here.dispatcher().query(names.Query.WHY, task, result_type=str)
+    assert f"account {task} is busy with task {task}-first" == why
+    hold.let_go.set()
+    await all_ended(here, task, f"{task}-first")
+
+
+async def test_a_holder_that_was_terminated_is_fenced_before_its_emulator_is_granted_again(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, account=task)
+    await hold.began.wait()
+    dead = here.stages.of(f"{task}-first")[0]
+    await in_line(here, task, account=task, on_busy="queue")
+    await here.task(f"{task}-first").terminate("test")
+    hold.let_go.set()
+    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    fences = [(gate.emulator_id, gate.fence) for gate in here.gates.seen]
+    assert (dead.emulator_id, dead.lease) in fences
+    assert dead.lease < here.stages.of(task)[0].lease
+
+
+async def test_a_task_terminated_in_line_does_not_hold_up_the_others(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await in_line(here, f"{task}-a", f"{task}-b")
+    await here.task(f"{task}-a").terminate("test")
+    await here.order("resume_lane", actor="anna")
+    assert [TaskState.COMPLETED] == await all_ended(here, f"{task}-b")
+
+
+async def test_a_terminated_dispatcher_is_taken_over_with_order_switches_and_leases(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-held", hold)
+    await hold.began.wait()
+    await here.order("pause_lane", lane="account", actor="anna", reason="release")
+    waiting = [f"{task}-{n}" for n in range(3)]
+    for name in waiting:
+        await in_line(here, name, account=name)
+    await here.dispatcher().terminate("test")
+    await wake(here)
+
+    async def rebuilt() -> QueuePage | None:
+        page = await here.queue()
+        return None if page.rebuilding else page
+
+    page = await until(rebuilt, "the successor to be ready")
+    assert waiting == [row.task_id for row in page.queue]
+    assert [f"{task}-held"] == [row.task_id for row in page.runs]
+    assert ["release"] == [lane.paused_why for lane in page.lanes if lane.name == "account"]
+    hold.let_go.set()
+    await here.order("resume_lane", actor="anna")
+    assert [TaskState.COMPLETED] * 4 == await all_ended(here, f"{task}-held", *waiting)
+    assert 1 == len(here.stages.of(f"{task}-held"))
+
+
+async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
+    pool = POOL.model_copy(update={"continue_after": 10})
+    async with world(client, "e1", "e2", pool=pool) as here:
+        hold = Hold()
+        await here.submit("held", hold)
+        await hold.began.wait()
+        tasks = [f"t{n}" for n in range(12)]
+        await asyncio.gather(*map(here.submit, tasks))
+        assert [TaskState.COMPLETED] * 12 == await all_ended(here, *tasks)
+        hold.let_go.set()
+        assert [TaskState.COMPLETED] == await all_ended(here, "held")
+        assert [1] * 13 == [len(here.stages.of(name)) for name in (*tasks, "held")]
+
+        async def continued() -> bool | None:
+            query = f"WorkflowId = '{names.dispatcher_id('default')}'"
+            runs = [run.status async for run in client.list_workflows(query)]
+            return True if WorkflowExecutionStatus.CONTINUED_AS_NEW in runs else None
+
+        await until(continued, "the dispatcher to continue as new")

@@ -1,0 +1,147 @@
+"""Hosts and emulators as workflows: who may join, what silence means, what must pass a gate."""
+
+from dataclasses import replace
+
+import pytest
+from temporalio.client import Client
+
+from droidherd.contracts import names
+from droidherd.contracts.fleet import EmulatorView, GateWork
+from droidherd.domain.emulator import GATE_TRIES
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Sight
+from tests.workflows.plays import Hold
+from tests.workflows.world import World, until, world
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def full(here: World) -> list[GateWork]:
+    """Boot gates; a new pool also has every emulator tidied up."""
+    return [gate for gate in here.gates.seen if gate.full]
+
+
+async def entity(here: World, emulator: str, *states: str) -> EmulatorView:
+    """As its own workflow sees it."""
+
+    async def there() -> EmulatorView | None:
+        view = await here.emulator(emulator).query(names.Query.VIEW, result_type=EmulatorView)
+        return view if view.state in states else None
+
+    return await until(there, f"{emulator} to be {states}")
+
+
+async def test_a_host_that_joined_brings_its_emulators_up_through_the_gate(client: Client):
+    async with world(client, "e1") as here:
+        view = await entity(here, "e1", "up")
+        assert ("h1", "default", "127.0.0.1:20002", "serial-e1") == (
+            view.host,
+            view.pool,
+            view.address,
+            view.serialno,
+        )
+        assert {"emulator_id": "e1", "android": "14"} == view.labels
+        assert [("e1", "boot-e1-1")] == [(gate.emulator_id, gate.boot) for gate in full(here)]
+        host = here.client.get_workflow_handle(names.host_id("h1"))
+        assert {"e1": "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
+
+
+async def test_a_second_machine_under_the_same_id_is_refused_while_the_first_lives(client: Client):
+    async with world(client, "e1") as here:
+        refused = await here.join(2, machine="m2")
+        assert (False, "host id h1 is served by w1@m1") == (refused.accepted, refused.reason)
+        assert (True, "") == ((await here.join(1)).accepted, "")
+        older = await here.join(0)
+        assert (False, "a newer worker has joined already") == (older.accepted, older.reason)
+        assert (await here.join(2)).accepted
+
+
+async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(client: Client):
+    async with world(client, "e1") as here:
+        hold = Hold()
+        await here.submit("task", hold)
+        await hold.began.wait()
+        here.presence.silent.set()
+        await here.emulator_is("e1", "suspect")
+        here.presence.silent.clear()
+        await here.emulator_is("e1", "up")
+        hold.let_go.set()
+        view = await here.ended("task")
+        assert (["completed"], 1) == ([one.outcome for one in view.attempts], len(here.stages.of("task")))
+
+
+async def test_a_host_that_does_not_come_back_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
+    async with world(client, "e1") as here:
+        here.presence.silent.set()
+        assert here.host_worker is not None
+        await here.host_worker.shutdown()
+        await here.emulator_is("e1", "down")
+        await here.submit("task")
+        await here.reached("task", TaskState.QUEUED)
+        here.presence.silent.clear()
+        await here.serve_host()
+        assert (await here.join(2, machine="m2")).accepted
+        assert TaskState.COMPLETED is (await here.ended("task")).state
+        assert 1 == len(full(here))  # the same boot needs no second gate
+
+
+async def test_a_new_worker_takes_the_stages_of_the_old_one_over_by_word(client: Client):
+    async with world(client, "e1") as here:
+        hold = Hold()
+        await here.submit("task", hold)
+        await hold.began.wait()
+        await here.join(2)
+        await here.tried("task", 2)
+        hold.let_go.set()
+        view = await here.ended("task")
+        first, second = here.stages.of("task")
+        assert (first.lease, first.tries + 1) == (second.lease, second.tries)
+        assert [(1, "completed")] == [(one.n, one.outcome) for one in view.attempts]
+
+
+async def test_a_host_that_leaves_takes_its_emulators_along(client: Client):
+    async with world(client, "e1") as here:
+        here.presence.leaving.set()
+        await here.emulator_is("e1", "retired")
+        assert "retired" == (await entity(here, "e1", "retired")).state
+
+
+async def test_a_gate_that_keeps_failing_quarantines_with_its_evidence_until_a_restart(client: Client):
+    async with world(client, "e1", joined=False) as here:
+        here.gates.evidence["e1"] = ["the launcher has no focus"] * GATE_TRIES
+        await here.register("e1")
+        await here.serve_host()
+        await here.join()
+        view = await entity(here, "e1", "quarantined")
+        assert ("the launcher has no focus", GATE_TRIES) == (view.evidence, len(full(here)))
+        await here.sees("e1", Sight.GOOD, boot="boot-2")
+        assert "" == (await entity(here, "e1", "up")).evidence
+
+
+async def test_a_restarted_emulator_passes_the_gate_again_with_a_higher_floor(client: Client):
+    async with world(client, "e1") as here:
+        await here.sees("e1", Sight.GOOD, boot="boot-2")
+
+        async def gated() -> bool | None:
+            return True if len(full(here)) > 1 else None
+
+        await until(gated, "the second gate")
+        first, second = full(here)
+        assert ("boot-2", True) == (second.boot, first.floor < second.floor)
+        await here.emulator_is("e1", "up")
+
+
+async def test_a_second_host_that_sees_an_emulator_waits_until_the_first_lost_it(client: Client):
+    async with world(client, "e1") as here:
+        await here.join(1, host="h2", machine="m2")
+        other = replace(here.presence.sights["e1"], host_id="h2", address="127.0.0.1:30000")
+        await here.serve_host("h2")
+        await here.presence.tell(1, other)
+        assert "h1" == (await entity(here, "e1", "up")).host
+        await here.sees("e1", Sight.DOWN)
+
+        async def taken_over() -> bool | None:
+            return True if (await entity(here, "e1", "up", "down", "recovering")).host == "h2" else None
+
+        await until(taken_over, "the second host to own it")
+        assert "127.0.0.1:30000" == (await entity(here, "e1", "up")).address

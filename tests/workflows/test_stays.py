@@ -1,0 +1,190 @@
+"""What befalls a task on its emulator, and what it does then."""
+
+import pytest
+
+from droidherd.contracts.stage import StageWork
+from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Sight
+from tests.workflows.plays import Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.world import World, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+lost = fails(EmulatorLostError("does not answer"), clean=False)
+fenced = fails(FencedError("another lease holds it"), clean=False)
+ACCOUNT_ONLY = {"stages": [{"name": "collect", "lives": "account"}]}
+
+
+def rank(work: StageWork) -> tuple[int, int]:
+    """What decides on the emulator who outranks whom."""
+    return work.lease, work.tries
+
+
+async def test_trouble_of_the_emulator_is_borne_on_the_same_lease_under_a_higher_token(here: World, task: str):
+    await here.submit(task, lost, completes)
+    view = await here.ended(task)
+    first, second = here.stages.of(task)
+    assert (first.lease, first.emulator_id) == (second.lease, second.emulator_id)
+    assert rank(first) < rank(second)
+    assert (["completed"], 1) == ([one.outcome for one in view.attempts], view.attempt)
+
+
+async def test_a_lost_lease_moves_the_task_and_counts_no_attempt(here: World, task: str):
+    await here.submit(task, fenced, completes)
+    view = await here.ended(task)
+    first, second = here.stages.of(task)
+    assert {"e1", "e2"} == {first.emulator_id, second.emulator_id}
+    assert rank(first) < rank(second)
+    assert [(1, "lost"), (1, "completed")] == [(one.n, one.outcome) for one in view.attempts]
+
+
+async def test_after_a_move_only_what_lived_on_the_emulator_is_done_again(here: World, task: str):
+    stages = [{"name": "open"}, {"name": "collect", "lives": "account"}, {"name": "leave"}]
+    await here.submit(task, completes, completes, fenced, params={"stages": stages})
+    await here.ended(task)
+    ran = [work.stage.name if work.stage else "" for work in here.stages.of(task)]
+    assert ["open", "collect", "leave", "open", "leave"] == ran
+
+
+async def test_a_stage_that_must_not_act_twice_comes_back_to_its_emulator(here: World, task: str):
+    await here.submit(task, fenced, account=task, params=ACCOUNT_ONLY)
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1) == (view.state, len({one.emulator for one in view.attempts}))
+
+
+async def test_a_task_that_loses_its_emulator_too_often_fails(here: World, task: str):
+    plays: list[Play] = [fenced] * 11
+    await here.submit(task, *plays)
+    view = await here.ended(task)
+    assert (TaskState.FAILED, 11) == (view.state, len(view.attempts))
+    assert "FencedError" == (view.error.kind if view.error else "")
+
+
+async def test_a_silent_worker_costs_no_attempt(here: World, task: str):
+    await here.submit(task, Silent(), completes)
+    view = await here.ended(task)
+    first, second = here.stages.of(task)
+    assert (first.lease, 1) == (second.lease, view.attempt)
+    assert rank(first) < rank(second)
+
+
+async def test_an_emulator_that_goes_down_loses_its_task_to_another(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    emulator = here.stages.of(task)[0].emulator_id
+    await here.sees(emulator, Sight.DOWN)
+    view = await here.ended(task)
+    assert [(emulator, "lost"), (view.attempts[1].emulator, "completed")] == [
+        (one.emulator, one.outcome) for one in view.attempts
+    ]
+    assert emulator != view.attempts[1].emulator
+    await here.sees(emulator, Sight.GOOD)
+    await here.emulator_is(emulator, "up")
+
+
+async def test_a_stage_that_completes_while_its_lease_is_wanted_back_counts(here: World, task: str):
+    deaf = Deaf()
+    await here.submit(task, deaf)
+    await deaf.began.wait()
+    emulator = here.stages.of(task)[0].emulator_id
+    await here.sees(emulator, Sight.DOWN)
+    await here.emulator_is(emulator, "down")
+    deaf.let_go.set()
+    view = await here.ended(task)
+    assert (["completed"], 1) == ([one.outcome for one in view.attempts], len(here.stages.of(task)))
+    await here.sees(emulator, Sight.GOOD)
+    await here.emulator_is(emulator, "up")
+
+
+async def test_a_suspect_emulator_keeps_its_task_and_gets_no_other(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    emulator = here.stages.of(task)[0].emulator_id
+    for one in ("e1", "e2"):
+        await here.sees(one, Sight.SUSPECT)
+        await here.emulator_is(one, "suspect")
+    await here.submit(f"{task}-b")
+    await here.reached(f"{task}-b", TaskState.QUEUED)
+    assert "none of the 2 emulators that could run it is up" == (await here.view(f"{task}-b")).why
+    hold.let_go.set()
+    assert [emulator] == [one.emulator for one in (await here.ended(task)).attempts]
+    for one in ("e1", "e2"):
+        await here.sees(one, Sight.GOOD)
+    assert TaskState.COMPLETED is (await here.ended(f"{task}-b")).state
+
+
+async def test_a_task_behind_one_that_did_not_let_go_asks_and_goes_on(here: World, task: str):
+    await here.sees("e2", Sight.DOWN)
+    await here.emulator_is("e2", "down")
+    await here.submit(f"{task}-warm", type_=task)
+    await here.ended(f"{task}-warm")
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, type_=task)
+    await hold.began.wait()
+    not_yet = fails(NotReleasedError("not yet"))
+    await here.submit(task, not_yet, not_yet, completes, type_=task)
+    await here.reached(task, TaskState.RUNNING)
+    assert (f"{task}-first", task) == await seats(here)
+    hold.let_go.set()
+    view = await here.ended(task)
+    ahead = here.stages.of(f"{task}-first")[0].lease
+    assert [ahead, ahead, 0] == [work.after for work in here.stages.of(task)]
+    assert [(1, "completed")] == [(one.n, one.outcome) for one in view.attempts]
+    await here.sees("e2", Sight.GOOD)
+    await here.emulator_is("e2", "up")
+
+
+async def seats(here: World) -> tuple[str, str]:
+    view = await here.emulator_is("e1", "up")
+    return view.task, view.on_deck
+
+
+async def test_a_draining_emulator_gives_back_who_stands_on_deck_and_keeps_who_runs(here: World, task: str):
+    await here.sees("e2", Sight.DOWN)
+    await here.emulator_is("e2", "down")
+    await here.submit(f"{task}-warm", type_=task)
+    await here.ended(f"{task}-warm")
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, type_=task)
+    await hold.began.wait()
+    await here.submit(task, type_=task)
+    await here.reached(task, TaskState.RUNNING)
+    await here.emulator("e1").signal("drain", {"actor": "anna"})
+    await here.reached(task, TaskState.QUEUED)
+    view = await here.emulator_is("e1", "draining")
+    assert (f"{task}-first", "") == (view.task, view.on_deck)
+    hold.let_go.set()
+    assert TaskState.COMPLETED is (await here.ended(f"{task}-first")).state
+    assert TaskState.QUEUED is (await here.view(task)).state
+    await here.emulator("e1").signal("undrain", {"actor": "anna"})
+    assert [1, 1] == [one.n for one in (await here.ended(task)).attempts]
+    await here.sees("e2", Sight.GOOD)
+    await here.emulator_is("e2", "up")
+
+
+async def test_an_emulator_left_dirty_is_tidied_up_before_the_next_task(here: World, task: str):
+    before = len(here.gates.seen)
+    await here.submit(task, fails(FencedError("late"), clean=False), completes)
+    await here.ended(task)
+    await here.idle()
+    dirty = here.stages.of(task)[0]
+    fences = [(gate.emulator_id, gate.fence, gate.full) for gate in here.gates.seen[before:]]
+    assert (dirty.emulator_id, dirty.lease, False) in fences
+
+
+async def test_nobody_takes_the_stage_so_the_task_goes_elsewhere(here: World, task: str):
+    worker = here.emulator_workers["e1"]
+    await worker.shutdown()
+    await here.submit(task, emulator="", requires=["emulator_id=e1"])
+    await here.reached(task, TaskState.RUNNING)
+
+    async def moved() -> bool | None:
+        return True if [one.outcome for one in (await here.view(task)).attempts][:1] == ["lost"] else None
+
+    await until(moved, "the task to lose its emulator")
+    await here.serve("e1")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1) == (view.state, view.attempts[-1].n)

