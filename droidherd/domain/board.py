@@ -11,6 +11,9 @@ from enum import StrEnum
 from droidherd.domain.keys import Line, Order, account_key, mutex_key
 from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease, RevokeReason
 
+SETTLE_MS = 500
+"""A task that was just granted an emulator has its only stage on the emulator's queue after this, surely enough."""
+
 
 class Place(StrEnum):
     """Where a task stands on the board."""
@@ -183,7 +186,7 @@ class Board:
         other = next((row for row in offering if row.emulator_id != entry.ask.avoid), None)
         return sticky or other or offering[0]
 
-    def can_deck(self, row: Row) -> bool:
+    def can_deck(self, row: Row, now_ms: int) -> bool:
         """Whether a next task may queue up behind the one that runs there."""
         entry = self.entries.get(row.active)
         return (
@@ -191,7 +194,7 @@ class Board:
             and not row.deck
             and not row.dirty
             and entry is not None
-            and entry.ending
+            and (entry.ending or (entry.ask.single and now_ms - entry.granted_ms >= SETTLE_MS))
             and entry.place is Place.ACTIVE
             and not entry.leaving()
         )

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from droidherd.domain import messages as m
 from droidherd.domain.board import Entry, Lane, Place, Row
+from droidherd.domain.memory import Memory
 from droidherd.domain.messages import EmulatorState, RevokeReason
-from droidherd.domain.moves import GHOST, Moves, Tally
+from droidherd.domain.moves import GHOST, Tally
 
 SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
@@ -19,7 +20,7 @@ LATE_MS = 3_600_000
 """An emulator that a dispatcher without memory meets for the first time within this is swept."""
 
 
-class Dispatcher(Moves):
+class Dispatcher(Memory):
     """Board and keys behind one set of handlers. Handlers never wait; `assign` grants what can be granted."""
 
     # --- task → dispatcher ------------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ class Dispatcher(Moves):
         self.assign(now_ms)
 
     def to_audit(self) -> dict[str, str]:
-        """task → run of everybody we wait for and who would never say that its workflow is closed."""
+        """Task → run of everybody we wait for and who would never say that its workflow is closed."""
         holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
         return {**self.unheard, **holders}
 
@@ -256,31 +257,6 @@ class Dispatcher(Moves):
             self.quiet_until_ms = now_ms + int(self.config.fence_s * 1000)
         self.assign(now_ms)
 
-    def _waits(self, task_id: str, run: str) -> bool:
-        entry = self.board.entries.get(task_id)
-        return entry is not None and entry.lease is None and entry.key.run == run
-
-    def _end_rebuild(self, now_ms: int) -> None:
-        """Everybody said. What nobody claims may still carry the remains of somebody who is gone."""
-        self.rebuild_until_ms = self.quiet_until_ms = 0
-        for row in self.board.rows.values():
-            holder = self.board.entries.get(row.active)
-            if holder is None:
-                self._sweep(row, now_ms)
-            elif holder.lease is not None and holder.lease.after:  # whom it stood behind is gone without a word
-                row.dirty = max(row.dirty, holder.lease.after)
-                self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
-
-    def _sweep(self, row: Row, now_ms: int) -> None:
-        """Fence and tidy up whatever may have run here before."""
-        row.dirty = self.board.draw_token(now_ms)
-        self.board.refresh(row)
-        self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
-
-    @property
-    def rebuilding(self) -> bool:
-        return self.rebuild_until_ms > 0
-
     # --- granting ---------------------------------------------------------------------------------------------
 
     def assign(self, now_ms: int) -> None:
@@ -313,7 +289,7 @@ class Dispatcher(Moves):
         return False
 
     def _deck_next(self, now_ms: int) -> bool:
-        decks = [row for row in self.board.rows.values() if self.board.can_deck(row) and self._short(row)]
+        decks = [row for row in self.board.rows.values() if self.board.can_deck(row, now_ms) and self._short(row)]
         if not decks:
             return False
         for lane in self.board.lanes_in_turn():
@@ -359,7 +335,9 @@ class Dispatcher(Moves):
             expires += max(0, ahead.lease.expires_at_ms - now_ms)
         token = self.board.draw_token(now_ms)
         entry.lease = m.Lease(token, row.emulator_id, row.host_id, expires, after, row.incarnation)
-        entry.granted_ms, entry.ending = now_ms, entry.ask.single
+        # Who follows another has its stage on the queue when its own turn comes. Two that are granted one emulator in
+        # the same breath race for its queue, and the second one may win.
+        entry.granted_ms, entry.ending = now_ms, entry.ask.single and after > 0
         if after:
             entry.place, row.deck = Place.DECK, entry.task_id
         else:
@@ -439,59 +417,6 @@ class Dispatcher(Moves):
         entry.ask = replace(entry.ask, seq=ask.seq, lost=ask.lost)
         if entry.lease is not None and entry.place in (Place.DECK, Place.ACTIVE):
             self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease, entry.ask.seq))
-
-    def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
-        """Believe a holder that survived our memory. Of two that contradict each other the newer lease is true."""
-        row = self.board.rows.setdefault(lease.emulator_id, Row(lease.emulator_id, lease.host_id))
-        told = replace(ask, lease=None)
-        entry = Entry(told, ask.ticket, now_ms, Place.ACTIVE, lease=lease, granted_ms=now_ms, ending=ask.single)
-        self.board.last_token = max(self.board.last_token, lease.token)
-        self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
-        self._enter(entry)
-        self.board.lane(ask.lane).in_use += 1
-        holders = [self.keys.held[key] for key in entry.needs() if key in self.keys.held]
-        rivals = [self.board.entries[task_id] for task_id in dict.fromkeys(holders)]
-        if any(rival.lease is None or rival.lease.token > lease.token for rival in rivals):
-            self._unseat(entry)
-        else:
-            for rival in rivals:
-                self._unseat(rival)
-            self._seat(entry, lease, row)
-        if entry.place is not Place.FENCING:
-            self.keys.take(entry.needs(), entry.task_id)
-        self.board.refresh(row)
-
-    def _seat(self, entry: Entry, lease: m.Lease, row: Row) -> None:
-        """Give an adopted lease its place on the emulator: active, on deck behind the other, or before it."""
-        sitting = self.board.entries.get(row.active)
-        if sitting is None or sitting.lease is None:
-            row.active = entry.task_id
-        elif sitting.lease.after == lease.token and not row.deck:
-            sitting.place, row.deck, row.active = Place.DECK, row.active, entry.task_id
-        elif lease.after == sitting.lease.token and not row.deck:
-            entry.place, row.deck = Place.DECK, entry.task_id
-        elif sitting.lease.token < lease.token:
-            self._unseat(sitting)
-            row.active = entry.task_id
-        else:
-            self._unseat(entry)
-
-    def _unseat(self, entry: Entry) -> None:
-        """A lease that was fenced and freed once; its holder has yet to hear it."""
-        if entry.lease is None:
-            return
-        row = self.board.rows[entry.lease.emulator_id]
-        row.active = "" if row.active == entry.task_id else row.active
-        row.deck = "" if row.deck == entry.task_id else row.deck
-        entry.place = Place.FENCING
-        self.keys.free(entry.needs(), entry.task_id)
-        self._send(entry.task_id, m.Revoked(entry.key, entry.lease.token, RevokeReason.EXPIRED))
-
-    def _outdated(self, entry: Entry, ask: m.Enqueue) -> bool:
-        """Whether the board holds this task's lease, or its place, in a way the task contradicts."""
-        if ask.lease is not None:
-            return entry.lease is None or entry.lease.token != ask.lease.token
-        return entry.lease is not None and entry.lease.token <= ask.lost
 
     # --- why --------------------------------------------------------------------------------------------------
 

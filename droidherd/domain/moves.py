@@ -11,7 +11,7 @@ from droidherd.domain.outbox import Outbox
 
 GHOST = "~"
 """Between a task's id and the token of a lease that a closed run of it left behind. No id contains it."""
-ENTRY_OVERHEAD_BYTES = 20
+ENTRY_OVERHEAD_BYTES = 16
 TEXT_OVERHEAD_BYTES = 2
 TEXT_BYTES_PER_100 = 96
 """A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""

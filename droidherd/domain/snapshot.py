@@ -141,10 +141,10 @@ class _Column:
     def write(self, entries: Sequence[Entry] | Any, strings: _Strings) -> list[Any]:
         return self.encode([self.get(entry) for entry in entries], strings)
 
-    def encode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - for those that intern
+    def encode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - others intern
         return values
 
-    def decode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - for those that intern
+    def decode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - others intern
         return values
 
 
@@ -169,10 +169,10 @@ class _Texts(_Column):
 class _Number(_Column):
     """Numbers that mostly grow: the first, then by how much each differs from the one before."""
 
-    def encode(self, values: list[Any], strings: _Strings) -> list[Any]:
+    def encode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - others intern
         return _differences(values)
 
-    def decode(self, values: list[Any], strings: _Strings) -> list[Any]:
+    def decode(self, values: list[Any], strings: _Strings) -> list[Any]:  # noqa: ARG002 - others intern
         return list(accumulate(values))
 
 

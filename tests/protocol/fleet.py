@@ -128,7 +128,7 @@ class EmulatorActor(Actor):
         handset = self.world.handsets[self.machine.emulator_id]
         evidence = handset.gate(order.boot, order.fence, full=order.full) if handset.host == owner.name else "not here"
         self.world.count("gate failed" if evidence else "gate passed")
-        if evidence and self.machine.tries >= 3:  # noqa: PLR2004 - quarantine is for people, not for this world
+        if evidence and self.machine.tries >= 3:
             self.machine.tries = 1
         self.gating = True
         self.world.later.append((self, (order, evidence)))

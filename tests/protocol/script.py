@@ -68,7 +68,7 @@ def write(choices: Choices) -> Script:
         steps=60 + below(90),
         limit=(10, 10, 10, 3)[below(4)],
         capacities=((9, 9), (2, 1), (1, 9), (2, 2))[below(4)],
-        by_priority=below(4) == 3,  # noqa: PLR2004 - one in four
+        by_priority=below(4) == 3,
         deck=below(4) != 1,
     )
 

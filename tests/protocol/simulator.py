@@ -12,6 +12,7 @@ from tests.protocol.actors import Actor, Flight
 from tests.protocol.choices import Choices
 from tests.protocol.dispatchers import DispatcherActor, Watched
 from tests.protocol.emulators import Activity, Handset
+from tests.protocol.faults import Faults
 from tests.protocol.fleet import EmulatorActor, HostActor
 from tests.protocol.script import Script
 from tests.protocol.tasks import TaskActor
@@ -61,14 +62,7 @@ class World:
             self._straggle,
             self._audit,
         )
-        self._hostile: tuple[Callable[[], object], ...] = (
-            *[self._revive_worker] * 3, self._kill_worker, self._restart_worker, self._restart_worker, *[self._connect] * 3, self._cut_off, self._cut_off,
-            *[self._wake] * 4, self._stall, self._stall, self._reboot, self._cut_line, self._move,
-            self._freeze, self._freeze, self._continue_task, self._continue_emulator, self._continue_host,
-            self._continue_dispatcher, self._continue_dispatcher, self._terminate_dispatcher,
-            self._terminate_task, self._terminate_task, self._retry, self._retry, self._retry, self._cancel, self._force, self._pause, self._resume, self._retry,
-            self._pause_lane, self._resume_lane, self._set_capacity, self._prioritize,
-        )  # fmt: skip
+        self._faults = Faults(self)
 
     def set_lanes(self, d: Watched) -> None:
         for name, capacity in zip(("account", "anonymous"), self.script.capacities, strict=True):
@@ -90,8 +84,8 @@ class World:
                 if told.starts_at_step == step:
                     self._start(told)
             self.now += 1
-            hostile = self.below(8) == 7  # noqa: PLR2004 - one in eight
-            table = self._hostile if hostile else self._tame
+            hostile = self.below(8) == 7
+            table = self._faults.events if hostile else self._tame
             event = table[self.below(len(table))]
             if event() is not False and hostile:
                 name = event.__name__.strip("_").replace("_", " ")
@@ -129,17 +123,17 @@ class World:
             handset.wake()
             while handset.straggle():
                 pass
-        for actor in self._actors():
+        for actor in self.actors():
             actor.frozen_until_ms = 0
         for task in self.tasks.values():
             if task.intent == "pause":
                 task.intent = ""
         self.dispatcher.machine.held_back = False
-        self._operator(lambda d: d.tick(self.now))
+        self.operator(lambda d: d.tick(self.now))
 
     def _open_lanes(self) -> None:
         if any(lane.paused_by for lane in self.dispatcher.machine.board.lanes.values()):
-            self._operator(lambda d: d.resume("", "op", self.now))
+            self.operator(lambda d: d.resume("", "op", self.now))
 
     def _round(self) -> None:
         if not self.dispatcher.alive:
@@ -159,10 +153,10 @@ class World:
                 host.probe(name)
             self.emulators[name].gate()
         self.dispatcher.audit()
-        for actor in self._actors():
+        for actor in self.actors():
             actor.process()
 
-    def _actors(self) -> list[Actor]:
+    def actors(self) -> list[Actor]:
         return [
             self.dispatcher,
             *self.hosts.values(),
@@ -191,7 +185,7 @@ class World:
             broken(f"still on the board: {d.board.entries}")
         if d.keys.held or d.keys.parked or d.keys.places or d.board.buckets or d.size_bytes:
             broken(f"keys are left: {d.keys} {d.board.buckets} {d.size_bytes}")
-        for actor in self._actors():
+        for actor in self.actors():
             if len(actor.outbox):
                 broken(f"{actor.name} still wants to say {actor.outbox.rows()}")
         for name, handset in self.handsets.items():
@@ -273,7 +267,7 @@ class World:
             return
         self.dispatcher = DispatcherActor(self, self.config)
         self.dispatcher.restored = False
-        self.dispatcher.memory = self.remembered if self.below(4) < 3 else ""  # noqa: PLR2004 - three in four
+        self.dispatcher.memory = self.remembered if self.below(4) < 3 else ""
         self.count("successor with memory" if self.dispatcher.memory else "successor without memory")
         self.dispatcher.frozen_until_ms = self.now + self.below(3) * 500
 
@@ -329,7 +323,7 @@ class World:
     # --- tame events ------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self._some_handset().work()
+        self.handsets[f"e{self.below(len(self.handsets))}"].work()
 
     def _bustle(self) -> None:
         """A little of everything, so that faults meet work in full swing."""
@@ -341,13 +335,13 @@ class World:
             handset.work()
 
     def _straggle(self) -> None:
-        if self._some_handset().straggle():
+        if self.handsets[f"e{self.below(len(self.handsets))}"].straggle():
             self.count("straggler")
 
     def _pass_time(self) -> None:
         self.now += PAUSES_MS[self.below(len(PAUSES_MS))]
         self._timeouts()
-        for actor in self._actors():
+        for actor in self.actors():
             actor.process()
 
     def _probe(self) -> None:
@@ -362,155 +356,12 @@ class World:
     def _audit(self) -> None:
         self.dispatcher.audit()
 
-    # --- hostile events ---------------------------------------------------------------------------------------
-
-    def _some_handset(self) -> Handset:
-        return self.handsets[f"e{self.below(len(self.handsets))}"]
-
-    def _some_host(self) -> HostActor:
-        return self.hosts[f"h{self.below(len(self.hosts))}"]
-
-    def _some_task(self) -> TaskActor | None:
-        return self.tasks.get(f"t{self.below(len(self.script.tasks))}")
-
-    def _kill_worker(self) -> bool:
-        host = self._some_host()
-        if not host.worker:
-            return False
-        host.kill()
-        return True
-
-    def _restart_worker(self) -> bool:
-        host = self._some_host()
-        if not host.worker or not host.connected:
-            return False
-        host.kill()
-        host.revive()
-        return True
-
-    def _revive_worker(self) -> bool:
-        host = next((one for one in self.hosts.values() if not one.worker), None)
-        if host is not None:
-            host.revive()
-        return host is not None
-
-    def _cut_off(self) -> None:
-        self._some_host().connected = False
-
-    def _connect(self) -> bool:
-        host = next((one for one in self.hosts.values() if one.worker and not one.connected), None)
-        if host is not None:
-            host.reconnect()
-        return host is not None
-
-    def _stall(self) -> None:
-        self._some_handset().stalled = True
-
-    def _wake(self) -> bool:
-        handset = next((one for one in self.handsets.values() if one.stalled), None)
-        if handset is not None:
-            handset.wake()
-        return handset is not None
-
-    def _reboot(self) -> None:
-        self._some_handset().reboot()
-
-    def _cut_line(self) -> None:
-        self._some_handset().cut = 1 + self.below(2)
-
-    def _move(self) -> None:
-        """An emulator is reached through another host from now on."""
-        self._some_handset().host = self._some_host().name
-
-    def _freeze(self) -> None:
-        actors = self._actors()
-        actors[self.below(len(actors))].frozen_until_ms = self.now + 500 + 500 * self.below(40)
-
-    def _continue_task(self) -> bool:
-        task = self._some_task()
-        if task is None or not task.alive or task.frozen():
-            return False
-        task.continue_as_new()
-        return True
-
-    def _continue_emulator(self) -> None:
-        self.emulators[f"e{self.below(len(self.emulators))}"].continue_as_new()
-
-    def _continue_host(self) -> None:
-        self._some_host().continue_as_new()
-
-    def _continue_dispatcher(self) -> None:
-        if self.dispatcher.machine.held_back:
-            self.dispatcher.continue_as_new()
-        elif self.below(2):
-            self.dispatcher.close_to_new()
-        else:
-            self.dispatcher.continue_as_new()
-
-    def _terminate_dispatcher(self) -> bool:
-        if not self.dispatcher.alive:
-            return False
-        self.dispatcher.terminate()
-        return True
-
-    def _terminate_task(self) -> bool:
-        task = self._some_task()
-        if task is None or not task.alive:
-            return False
-        task.terminate()
-        return True
-
-    def _ask(self, what: str) -> bool:
-        task = self._some_task()
-        if task is None or not task.alive or task.intent in ("cancel", "force"):
-            return False
-        task.intent = what
-        task.asked.append(what)
-        task.process()
-        return True
-
-    def _cancel(self) -> bool:
-        return self._ask("cancel")
-
-    def _force(self) -> bool:
-        return self._ask("force")
-
-    def _pause(self) -> bool:
-        return self._ask("pause")
-
-    def _resume(self) -> bool:
-        return self._ask("")
-
-    def _retry(self) -> bool:
-        """A person tries again what was closed: a new run under the same id."""
-        old = self._some_task()
-        if old is None or old.alive or old.outcome == "completed":
-            return False
-        self.tasks[old.name] = task = TaskActor(self, old.told, old.number + 1, old.claim.seq)
-        task.process()
-        return True
-
-    def _operator(self, order: Callable[[Watched], object]) -> None:
+    def operator(self, order: Callable[[Watched], object]) -> None:
         actor = self.dispatcher
         if actor.alive and not actor.frozen() and actor.restored:
             order(actor.machine)
             self.witness.board(actor.machine)
             actor.pump()
-
-    def _pause_lane(self) -> None:
-        lane = ("account", "anonymous", "")[self.below(3)]
-        self._operator(lambda d: d.pause(lane, "op", "why", self.now))
-
-    def _resume_lane(self) -> None:
-        self._operator(lambda d: d.resume("", "op", self.now))
-
-    def _set_capacity(self) -> None:
-        capacity = 1 + self.below(3)
-        self._operator(lambda d: d.set_capacity(("account", "anonymous")[self.below(2)], capacity, "op", self.now))
-
-    def _prioritize(self) -> None:
-        task_id = f"t{self.below(len(self.script.tasks))}"
-        self._operator(lambda d: d.prioritize(task_id, 1, "op", self.now))
 
 
 class Owner:

@@ -232,7 +232,7 @@ class TaskActor(Actor):
     def _stage_not_released(self) -> None:
         self.refusals += 1
         self.tries += 1
-        if self.refusals > NOT_RELEASED_LIMIT or self.tries > 900:  # noqa: PLR2004 - three digits of a token
+        if self.refusals > NOT_RELEASED_LIMIT or self.tries > 900:
             self._leave("again", at_once=True)
             return
         self.claim.repeat()  # is it the active one by now?

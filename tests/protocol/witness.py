@@ -98,11 +98,11 @@ class Witness:
                     self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
             if row.deck and not row.active:
                 self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
-            if (row.emulator_id in board.free) != (
-                row.state is EmulatorState.UP and not row.active and not row.dirty
-            ):
+            if (row.emulator_id in board.free) != (row.state is EmulatorState.UP and not row.active and not row.dirty):
                 self.broken(f"{row.emulator_id}: free is out of date")
-        if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(holders):
+        if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(
+            holders
+        ):
             self.broken("the list of leases is out of date")
         if board.waiting != len(board.entries) - len(holders):
             self.broken(f"waiting says {board.waiting}")

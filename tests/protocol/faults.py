@@ -1,0 +1,189 @@
+"""Everything that can go wrong in a history. Each event says False when there was nothing it could befall."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.protocol.emulators import Handset
+from tests.protocol.fleet import HostActor
+from tests.protocol.tasks import TaskActor
+
+if TYPE_CHECKING:
+    from tests.protocol.simulator import World
+
+
+class Faults:
+    """Hostile events, and people who change their minds."""
+
+    def __init__(self, world: "World") -> None:
+        self.world, self.below = world, world.below
+        self.events: tuple[Callable[[], object], ...] = (
+            *[self._revive_worker] * 3,
+            *[self._restart_worker] * 2,
+            self._kill_worker,
+            *[self._connect] * 3,
+            *[self._cut_off] * 2,
+            *[self._wake] * 4,
+            *[self._stall] * 2,
+            self._reboot,
+            self._cut_line,
+            self._move,
+            *[self._freeze] * 2,
+            self._continue_task,
+            self._continue_emulator,
+            self._continue_host,
+            *[self._continue_dispatcher] * 2,
+            self._terminate_dispatcher,
+            *[self._terminate_task] * 2,
+            *[self._retry] * 4,
+            self._cancel,
+            self._force,
+            self._pause,
+            self._resume,
+            self._pause_lane,
+            self._resume_lane,
+            self._set_capacity,
+            self._prioritize,
+        )
+
+    def _some_handset(self) -> Handset:
+        return self.world.handsets[f"e{self.below(len(self.world.handsets))}"]
+
+    def _some_host(self) -> HostActor:
+        return self.world.hosts[f"h{self.below(len(self.world.hosts))}"]
+
+    def _some_task(self) -> TaskActor | None:
+        return self.world.tasks.get(f"t{self.below(len(self.world.script.tasks))}")
+
+    def _kill_worker(self) -> bool:
+        host = self._some_host()
+        if not host.worker:
+            return False
+        host.kill()
+        return True
+
+    def _restart_worker(self) -> bool:
+        host = self._some_host()
+        if not host.worker or not host.connected:
+            return False
+        host.kill()
+        host.revive()
+        return True
+
+    def _revive_worker(self) -> bool:
+        host = next((one for one in self.world.hosts.values() if not one.worker), None)
+        if host is not None:
+            host.revive()
+        return host is not None
+
+    def _cut_off(self) -> None:
+        self._some_host().connected = False
+
+    def _connect(self) -> bool:
+        host = next((one for one in self.world.hosts.values() if one.worker and not one.connected), None)
+        if host is not None:
+            host.reconnect()
+        return host is not None
+
+    def _stall(self) -> None:
+        self._some_handset().stalled = True
+
+    def _wake(self) -> bool:
+        handset = next((one for one in self.world.handsets.values() if one.stalled), None)
+        if handset is not None:
+            handset.wake()
+        return handset is not None
+
+    def _reboot(self) -> None:
+        self._some_handset().reboot()
+
+    def _cut_line(self) -> None:
+        self._some_handset().cut = 1 + self.below(2)
+
+    def _move(self) -> None:
+        """An emulator is reached through another host from now on."""
+        self._some_handset().host = self._some_host().name
+
+    def _freeze(self) -> None:
+        actors = self.world.actors()
+        actors[self.below(len(actors))].frozen_until_ms = self.world.now + 500 + 500 * self.below(40)
+
+    def _continue_task(self) -> bool:
+        task = self._some_task()
+        if task is None or not task.alive or task.frozen():
+            return False
+        task.continue_as_new()
+        return True
+
+    def _continue_emulator(self) -> None:
+        self.world.emulators[f"e{self.below(len(self.world.emulators))}"].continue_as_new()
+
+    def _continue_host(self) -> None:
+        self._some_host().continue_as_new()
+
+    def _continue_dispatcher(self) -> None:
+        if self.world.dispatcher.machine.held_back:
+            self.world.dispatcher.continue_as_new()
+        elif self.below(2):
+            self.world.dispatcher.close_to_new()
+        else:
+            self.world.dispatcher.continue_as_new()
+
+    def _terminate_dispatcher(self) -> bool:
+        if not self.world.dispatcher.alive:
+            return False
+        self.world.dispatcher.terminate()
+        return True
+
+    def _terminate_task(self) -> bool:
+        task = self._some_task()
+        if task is None or not task.alive:
+            return False
+        task.terminate()
+        return True
+
+    def _ask(self, what: str) -> bool:
+        task = self._some_task()
+        if task is None or not task.alive or task.intent in ("cancel", "force"):
+            return False
+        task.intent = what
+        task.asked.append(what)
+        task.process()
+        return True
+
+    def _cancel(self) -> bool:
+        return self._ask("cancel")
+
+    def _force(self) -> bool:
+        return self._ask("force")
+
+    def _pause(self) -> bool:
+        return self._ask("pause")
+
+    def _resume(self) -> bool:
+        return self._ask("")
+
+    def _retry(self) -> bool:
+        """A person tries again what was closed: a new run under the same id."""
+        old = self._some_task()
+        if old is None or old.alive or old.outcome == "completed":
+            return False
+        self.world.tasks[old.name] = task = TaskActor(self.world, old.told, old.number + 1, old.claim.seq)
+        task.process()
+        return True
+
+    def _pause_lane(self) -> None:
+        lane = ("account", "anonymous", "")[self.below(3)]
+        self.world.operator(lambda d: d.pause(lane, "op", "why", self.world.now))
+
+    def _resume_lane(self) -> None:
+        self.world.operator(lambda d: d.resume("", "op", self.world.now))
+
+    def _set_capacity(self) -> None:
+        capacity = 1 + self.below(3)
+        self.world.operator(
+            lambda d: d.set_capacity(("account", "anonymous")[self.below(2)], capacity, "op", self.world.now)
+        )
+
+    def _prioritize(self) -> None:
+        task_id = f"t{self.below(len(self.world.script.tasks))}"
+        self.world.operator(lambda d: d.prioritize(task_id, 1, "op", self.world.now))

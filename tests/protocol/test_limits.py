@@ -1,0 +1,94 @@
+"""Rules 5, 6 and 7: how large, how often, and always the same."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from droidherd.domain import snapshot
+from droidherd.domain.dispatcher import SIZE_LIMIT_BYTES
+from droidherd.domain.moves import Config
+from tests.protocol.boards import full
+
+WEDGES_BYTES = 2_000_000
+ROOT = Path(__file__).parents[2]
+SAME = """
+import sys
+from tests.protocol.choices import Seeded
+from tests.protocol.simulator import history
+from droidherd.domain import snapshot
+from tests.protocol.boards import full
+for seed in range(6):
+    world = history(Seeded(seed))
+    sys.stdout.write(repr(sorted(world.witness.counts.items())) + snapshot.dump(world.dispatcher.machine))
+sys.stdout.write(snapshot.dump(full(200, mutexes=2)))
+"""
+SHUFFLED = """
+import sys
+sys.stdout.write("".join({f"task-{i}" for i in range(20)}))
+"""
+
+
+def test_a_full_board_with_the_longest_names_can_continue_as_new() -> None:
+    d = full(10_000)
+    assert 10_000 == d.board.waiting
+    text = snapshot.dump(d)
+    assert len(text) < WEDGES_BYTES
+    assert text.isascii()
+    assert not set('"\\') & set(text), "would grow when written as JSON"
+    again = snapshot.load(text, "pool", Config())
+    assert (again.board, again.keys, again.texts, again.size_bytes) == (d.board, d.keys, d.texts, d.size_bytes)
+
+
+def test_the_weight_of_the_board_is_an_upper_bound_of_its_snapshot() -> None:
+    for mutexes in (0, 1, 3):
+        d = full(1_500, mutexes=mutexes)
+        d.outbox.lines.clear()
+        d.events.clear()
+        assert len(snapshot.dump(d)) - len(snapshot.dump(full(0))) <= d.size_bytes
+
+
+def test_heavy_entries_fill_the_queue_before_their_snapshot_is_too_large() -> None:
+    d = full(10_000, mutexes=3)
+    assert d.board.waiting < 10_000
+    assert SIZE_LIMIT_BYTES <= d.size_bytes < SIZE_LIMIT_BYTES + 1_000
+    assert len(snapshot.dump(d)) < 1_900_000
+    reasons = {getattr(message, "reason", "") for line in d.outbox.lines.values() for message in line}
+    assert "queue_full" in reasons
+
+
+def test_ten_thousand_waiting_tasks_repeat_themselves_no_more_than_twice_a_second() -> None:
+    d = full(10_000)
+    newest = d._admitted(d.board.entries[next(reversed(d.board.entries))])
+    assert 10_000 / newest.repeat_after_s <= 2.0
+
+
+def test_a_short_queue_repeats_every_five_minutes() -> None:
+    d = full(3)
+    assert [300.0] * 3 == [d._admitted(entry).repeat_after_s for entry in d.board.entries.values()]
+
+
+def outputs(program: str) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    return [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**environment, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    ]
+
+
+def test_three_hash_seeds_tell_the_same_story() -> None:
+    first, *others = outputs(SAME)
+    assert [first, first] == others
+    assert first
+
+
+def test_iterating_a_set_of_texts_would_be_seen_by_three_hash_seeds() -> None:
+    assert 1 < len(set(outputs(SHUFFLED)))
