@@ -17,7 +17,6 @@ from wsgiref.simple_server import WSGIServer
 
 from opentelemetry import trace
 from opentelemetry.context import attach, detach
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
@@ -118,6 +117,8 @@ def start_traces(settings: Telemetry, *, service: str) -> TracerProvider | None:
     if settings.traces == "console":
         provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
     else:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
         exporter = OTLPSpanExporter(settings.otlp_endpoint, timeout=EXPORT_TIMEOUT_S)
         provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider

@@ -1,9 +1,8 @@
 """Which adb program we run."""
 
+import importlib.util
 import os
 from pathlib import Path
-
-import adbutils
 
 
 def bundled() -> str:
@@ -11,5 +10,11 @@ def bundled() -> str:
 
     `adbutils.adb_path()` prefers PATH, where an old system adb ignores what keeps our server quiet.
     """
-    inside = Path(adbutils.__file__).parent / "binaries" / ("adb.exe" if os.name == "nt" else "adb")
-    return str(inside) if inside.is_file() else str(adbutils.adb_path())
+    found = importlib.util.find_spec("adbutils")  # without running it: it brings imaging along, and workers start often
+    folder = Path(found.origin).parent if found and found.origin else Path()
+    inside = folder / "binaries" / ("adb.exe" if os.name == "nt" else "adb")
+    if inside.is_file():
+        return str(inside)
+    import adbutils
+
+    return str(adbutils.adb_path())
