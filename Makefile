@@ -60,7 +60,7 @@ bench: setup ## benchmarks into bench/results/latest.json
 	@$(PY) -m bench
 
 long: setup ## the full sizes into long/results/latest.json
-	@$(PY) -m pytest -m long
+	@$(PY) -m long
 
 conformance: setup ## against programs that are not on PyPI; says what is missing
 	@$(PY) -m pytest -m conformance -rs
