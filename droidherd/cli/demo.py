@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -228,7 +229,9 @@ def _paint(file: Path, *shown: RenderableType) -> None:
     for one in shown:
         album.print(one)
     file.parent.mkdir(parents=True, exist_ok=True)
-    album.save_svg(str(file), title="make demo", theme=MONOKAI)
+    # Whoever looks at it has a monospaced font; one from somewhere else would be asked for at every look.
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", album.export_svg(title="make demo", theme=MONOKAI), flags=re.DOTALL)
+    file.write_text(drawn, encoding="utf-8")
 
 
 def _command() -> str:

@@ -184,7 +184,9 @@ def _rested(play: Play) -> bool:
 
 
 SCRIPT = (
-    Cue("first half", lambda _: True, lambda play: play.submit(cast.AGAIN, cast.ALICE, cast.BOB, cast.CAROL)),
+    Cue(
+        "first half", lambda _: True, lambda play: play.submit(cast.AGAIN, cast.CAROL, cast.ALICE, cast.BOB, cast.BUSY)
+    ),
     Cue("close", _second_half, lambda play: play.order("pause", "anonymous")),
     Cue(
         "second half",
