@@ -106,6 +106,7 @@ class DispatcherWorkflow:
         self._messages += 1
         if self._ready:
             handle()
+            self._show()
         else:
             self._early.append(handle)
 
@@ -198,6 +199,10 @@ class DispatcherWorkflow:
         for handle in self._early:
             handle()
         self._early.clear()
+        self._show()
+
+    def _show(self) -> None:
+        workflow.set_current_details(report.details(self._machine))
 
     def _restored(self, before: Predecessor) -> Dispatcher:
         if before.snapshot:
@@ -224,7 +229,7 @@ class DispatcherWorkflow:
             await workflow.sleep(min(max(due_s, options.TICK_MIN_S), options.TICK_S))
             self._machine.tick(_now_ms())
             await self._audit_holders()
-            workflow.set_current_details(report.details(self._machine))
+            self._show()
 
     async def _audit_holders(self) -> None:
         """A holder whose workflow is closed will never say so itself."""

@@ -18,6 +18,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.courier import Courier
     from workflows.handles import ignore
 
+SHOWN = 100
+"""Emulators listed in the Web UI."""
+
 
 @workflow.defn(name=names.Workflow.HOST)
 class HostWorkflow:
@@ -99,7 +102,7 @@ class HostWorkflow:
             retry_policy=options.ONCE,
             summary=f"presence of {worker.worker}",
         )
-        workflow.set_current_details(f"watched by {worker.worker}, {len(self._last)} emulators")
+        self._show()
         await workflow.wait_condition(lambda: presence.done() or self._worker is not worker)
         if not presence.done():
             ignore(presence)
@@ -114,6 +117,7 @@ class HostWorkflow:
             self._alive = False
             if self._worker is worker:
                 self._worker = None
+            self._show()
 
     def _lost(self, error: ActivityError) -> None:
         """Silence: suspect. Not even a restart within the grace: down, until a worker joins again."""
@@ -136,6 +140,12 @@ class HostWorkflow:
             if message.sight is Sight.LEFT:
                 del self._last[one.emulator_id]
             self._outbox.put(names.emulator_id(one.emulator_id), message)
+        self._show()
+
+    def _show(self) -> None:
+        by = f"watched by {self._worker.worker}" if self._worker else "watched by nobody"
+        sights = "".join(f"\n- {name}: {seen.sight}" for name, seen in list(self._last.items())[:SHOWN])
+        workflow.set_current_details(f"**host {self._host}**: {by}, {len(self._last)} emulators{sights}")
 
     def _dump(self) -> str:
         worker = self._worker.model_dump(mode="json") if self._worker else None

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
@@ -23,11 +22,6 @@ missed = fails(ScreenNotReachedError("rewards did not appear", to="e1", remedy="
 async def memo(world: World, task_id: str) -> TaskView:
     description = await world.task(task_id).describe()
     return await description.memo_value(names.MEMO_TASK, type_hint=TaskView)
-
-
-async def details(world: World, task_id: str) -> str:
-    metadata = await world.task(task_id).query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-    return metadata.current_details
 
 
 async def failure(world: World, task_id: str) -> ApplicationError:
@@ -189,20 +183,20 @@ async def test_the_details_in_the_web_ui_read_like_a_story(here: World, task: st
     await here.submit(task, completes, hold, account=task, params={"stages": stages})
     await hold.began.wait()
     emulator = here.stages.of(task)[0].emulator_id
-    lines = (await details(here, task)).splitlines()
+    lines = (await here.details(task)).splitlines()
     assert f"**running**: sample for account {task}, attempt 1" == lines[0]
     assert [f"on emulator {emulator}", "- open: completed", "- collect: running"] == lines[1:4]
     assert lines[-1].endswith("queued → running by droidherd ")
     hold.let_go.set()
     await here.ended(task)
-    assert (await details(here, task)).startswith(f"**completed**: sample for account {task}, attempt 1")
+    assert (await here.details(task)).startswith(f"**completed**: sample for account {task}, attempt 1")
 
 
 async def test_a_task_that_waits_says_why_in_its_details(here: World, task: str):
     await here.order("pause_lane", lane="anonymous", actor="anna", reason="release")
     await here.submit(task)
     await here.reached(task, TaskState.QUEUED)
-    assert "waits: lane anonymous is paused by anna: release" in await details(here, task)
+    assert "waits: lane anonymous is paused by anna: release" in await here.details(task)
     await here.order("resume_lane", actor="anna")
     await here.ended(task)
 

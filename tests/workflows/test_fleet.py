@@ -145,3 +145,18 @@ async def test_a_second_host_that_sees_an_emulator_waits_until_the_first_lost_it
 
         await until(taken_over, "the second host to own it")
         assert "127.0.0.1:30000" == (await entity(here, "e1", "up")).address
+
+
+async def test_host_emulator_and_pool_tell_the_web_ui_how_they_are(client: Client):
+    async with world(client, "e1") as here:
+        assert "**host h1**: watched by w1@m1, 1 emulators\n- e1: good" == await here.details(names.host_id("h1"))
+        assert "**up** on host h1 at 127.0.0.1:20002" == await here.details(names.emulator_id("e1"))
+        await here.submit("task")
+        await here.ended("task")
+        await here.idle()
+        lines = (await here.details(names.dispatcher_id("default"))).splitlines()
+        assert "**pool default**: 0 waiting, 0 running, 1 of 1 emulators free" == lines[0]
+        assert ["- lane account: 0 of 10 in use"] == [line for line in lines if "account" in line]
+        here.presence.leaving.set()
+        await here.emulator_is("e1", "retired")
+        assert "**host h1**: watched by nobody, 0 emulators" == await here.details(names.host_id("h1"))

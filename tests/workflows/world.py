@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import activity
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
@@ -178,6 +179,12 @@ class World:
 
     def emulator(self, emulator: str) -> "WorkflowHandle[Any, Any]":
         return self.client.get_workflow_handle(names.emulator_id(emulator))
+
+    async def details(self, workflow_id: str) -> str:
+        """What the Web UI shows as current."""
+        handle = self.client.get_workflow_handle(workflow_id)
+        metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        return metadata.current_details
 
     # --- the pool ---------------------------------------------------------------------------------------------
 
