@@ -1,0 +1,78 @@
+"""A pool for tests: a dispatcher, and short words for what is said to it."""
+
+from dataclasses import replace
+from typing import Any
+
+from droidherd.domain import messages as m
+from droidherd.domain.board import Place
+from droidherd.domain.dispatcher import Dispatcher
+from droidherd.domain.messages import EmulatorState, OnBusy, Sight
+from droidherd.domain.moves import Config, Tally
+
+NOW = 1_700_000_000_000
+
+
+class Pool:
+    """What tests say is sent at `now`; what comes back is kept until it is asked for."""
+
+    def __init__(self, **config: Any) -> None:
+        self.d = Dispatcher("pool", Config(**config))
+        self.now = NOW
+        self._seq = 0
+
+    def seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def ask(self, task_id: str, lane: str = "anonymous", **more: Any) -> m.Enqueue:
+        given = m.Enqueue(m.Key(task_id, "r1", 1), self.seq(), lane, "check", on_busy=OnBusy.QUEUE)
+        return replace(given, **more)
+
+    def enqueue(self, task_id: str, lane: str = "anonymous", **more: Any) -> m.Enqueue:
+        ask = self.ask(task_id, lane, **more)
+        self.d.on_enqueue(ask, self.now)
+        return ask
+
+    def done(self, task_id: str, outcome: str = "completed", *, clean: bool = True, seconds: float = 1.0) -> None:
+        self.d.on_done(m.Done(m.Key(task_id, "r1", 1), self.seq(), outcome, clean, seconds), self.now)
+
+    def ending(self, task_id: str) -> None:
+        self.d.on_ending(m.Ending(m.Key(task_id, "r1", 1), self.seq()), self.now)
+
+    def emulator(
+        self, name: str, state: EmulatorState = EmulatorState.UP, *, incarnation: int = 1, boot: str = "b1",
+        labels: tuple[str, ...] = (), tidied: int = 0,
+    ) -> None:  # fmt: skip
+        self.d.on_announce(m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, tidied), self.now)
+
+    def short_tasks(self) -> None:
+        """The type `check` is known to end soon, so that others may stand on deck behind it."""
+        self.d.tallies["check"] = Tally(1, 1, 1.0, 0.0)
+
+    def on(self, emulator_id: str) -> str:
+        return self.d.board.rows[emulator_id].active
+
+    def place(self, task_id: str) -> Place | None:
+        entry = self.d.board.entries.get(task_id)
+        return entry.place if entry else None
+
+    def lease(self, task_id: str) -> m.Lease:
+        lease = self.d.board.entries[task_id].lease
+        assert lease is not None
+        return lease
+
+    def said(self, target: str, kind: type) -> list[Any]:
+        return [one for one in self.d.outbox.lines.get(target, []) if isinstance(one, kind)]
+
+    def order(self) -> list[str]:
+        """Who was granted, in this order, as one emulator becomes free again and again."""
+        granted: list[str] = []
+        while task := self.on("e1"):
+            granted.append(task)
+            self.now += 10
+            self.done(task)
+        return granted
+
+
+def seen(host: str, sight: Sight = Sight.GOOD, *, incarnation: int = 1, seq: int = 1, boot: str = "b1") -> m.Seen:
+    return m.Seen("e1", host, incarnation, seq, sight, boot, pool="pool")

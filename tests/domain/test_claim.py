@@ -1,0 +1,140 @@
+"""A task's side, message by message."""
+
+from dataclasses import replace
+
+from droidherd.domain import messages as m
+from droidherd.domain.claim import Claim, Want
+from droidherd.domain.messages import RevokeReason
+
+KEY = m.Key("t", "r1", 1)
+ASK = m.Enqueue(KEY, 0, "anonymous", "check")
+
+
+def a_claim() -> Claim:
+    claim = Claim("dispatcher/p", 10, run="r1")
+    claim.request(ASK)
+    return claim
+
+
+def grant(token: int, seq: int, key: m.Key = KEY, after: int = 0) -> m.Grant:
+    return m.Grant(key, 7, m.Lease(token, "e1", "h", 9, after, 1), seq)
+
+
+def said(claim: Claim) -> list[m.Enqueue | m.Ending | m.Done]:
+    return claim.outbox.lines.pop("dispatcher/p", [])
+
+
+def test_what_was_waited_for_is_taken() -> None:
+    claim = a_claim()
+    claim.on_grant(grant(100, claim.seq))
+    assert claim.lease is not None
+    assert (Want.HOLDING, 100, 7) == (claim.want, claim.lease.token, claim.ticket)
+
+
+def test_a_grant_for_a_withdrawn_wish_is_not_taken_for_the_present_one_and_the_present_one_is_said_again() -> None:
+    claim = a_claim()
+    first = claim.seq
+    claim.done()
+    claim.request(ASK)
+    said(claim)
+    claim.on_grant(grant(100, first))
+    assert (Want.EMULATOR, None) == (claim.want, claim.lease)
+    assert [m.Enqueue] == [type(one) for one in said(claim)]
+
+
+def test_a_grant_that_comes_after_the_end_is_given_back() -> None:
+    claim = a_claim()
+    claim.done()
+    said(claim)
+    claim.on_grant(grant(100, claim.since))
+    assert [(KEY, True)] == [(one.key, one.clean) for one in said(claim) if isinstance(one, m.Done)]
+
+
+def test_a_late_copy_of_a_grant_that_was_used_repeats_how_it_ended() -> None:
+    claim = a_claim()
+    given = grant(100, claim.seq)
+    claim.on_grant(given)
+    claim.done("failed", clean=False)
+    said(claim)
+    claim.on_grant(given)
+    assert [("failed", False)] == [(one.outcome, one.clean) for one in said(claim) if isinstance(one, m.Done)]
+
+
+def test_a_lost_lease_is_never_taken_again_under_the_same_key() -> None:
+    claim = a_claim()
+    given = grant(100, claim.seq)
+    claim.on_grant(given)
+    claim.done(clean=False)
+    claim.request(replace(ASK, ticket=7))
+    asked = said(claim)[-1]
+    assert isinstance(asked, m.Enqueue)
+    assert 100 == asked.lost
+    claim.on_grant(replace(given, seq=claim.seq))
+    assert Want.EMULATOR is claim.want
+
+
+def test_a_grant_for_another_run_is_left_to_the_audit() -> None:
+    claim = a_claim()
+    said(claim)
+    claim.on_grant(grant(100, 1, m.Key("t", "r0", 1)))
+    assert [] == said(claim)
+
+
+def test_asked_again_a_holder_learns_that_it_is_no_longer_on_deck() -> None:
+    claim = a_claim()
+    claim.on_grant(grant(100, claim.seq, after=99))
+    said(claim)
+    claim.repeat()
+    assert [(100, 99)] == [
+        (one.lease.token, one.lease.after) for one in said(claim) if isinstance(one, m.Enqueue) and one.lease
+    ]
+    claim.on_grant(grant(100, claim.seq))
+    assert claim.lease is not None
+    assert 0 == claim.lease.after
+
+
+def test_a_restart_is_told_once_per_worker() -> None:
+    claim = a_claim()
+    claim.on_grant(grant(100, claim.seq))
+    claim.on_revoked(m.Revoked(KEY, 100, RevokeReason.RESTARTED, 2))
+    assert claim.revoked is not None
+    claim.revoked = None
+    claim.on_revoked(m.Revoked(KEY, 100, RevokeReason.RESTARTED, 2))
+    claim.on_revoked(m.Revoked(KEY, 99, RevokeReason.DOWN))
+    assert claim.revoked is None
+
+
+def test_a_rejection_of_an_older_request_is_not_for_the_present_one() -> None:
+    claim = a_claim()
+    claim.on_rejected(m.Rejected(KEY, claim.seq - 1, "queue_full"))
+    assert claim.rejected is None
+    claim.on_rejected(m.Rejected(KEY, claim.seq, "queue_full"))
+    assert (Want.NOTHING, True) == (claim.want, claim.rejected is not None)
+
+
+def test_recalled_a_holder_says_what_it_holds_and_that_its_last_stage_is_queued() -> None:
+    claim = a_claim()
+    claim.on_grant(grant(100, claim.seq))
+    claim.ending()
+    said(claim)
+    claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
+    told, ending = said(claim)
+    assert isinstance(told, m.Enqueue)
+    assert told.lease == claim.lease
+    assert isinstance(ending, m.Ending)
+
+
+def test_recalled_about_an_older_attempt_a_task_says_that_it_is_over_and_not_known_to_be_clean() -> None:
+    claim = a_claim()
+    said(claim)
+    claim.on_recall(m.Recall(1, m.Key("t", "r1", 0 + 9)))
+    over, wish = said(claim)
+    assert isinstance(over, m.Done)
+    assert (9, False) == (over.key.attempt, over.clean)
+    assert isinstance(wish, m.Enqueue)
+
+
+def test_recalled_before_it_asked_for_anything_a_task_says_so() -> None:
+    claim = Claim("dispatcher/p", 0, run="r1")
+    claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
+    assert [m.Done] == [type(one) for one in said(claim)]

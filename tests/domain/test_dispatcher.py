@@ -1,0 +1,365 @@
+"""What the dispatcher promises, one sentence each."""
+
+import pytest
+
+from droidherd.domain import messages as m
+from droidherd.domain import snapshot
+from droidherd.domain.board import Place
+from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
+from droidherd.domain.moves import Config
+from tests.domain.pool import NOW, Pool
+
+
+def test_a_bucket_is_served_in_the_order_of_admission() -> None:
+    pool = Pool()
+    for i in range(5):
+        pool.enqueue(f"t{i}")
+    pool.emulator("e1")
+    assert [f"t{i}" for i in range(5)] == pool.order()
+
+
+def test_a_lane_at_capacity_does_not_delay_its_neighbour() -> None:
+    pool = Pool()
+    pool.d.set_capacity("account", 1, "op", NOW)
+    for name in ("e1", "e2"):
+        pool.emulator(name)
+    for i in range(3):
+        pool.enqueue(f"a{i}", "account")
+    pool.enqueue("b", "anonymous")
+    assert {"a0", "b"} == {pool.on("e1"), pool.on("e2")}
+
+
+def test_a_paused_lane_does_not_delay_its_neighbour_and_goes_on_where_it_stopped() -> None:
+    pool = Pool()
+    pool.enqueue("a", "account")
+    pool.d.pause("account", "ann", "holiday", NOW)
+    pool.enqueue("b", "anonymous")
+    pool.emulator("e1")
+    assert "b" == pool.on("e1")
+    assert "lane account is paused by ann: holiday" == pool.d.why(pool.d.board.entries["a"])
+    pool.d.resume("account", "ann", NOW)
+    pool.done("b")
+    assert "a" == pool.on("e1")
+
+
+def test_a_blocked_bucket_does_not_delay_another() -> None:
+    pool = Pool()
+    pool.enqueue("picky", requires=("app=x",))
+    pool.enqueue("modest")
+    pool.emulator("e1")
+    assert "modest" == pool.on("e1")
+
+
+def test_a_task_whose_account_is_busy_is_parked_and_comes_back_with_its_ticket() -> None:
+    pool = Pool()
+    for name, account in (("first", "ann"), ("second", "ann"), ("third", "bob")):
+        pool.enqueue(name, account=account)
+    ticket = pool.d.board.entries["second"].ticket
+    pool.emulator("e1")
+    pool.emulator("e2")
+    assert ("first", "third") == (pool.on("e1"), pool.on("e2"))
+    pool.enqueue("fourth", account="carl")
+    pool.done("first")
+    assert "second" == pool.on("e1")
+    assert ticket == pool.d.board.entries["second"].ticket
+
+
+def test_a_parked_task_of_a_paused_lane_does_not_keep_a_free_account_from_another_lane() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("holder", "one", account="ann")
+    pool.enqueue("early", "one", account="ann")
+    pool.enqueue("late", "two", account="ann")
+    assert (Place.PARKED, Place.PARKED) == (pool.place("early"), pool.place("late"))
+    pool.d.pause("one", "op", "", NOW)
+    pool.done("holder")
+    assert Place.ACTIVE is pool.place("late")
+
+
+def test_a_key_that_its_first_waiter_cannot_use_is_offered_to_the_next_at_once() -> None:
+    pool = Pool()
+    for name in ("e1", "e2", "e3"):
+        pool.emulator(name)
+    pool.enqueue("ann", account="ann")
+    pool.enqueue("shop", mutex=("shop",))
+    pool.enqueue("both", account="ann", mutex=("shop",))
+    pool.enqueue("next", account="ann")
+    pool.done("ann")
+    assert Place.PARKED is pool.place("both")
+    assert Place.ACTIVE is pool.place("next")
+
+
+def test_a_mutex_is_held_by_one_task() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("a", mutex=("shop",))
+    pool.enqueue("b", mutex=("shop",))
+    assert (Place.ACTIVE, Place.PARKED) == (pool.place("a"), pool.place("b"))
+    assert "mutex shop is busy with task a" == pool.d.why(pool.d.board.entries["b"])
+
+
+def test_lanes_take_turns_by_weight() -> None:
+    pool = Pool()
+    pool.d.board.lane("account").weight = 2
+    pool.d.board.lane("anonymous").weight = 1
+    for i in range(6):
+        pool.enqueue(f"a{i}", "account")
+        pool.enqueue(f"b{i}", "anonymous")
+    pool.emulator("e1")
+    assert ["a", "a", "b", "a", "a", "b", "a", "a", "b"] == [name[0] for name in pool.order()[:9]]
+
+
+def test_within_a_lane_by_priority_the_smaller_number_goes_first_and_equals_by_ticket() -> None:
+    pool = Pool()
+    pool.d.board.lane("anonymous").by_priority = True
+    for name, priority in (("late", 9), ("first", 1), ("usual", 5), ("second", 1)):
+        pool.enqueue(name, priority=priority)
+    pool.emulator("e1")
+    assert ["first", "second", "usual", "late"] == pool.order()
+
+
+def test_prioritize_is_the_audited_exception() -> None:
+    pool = Pool()
+    for i in range(3):
+        pool.enqueue(f"t{i}")
+    assert pool.d.prioritize("t2", 1, "ann", NOW)
+    assert not pool.d.prioritize("nobody", 1, "ann", NOW)
+    assert ["prioritized"] == [e.kind for e in pool.d.events if "ann" in e.detail]
+    pool.emulator("e1")
+    assert ["t2", "t0", "t1"] == pool.order()
+
+
+def test_a_sticky_emulator_is_preferred_and_a_lost_one_avoided() -> None:
+    pool = Pool()
+    for name in ("e1", "e2", "e3"):
+        pool.emulator(name)
+    pool.enqueue("loyal", sticky="e3")
+    pool.enqueue("burnt", avoid="e1")
+    assert ("loyal", "burnt") == (pool.on("e3"), pool.on("e2"))
+
+
+def test_a_full_queue_refuses() -> None:
+    pool = Pool(limit=2)
+    for i in range(3):
+        pool.enqueue(f"t{i}")
+    assert ["queue_full"] == [one.reason for one in pool.said("t2", m.Rejected)]
+    assert 2 == pool.d.board.waiting
+
+
+def test_who_comes_back_with_a_ticket_is_never_refused() -> None:
+    pool = Pool(limit=1)
+    pool.emulator("e1")
+    ticket = pool.enqueue("t0") and pool.d.board.entries["t0"].ticket
+    pool.enqueue("t1")
+    pool.done("t0", "", clean=False)
+    pool.enqueue("t0", ticket=ticket)
+    assert {"t0", "t1"} == set(pool.d.board.entries)
+    assert pool.d.board.entries["t0"].ticket < pool.d.board.entries["t1"].ticket
+
+
+def test_a_duplicate_is_refused_and_told_who_holds_the_place() -> None:
+    pool = Pool()
+    pool.enqueue("first", account="ann")
+    pool.enqueue("again", account="ann", on_busy=OnBusy.REJECT)
+    pool.emulator("e1")
+    pool.enqueue("third", account="ann", on_busy=OnBusy.REJECT)
+    assert [("duplicate", "first")] == [(one.reason, one.holder) for one in pool.said("again", m.Rejected)]
+    assert [("account_running", "first")] == [(one.reason, one.holder) for one in pool.said("third", m.Rejected)]
+
+
+def test_what_no_emulator_can_do_is_refused_only_after_the_pool_settled() -> None:
+    pool = Pool()
+    pool.emulator("e1", labels=("app=x",))
+    pool.enqueue("early", requires=("app=y",))
+    pool.now += 61_000
+    pool.enqueue("late", requires=("app=y",))
+    assert Place.WAITING is pool.place("early")
+    assert ["cannot_be_satisfied"] == [one.reason for one in pool.said("late", m.Rejected)]
+
+
+def test_the_next_task_stands_on_deck_once_the_last_stage_of_a_short_one_is_queued() -> None:
+    pool = Pool()
+    pool.short_tasks()
+    pool.emulator("e1")
+    pool.enqueue("first")
+    pool.enqueue("second")
+    assert Place.WAITING is pool.place("second")
+    pool.ending("first")
+    assert Place.DECK is pool.place("second")
+    assert pool.lease("first").token == pool.lease("second").after
+    pool.done("first")
+    assert ("second", Place.ACTIVE, 0) == (pool.on("e1"), pool.place("second"), pool.lease("second").after)
+
+
+def test_nobody_stands_on_deck_behind_a_long_task_or_on_a_draining_emulator() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("first", single=True)
+    pool.enqueue("second")
+    assert Place.WAITING is pool.place("second")
+    pool.short_tasks()
+    pool.emulator("e1", EmulatorState.DRAINING)
+    pool.d.assign(pool.now)
+    assert Place.WAITING is pool.place("second")
+
+
+def test_an_idle_emulator_steals_from_the_deck_of_a_slow_one() -> None:
+    pool = Pool()
+    pool.short_tasks()
+    pool.emulator("e1")
+    pool.enqueue("slow")
+    pool.ending("slow")
+    pool.enqueue("next")
+    pool.emulator("e2")
+    due = pool.d.next_due_ms()
+    assert due is not None
+    pool.d.tick(due - 1)
+    assert [] == pool.said("next", m.Revoked)
+    pool.d.tick(due)
+    assert [RevokeReason.DECK] == [one.reason for one in pool.said("next", m.Revoked)]
+
+
+def test_down_never_frees_a_lease() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t", account="ann")
+    pool.emulator("e1", EmulatorState.DOWN)
+    assert [RevokeReason.DOWN] == [one.reason for one in pool.said("t", m.Revoked)]
+    assert ("t", {"a:ann": "t"}) == (pool.on("e1"), pool.d.keys.held)
+
+
+def test_an_unclean_end_has_the_emulator_tidied_before_the_next_grant() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("first")
+    token = pool.lease("first").token
+    pool.done("first", "", clean=False)
+    pool.enqueue("second")
+    assert Place.WAITING is pool.place("second")
+    assert [token] == [one.token for one in pool.said("emulator/e1", m.Tidy)]
+    pool.emulator("e1", tidied=token)
+    assert "second" == pool.on("e1")
+
+
+def test_a_closed_holder_is_fenced_before_its_lease_is_freed() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t", account="ann")
+    token = pool.lease("t").token
+    pool.d.on_closed("t", "r0", NOW)
+    assert Place.ACTIVE is pool.place("t"), "another run of it was closed"
+    pool.d.on_closed("t", "r1", NOW)
+    assert (Place.FENCING, {"a:ann": "t"}) == (pool.place("t"), pool.d.keys.held)
+    pool.emulator("e1", tidied=token)
+    assert (None, {}) == (pool.place("t"), pool.d.keys.held)
+
+
+def test_the_lease_of_a_closed_holder_on_an_unreachable_emulator_is_freed_when_its_guards_have_run_out() -> None:
+    pool = Pool(fence_s=15.0)
+    pool.emulator("e1")
+    pool.enqueue("t", account="ann")
+    pool.d.on_closed("t", "r1", NOW)
+    pool.d.tick(NOW + 14_999)
+    assert Place.FENCING is pool.place("t")
+    pool.d.tick(NOW + 15_000)
+    assert ({}, True) == (pool.d.keys.held, bool(pool.d.board.rows["e1"].dirty))
+
+
+def test_an_expired_lease_is_fenced_but_time_alone_does_not_free_that_of_a_living_holder() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t", hold_s=10.0)
+    pool.d.tick(NOW + 10_000)
+    assert [RevokeReason.EXPIRED] == [one.reason for one in pool.said("t", m.Revoked)]
+    pool.d.tick(NOW + 1_000_000)
+    assert Place.FENCING is pool.place("t")
+    pool.done("t", "", clean=False)
+    assert pool.place("t") is None
+
+
+def test_a_manual_retry_waits_until_what_its_older_run_left_behind_is_fenced() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("t", account="ann")
+    token = pool.lease("t").token
+    pool.enqueue("t", account="ann", key=m.Key("t", "r2", 1), on_busy=OnBusy.REJECT)
+    assert (f"t~{token}", Place.PARKED) == (pool.d.keys.held["a:ann"], pool.place("t"))
+    pool.emulator("e1", tidied=token)
+    assert Place.ACTIVE is pool.place("t")
+
+
+def test_repeating_a_request_gives_the_same_grant() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t")
+    pool.enqueue("t")
+    first, second = pool.said("t", m.Grant)
+    assert first.lease == second.lease
+    assert first.seq < second.seq
+
+
+def test_what_is_older_than_the_last_word_changes_nothing() -> None:
+    pool = Pool()
+    old = pool.enqueue("t")
+    pool.done("t")
+    pool.d.on_enqueue(old, NOW)
+    assert {} == pool.d.board.entries
+
+
+def test_a_worker_that_restarted_is_told_to_the_holder_once_the_emulator_is_up_again() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t")
+    pool.emulator("e1", EmulatorState.SUSPECT, incarnation=2)
+    assert [] == pool.said("t", m.Revoked)
+    pool.emulator("e1", incarnation=2)
+    pool.emulator("e1", incarnation=2)
+    assert [(RevokeReason.RESTARTED, 2)] == [(one.reason, one.incarnation) for one in pool.said("t", m.Revoked)]
+
+
+@pytest.mark.parametrize("first_to_answer", ["active", "deck"])
+def test_without_memory_the_active_and_the_one_on_deck_are_known_again_in_any_order(first_to_answer: str) -> None:
+    pool = Pool(fence_s=1.0)
+    leases = {"active": m.Lease(7, "e1", "h", NOW + 9_000), "deck": m.Lease(8, "e1", "h", NOW + 9_000, after=7)}
+    pool.d.rebuild({"active": "r1", "deck": "r1"}, NOW, 60.0, blind=True)
+    names = [first_to_answer, *({"active", "deck"} - {first_to_answer})]
+    for name in names:
+        pool.enqueue(name, lease=leases[name], ticket=5)
+    assert (Place.ACTIVE, Place.DECK) == (pool.place("active"), pool.place("deck"))
+    assert ("active", "deck") == (pool.d.board.rows["e1"].active, pool.d.board.rows["e1"].deck)
+
+
+def test_without_memory_nothing_is_granted_until_everybody_answered_and_guards_have_run_out() -> None:
+    pool = Pool(fence_s=15.0)
+    pool.d.rebuild({"t": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
+    pool.emulator("e1")
+    pool.enqueue("new")
+    pool.enqueue("t", ticket=3)
+    pool.d.tick(NOW + 14_999)
+    assert "" == pool.on("e1")
+    pool.d.tick(NOW + 15_000)
+    sweep = pool.said("emulator/e1", m.Tidy)
+    assert 1 == len(sweep)
+    pool.emulator("e1", tidied=sweep[0].token)
+    assert "t" == pool.on("e1"), "its ticket is older than any drawn since"
+
+
+def test_an_operators_pause_survives_the_dispatcher() -> None:
+    pool = Pool()
+    pool.d.pause("account", "ann", "holiday", NOW)
+    again = snapshot.load(snapshot.dump(pool.d), "pool", Config())
+    assert ("ann", "holiday") == (again.board.lane("account").paused_by, again.board.lane("account").paused_why)
+
+
+def test_while_it_hands_over_to_the_next_run_nothing_is_granted() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.d.held_back = True
+    pool.enqueue("t")
+    assert "" == pool.on("e1")
+    again = snapshot.load(snapshot.dump(pool.d), "pool", Config())
+    again.tick(NOW)
+    assert "t" == again.board.rows["e1"].active

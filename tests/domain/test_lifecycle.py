@@ -1,0 +1,81 @@
+"""The table of the lifecycle, pair by pair."""
+
+import itertools
+
+import pytest
+
+from droidherd.domain.errors import IllegalTransitionError
+from droidherd.domain.lifecycle import FINAL, TABLE, Intent, TaskEvent, TaskState, combine, may, transition
+
+S, E = TaskState, TaskEvent
+PAIRS = list(itertools.product(TaskState, TaskEvent))
+DRAWN = {
+    S.PENDING: {S.QUEUED, S.REJECTED, S.PAUSED, S.FAILED, S.CANCELLED},
+    S.QUEUED: {S.RUNNING, S.PAUSED, S.FAILED, S.PENDING, S.CANCELLED},
+    S.RUNNING: {S.COMPLETED, S.FAILED, S.CANCELLED, S.RETRY_PENDING, S.WAITING, S.PENDING, S.PAUSED},
+    S.RETRY_PENDING: {S.PENDING, S.PAUSED, S.CANCELLED},
+    S.WAITING: {S.RUNNING, S.PENDING, S.PAUSED, S.FAILED, S.CANCELLED},
+    S.PAUSED: {S.PENDING, S.FAILED, S.CANCELLED},
+    S.COMPLETED: {S.ROLLBACK_PENDING},
+    S.FAILED: {S.PENDING, S.ROLLBACK_PENDING},
+    S.CANCELLED: {S.PENDING, S.ROLLBACK_PENDING},
+    S.REJECTED: set[TaskState](),
+    S.ROLLBACK_PENDING: {S.ROLLBACK_RUNNING, S.CANCELLED},
+    S.ROLLBACK_RUNNING: {S.ROLLBACK_COMPLETED, S.ROLLBACK_FAILED, S.ROLLBACK_PENDING, S.CANCELLED},
+    S.ROLLBACK_COMPLETED: set[TaskState](),
+    S.ROLLBACK_FAILED: {S.ROLLBACK_PENDING},
+}
+"""The machine as design.md draws it, plus: a start that came too late fails wherever a task waits."""
+
+
+def test_the_table_is_the_machine_that_is_drawn() -> None:
+    assert DRAWN == {state: {after for (before, _), after in TABLE.items() if before is state} for state in TaskState}
+
+
+@pytest.mark.parametrize(("state", "event"), [pair for pair in PAIRS if pair in TABLE])
+def test_a_legal_pair_leads_where_the_table_says_and_is_audited(state: TaskState, event: TaskEvent) -> None:
+    done = transition(state, event, 17, "ann", "because")
+    assert (17, state, event, TABLE[state, event], "ann", "because") == (
+        done.at_ms, done.before, done.event, done.after, done.actor, done.reason,
+    )  # fmt: skip
+    assert may(state, event)
+
+
+@pytest.mark.parametrize(("state", "event"), [pair for pair in PAIRS if pair not in TABLE])
+def test_an_illegal_pair_raises_and_names_what_is_possible(state: TaskState, event: TaskEvent) -> None:
+    possible = sorted(e for s, e in TABLE if s is state)
+    with pytest.raises(IllegalTransitionError) as caught:
+        transition(state, event, 17, "ann", "because")
+    assert all(name in caught.value.remedy for name in possible)
+    assert not may(state, event)
+
+
+@pytest.mark.parametrize("state", [s for s in TaskState if s not in FINAL])
+def test_every_state_that_is_not_final_can_be_cancelled(state: TaskState) -> None:
+    assert S.CANCELLED is transition(state, E.CANCELLED, 0, "", "").after
+
+
+@pytest.mark.parametrize("state", sorted(FINAL))
+def test_out_of_a_final_state_only_a_person_leads(state: TaskState) -> None:
+    assert {event for before, event in TABLE if before is state} <= {E.MANUAL_RETRY, E.ROLLBACK_ASKED}
+
+
+def test_every_state_can_be_reached() -> None:
+    reached = {S.PENDING}
+    while more := {after for (before, _), after in TABLE.items() if before in reached} - reached:
+        reached |= more
+    assert set(TaskState) == reached
+
+
+@pytest.mark.parametrize(
+    ("present", "asked", "after"),
+    [
+        (Intent.NONE, Intent.PAUSE, Intent.PAUSE),
+        (Intent.PAUSE, Intent.CANCEL, Intent.CANCEL),
+        (Intent.CANCEL, Intent.PAUSE, Intent.CANCEL),
+        (Intent.CANCEL, Intent.NONE, Intent.CANCEL),
+        (Intent.PAUSE, Intent.NONE, Intent.NONE),
+    ],
+)
+def test_cancel_wins_over_pause_in_either_order(present: Intent, asked: Intent, after: Intent) -> None:
+    assert after is combine(present, asked)

@@ -1,0 +1,104 @@
+"""Messages that wait for their delivery."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from droidherd.domain import messages as m
+from droidherd.domain.outbox import Outbox, pack, unpack
+
+KEY = m.Key("t", "r", 1)
+LEASE = m.Lease(5, "e1", "h", 9, 4, 3)
+EVERY_KIND = [
+    m.Enqueue(KEY, 1, "l", "check", ("a=b",), "ann", ("x", "y"), 3, m.OnBusy.QUEUE, 7, 1.5, True, "e1", "e2", LEASE, 4),
+    m.Ending(KEY, 2),
+    m.Done(KEY, 3, "completed", False, 1.5),
+    m.Admitted(KEY, 4, 5, 6, 300.0, "why"),
+    m.Rejected(KEY, 5, "queue_full", "t2"),
+    m.Grant(KEY, 6, LEASE, 9),
+    m.Revoked(KEY, 5, m.RevokeReason.DECK, 2),
+    m.Recall(3, KEY),
+    m.Recall(3),
+    m.Announce("e1", "h", 1, 2, m.EmulatorState.UP, ("a=b",), "b1", 5),
+    m.Tidy(5),
+    m.Seen("e1", "h", 1, 2, m.Sight.GOOD, "b1", "addr", "sn", ("a=b",), "pool"),
+]
+
+
+@pytest.mark.parametrize("message", EVERY_KIND, ids=lambda one: type(one).__name__)
+def test_a_message_crosses_as_a_row_of_json(message: Any) -> None:
+    assert message == unpack(json.loads(json.dumps(pack(message))))
+
+
+def test_a_row_from_before_a_field_was_added_takes_its_default() -> None:
+    assert m.Grant(KEY, 6, LEASE) == unpack(pack(m.Grant(KEY, 6, LEASE, 9))[:-1])
+
+
+def test_one_message_flies_per_target_and_stays_until_it_was_delivered() -> None:
+    box: Outbox[m.Tidy] = Outbox()
+    for token in (1, 2):
+        box.put("e1", m.Tidy(token))
+    box.put("e2", m.Tidy(3))
+    assert ["e1", "e2"] == box.ready()
+    assert m.Tidy(1) == box.launch("e1")
+    assert ["e2"] == box.ready()
+    box.failed("e1")
+    assert m.Tidy(1) == box.launch("e1")
+    box.delivered("e1")
+    assert m.Tidy(2) == box.launch("e1")
+    assert 2 == len(box)
+
+
+def test_what_flies_to_somebody_forgotten_is_acknowledged_without_taking_a_newer_message_along() -> None:
+    box: Outbox[m.Tidy] = Outbox()
+    box.put("e1", m.Tidy(1))
+    box.put("e1", m.Tidy(2))
+    box.launch("e1")
+    box.forget("e1")
+    box.put("e1", m.Tidy(3))
+    assert [] == box.ready()
+    box.delivered("e1")
+    assert m.Tidy(3) == box.launch("e1")
+    box.delivered("e1")
+    box.delivered("e1")
+    assert 0 == len(box)
+
+
+def test_a_newer_answer_replaces_the_one_that_has_not_left() -> None:
+    box: Outbox[Any] = Outbox()
+    first, second = m.Admitted(KEY, 1, 1, 1, 1.0), m.Admitted(KEY, 2, 1, 1, 1.0)
+    box.put("t", first)
+    box.drop_last("t", m.Admitted)
+    box.put("t", second)
+    assert second == box.launch("t")
+    box.drop_last("t", m.Admitted)
+    assert 1 == len(box)
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["put", "launch", "delivered", "failed"])), max_size=40)
+)
+def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tuple[str, str]]) -> None:
+    box: Outbox[m.Tidy] = Outbox()
+    sent: dict[str, list[int]] = {"a": [], "b": []}
+    put: dict[str, list[int]] = {"a": [], "b": []}
+    for target, act in acts:
+        if act == "put":
+            put[target].append(len(put[target]))
+            box.put(target, m.Tidy(put[target][-1]))
+        elif act == "launch" and target in box.ready():
+            box.launch(target)
+        elif act == "delivered" and target in box.flying:
+            sent[target].append(box.flying[target].token)
+            box.delivered(target)
+        elif act == "failed" and target in box.flying:
+            box.failed(target)
+        again: Outbox[m.Tidy] = Outbox()
+        again.restore(json.loads(json.dumps(box.rows())))
+        assert box.lines == again.lines
+    for target in "ab":
+        assert put[target] == sent[target] + [one.token for one in box.lines.get(target, [])]
