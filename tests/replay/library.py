@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ async def write(client: Client, scenario: str, workflow_id: str) -> list[str]:
     """All runs of a workflow, oldest first, as files. Returns their names."""
     runs = [run async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
     runs.sort(key=lambda run: run.start_time)
-    title = f"{scenario}.{workflow_id.replace('/', '-')}"
+    title = f"{scenario}.{re.sub(r'[^A-Za-z0-9_-]', '-', workflow_id)}"
     for old in HISTORIES.glob(f"{title}.*"):
         old.unlink()
     names: list[str] = []

@@ -100,6 +100,33 @@ async def test_bad_parameters_fail_the_task_before_it_is_queued(here: World, tas
     assert (["failed"], ()) == ([line.event for line in view.events], view.attempts)
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("nonsense", "the input: "),
+        ({"spec": {"account": "42"}}, "spec.type: Field required"),
+        ({"spec": {"type": "sample", "priority": 11}}, "spec.priority: "),
+        ({"spec": {"type": "../etc"}}, "spec.type: "),
+        (None, "the input: "),
+    ],
+    ids=["text", "no-type", "out-of-range", "bad-name", "nothing"],
+)
+async def test_an_input_that_cannot_be_read_fails_and_names_the_field(
+    here: World, task: str, given: object, expected: str
+):
+    await here.client.start_workflow(names.Workflow.TASK, given, id=task, task_queue=names.QUEUE)
+    view = TaskView.model_validate((await failure(here, task)).details[0])
+    message = view.error.message if view.error else ""
+    assert (TaskState.FAILED, expected) == (view.state, message[: len(expected)])
+
+
+@pytest.mark.parametrize("task_id", ["with space", "a/b", "x" * 65, "naïve", 'quote"'])
+async def test_an_id_nobody_can_carry_fails_the_task(here: World, task_id: str):
+    await here.submit(task_id)
+    view = TaskView.model_validate((await failure(here, task_id)).details[0])
+    assert "a task id has 1 to 64 characters" in (view.error.message if view.error else "")
+
+
 async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: World, task: str):
     hold = Hold()
     await here.submit(f"{task}-holder", hold, account=task)

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from droidherd.contracts import names
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import Setting, scenario
@@ -170,3 +171,16 @@ async def asks_again(world: World) -> None:
     await asyncio.sleep(1.0)
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
+
+
+UNREADABLE = ("unreadable-1", "unreadable-2", "unreadable-3", "no good id")
+
+
+@scenario("an input that says nothing we know, none at all, or an id nobody can carry: failed", keep=UNREADABLE)
+async def unreadable(world: World) -> None:
+    inputs = ["nonsense", {"spec": {"account": "no type"}}, {"spec": {"type": "sample"}}]
+    for task_id, given in zip((UNREADABLE[0], UNREADABLE[1], UNREADABLE[3]), inputs, strict=True):
+        await world.client.start_workflow(names.Workflow.TASK, given, id=task_id, task_queue=names.QUEUE)
+    await world.client.start_workflow(names.Workflow.TASK, id=UNREADABLE[2], task_queue=names.QUEUE)
+    for task_id in UNREADABLE:
+        await world.ended(task_id)
