@@ -189,12 +189,15 @@ class Board:
     def can_deck(self, row: Row, now_ms: int) -> bool:
         """Whether a next task may queue up behind the one that runs there."""
         entry = self.entries.get(row.active)
+        # A token is never older than the moment it was drawn, so it says how long ago the lease was granted.
+        fresh = entry is None or entry.lease is None or now_ms - entry.lease.token < SETTLE_MS
         return (
             row.state is EmulatorState.UP
             and not row.deck
             and not row.dirty
             and entry is not None
-            and (entry.ending or (entry.ask.single and now_ms - entry.granted_ms >= SETTLE_MS))
+            and entry.ending
+            and not (entry.ask.single and fresh)
             and entry.place is Place.ACTIVE
             and not entry.leaving()
         )

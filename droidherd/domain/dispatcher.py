@@ -335,9 +335,7 @@ class Dispatcher(Memory):
             expires += max(0, ahead.lease.expires_at_ms - now_ms)
         token = self.board.draw_token(now_ms)
         entry.lease = m.Lease(token, row.emulator_id, row.host_id, expires, after, row.incarnation)
-        # Who follows another has its stage on the queue when its own turn comes. Two that are granted one emulator in
-        # the same breath race for its queue, and the second one may win.
-        entry.granted_ms, entry.ending = now_ms, entry.ask.single and after > 0
+        entry.granted_ms, entry.ending = now_ms, entry.ask.single
         if after:
             entry.place, row.deck = Place.DECK, entry.task_id
         else:
