@@ -178,9 +178,10 @@ def _close(show: Show, play: Play, complaints: dict[str, list[str]], *, passed: 
     table = demo_view.verdict(play, complaints)
     count = len(play.roles)
     word = f"[bold green]all {count} as expected[/bold green]" if passed else "[bold red]not as expected[/bold red]"
-    output.out.print()
-    output.out.print(table, width=None if output.out.is_terminal else PICTURE_WIDTH)
-    output.out.print(f"\n{word} in {seconds:.0f} s\n")
+    # A pipe has no width of its own, and a table that was cut off helps nobody.
+    screen = output.out if output.out.is_terminal else Console(width=PICTURE_WIDTH, highlight=False)
+    for line in ("", table, f"\n{word} in {seconds:.0f} s\n"):
+        screen.print(line)
     if show.choices.picture is not None:
         _paint(show.choices.picture, show.fullest, "", table, f"\n{word} in {seconds:.0f} s")
     _say_where(show)
