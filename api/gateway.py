@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import (
     Client,
@@ -176,6 +177,9 @@ class Gateway:
                 )
         except (WorkflowQueryRejectedError, WorkflowQueryFailedError, e.SilentError):
             return None
+        except ValidationError:
+            # Something of another name and another kind has a query `view`, too.
+            return None
 
     async def wait_end(self, task_id: str, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -207,6 +211,7 @@ class Gateway:
             view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
         except e.SilentError:
             async with asking(ENGINE_S):
+                await _reading(await handle.describe())
                 await handle.signal(control.action, control.ask)
             return None
         except WorkflowUpdateFailedError as error:
@@ -403,8 +408,8 @@ async def _reading(known: WorkflowExecution) -> e.Reading:
 async def _row(known: WorkflowExecution) -> TaskView:
     """A task in a list. Its memo may be older than its state, which every transition mirrors."""
     found = known.typed_search_attributes
-    state = TaskState(found.get(KEYWORD[Attribute.TASK_STATE]) or TaskState.PENDING)
-    view = await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+    state = _state(found.get(KEYWORD[Attribute.TASK_STATE]))
+    view = await _written(known)
     if view is None:
         view = TaskView(
             task_id=known.id,
@@ -418,3 +423,15 @@ async def _row(known: WorkflowExecution) -> TaskView:
         )
     fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
     return settled(fresh, _status(known.status), known.close_time)
+
+
+async def _written(known: WorkflowExecution) -> TaskView | None:
+    """What a task wrote down. A foreign client may have put anything there: one task must not spoil a list."""
+    try:
+        return await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+    except (ValueError, TypeError, RuntimeError):
+        return None
+
+
+def _state(text: str | None) -> TaskState:
+    return TaskState(text) if text in set(TaskState) else TaskState.PENDING

@@ -4,6 +4,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from api.engine import CursorError, Filters
 from api.visibility import as_cursor, from_cursor, query_for, quoted
@@ -78,6 +79,38 @@ def test_a_filter_that_makes_no_sense_names_its_field(http: httpx.Client, params
     answer = http.get("/api/tasks", params=params)
     assert 422 == answer.status_code
     assert [next(iter(params))] == [one["field"].partition(".")[0] for one in answer.json()["errors"]]
+
+
+def test_a_task_of_a_foreign_client_with_rubbish_in_it_spoils_no_list(world: World, http: httpx.Client):
+    attributes = TypedSearchAttributes(
+        [
+            SearchAttributePair(SearchAttributeKey.for_keyword("TaskState"), "nonsense"),
+            SearchAttributePair(SearchAttributeKey.for_keyword("AccountId"), "foreign-1"),
+        ]
+    )
+    start = world.client.start_workflow(
+        "TaskWorkflow",
+        {"spec": {"type": "tap_once", "account": "foreign-1", "not_before": "2099-01-01T00:00:00Z"}},
+        id="foreign-1",
+        task_queue="droidherd",
+        memo={"task": ["rubbish"], "request": 7},
+        search_attributes=attributes,
+    )
+    world.run(start)
+    assert ["foreign-1"] == eventually(lambda: _ids(http, account="foreign-1"))
+    assert 200 == http.get("/api/tasks/foreign-1").status_code
+    assert 200 == http.post("/api/tasks/foreign-1/cancel").status_code
+
+
+def test_a_workflow_of_somebody_else_is_no_task(world: World, http: httpx.Client):
+    start = world.client.start_workflow("Elsewhere", id="elsewhere-1", task_queue="nobody")
+    world.run(start)
+    assert 404 == http.get("/api/tasks/elsewhere-1").status_code
+    assert 404 == http.post("/api/tasks/elsewhere-1/cancel").status_code
+    history = world.run(world.client.get_workflow_handle("elsewhere-1").fetch_history())
+    assert 2 == len(history.events), "nothing was sent to it"
+    world.run(world.client.get_workflow_handle("elsewhere-1").terminate())
+    assert 404 == http.get("/api/tasks/elsewhere-1").status_code
 
 
 @given(st.text())
