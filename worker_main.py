@@ -269,10 +269,9 @@ async def run(settings: Settings, roles: set[str]) -> int:
         if "workflow" in roles:
             await stack.enter_async_context(workflow_worker(settings, client, engine, threads))
         if "host" in roles:
-            await asyncio.to_thread(server.start)
             stack.callback(server.stop)
             crew = HostCrew(settings, client, server)
-            await _wake(settings, engine, crew)
+            await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine, crew))
             await crew.serve(stop, engine)
         await stop.wait()
     return 0

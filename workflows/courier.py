@@ -73,6 +73,7 @@ async def start_missing(target: str) -> None:
             task_queue=names.QUEUE,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             task_timeout=options.STARTING_TIMEOUT,
+            static_summary=f"{kind} {name}",
         )
     except WorkflowAlreadyStartedError:
         workflow.logger.debug("%s was started by somebody else", target)

@@ -121,9 +121,7 @@ class EmulatorsPage(Contract):
 
 
 class Order(Contract):
-    """An operator's order to a pool: the argument of the updates `pause_lane`, `resume_lane`, `set_capacity`,
-    `prioritize`.
-    """
+    """An operator's order to a pool: argument of `pause_lane`, `resume_lane`, `set_capacity`, `prioritize`."""
 
     request_id: str = ""
     actor: Text = "somebody"

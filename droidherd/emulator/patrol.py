@@ -16,7 +16,7 @@ from droidherd.emulator.probe import Link, Probe
 
 T = TypeVar("T")
 
-SOON_S = 0.1
+SOON_S = 0.03
 """Between two probes of an emulator on its way up."""
 REFUSED_S = 1.0
 INVENTORY_EVERY_S = 1.0
