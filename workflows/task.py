@@ -384,13 +384,16 @@ class TaskWorkflow:
         delay = delay_s(policy.backoff, policy.backoff_s, ledger.attempt)
         ledger.why = f"attempt {ledger.attempt + 1} in {delay:g} s"
         ledger.show()
-        if not await self._idle(delay):
+        waited = await self._idle(delay)
+        if ledger.intent is not Intent.CANCEL:
+            # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
+            ledger.attempt += 1
+            ledger.begun_on = ledger.why = ""
+            self._claim.ticket = 0
+        if waited:
+            ledger.move(TaskEvent.DELAY_OVER, ENGINE)
+        else:
             self._take_effect()
-            return
-        ledger.attempt += 1
-        ledger.begun_on = ledger.why = ""
-        self._claim.ticket = 0
-        ledger.move(TaskEvent.DELAY_OVER, ENGINE)
 
     async def _paused(self) -> None:
         ledger = self._ledger

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from droidherd.contracts import names
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Deaf, Hold, completes, fails
+from tests.workflows.plays import Deaf, Hold, fails
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -129,16 +129,26 @@ async def test_a_task_that_waits_for_its_time_can_be_paused_and_cancelled(here: 
     assert (["paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
 
 
-async def test_a_task_between_two_attempts_can_be_paused_and_goes_on_with_the_same_attempt(here: World, task: str):
-    policy = {"retries": 1, "backoff_s": 3600}
-    await here.submit(task, fails(ScreenNotReachedError("no")), completes, params={"policy": policy})
-    view = await here.reached(task, TaskState.RETRY_PENDING)
+async def test_a_task_paused_between_two_attempts_goes_on_with_the_next_one(here: World, task: str):
+    missed = fails(ScreenNotReachedError("no"))
+    await here.submit(task, missed, missed, params={"policy": {"retries": 1, "backoff_s": 3600}})
+    await here.reached(task, TaskState.RETRY_PENDING)
     await here.control(task, "pause")
     await here.reached(task, TaskState.PAUSED)
     await here.control(task, "resume")
     view = await here.ended(task)
-    assert TaskState.COMPLETED is view.state
-    assert ["failed", "completed"] == [one.outcome for one in view.attempts]
+    assert (TaskState.FAILED, [1, 2]) == (view.state, [one.n for one in view.attempts])
+    assert [1, 2] == [work.key.attempt for work in here.stages.of(task)]
+
+
+async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):
+    policy = {"retries": 1, "backoff_s": 3600}
+    await here.submit(task, fails(ScreenNotReachedError("no")), params={"policy": policy})
+    view = await here.reached(task, TaskState.RETRY_PENDING)
+    assert "attempt 2 in 3600 s" == view.why
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, 1, 1) == (view.state, view.attempt, len(view.attempts))
 
 
 async def test_an_account_is_free_while_its_task_is_paused(here: World, task: str):
