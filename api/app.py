@@ -25,7 +25,7 @@ from droidherd.contracts.queue import DispatcherInput
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Settings, load
 
-RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_elapsed_time_millis=2000, max_retries=5)
+RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_elapsed_time_millis=2000, max_retries=2)
 """Short: who waits at a door wants to hear soon that nobody is in."""
 ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 problem details with a stable `type`."
 

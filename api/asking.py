@@ -25,6 +25,8 @@ async def asking(seconds: float | None, *, worker: bool = False) -> AsyncGenerat
         raise _in_our_words(error, worker=worker) from error
     except RuntimeError as error:
         # A client that never reached its server says so like this, and in no other way.
+        if "client connect" not in str(error):
+            raise
         raise e.AwayError("the engine cannot be reached") from error
 
 

@@ -3,13 +3,16 @@
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli import ports
+from droidherd.cli.embedded import EmbeddedTemporal, Profile
 from tests.api.test_tasks import submit, until
 from tests.api.world import World
 
@@ -113,6 +116,21 @@ def test_without_an_engine_it_lives_and_is_not_ready(deaf: World):
         assert (200, 503) == (http.get("/healthz").status_code, http.get("/readyz").status_code)
         assert 200 == http.get("/api/task-types").status_code
         assert "droidherd_engine_up 0.0" in http.get("/metrics").text
+
+
+def test_an_engine_with_too_much_to_do_is_too_many_requests(tmp_path: Path):
+    few = {
+        f"frontend.namespace{name}": value for name, value in (("RPS.visibility", 1), ("BurstRatio.visibility", 1.0))
+    }
+    profile = Profile(port=ports.free(), database=None, dynamic_config=few)
+    with EmbeddedTemporal.start(tmp_path / "engine", in_memory=True, profile=profile) as engine:
+        world = World(engine.address, profile.namespace, tmp_path)
+        world.alone = True
+        with world, ThreadPoolExecutor(10) as threads:
+            answers = list(threads.map(partial(httpx.get, timeout=30), [f"{world.url}/api/tasks"] * 10))
+    assert {200, 429} == {one.status_code for one in answers}
+    refused = next(one for one in answers if one.status_code == 429)
+    assert (URN + "overloaded", "10") == (refused.json()["type"], refused.headers["retry-after"])
 
 
 def test_a_stream_outlives_the_workers(quiet: World):
