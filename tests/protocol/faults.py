@@ -28,7 +28,7 @@ class Faults:
             self._cut_line,
             self._move,
             *[self._freeze] * 2,
-            self._continue_task,
+            *[self._continue_task] * 5,
             self._continue_emulator,
             self._continue_host,
             *[self._continue_dispatcher] * 2,
@@ -108,8 +108,9 @@ class Faults:
         actors[self.below(len(actors))].frozen_until_ms = self.world.now + 500 + 500 * self.below(40)
 
     def _continue_task(self) -> bool:
-        task = self._some_task()
-        if task is None or not task.alive or task.frozen():
+        busy = [flight.sender for flight in self.world.flights if isinstance(flight.sender, TaskActor)]
+        task = busy[0] if busy else self._some_task()
+        if not isinstance(task, TaskActor) or not task.alive or task.frozen():
             return False
         task.continue_as_new()
         return True

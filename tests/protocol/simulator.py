@@ -256,7 +256,7 @@ class World:
         for flight in self.flights:
             if flight.sender is not sender:
                 kept.append(flight)
-            elif not flight.arrived and self.below(2):
+            elif not flight.arrived and self.below(4):
                 self.count("late copy")
                 kept.append(flight)
         self.flights[:] = kept

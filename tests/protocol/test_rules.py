@@ -1,13 +1,15 @@
 """Each rule of docs/protocol.md closes a hole: with the rule off, the simulator falls into it."""
 
+from dataclasses import replace
+
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Entry
+from droidherd.domain.board import Entry, Row
 from tests.protocol import driver
-from tests.protocol.choices import Seeded
+from tests.protocol.choices import Seeded, Tape
 from tests.protocol.dispatchers import Watched
-from tests.protocol.simulator import history
+from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
@@ -38,11 +40,20 @@ class Forgetful(Watched):
 
     def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
         self.recent.clear()
+        entry = self.board.entries.get(ask.key.task_id)
+        if entry is not None:
+            entry.ask = replace(entry.ask, seq=ask.seq - 1)
         super().on_enqueue(ask, now_ms)
 
     def on_done(self, message: m.Done, now_ms: int) -> None:
         entry = self.board.entries.get(message.key.task_id)
-        super().on_done(m.Done(message.key, 1 << 50, message.outcome, message.clean) if entry else message, now_ms)
+        super().on_done(replace(message, seq=entry.ask.seq) if entry is not None else message, now_ms)
+
+    def on_announce(self, news: m.Announce, now_ms: int) -> None:
+        row = self.board.rows.get(news.emulator_id)
+        if row is not None:
+            row.incarnation, row.seq = news.incarnation, -1
+        super().on_announce(news, now_ms)
 
 
 class FreesTheDown(Watched):
@@ -80,14 +91,16 @@ class ForgetsTheFloor(Watched):
         if blind:
             self.board.last_token = 0
 
-    def _grant(self, entry: Entry, row: object, now_ms: int) -> None:
-        super()._grant(entry, row, self.board.last_token if self.blind_ms else now_ms)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    def _sweep(self, row: Row, now_ms: int) -> None:
+        super()._sweep(row, self.board.last_token)
+
+    def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
+        super()._grant(entry, row, self.board.last_token if self.blind_ms else now_ms)
 
 
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(Forgetful, id="8-what-is-not-newer-is-dropped"),
         pytest.param(FreesTheDown, id="down-never-frees-a-lease"),
         pytest.param(FreesTheClosed, id="a-closed-holder-is-fenced-before-it-is-freed"),
         pytest.param(ForgetsTickets, id="a-lost-lease-keeps-its-ticket"),
@@ -102,3 +115,29 @@ def test_a_dispatcher_without_this_rule_breaks_a_promise(kind: type[Watched]) ->
 def all_histories(kind: type[Watched]) -> None:
     for seed in range(SEEDS):
         history(Seeded(seed), kind=kind)
+
+
+def test_rule_8_late_copies_change_nothing() -> None:
+    assert (True, m.EmulatorState.DOWN) == after_late_copies(Watched)
+
+
+def test_without_rule_8_a_late_copy_drops_a_waiting_task_and_raises_a_dead_emulator() -> None:
+    assert (False, m.EmulatorState.UP) == after_late_copies(Forgetful)
+
+
+def after_late_copies(kind: type[Watched]) -> tuple[bool, m.EmulatorState]:
+    """A task gave its place back and asked anew; an emulator came and went. Then the older words arrive once more."""
+    world = World(Tape(b""), kind=kind)
+    d = world.dispatcher.machine
+    ask = m.Enqueue(m.Key("t", "r1", 1), 1, "anonymous", "check")
+    done = m.Done(ask.key, 2)
+    up = m.Announce("e1", "h", 1, 1, m.EmulatorState.UP, boot="b1")
+    d.on_enqueue(ask, world.now)
+    d.on_done(done, world.now)
+    d.on_enqueue(replace(ask, seq=3), world.now)
+    d.on_done(done, world.now)
+    waits = "t" in d.board.entries
+    d.on_announce(up, world.now)
+    d.on_announce(replace(up, seq=2, state=m.EmulatorState.DOWN), world.now)
+    d.on_announce(up, world.now)
+    return waits, d.board.rows["e1"].state
