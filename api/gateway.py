@@ -149,24 +149,27 @@ class Gateway:
         return Admission(task_id=task_id, state=view.state, reason=view.error.kind if view.error else view.why)
 
     async def view(self, task_id: str) -> e.Reading:
-        return await self._read(task_id, QueryRejectCondition.NOT_OPEN)
-
-    async def audit(self, task_id: str) -> e.Reading:
-        return await self._read(task_id, QueryRejectCondition.NONE)
-
-    async def _read(self, task_id: str, unless: QueryRejectCondition) -> e.Reading:
         """Ask the task itself; when it ended, or nobody can speak for it, read what it wrote down."""
-        asked = await self._asked(task_id, unless)
-        if asked is not None and unless == QueryRejectCondition.NOT_OPEN:
+        asked = await self._asked(task_id, QueryRejectCondition.NOT_OPEN)
+        if asked is not None:
             return e.Reading(asked)
         async with asking(ENGINE_S):
             known = await self._handle(task_id).describe()
         reading = await _reading(known)
-        if asked is None and not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
+        if not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
             asked = await self._asked(task_id, QueryRejectCondition.NONE)
         if asked is not None:
-            return e.Reading(settled(asked, _status(known.status), known.close_time), open=reading.open)
-        return e.Reading(reading.view, open=reading.open, stale=reading.open or unless == QueryRejectCondition.NONE)
+            return e.Reading(settled(asked, _status(known.status), known.close_time), open=False)
+        return e.Reading(reading.view, open=reading.open, stale=reading.open)
+
+    async def audit(self, task_id: str) -> e.Reading:
+        reading = await self.view(task_id)
+        if reading.open:
+            return reading
+        asked = await self._asked(task_id, QueryRejectCondition.NONE)
+        if asked is None:
+            return e.Reading(reading.view, open=False, stale=True)
+        return e.Reading(reading.view.model_copy(update={"events": asked.events}), open=False)
 
     async def _asked(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
         """None: it ended, or nobody answers for it."""
@@ -215,10 +218,10 @@ class Gateway:
                 await handle.signal(control.action, control.ask)
             return None
         except WorkflowUpdateFailedError as error:
-            now = await self._read(task_id, QueryRejectCondition.NOT_OPEN)
+            now = await self.view(task_id)
             raise e.IllegalError(_cause(error), now) from error
         except e.MissingError as error:
-            now = await self._read(task_id, QueryRejectCondition.NOT_OPEN)
+            now = await self.view(task_id)
             raise e.IllegalError(f"{control.action} is not possible while {now.view.state}", now) from error
         return e.Reading(view)
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.waiting import eventually
 from tests.api.world import World
 
 URN = "urn:droidherd:problem:"
@@ -134,6 +135,9 @@ def test_a_terminated_task_shows_as_failed(world: World, http: httpx.Client):
     ended = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
     assert ("failed", "terminated") == (ended["state"], ended["error"]["kind"])
     assert ["failed"] == [one["outcome"] for one in ended["attempts"]]
+    listed = eventually(lambda: _listed(http, account="term-1", state="failed"))
+    assert [(task_id, "failed")] == listed
+    assert [] == _listed(http, account="term-1", state="running")
 
 
 # --- the same request twice -----------------------------------------------------------------------------------
@@ -213,6 +217,10 @@ def test_a_task_for_later_waits_and_says_until_when(http: httpx.Client):
 def test_an_impossible_time_is_refused(http: httpx.Client, field: str, value: Any):
     refused = submit(http, **{field: value})
     assert (422, [field]) == (refused.status_code, _fields(refused))
+
+
+def _listed(http: httpx.Client, **params: str) -> list[tuple[str, str]]:
+    return [(one["task_id"], one["state"]) for one in http.get("/api/tasks", params=params).json()["tasks"]]
 
 
 def _kind(response: httpx.Response) -> tuple[int, str]:
