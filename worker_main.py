@@ -153,7 +153,7 @@ class HostCrew:
     def _muster(self) -> None:
         """One single-slot worker per emulator of the inventory."""
         try:
-            wanted = set(self.emulators())
+            wanted = {entry.emulator_id for entry in self._inventory.load()}
         except DroidherdError as error:
             log.warning("the inventory is not followed: %s", error)
             return
@@ -201,9 +201,6 @@ class HostCrew:
         if not joined.accepted:
             raise RefusedError(joined.reason)
         log.info("joined as %s, incarnation %d", self._name, self._incarnation)
-
-    def emulators(self) -> list[str]:
-        return [entry.emulator_id for entry in self._inventory.load()]
 
 
 def workflow_worker(
@@ -270,16 +267,16 @@ async def run(settings: Settings, roles: set[str]) -> int:
             await stack.enter_async_context(workflow_worker(settings, client, engine, threads))
         if "host" in roles:
             stack.callback(server.stop)
-            crew = HostCrew(settings, client, server)
-            await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine, crew))
+            await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))
+            crew = HostCrew(settings, client, server)  # only now the server knows its port
             await crew.serve(stop, engine)
         await stop.wait()
     return 0
 
 
-async def _wake(settings: Settings, engine: EngineActivities, crew: HostCrew) -> None:
+async def _wake(settings: Settings, engine: EngineActivities) -> None:
     """Nobody waits for the cache of a worker that was killed."""
-    emulators = crew.emulators()
+    emulators = [entry.emulator_id for entry in Inventory(settings.data).load()]
     infrastructure = [names.host_id(settings.host.id), names.dispatcher_id(settings.host.pool)]
     tasks = await engine.open_tasks_on(emulators)
     await engine.forget_dead_workers([*infrastructure, *map(names.emulator_id, emulators), *tasks])
@@ -302,7 +299,7 @@ def main(argv: list[str] | None = None) -> int:
     telemetry.start_logs(settings.telemetry.log_level)
     traces = telemetry.start_traces(settings.telemetry, service="worker")
     if settings.telemetry.worker_metrics_port:
-        telemetry.serve_metrics(settings.telemetry.worker_metrics_port)
+        telemetry.serve_metrics(settings.telemetry.worker_metrics_port, host=settings.telemetry.worker_metrics_host)
     try:
         return asyncio.run(run(settings, set(options.roles.split(","))))
     except RefusedError as error:
