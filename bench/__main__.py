@@ -14,14 +14,21 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from temporalio.exceptions import TemporalError
+from temporalio.service import RPCError
 
 from bench import adb, decisions, gap, history, machine, memory, throughput
 from bench.figures import Figure, Watch
 from bench.stand import Stand, stand
+from droidherd.domain.errors import DroidherdError
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 FARM = 10
 ROUNDS = 3
+WIDE = 120
+"""Columns the table needs; a pipe is taken for a narrow terminal otherwise."""
+BROKEN = (RuntimeError, TimeoutError, OSError, RPCError, TemporalError, DroidherdError)
+"""A benchmark that ends so says it in the table; the others go on."""
 
 OnStand: TypeAlias = Callable[[Stand, int, Watch], Awaitable[list[Figure]]]
 
@@ -97,10 +104,13 @@ class Run:
         if not chosen:
             return
         starting = self._progress.add_task(f"starting a farm of {emulators}", name="")
-        async with stand(data, emulators) as made:
-            self._progress.remove_task(starting)
-            for name, work in chosen.items():
-                await self._one(name, lambda watch, work=work: work(made, self.rounds, watch))
+        try:
+            async with stand(data, emulators) as made:
+                self._progress.remove_task(starting)
+                for name, work in chosen.items():
+                    await self._one(name, lambda watch, work=work: work(made, self.rounds, watch))
+        except BROKEN as error:
+            self.broken.update({name: _said(error) for name in chosen if name not in self.figures})
 
     async def _one(self, name: str, work: Callable[[Watch], Awaitable[list[Figure]]]) -> None:
         if name not in self.names:
@@ -113,8 +123,8 @@ class Run:
         began_s = time.monotonic()
         try:
             self.figures[name] = await work(watch)
-        except (RuntimeError, TimeoutError, OSError) as error:
-            self.broken[name] = f"{type(error).__name__}: {error}"
+        except BROKEN as error:
+            self.broken[name] = _said(error)
         watch("broken" if name in self.broken else f"{time.monotonic() - began_s:.0f} s", 1.0)
 
     # --- what came out ----------------------------------------------------------------------------------------
@@ -133,7 +143,8 @@ class Run:
     def table(self) -> Table:
         table = Table(title="benchmarks")
         for column in ("", "figure", "value", "target", "", "by round"):
-            table.add_column(column, justify="right" if column in ("value", "target") else "left")
+            wraps = column == "by round"
+            table.add_column(column, justify="right" if column in ("value", "target") else "left", no_wrap=not wraps)
         for name, figures in self.figures.items():
             for one in figures:
                 verdict = {None: "", True: "[green]pass", False: "[red]miss"}[one.passed]
@@ -148,6 +159,10 @@ class Run:
     def passed(self) -> bool:
         every = [one.passed for figures in self.figures.values() for one in figures]
         return not self.broken and False not in every
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def chosen(only: list[str]) -> list[str]:
@@ -186,7 +201,8 @@ def main(
     if as_json:
         sys.stdout.write(json.dumps(run.as_json(), indent=2, ensure_ascii=False) + "\n")
     else:
-        Console().print(run.table())
+        out = Console()
+        Console(width=max(out.width, WIDE)).print(run.table())
     raise typer.Exit(0 if run.passed else 1)
 
 

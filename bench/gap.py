@@ -11,7 +11,7 @@ from droidherd.virtual import witness
 
 TASKS = 120
 KIND = "five_taps"
-TASK_S = 0.5
+TASK_S = 1.0
 """What such a task takes on its emulator, beside the work itself."""
 RAW_ACTIVITIES = 100
 
