@@ -27,7 +27,7 @@ from droidherd.cli.demo_parts import EMULATORS, FLOWS, parts
 from droidherd.cli.demo_play import Play
 from droidherd.cli.door import Document, Door
 from droidherd.cli.down import down
-from droidherd.cli.errors import NotReadyError
+from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.layout import Layout
 
 LIMIT_S = 90.0
@@ -79,7 +79,7 @@ class Show:
 
 def run(choices: Choices) -> int:
     """0 only if every task ended as it should."""
-    data = (choices.data or Path(tempfile.mkdtemp(prefix="droidherd-demo-"))).absolute()
+    data = _empty(choices.data or Path(tempfile.mkdtemp(prefix="droidherd-demo-")))
     show = Show(choices, data)
     _only_our_settings(os.environ, data)
     signal.signal(signal.SIGTERM, _interrupted)
@@ -96,6 +96,13 @@ def run(choices: Choices) -> int:
     finally:
         if not kept:
             _take_down(show)
+
+
+def _empty(data: Path) -> Path:
+    """The demo begins anew, and takes everything down: not among somebody's emulators and tasks."""
+    if data.exists() and any(data.iterdir()):
+        raise CliError(f"{data} is not empty", remedy="name a directory that is, or leave --data out", code=2)
+    return data.absolute()
 
 
 def _only_our_settings(environment: MutableMapping[str, str], data: Path) -> None:
@@ -164,7 +171,7 @@ def _perform(show: Show, door: Door) -> Play:
             play.turn()
             _remember(show, play)
             if show.is_live:
-                screen.update(demo_view.live(play, show.urls, show.news), refresh=True)
+                screen.update(demo_view.live(play, show.urls, show.news, screen.console.height), refresh=True)
             time.sleep(POLL_S)
     return play
 

@@ -15,13 +15,21 @@ from droidherd.cli.demo_play import Play, Role
 from droidherd.cli.door import Document, rows_of
 
 NEWS_SHOWN = 4
+FRAME = 6
+"""Lines of the head, of the border, and one for the cursor."""
 
 
-def live(play: Play, urls: Mapping[str, str], news: Sequence[str]) -> RenderableType:
-    """The whole screen of one moment."""
-    body = [_head(play, urls), "", _tasks(play), "", _emulators(play)]
-    said = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in news[-NEWS_SHOWN:]]
-    return Panel(Group(*body, "", *said), title="[bold]droidherd demo[/bold]", border_style="cyan")
+def live(play: Play, urls: Mapping[str, str], news: Sequence[str], height: int = 50) -> RenderableType:
+    """The whole screen of one moment, or as much of it as `height` lines hold."""
+    tasks, emulators = len(play.roles) + 1, len(play.emulators) + 1
+    body: list[RenderableType] = [_head(play, urls), "", _tasks(play)]
+    left = height - FRAME - tasks - emulators - 1
+    if left >= 0:
+        body += ["", _emulators(play)]
+    if left > NEWS_SHOWN:
+        said = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in news[-NEWS_SHOWN:]]
+        body += ["", *said]
+    return Panel(Group(*body), title="[bold]droidherd demo[/bold]", border_style="cyan")
 
 
 def verdict(play: Play, complaints: Mapping[str, Sequence[str]]) -> RenderableType:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from rich.console import Console
 from typing_extensions import override
@@ -191,6 +193,24 @@ def test_the_live_view_says_who_runs_where_and_why_others_wait(house: House):
     assert "0/13 ended" in lines
 
 
+@pytest.mark.parametrize("height", [20, 25, 26, 30, 31, 60])
+def test_the_live_view_fits_the_terminal(house: House, height: int):
+    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
+    play.emulators = [{"emulator_id": f"virtual-{n}", "state": "up"} for n in range(1, 5)]
+    drawn = _drawn(demo_view.live(play, {"docs": "http://d"}, [f"news {n}" for n in range(9)], height))
+    # Below this the tasks alone are too many, and the terminal cuts them off.
+    assert max(height, 20) > drawn.count("\n")
+
+
+def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path):
+    """`demo --data .droidherd` must not take down the house that runs there."""
+    (tmp_path / "something").touch()
+    done = _run(["demo", "--data", str(tmp_path), "--json"])
+    assert 2 == done.returncode
+    assert "is not empty" in json.loads(done.stdout)["error"]
+    assert ["something"] == [path.name for path in tmp_path.iterdir()]
+
+
 def test_the_verdict_shows_every_complaint(play: Play):
     found: dict[str, list[str]] = {name: [] for name in play.roles}
     found["bob"] = ["left 0 pictures, not 1"]
@@ -217,9 +237,32 @@ def test_everything_ends_as_it_should_and_the_house_can_be_kept(tmp_path: Path):
 
     status = json.loads(_run(["status", "--data", str(data), "--json"]).stdout)
     assert (True, 4) == (status["healthy"], len(status["emulators"]))
+    _try_the_readme(told["urls"])
     lived = processes.read_all(data / "run")
     assert 0 == _run(["down", "--data", str(data), "--drain", "5s"]).returncode
     assert [] == [one.name for one in lived if processes.lives(one)]
+
+
+def _try_the_readme(urls: dict[str, str]) -> None:
+    """Its examples, as they are written, but for the ports."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text.replace("http://localhost:8800", urls["api"]).replace("127.0.0.1:7243", urls["engine"])
+    answers: list[Any] = []
+    with httpx.Client(timeout=40, trust_env=False) as client:
+        for line in re.findall(r"^curl .*$", text.replace("\\\n", " "), re.MULTILINE):
+            words = shlex.split(line, comments=True)
+            url = next(word for word in words if word.startswith("localhost:8800"))
+            body = words[words.index("-d") + 1] if "-d" in words else None
+            url = url.replace("localhost:8800", urls["api"])
+            headers = {"content-type": "application/json"}
+            answers.append(client.request("POST" if body else "GET", url, content=body, headers=headers))
+    assert [201, *[200] * (len(answers) - 1)] == [one.status_code for one in answers]
+    assert "completed" == answers[0].json()["task"]["state"]
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=ROOT
+    )
+    assert ("completed\n", 0) == (done.stdout, done.returncode), done.stderr
 
 
 def test_ctrl_c_takes_everything_down(tmp_path: Path):
