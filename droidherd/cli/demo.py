@@ -132,7 +132,9 @@ def _open(show: Show) -> Door:
     for line in _started(Layout(show.data)):
         show.say(f"  [green]✓[/green] {line['process']:<10} {line['address']:<22} {line['seconds']:5.1f} s")
     door = Door.of(settings)
-    with up.Progress(as_json=show.choices.as_json or not show.is_live).working("waiting for the emulators"):
+    if not show.is_live:
+        show.say("  … until the first emulators are granted")
+    with up.Progress(as_json=show.choices.as_json or not show.is_live).working("until the first emulators are granted"):
         _wait_free(show, door)
     return door
 
