@@ -3,6 +3,7 @@
 That server knows no lists, so the one question that needs them is answered for it: there is no predecessor.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from importlib import metadata
@@ -24,25 +25,28 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from droidherd.cli.embedded import SEARCH_ATTRIBUTES
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
-from droidherd.contracts.queue import DispatcherInput, Order, Ordered
+from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Announce, EmulatorState
 from tests.workflows.plays import Planner, Stages, fails
-from tests.workflows.world import TASK_PHYSICS
+from tests.workflows.world import LIMIT_S, TASK_PHYSICS
 from worker_main import PASSED_THROUGH, WORKFLOWS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KINDS = {"Keyword": "INDEXED_VALUE_TYPE_KEYWORD", "KeywordList": "INDEXED_VALUE_TYPE_KEYWORD_LIST"}
 
+CLOSED = "closed"
+"""A lane in which nothing ever runs. (Updates, which could pause one, get lost on that server.)"""
+
 missed = fails(ScreenNotReachedError("rewards did not appear"))
 
 
 @activity.defn(name="read_pool")
 async def read_pool(work: PoolWork) -> PoolSettings:
-    return PoolSettings()
+    return PoolSettings(capacities={CLOSED: 0})
 
 
 @activity.defn(name="find_predecessor")
@@ -105,16 +109,12 @@ async def run(client: Client, task_id: str, **spec: Any) -> TaskView:
         result_type=TaskView,
     )
     try:
-        return await handle.result()
+        async with asyncio.timeout(LIMIT_S):
+            return await handle.result()
     except WorkflowFailureError as error:
         if not isinstance(error.cause, ApplicationError):
             raise
         return TaskView.model_validate(error.cause.details[0])
-
-
-async def order(client: Client, update: names.Update) -> None:
-    dispatcher = client.get_workflow_handle(names.dispatcher_id("default"))
-    await dispatcher.execute_update(update, Order(actor="anna"), result_type=Ordered)
 
 
 def gaps_s(view: TaskView) -> list[float]:
@@ -152,9 +152,7 @@ async def test_a_task_starts_at_its_time_and_not_before(skipping: tuple[Client, 
 async def test_a_task_nobody_can_take_expires_at_its_last_moment(skipping: tuple[Client, Stages]):
     client, _ = skipping
     moment = await now(client, "clock-2") + timedelta(seconds=50)
-    await order(client, names.Update.PAUSE_LANE)
-    view = await run(client, "t4", expires_at=moment)
-    await order(client, names.Update.RESUME_LANE)
+    view = await run(client, "t4", expires_at=moment, lane=CLOSED)
     assert ("expired", TaskState.FAILED) == (view.error.kind if view.error else "", view.state)
     assert timedelta(0) <= view.updated_at - moment < timedelta(seconds=5)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from temporalio import activity
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
@@ -26,9 +25,6 @@ from droidherd.contracts.fleet import (
     HostInput,
     Join,
     Joined,
-    PresenceEnd,
-    PresenceWork,
-    Reports,
 )
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
@@ -36,6 +32,7 @@ from droidherd.contracts.tasks import Admission, Ask, Control, TaskInput, TaskSp
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
+from tests.workflows.presence import Presence
 from worker_main import PASSED_THROUGH, WORKFLOWS
 
 T = TypeVar("T")
@@ -48,35 +45,6 @@ FLEET_PHYSICS = FleetPhysics(presence_timeout_s=1.0, presence_grace_s=1.0, gate_
 POOL = PoolSettings(
     capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, audit_s=0.4, repeat_min_s=60.0
 )
-
-
-@dataclass
-class Presence:
-    """`presence` on a host's queue: says what is seen, then shows that it lives."""
-
-    client: Client
-    sights: dict[str, Seen]
-    silent: asyncio.Event = field(default_factory=asyncio.Event)
-    leaving: asyncio.Event = field(default_factory=asyncio.Event)
-    began: int = 0
-
-    @activity.defn(name="presence")
-    async def presence(self, work: PresenceWork) -> PresenceEnd:
-        self.began += 1
-        await self.tell(work.incarnation)
-        while not self.leaving.is_set():
-            if not self.silent.is_set():
-                activity.heartbeat()
-            await asyncio.sleep(BEAT_S)
-        left = tuple(replace(seen, sight=Sight.LEFT) for seen in self.sights.values())
-        return PresenceEnd(incarnation=work.incarnation, seen=left)
-
-    async def tell(self, incarnation: int, *seen: Seen) -> None:
-        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.sights.values())
-        for host in dict.fromkeys(one.host_id for one in told):
-            mine = tuple(one for one in told if one.host_id == host)
-            handle = self.client.get_workflow_handle(names.host_id(host))
-            await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, seen=mine))
 
 
 @dataclass

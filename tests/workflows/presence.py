@@ -1,0 +1,41 @@
+"""The stand-in for a host's worker: it says what is seen, and shows that it lives."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+from temporalio import activity
+from temporalio.client import Client
+
+from droidherd.contracts import names
+from droidherd.contracts.fleet import PresenceEnd, PresenceWork, Reports
+from droidherd.domain.messages import Seen, Sight
+from tests.workflows.plays import BEAT_S
+
+
+@dataclass
+class Presence:
+    """`presence` on a host's queue: says what is seen, then shows that it lives."""
+
+    client: Client
+    sights: dict[str, Seen]
+    silent: asyncio.Event = field(default_factory=asyncio.Event)
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    began: int = 0
+
+    @activity.defn(name="presence")
+    async def presence(self, work: PresenceWork) -> PresenceEnd:
+        self.began += 1
+        await self.tell(work.incarnation)
+        while not self.leaving.is_set():
+            if not self.silent.is_set():
+                activity.heartbeat()
+            await asyncio.sleep(BEAT_S)
+        left = tuple(replace(seen, sight=Sight.LEFT) for seen in self.sights.values())
+        return PresenceEnd(incarnation=work.incarnation, seen=left)
+
+    async def tell(self, incarnation: int, *seen: Seen) -> None:
+        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.sights.values())
+        for host in dict.fromkeys(one.host_id for one in told):
+            mine = tuple(one for one in told if one.host_id == host)
+            handle = self.client.get_workflow_handle(names.host_id(host))
+            await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, seen=mine))
