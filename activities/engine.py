@@ -32,10 +32,10 @@ class EngineActivities:
     async def find_predecessor(self, work: PoolWork) -> Predecessor:
         """The snapshot of the run before this one, if it can still be asked, and all open tasks of the pool."""
         workflow_id = names.dispatcher_id(work.pool)
-        before = ""
+        before, existed = "", False
         async for run in self._client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
             if run.run_id != work.run_id and run.status is not WorkflowExecutionStatus.CONTINUED_AS_NEW:
-                before = await self._snapshot(workflow_id, run.run_id)
+                before, existed = await self._snapshot(workflow_id, run.run_id), True
                 break
         tasks: dict[str, str] = {}
         mine = f"({names.Attribute.POOL_ID} = '{work.pool}' OR {names.Attribute.POOL_ID} IS NULL)"
@@ -45,6 +45,7 @@ class EngineActivities:
         known = f"WorkflowType = '{names.Workflow.EMULATOR}' AND ExecutionStatus = 'Running'"
         emulators = [one.id async for one in self._client.list_workflows(known, page_size=1000)]
         return Predecessor(
+            existed=existed,
             snapshot=before,
             open_tasks=tasks,
             emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
@@ -77,7 +78,8 @@ class EngineActivities:
                 return True
             raise
         first = described.raw_description.workflow_execution_info.first_run_id or described.run_id
-        return first != run or described.status is not WorkflowExecutionStatus.RUNNING
+        same = run in (first, described.run_id)
+        return not same or described.status is not WorkflowExecutionStatus.RUNNING
 
     @activity.defn
     async def request_cancel(self, work: CancelWork) -> None:

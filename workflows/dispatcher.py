@@ -24,6 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.moves import Config
     from workflows import options, report
     from workflows.courier import Courier
+    from workflows.handles import ignore
 
 REMEMBERED_REQUESTS = 256
 AUDIT_LIMIT = 200
@@ -65,6 +66,7 @@ class DispatcherWorkflow:
         except TimeoutError:
             workflow.logger.warning("continuing with %d messages undelivered", len(self._machine.outbox))
         for loop in loops:
+            ignore(loop)
             loop.cancel()
         workflow.continue_as_new(self._next())
 
@@ -194,7 +196,11 @@ class DispatcherWorkflow:
         self._machine = self._restored(before)
         self._ready = True
         self._machine.rebuild(
-            before.open_tasks, _now_ms(), self._start.rebuild_s, blind=not before.snapshot, emulators=before.emulators
+            before.open_tasks,
+            _now_ms(),
+            self._start.rebuild_s,
+            blind=before.existed and not before.snapshot,
+            emulators=before.emulators,
         )
         for handle in self._early:
             handle()
@@ -233,17 +239,15 @@ class DispatcherWorkflow:
 
     async def _audit_holders(self) -> None:
         """A holder whose workflow is closed will never say so itself."""
-        now_ms, every_ms = _now_ms(), int(self._start.audit_s * 1000)
-        due = [
-            e for e in self._machine.board.held() if now_ms - self._audited_ms.get(e.task_id, e.granted_ms) >= every_ms
-        ][:AUDIT_LIMIT]
+        now_ms, asked = _now_ms(), self._machine.to_audit()
+        self._audited_ms = {task_id: self._audited_ms.get(task_id, now_ms) for task_id in asked}
+        due = [t for t, at_ms in self._audited_ms.items() if now_ms - at_ms >= self._start.audit_s * 1000][:AUDIT_LIMIT]
         if not due:
             return
-        self._audited_ms = {e.task_id: now_ms if e in due else self._audited_ms.get(e.task_id, e.granted_ms)
-                            for e in self._machine.board.held()}  # fmt: skip
+        self._audited_ms.update(dict.fromkeys(due, now_ms))
         closed = await workflow.execute_activity(
             "closed_holders",
-            HoldersWork(holders={e.task_id: e.key.run for e in due}),
+            HoldersWork(holders={task_id: asked[task_id] for task_id in due}),
             result_type=Closed,
             start_to_close_timeout=options.ENGINE_TIMEOUT,
             schedule_to_close_timeout=options.ENGINE_TOTAL,

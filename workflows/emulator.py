@@ -58,6 +58,7 @@ class EmulatorWorkflow:
         except TimeoutError:
             workflow.logger.warning("continuing with %d announcements undelivered", len(self._machine.outbox))
         for loop in loops:
+            ignore(loop)
             loop.cancel()
         workflow.continue_as_new(start.model_copy(update={"carry": dump(self._machine)}))
 
@@ -160,7 +161,8 @@ def dump(machine: Emulator) -> str:
 
 
 def restore(start: EmulatorInput) -> Emulator:
-    machine = Emulator(start.emulator_id)
+    # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
+    machine = Emulator(start.emulator_id, incarnation=int(workflow.info().workflow_start_time.timestamp() * 1000))
     if start.carry:
         carried = json.loads(start.carry)
         for name, value in carried["kept"].items():

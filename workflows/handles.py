@@ -1,10 +1,9 @@
-"""Activities nobody waits for any more."""
+"""Work nobody waits for any more."""
 
+import asyncio
 from typing import Any
 
-from temporalio import workflow
 
-
-def ignore(handle: "workflow.ActivityHandle[Any]") -> None:
+def ignore(task: "asyncio.Task[Any]") -> None:
     """Whatever this one says later is of no interest; it is read, so that nobody complains that it was not."""
-    handle.add_done_callback(lambda done: done.cancelled() or done.exception())
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -49,6 +49,7 @@ class HostWorkflow:
         except TimeoutError:
             workflow.logger.warning("continuing with %d sightings undelivered", len(self._outbox))
         for loop in loops:
+            ignore(loop)
             loop.cancel()
         workflow.continue_as_new(start.model_copy(update={"carry": self._dump()}))
 

@@ -1,37 +1,31 @@
 """One task, from submission to its end. Each state of the lifecycle has one coroutine that ends in another state."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
-from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.base import ID_PATTERN
     from droidherd.contracts.engine import CancelWork
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import Planned, PlanRequest
-    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskSpec, TaskView
+    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskView
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
     from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine
+    from droidherd.domain.messages import OnBusy
     from droidherd.domain.reaction import Next, delay_s
     from workflows import options
     from workflows.courier import Courier
+    from workflows.intake import Given, id_problem, understood, until_s, why_rejected
     from workflows.ledger import Ledger
     from workflows.stages import Ended, Stages, said
 
 ENGINE = "droidherd"
 """The actor of what the product does by itself."""
-
-
-Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 
 
 @workflow.defn(name=names.Workflow.TASK)
@@ -46,13 +40,14 @@ class TaskWorkflow:
         self._ledger = Ledger(start)
         carry = start.carry
         seq = carry.seq if carry else int(workflow.info().workflow_start_time.timestamp() * 1000)
-        self._claim = Claim(names.dispatcher_id(start.spec.pool), seq)
+        self._claim = Claim(names.dispatcher_id(start.spec.pool), seq, run=self._ledger.run)
         if carry:
-            self._claim.ticket, self._claim.given_up, self._claim.run = carry.ticket, carry.given_up, carry.run
+            self._claim.ticket, self._claim.given_up = carry.ticket, carry.given_up
             self._claim.outbox.restore(carry.outbox)
         self._asked = Ask()
         self._engine_cancel = False
         self._avoid = ""
+        self._known = carry is not None and bool(carry.events)
         self._life: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -278,16 +273,16 @@ class TaskWorkflow:
     async def _pending(self) -> None:
         """Wait for the time it may start, then ask for an emulator."""
         ledger = self._ledger
-        start_s = _until(ledger.spec.not_before)
+        start_s = until_s(ledger.spec.not_before)
         if start_s > 0:
             ledger.why = f"not before {ledger.spec.not_before:%Y-%m-%d %H:%M:%S %Z}"
             ledger.show()
-            if not await self._idle(min(start_s, _until(ledger.spec.expires_at, far=start_s))):
+            if not await self._idle(min(start_s, until_s(ledger.spec.expires_at, far=start_s))):
                 self._take_effect()
                 return
         if ledger.intent:
             self._take_effect()
-        elif _until(ledger.spec.expires_at, far=1.0) <= 0:
+        elif until_s(ledger.spec.expires_at, far=1.0) <= 0:
             self._expire()
         else:
             self._claim.request(self._enqueue())
@@ -303,6 +298,7 @@ class TaskWorkflow:
             elif claim.lease or claim.admitted:
                 ledger.position = claim.admitted.position if claim.admitted and not claim.lease else 0
                 ledger.why = claim.admitted.why if claim.admitted and not claim.lease else ""
+                self._known = True
                 ledger.move(TaskEvent.ADMITTED, ENGINE)
             elif ledger.intent:
                 claim.done()
@@ -319,7 +315,7 @@ class TaskWorkflow:
         while not (claim.lease or ledger.intent or claim.rejected):
             if await self._wait(lambda: bool(claim.lease or ledger.intent or claim.rejected)):
                 break
-            if _until(ledger.spec.expires_at, far=1.0) <= 0:
+            if until_s(ledger.spec.expires_at, far=1.0) <= 0:
                 claim.done()
                 self._expire()
                 return
@@ -341,6 +337,9 @@ class TaskWorkflow:
             return
         ledger.attempt_began(lease)
         ended = await Stages(ledger, claim, plan, lease).run()
+        if not ended.clean and (ledger.spec.account or ledger.spec.mutex):
+            # A line of ours may still stand in the emulator; until its guard has run out the account stays ours.
+            await workflow.sleep(ledger.physics.lease_ttl_s + 1.0)
         seconds = ended.seconds or ledger.seconds()
         if ended.stopped:
             outcome = "cancelled" if ledger.intent is Intent.CANCEL else "paused"
@@ -423,7 +422,8 @@ class TaskWorkflow:
             account=spec.account,
             mutex=spec.mutex,
             priority=spec.priority,
-            on_busy=spec.on_busy,
+            # Only who comes for the first time can be a duplicate.
+            on_busy=spec.on_busy if not self._known else OnBusy.QUEUE,
             ticket=self._claim.ticket,
             hold_s=plan.policy.time_limit_s + physics.cleanup_s + physics.lease_margin_s,
             single=ledger.stages_left() == 1,
@@ -436,13 +436,7 @@ class TaskWorkflow:
         return self._ledger.plan
 
     def _rejected(self, news: m.Rejected) -> None:
-        held_by = f" by task {news.holder}" if news.holder else ""
-        message = {
-            "queue_full": "the queue is full",
-            "duplicate": f"the same account and type is queued already{held_by}",
-            "account_running": f"the account is in use already{held_by}",
-            "cannot_be_satisfied": "no emulator of the pool can run it",
-        }.get(news.reason, news.reason)
+        message = why_rejected(news)
         self._ledger.error = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
         self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
 
@@ -466,7 +460,7 @@ class TaskWorkflow:
         """Wait for an answer of the dispatcher; repeat the request when it takes too long."""
         admitted = self._claim.admitted
         repeat_s = (admitted.repeat_after_s if admitted else 300.0) * (1 + workflow.random().random() / 10)
-        limit_s = min(repeat_s, max(_until(self._ledger.spec.expires_at, far=repeat_s), 0.01))
+        limit_s = min(repeat_s, max(until_s(self._ledger.spec.expires_at, far=repeat_s), 0.01))
         try:
             await workflow.wait_condition(condition, timeout=limit_s)
         except TimeoutError:
@@ -474,30 +468,3 @@ class TaskWorkflow:
                 self._claim.repeat()
             return False
         return True
-
-
-def understood(given: Any) -> tuple[TaskInput, str]:
-    """The input, or a stand-in and why it cannot be read."""
-    if isinstance(given, TaskInput):
-        return given, ""
-    try:
-        TaskInput.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the input"
-        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {first['msg']}"
-    return TaskInput.model_validate(given), ""
-
-
-def id_problem(task_id: str) -> str:
-    """Why this cannot be a task's id; an empty text when it can."""
-    if re.fullmatch(ID_PATTERN, task_id):
-        return ""
-    return f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {task_id!r}"
-
-
-def _until(moment: datetime | None, *, far: float = 0.0) -> float:
-    """Seconds from now; `far` when no moment was named."""
-    if moment is None:
-        return far
-    return (moment - workflow.now()) / timedelta(seconds=1)

@@ -216,7 +216,8 @@ def _say_where(show: Show) -> None:
 def _take_down(show: Show) -> None:
     """Everything that was started; and what nobody looks at afterwards."""
     try:
-        down(Layout(show.data), drain_s=DRAIN_S)
+        with up.Progress(as_json=show.choices.as_json or not show.is_live).working("taking everything down"):
+            down(Layout(show.data), drain_s=DRAIN_S)
     except KeyboardInterrupt:
         down(Layout(show.data), drain_s=None)
     if show.choices.data is None:

@@ -18,7 +18,7 @@ class PoolSettings(Contract):
     limit: int = 10_000
     capacities: dict[str, int] = Field(default_factory=dict)
     repeat_min_s: float = 300.0
-    rebuild_s: float = 60.0
+    rebuild_s: float = 600.0
     fence_s: float = 15.0
     audit_s: float = 30.0
     continue_after: int = 0
@@ -27,6 +27,8 @@ class PoolSettings(Contract):
 class Predecessor(Contract):
     """What a terminated dispatcher left behind, and who is out there."""
 
+    existed: bool = False
+    """Whether there ever was one: only then may somebody hold what we do not know of."""
     snapshot: str = ""
     open_tasks: dict[str, str] = Field(default_factory=dict)
     """Open tasks of the pool: id → first run id."""

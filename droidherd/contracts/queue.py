@@ -19,7 +19,7 @@ class DispatcherInput(Contract):
     limit: int = 10_000
     capacities: dict[str, int] = Field(default_factory=dict)
     repeat_min_s: float = 300.0
-    rebuild_s: float = 60.0
+    rebuild_s: float = 600.0
     fence_s: float = 15.0
     audit_s: float = 30.0
     continue_after: int = 0

@@ -143,12 +143,9 @@ def guarded(token: Token, act: str) -> str:
 
 
 def release(token: Token) -> str:
-    """Say on the emulator that this lease ended, if it still holds."""
+    """Say on the emulator that this lease ended. Only its last try may: a newer one is at work."""
     return (
-        f"t=$(getprop {TOKEN_PROPERTY})\n"
-        'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
-        f'if [ "${{t%%.*}}" != {token.lease_text} ]; then echo "dh:fenced $t"; exit 75; fi\n'
-        f"setprop {FREE_PROPERTY} {token.lease_text}\n"
+        _token_guard(token) + f"setprop {FREE_PROPERTY} {token.lease_text}\n"
         f'if [ "$(getprop {FREE_PROPERTY})" != {token.lease_text} ]; then echo "dh:refused"; exit 79; fi\n'
         "echo dh:released"
     )

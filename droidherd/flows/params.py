@@ -78,8 +78,8 @@ class Param(Part):
         good = {
             "string": isinstance(value, str),
             "boolean": isinstance(value, bool),
-            "integer": isinstance(value, int) and not isinstance(value, bool),
-            "number": isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
+            "integer": _is_integer(value),
+            "number": _is_integer(value) or (isinstance(value, float) and math.isfinite(value)),
         }[self.type]
         article = "an" if self.type == "integer" else "a"
         return "" if good else f"must be {article} {self.type}"
@@ -139,3 +139,8 @@ def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
 
 def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_integer(value: object) -> bool:
+    """And one that any shell, screen or JSON reader can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INTEGER_MAX

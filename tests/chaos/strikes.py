@@ -23,14 +23,14 @@ async def worker(farm: Farm, chance: random.Random) -> None:
     farm.worker.start()
 
 
-async def engine(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+async def engine(farm: Farm, chance: random.Random) -> None:
     """kill -9 of the Temporal server, restarted on the same file."""
     await asyncio.to_thread(farm.engine.kill)
     await asyncio.to_thread(farm.engine.restart)
 
 
 def engine_away(seconds: float) -> Strike:
-    async def strike(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+    async def strike(farm: Farm, chance: random.Random) -> None:
         await asyncio.to_thread(farm.engine.kill)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(farm.engine.restart)
@@ -38,7 +38,7 @@ def engine_away(seconds: float) -> Strike:
     return strike
 
 
-async def adb_server(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+async def adb_server(farm: Farm, chance: random.Random) -> None:
     """kill -9 of the adb server; the worker brings it back."""
     content = json.loads((farm.data / "adb" / "adb-server.pid").read_text())
     os.kill(content["pid"], signal.SIGKILL)
@@ -66,7 +66,7 @@ async def fleet(farm: Farm, chance: random.Random) -> None:
     await asyncio.to_thread(farm.fleet.restart)
 
 
-async def dispatcher(farm: Farm, chance: random.Random) -> None:  # noqa: ARG001
+async def dispatcher(farm: Farm, chance: random.Random) -> None:
     """`terminate` on the dispatcher's workflow."""
     client = await farm.client()
     await client.get_workflow_handle(names.dispatcher_id("default")).terminate("struck down by a test")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.contracts.queue import Order, Ordered
 from droidherd.contracts import names
+from droidherd.contracts.queue import Order, Ordered
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, judge

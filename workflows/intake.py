@@ -1,0 +1,54 @@
+"""What comes in from outside and from the dispatcher, read for a task. Small and pure, but for the workflow's clock."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts.base import ID_PATTERN
+    from droidherd.contracts.tasks import TaskInput, TaskSpec
+    from droidherd.domain import messages as m
+
+Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
+"""A foreign client may start a task with anything."""
+
+
+def understood(given: Any) -> tuple[TaskInput, str]:
+    """The input, or a stand-in and why it cannot be read."""
+    if isinstance(given, TaskInput):
+        return given, ""
+    try:
+        TaskInput.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the input"
+        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {first['msg']}"
+    return TaskInput.model_validate(given), ""
+
+
+def id_problem(task_id: str) -> str:
+    """Why this cannot be a task's id; an empty text when it can."""
+    if re.fullmatch(ID_PATTERN, task_id):
+        return ""
+    return f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {task_id!r}"
+
+
+def why_rejected(news: m.Rejected) -> str:
+    """A refusal of the dispatcher, for people."""
+    held_by = f" by task {news.holder}" if news.holder else ""
+    return {
+        "queue_full": "the queue is full",
+        "duplicate": f"the same account and type is queued already{held_by}",
+        "account_running": f"the account is in use already{held_by}",
+        "cannot_be_satisfied": "no emulator of the pool can run it",
+    }.get(news.reason, news.reason)
+
+
+def until_s(moment: datetime | None, *, far: float = 0.0) -> float:
+    """Seconds from now; `far` when no moment was named."""
+    if moment is None:
+        return far
+    return (moment - workflow.now()) / timedelta(seconds=1)
