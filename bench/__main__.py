@@ -74,6 +74,7 @@ class Run:
         self.broken: dict[str, str] = {}
         self._began = datetime.now(UTC)
         self._load = machine.load_average()
+        self._taken: dict[str, dict[str, Any]] = {}
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("[bold]{task.fields[name]:<10}"),
@@ -120,9 +121,11 @@ class Run:
         def watch(text: str, done: float) -> None:
             self._progress.update(bar, description=text, completed=done)
 
-        began_s = time.monotonic()
+        began_s, load = time.monotonic(), machine.load_average()[0]
         try:
             self.figures[name] = await work(watch)
+            moment = datetime.now(UTC).isoformat(timespec="seconds")
+            self._taken[name] = {"taken": moment, "load": [load, machine.load_average()[0]]}
         except BROKEN as error:
             self.broken[name] = _said(error)
         watch("broken" if name in self.broken else f"{time.monotonic() - began_s:.0f} s", 1.0)
@@ -136,7 +139,11 @@ class Run:
             "rounds": self.rounds,
             "machine": machine.facts(),
             "load_average": {"start": self._load, "end": machine.load_average()},
-            "figures": {one.name: one.as_json() for figures in self.figures.values() for one in figures},
+            "figures": {
+                one.name: {"benchmark": name, **one.as_json(), **self._taken[name]}
+                for name, figures in self.figures.items()
+                for one in figures
+            },
             "broken": self.broken,
         }
 

@@ -14,7 +14,7 @@ PACKAGES = ("temporalio", "pydantic", "fastapi", "uvicorn", "adbutils", "numpy",
 
 def facts() -> dict[str, Any]:
     return {
-        "system": platform.platform(terse=True),
+        "system": platform.system(),
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "memory_mb": psutil.virtual_memory().total >> 20,
