@@ -173,7 +173,7 @@ def _perform(show: Show, door: Door) -> Play:
             play.turn()
             _remember(show, play)
             if show.is_live:
-                screen.update(demo_view.live(play, show.urls, show.news, screen.console.height), refresh=True)
+                screen.update(demo_view.live(play, show.urls, show.news, screen.console.size), refresh=True)
             time.sleep(POLL_S)
     return play
 
@@ -184,15 +184,17 @@ def _close(show: Show, play: Play, complaints: dict[str, list[str]], *, passed: 
         document = {"passed": passed, "seconds": round(seconds, 1), "data": str(show.data), "kept": show.choices.keep}
         output.emit({**document, "urls": show.urls, "tasks": demo_view.rows(play, complaints)})
         return
-    table = demo_view.verdict(play, complaints)
     count = len(play.roles)
     word = f"[bold green]all {count} as expected[/bold green]" if passed else "[bold red]not as expected[/bold red]"
     # A pipe has no width of its own, and a table that was cut off helps nobody.
     screen = output.out if output.out.is_terminal else Console(width=PICTURE_WIDTH, highlight=False)
+    table = demo_view.verdict(play, complaints, screen.width)
     for line in ("", table, f"\n{word} in {seconds:.0f} s\n"):
-        screen.print(line)
+        screen.print(line, soft_wrap=False)
     if show.choices.picture is not None:
-        _paint(show.choices.picture, show.fullest, "", table, f"\n{word} in {seconds:.0f} s")
+        _paint(
+            show.choices.picture, show.fullest, "", demo_view.verdict(play, complaints), f"\n{word} in {seconds:.0f} s"
+        )
     _say_where(show)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
@@ -15,15 +15,19 @@ from droidherd.cli.demo_play import Play, Role
 from droidherd.cli.door import Document, rows_of
 
 NEWS_SHOWN = 4
+WIDE = ConsoleDimensions(112, 50)
+TABLE_WIDTH = 104
+NARROW = 100
+"""Below this many columns something has to be left out."""
 FRAME = 6
 """Lines of the head, of the border, and one for the cursor."""
 
 
-def live(play: Play, urls: Mapping[str, str], news: Sequence[str], height: int = 50) -> RenderableType:
-    """The whole screen of one moment, or as much of it as `height` lines hold."""
+def live(play: Play, urls: Mapping[str, str], news: Sequence[str], size: ConsoleDimensions = WIDE) -> RenderableType:
+    """The whole screen of one moment, or as much of it as a terminal of this size holds."""
     tasks, emulators = len(play.roles) + 1, len(play.emulators) + 1
-    body: list[RenderableType] = [_head(play, urls), "", _tasks(play)]
-    left = height - FRAME - tasks - emulators - 1
+    body: list[RenderableType] = [_head(play, urls), "", _tasks(play, narrow=size.width < NARROW)]
+    left = size.height - FRAME - tasks - emulators - 1
     if left >= 0:
         body += ["", _emulators(play)]
     if left > NEWS_SHOWN:
@@ -32,17 +36,19 @@ def live(play: Play, urls: Mapping[str, str], news: Sequence[str], height: int =
     return Panel(Group(*body), title="[bold]droidherd demo[/bold]", border_style="cyan")
 
 
-def verdict(play: Play, complaints: Mapping[str, Sequence[str]]) -> RenderableType:
+def verdict(play: Play, complaints: Mapping[str, Sequence[str]], width: int = WIDE.width) -> RenderableType:
     """Part by part: what was expected, and what became of it."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, width in (("", 1), ("task", 11), ("type", 12), ("what it shows", 0), ("expected", 9), ("actual", 9)):
-        table.add_column(column, no_wrap=True, min_width=width or None, overflow="ellipsis")
+    table = Table(box=None, pad_edge=False, header_style="bold", width=min(width, TABLE_WIDTH))
+    for column, wide in (("", 1), ("task", 11), ("type", 12), ("what it shows", 0), ("expected", 9), ("actual", 9)):
+        if wide or width >= NARROW:
+            table.add_column(column, no_wrap=True, width=wide or None, ratio=None if wide else 1, overflow="ellipsis")
     for column in ("attempts", "seconds"):
-        table.add_column(column, no_wrap=True, min_width=len(column), justify="right")
+        table.add_column(column, no_wrap=True, width=len(column), justify="right")
     for name, role in play.roles.items():
         wrong = complaints[name]
         sign = "[red]✗[/red]" if wrong else "[green]✓[/green]"
-        cells = [name, role.part.kind, role.part.shows, role.part.expected, role.state or "not submitted"]
+        shows = [role.part.shows] if width >= NARROW else []
+        cells = [name, role.part.kind, *shows, role.part.expected, role.state or "not submitted"]
         attempts, seconds = str(role.task.get("attempt") or ""), role.seconds(time.time())
         table.add_row(sign, *[output.coloured(cell) for cell in cells], attempts, f"{seconds:.1f}" if seconds else "")
     wrongs = [f"[red]✗ {escape(name)}: {escape(one)}[/red]" for name, found in complaints.items() for one in found]
@@ -72,24 +78,23 @@ def _head(play: Play, urls: Mapping[str, str]) -> RenderableType:
     ended = sum(role.over for role in play.roles.values())
     grid = Table.grid(padding=(0, 1))
     counts = "   ".join(f"{name} {play.queue.get(name, 0)}" for name in ("waiting", "running", "free"))
-    bar = ProgressBar(total=len(play.roles), completed=ended, width=40)
+    bar = ProgressBar(total=len(play.roles), completed=ended, width=24)
     grid.add_row(bar, f"{ended}/{len(play.roles)} ended", f"[dim]{counts}   {play.running_s():.0f} s[/dim]")
     where = "   ".join(f"{name} {url}" for name, url in urls.items() if name in {"docs", "temporal_ui"})
     return Group(grid, Text(where, style="dim", no_wrap=True, overflow="ellipsis"))
 
 
-def _tasks(play: Play) -> Table:
+def _tasks(play: Play, *, narrow: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for column, width in (("task", 12), ("type", 13), ("state", 13), ("emulator", 10), ("stage", 14)):
-        table.add_column(column, no_wrap=True, width=width)
+    for column, width in (("task", 11), ("type", 12), ("state", 13), ("emulator", 9), ("stage", 12)):
+        if not (narrow and column == "type"):
+            table.add_column(column, no_wrap=True, width=width)
     table.add_column("what it shows, or why it waits", no_wrap=True, overflow="ellipsis", ratio=1)
     for name, role in play.roles.items():
-        if role.status:
-            table.add_row(name, *[output.coloured(cell) for cell in _cells(role)])
-        else:
-            table.add_row(
-                *[f"[dim]{escape(cell)}[/dim]" for cell in (name, role.part.kind, "", "", "", role.part.shows)]
-            )
+        cells = [name, role.part.kind, *(_cells(role) if role.status else ("", "", "", role.part.shows))]
+        if narrow:
+            del cells[1]
+        table.add_row(*[output.coloured(cell) for cell in cells], style="" if role.status else "dim")
     return table
 
 
@@ -102,7 +107,7 @@ def _cells(role: Role) -> list[str]:
         why = str(role.refusal.get("detail") or "")
     stage = _stage(role) if running else ""
     emulator = str(role.task.get("emulator") or "") if running else ""
-    return [role.part.kind, role.state, emulator, stage, (why or role.part.shows) + again]
+    return [role.state, emulator, stage, (why or role.part.shows) + again]
 
 
 def _stage(role: Role) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from typing_extensions import override
 
 from droidherd.cli import demo_judge, demo_parts, demo_view, processes
@@ -197,9 +197,20 @@ def test_the_live_view_says_who_runs_where_and_why_others_wait(house: House):
 def test_the_live_view_fits_the_terminal(house: House, height: int):
     play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
     play.emulators = [{"emulator_id": f"virtual-{n}", "state": "up"} for n in range(1, 5)]
-    drawn = _drawn(demo_view.live(play, {"docs": "http://d"}, [f"news {n}" for n in range(9)], height))
+    drawn = _drawn(
+        demo_view.live(play, {"docs": "http://d"}, [f"news {n}" for n in range(9)], ConsoleDimensions(80, height))
+    )
     # Below this the tasks alone are too many, and the terminal cuts them off.
     assert max(height, 20) > drawn.count("\n")
+
+
+@pytest.mark.parametrize("width", [80, 112])
+def test_the_verdict_fits_the_terminal(play: Play, width: int):
+    lines = _drawn(demo_view.verdict(play, {name: [] for name in play.roles}, width)).splitlines()
+    row = next(line for line in lines if "second look" in line)
+    assert width >= max(len(line.rstrip()) for line in lines)
+    assert ["✓", "second look", "second_look"] == re.split(r"  +", row)[:3]
+    assert ["completed", "completed", "2"] == re.split(r"  +", row.strip())[-3:]
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path):
