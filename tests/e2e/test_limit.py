@@ -67,9 +67,14 @@ async def _queue(client: Client) -> QueuePage:
 
 
 async def _order(client: Client, number: int) -> None:
+    """Once, though it is repeated when the dispatcher continues as new just then: the request id says so."""
     handle = client.get_workflow_handle(names.dispatcher_id("default"))
     order = Order(request_id=str(number), actor="operator", reason="full", lane="account")
-    await handle.execute_update(names.Update.PAUSE_LANE, order, result_type=Ordered)
+
+    async def ask() -> Ordered:
+        return await handle.execute_update(names.Update.PAUSE_LANE, order, id=str(number), result_type=Ordered)
+
+    assert (await until(ask, "the order to be taken", 60)).done
 
 
 async def _run_id(client: Client) -> str:
