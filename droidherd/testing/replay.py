@@ -44,6 +44,10 @@ class Recorded:
     workflow: str
     history: WorkflowHistory
 
+    def begun(self) -> bool:
+        """Whether its code ever ran. The replayer would wait for ever for a run that was only started."""
+        return any(e.HasField("workflow_task_completed_event_attributes") for e in self.history.events)
+
 
 async def verify(
     paths: Sequence[Path], workflow_classes: Sequence[type], passed_through: Sequence[str], *, as_json: bool = False
@@ -97,12 +101,11 @@ async def replay(
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
         runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result
     )
-    if not recorded:
-        return []
+    begun = [one for one in recorded if one.begun()]
     results: list[Replayed] = []
-    async with replayer.workflow_replay_iterator(_histories(recorded)) as replays:
+    async with replayer.workflow_replay_iterator(_histories(begun)) as replays:
         for one in recorded:
-            failure = (await anext(replays)).replay_failure
+            failure = (await anext(replays)).replay_failure if one.begun() else None
             results.append(Replayed(str(one.path), one.workflow, len(one.history.events), _said(failure)))
     return results
 

@@ -36,7 +36,8 @@ async def write(client: Client, scenario: str, workflow_id: str) -> list[str]:
     names: list[str] = []
     for number, run in enumerate(runs, 1):
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-        names.append(save(f"{title}.{number}" if len(runs) > 1 else title, history.to_json_dict()))
+        if any(e.HasField("workflow_task_completed_event_attributes") for e in history.events):
+            names.append(save(f"{title}.{number}" if len(runs) > 1 else title, history.to_json_dict()))
     return names
 
 

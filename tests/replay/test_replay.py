@@ -173,6 +173,13 @@ def test_a_zipped_history_is_read_like_a_plain_one(tmp_path: Path):
     assert ("TaskWorkflow", plain.history) == (replay.read(zipped).workflow, replay.read(zipped).history)
 
 
+def test_a_run_that_was_only_started_has_nothing_to_diverge_from(tmp_path: Path):
+    lines = ONE_STAGE.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "a.json").write_text("\n".join([*lines[:2], lines[2].rstrip(","), "]}"]), encoding="utf-8")
+    (result,) = json.loads(verify("--json", str(tmp_path)).stdout)
+    assert (2, "") == (result["events"], result["diverged"])
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"events": []}', b"[]", b'{"events": [{}]}', b"\x1f\x8b", b"null"])
 def test_a_file_that_is_no_history_is_named(tmp_path: Path, content: bytes):
     for name in ("a.json", "b.json.gz"):
