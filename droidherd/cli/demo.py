@@ -132,9 +132,7 @@ def _open(show: Show) -> Door:
     for line in _started(Layout(show.data)):
         show.say(f"  [green]✓[/green] {line['process']:<10} {line['address']:<22} {line['seconds']:5.1f} s")
     door = Door.of(settings)
-    if not show.is_live:
-        show.say("  … until the first emulators are granted")
-    with up.Progress(as_json=show.choices.as_json or not show.is_live).working("until the first emulators are granted"):
+    with up.Progress(as_json=show.choices.as_json or not show.is_live).working("waiting for the emulators"):
         _wait_free(show, door)
     return door
 
@@ -248,10 +246,10 @@ def _paint(file: Path, *shown: RenderableType) -> None:
 
 
 def _command() -> str:
-    """How this person would type the command."""
-    if shutil.which("droidherd"):
-        return "droidherd"
-    return str(Path(sys.executable).with_name("droidherd"))
+    """How this person would type the command: the search path of `make` is not theirs."""
+    program = Path(sys.executable).with_name("droidherd")
+    here = Path.cwd()
+    return str(program.relative_to(here)) if program.is_relative_to(here) else str(program)
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
