@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerError
 from datetime import timedelta
 
@@ -36,6 +38,19 @@ class EngineLifeline:
             return "asked to stop"
         return "the worker is shut down" if activity.is_cancelled() else ""
 
+    def send(self, progress: str = "") -> Callable[[], None]:
+        """Post a beat and go on; what is returned waits for its confirmation, or beats again until there is one."""
+        sent_s = time.monotonic()
+        flying = asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop)
+
+        def confirmed() -> None:
+            if self._arrived(flying):
+                self._confirmed_s = sent_s
+            else:
+                self.beat(progress)
+
+        return confirmed
+
     def beat(self, progress: str = "") -> None:
         """At most every `every_s`. Blocks while the engine is away: without it nothing may be done."""
         until_s = time.monotonic() + self._patience_s
@@ -49,9 +64,15 @@ class EngineLifeline:
                 time.sleep(0.1)
 
     def _confirm(self, progress: str) -> bool:
-        beat = self._handle.heartbeat(progress, rpc_timeout=timedelta(seconds=RPC_S))
+        return self._arrived(asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop))
+
+    async def _beat(self, progress: str) -> None:
+        await self._handle.heartbeat(progress, rpc_timeout=timedelta(seconds=RPC_S))
+
+    def _arrived(self, flying: "Future[None]") -> bool:
+        """Whether the engine has it. Raises when the engine gave the try up."""
         try:
-            asyncio.run_coroutine_threadsafe(beat, self._loop).result(RPC_S + 1.0)
+            flying.result(RPC_S + 1.0)
         except AsyncActivityCancelledError:
             self._cancelled = True
         except RPCError as error:
@@ -59,5 +80,6 @@ class EngineLifeline:
                 raise AbandonedError("the engine gave this try up") from error
             return False
         except (NoAnswerError, TimeoutError):
+            flying.cancel()
             return False
         return True

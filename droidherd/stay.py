@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -41,6 +42,10 @@ class ConfirmedLifeline(Lifeline, Protocol):
 
     def confirmed_s(self) -> float:
         """On the host's monotonic clock: before the last confirmed beat was sent."""
+        ...
+
+    def send(self, progress: str = "") -> Callable[[], None]:
+        """Post a beat; what is returned waits for its confirmation."""
         ...
 
 
@@ -108,9 +113,10 @@ class Stay:
         )
 
     def _run(self) -> tuple[StageOutcome, bool]:
-        self.life.beat("seize")
+        confirmed = self.life.send("seize")  # seizing needs no guard, so the two go together
         with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
             self._seized = lease.seize(self.outfit.adb, self._serial(), self._token(), after=self.work.after)
+        confirmed()
         stopped = ""
         if self.work.stage is not None:
             self.note(f"stage {self.work.stage.name} begins on {self.work.emulator_id} as {self._token()}")

@@ -57,7 +57,7 @@ class Ledger:
         self.updated_at = self.created_at
         self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
         self.events: list[EventView] = list(carry.events) if carry else []
-        self.error: Failure | None = None
+        self.error: Failure | None = carry.error if carry else None
         self.emulator = ""
         self.position = 0
         self.why = ""
@@ -268,6 +268,7 @@ class Ledger:
             begun_on=self.begun_on,
             attempts=tuple(self.attempts),
             events=tuple(self.events),
+            error=self.error,
             ticket=claim.ticket,
             given_up=claim.given_up,
             outbox=tuple(claim.outbox.rows()),

@@ -44,9 +44,9 @@ class TaskWorkflow:
         if carry:
             self._claim.ticket, self._claim.given_up = carry.ticket, carry.given_up
             self._claim.outbox.restore(carry.outbox)
-        self._asked = Ask()
+        self._asked = (carry.asked if carry else None) or Ask()
         self._engine_cancel = False
-        self._avoid = ""
+        self._avoid = carry.avoid if carry else ""
         self._known = carry is not None and bool(carry.events)
         self._life: asyncio.Task[None] | None = None
 
@@ -68,7 +68,8 @@ class TaskWorkflow:
         return await self._close()
 
     def _carry(self) -> Carry:
-        return self._ledger.carry(self._claim)
+        carry = self._ledger.carry(self._claim)
+        return carry.model_copy(update={"asked": self._asked, "avoid": self._avoid})
 
     async def _close(self) -> TaskView:
         """Completed → Completed; failed, rejected → Failed with details; cancelled → Canceled."""

@@ -51,10 +51,10 @@ def complain(error: CliError, *, as_json: bool) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Plain columns; a cell that is the name of a state gets its colour."""
+    """Plain columns; a cell that is the name of a state gets its colour. What is too long folds in the last column."""
     made = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        made.add_column(column, no_wrap=column.islower())
+    for place, column in enumerate(columns, start=1):
+        made.add_column(column, no_wrap=place < len(columns), overflow="fold")
     for row in rows:
         made.add_row(*[coloured(cell) for cell in row])
     return made

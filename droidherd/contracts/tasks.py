@@ -55,6 +55,9 @@ class Carry(Contract):
     events: tuple["EventView", ...] = ()
     ticket: int = 0
     given_up: int = 0
+    avoid: str = ""
+    asked: "Ask | None" = None
+    error: "Failure | None" = None
     outbox: tuple[JsonValue, ...] = ()
 
 
