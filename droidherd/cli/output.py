@@ -32,6 +32,11 @@ STATE_STYLES: Mapping[str, str] = {
     "fail": "red",
 }
 
+GAP = 2
+"""Between two columns."""
+FOLD = 40
+"""A column narrower than this is no place for a sentence."""
+
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -51,8 +56,13 @@ def complain(error: CliError, *, as_json: bool) -> None:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Plain columns; a cell that is the name of a state gets its colour. What is too long folds in the last column."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    """Plain columns; a cell that is the name of a state gets its colour.
+
+    Names stay whole, however narrow the terminal is: they are there to be copied. Sentences, in the last column, fold.
+    """
+    *names, last = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    left = sum(names) + GAP * len(names)
+    made = Table(box=None, pad_edge=False, header_style="bold", width=left + min(last, max(out.width - left, FOLD)))
     for place, column in enumerate(columns, start=1):
         made.add_column(column, no_wrap=place < len(columns), overflow="fold")
     for row in rows:

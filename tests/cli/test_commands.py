@@ -62,6 +62,7 @@ def test_every_word_shows_an_example(droidherd: Terminal):
         "pause",
         "resume",
         "cancel",
+        "demo",
     ]
     missing = [
         word for word in words if f"droidherd {word}" not in droidherd(word, "--help")[1].split("Example", 1)[-1]
