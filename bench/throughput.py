@@ -9,7 +9,7 @@ from droidherd.contracts import names
 from droidherd.contracts.queue import EventsPage
 
 TASKS = 300
-KIND = "tap_once"
+KIND = "press"
 
 
 async def drain(stand: Stand, rounds: int, watch: Watch) -> list[Figure]:

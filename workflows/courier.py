@@ -17,13 +17,20 @@ with workflow.unsafe.imports_passed_through():
 GONE = "ExternalWorkflowExecutionNotFound"
 
 
+def _nothing(target: str) -> None:
+    pass
+
+
 class Courier:
     """One loop sends; handlers only put into the outbox."""
 
-    def __init__(self, outbox: Outbox[Any], on_gone: Callable[[str, Any], bool]) -> None:
-        """`on_gone(target, message)`: nobody is there; True when somebody was started and it is worth trying again."""
+    def __init__(
+        self, outbox: Outbox[Any], on_gone: Callable[[str, Any], bool], on_delivered: Callable[[str], None] = _nothing
+    ) -> None:
+        """`on_gone(target, message)`: nobody is there; True when it is worth starting somebody and trying again."""
         self._outbox = outbox
         self._on_gone = on_gone
+        self._on_delivered = on_delivered
         self._sending: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -54,6 +61,7 @@ class Courier:
         else:
             if target in self._outbox.flying:
                 self._outbox.delivered(target)
+            self._on_delivered(target)
         finally:
             self._sending.pop(target, None)
 

@@ -54,7 +54,7 @@ class DispatcherWorkflow:
             await self._rebuild()
         # What was said while the run before drained its outbox was heard there, but granted nothing any more.
         self._machine.assign(_now_ms())
-        courier = Courier(self._machine.outbox, self._gone)
+        courier = Courier(self._machine.outbox, self._gone, lambda target: self._machine.delivered(target, _now_ms()))
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._keep_time())]
         await workflow.wait_condition(self._should_continue)
         self._closing = True

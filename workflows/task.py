@@ -63,7 +63,11 @@ class TaskWorkflow:
         await life
         await workflow.wait_condition(lambda: not self._claim.outbox and workflow.all_handlers_finished())
         courier.cancel()
-        if self._ledger.state not in FINAL:
+        if self._ledger.state in FINAL:
+            # In the same breath as the end itself: one write for both.
+            self._ledger.store()
+            self._ledger.show()
+        else:
             workflow.continue_as_new(TaskInput(spec=self._spec, carry=self._carry()))
         return await self._close()
 
@@ -240,9 +244,6 @@ class TaskWorkflow:
                 self._step_back()
                 return
             await steps[ledger.state]()
-        if ledger.attempts or ledger.state is not TaskState.REJECTED:
-            ledger.store()
-        ledger.show()
 
     def _step_back(self) -> None:
         """Before continuing as new: out of the line. The next run asks again, with the ticket it has."""

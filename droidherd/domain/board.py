@@ -11,9 +11,6 @@ from enum import StrEnum
 from droidherd.domain.keys import Line, Order, account_key, mutex_key
 from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease, RevokeReason
 
-SETTLE_MS = 500
-"""A task that was just granted an emulator has its only stage on the emulator's queue after this, surely enough."""
-
 
 class Place(StrEnum):
     """Where a task stands on the board."""
@@ -186,18 +183,15 @@ class Board:
         other = next((row for row in offering if row.emulator_id != entry.ask.avoid), None)
         return sticky or other or offering[0]
 
-    def can_deck(self, row: Row, now_ms: int) -> bool:
+    def can_deck(self, row: Row) -> bool:
         """Whether a next task may queue up behind the one that runs there."""
         entry = self.entries.get(row.active)
-        # A token is never older than the moment it was drawn, so it says how long ago the lease was granted.
-        fresh = entry is None or entry.lease is None or now_ms - entry.lease.token < SETTLE_MS
         return (
             row.state is EmulatorState.UP
             and not row.deck
             and not row.dirty
             and entry is not None
             and entry.ending
-            and not (entry.ask.single and fresh)
             and entry.place is Place.ACTIVE
             and not entry.leaving()
         )

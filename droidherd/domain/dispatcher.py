@@ -93,6 +93,11 @@ class Dispatcher(Memory):
         holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
         return {**self.unheard, **holders}
 
+    def delivered(self, target: str, now_ms: int) -> None:
+        """A message arrived. After a grant the next task may line up behind its receiver."""
+        if target in self.board.entries:
+            self.assign(now_ms)
+
     def undeliverable(self, target: str, message: object, now_ms: int) -> None:
         """Nobody is there to take this message."""
         if isinstance(message, m.Grant | m.Revoked | m.Admitted):
@@ -289,7 +294,7 @@ class Dispatcher(Memory):
         return False
 
     def _deck_next(self, now_ms: int) -> bool:
-        decks = [row for row in self.board.rows.values() if self.board.can_deck(row, now_ms) and self._short(row)]
+        decks = [row for row in self.board.rows.values() if self.board.can_deck(row) and self._next_in(row)]
         if not decks:
             return False
         for lane in self.board.lanes_in_turn():
@@ -315,9 +320,15 @@ class Dispatcher(Memory):
                 self._park(entry, busy)
         return sorted(heads, key=self.board.order)
 
-    def _short(self, row: Row) -> bool:
-        """Whether what runs there usually ends soon."""
+    def _next_in(self, row: Row) -> bool:
+        """Whether what runs there usually ends soon, and has a head start on whoever is granted the deck now.
+
+        Two grants sent together would race for the emulator's queue; one that was delivered is a whole trip ahead.
+        """
         holder = self.board.entries[row.active]
+        underway = any(isinstance(message, m.Grant) for message in self.outbox.lines.get(holder.task_id, ()))
+        if holder.ask.single and underway:
+            return False
         mean = self.tallies.get(holder.ask.task_type, Tally()).mean_s()
         return mean is not None and mean <= self.config.deck_horizon_s
 

@@ -61,6 +61,13 @@ class Pool:
         assert lease is not None
         return lease
 
+    def deliver(self, target: str) -> None:
+        """Everything said to this one arrives."""
+        while target in self.d.outbox.lines:
+            self.d.outbox.launch(target)
+            self.d.outbox.delivered(target)
+        self.d.delivered(target, self.now)
+
     def said(self, target: str, kind: type) -> list[Any]:
         return [one for one in self.d.outbox.lines.get(target, []) if isinstance(one, kind)]
 

@@ -193,6 +193,17 @@ def test_the_next_task_stands_on_deck_once_the_last_stage_of_a_short_one_is_queu
     assert ("second", Place.ACTIVE, 0) == (pool.on("e1"), pool.place("second"), pool.lease("second").after)
 
 
+def test_who_has_one_stage_is_followed_on_deck_only_after_its_own_grant_arrived() -> None:
+    pool = Pool()
+    pool.short_tasks()
+    pool.emulator("e1")
+    pool.enqueue("first", single=True)
+    pool.enqueue("second", single=True)
+    assert Place.WAITING is pool.place("second")
+    pool.deliver("first")
+    assert Place.DECK is pool.place("second")
+
+
 def test_nobody_stands_on_deck_behind_a_long_task_or_on_a_draining_emulator() -> None:
     pool = Pool()
     pool.emulator("e1")
