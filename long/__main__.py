@@ -53,7 +53,9 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
     }  # fmt: skip
     for name, strike in VICTIMS.items():
         found[f"crash_{name}"] = _crash(name, strike, rounds, seed)
-    found["others"] = lambda _: parts.pytest_part("others", "tests", "--ignore=tests/e2e", "--ignore=tests/conformance")
+    found["others"] = lambda _: parts.pytest_part(
+        "others", "tests", "--ignore=tests/e2e", "--ignore=tests/conformance", "--ignore=tests/protocol"
+    )
     return found
 
 
