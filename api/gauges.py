@@ -6,7 +6,7 @@ from collections import Counter
 from api.engine import Engine, EngineError
 from droidherd.contracts.queue import QueuePage, QueueQuery
 from droidherd.domain.messages import EmulatorState
-from droidherd.telemetry import Metrics
+from droidherd.telemetry import Metrics, Tallied
 
 
 async def refresh(engine: Engine, pool: str, metrics: Metrics) -> None:
@@ -16,9 +16,13 @@ async def refresh(engine: Engine, pool: str, metrics: Metrics) -> None:
         await _lanes(engine, pool, page, metrics)
         states = Counter(one.state for one in (await engine.emulators(pool)).emulators)
     except EngineError:
-        metrics.engine_up.set(int((await engine.ready()).parts.get("engine") == ""))
+        metrics.engine_up.labels(pool=pool).set(int((await engine.ready()).parts.get("engine") == ""))
         return
-    metrics.engine_up.set(1)
+    metrics.engine_up.labels(pool=pool).set(1)
+    metrics.tallies.show(
+        pool,
+        [Tallied(t.type, t.completed, t.count - t.completed, t.waited_mean_s * t.count) for t in page.tallies],
+    )
     for state in EmulatorState:
         metrics.emulators.labels(pool=pool, state=state).set(states[state])
 

@@ -8,8 +8,9 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, TextIO
@@ -23,6 +24,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from droidherd.settings import Telemetry
@@ -201,32 +205,68 @@ _STAGE_BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1
 _CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Metrics:
-    """Every metric droidherd exposes. Ids of tasks, accounts and emulators are never labels: they have no bound."""
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """What a dispatcher counted of one task type."""
+
+    type: str
+    completed: int
+    failed: int
+    waited_s: float
+
+
+class Tallies(Collector):
+    """Counters that are kept by dispatchers, which outlive processes, and only shown here."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Register all of them, so that a dashboard sees zero instead of nothing."""
+        """Nothing is known yet."""
+        self._pools: dict[str, tuple[Tallied, ...]] = {}
+        registry.register(self)
+
+    def show(self, pool: str, tallied: Iterable[Tallied]) -> None:
+        """From now on this is what `pool` counted."""
+        self._pools[pool] = tuple(tallied)
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily(
+            "droidherd_attempts", "attempts that completed or failed", labels=["pool", "type", "outcome"]
+        )
+        waits = SummaryMetricFamily(
+            "droidherd_wait_seconds", "admission to an emulator, of these attempts", labels=["pool", "type"]
+        )
+        for pool, tallied in self._pools.items():
+            for one in tallied:
+                attempts.add_metric([pool, one.type, "completed"], one.completed)
+                attempts.add_metric([pool, one.type, "failed"], one.failed)
+                waits.add_metric([pool, one.type], one.completed + one.failed, one.waited_s)
+        yield attempts
+        yield waits
+
+
+class Metrics:
+    """Every metric droidherd exposes. Ids of tasks, accounts and emulators are never labels: they have no bound.
+
+    Each process registers all of them. What only some processes know has a label, and so no series in the others: a
+    worker that never asked for it must not say that the engine is away.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Into `registry`."""
         self.registry = registry
         r = registry
-        self.tasks = Counter("droidherd_tasks", "tasks that ended", ["type", "outcome"], registry=r)
-        self.attempts = Counter("droidherd_attempts", "attempts that ended", ["type", "outcome"], registry=r)
+        self.tallies = Tallies(r)
         self.effects = Counter("droidherd_effects", "acts on emulators", ["outcome"], registry=r)
-        self.recoveries = Counter(
-            "droidherd_recoveries", "rungs of the recovery ladder", ["rung", "outcome"], registry=r
-        )
         self.queue = Gauge("droidherd_queue_length", "tasks that wait", ["pool", "lane"], registry=r)
         self.oldest = Gauge("droidherd_queue_oldest_seconds", "age of the head", ["pool", "lane"], registry=r)
         self.running = Gauge("droidherd_running", "tasks that hold a lease", ["pool", "lane"], registry=r)
         self.capacity = Gauge("droidherd_lane_capacity", "leases a lane may hold", ["pool", "lane"], registry=r)
         self.paused = Gauge("droidherd_lane_paused", "1 while a lane is paused", ["pool", "lane"], registry=r)
         self.emulators = Gauge("droidherd_emulators", "emulators by state", ["pool", "state"], registry=r)
-        self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", registry=r)
-        self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", registry=r)
+        self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", ["pool"], registry=r)
+        self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", ["host"], registry=r)
         self.stage_seconds = Histogram(
             "droidherd_stage_seconds", "stages", ["type", "outcome"], buckets=_STAGE_BUCKETS, registry=r
-        )
-        self.wait_seconds = Histogram(
-            "droidherd_wait_seconds", "admission to grant", ["lane"], buckets=_STAGE_BUCKETS, registry=r
         )
         self.adb_seconds = Histogram(
             "droidherd_adb_seconds", "calls to emulators", ["operation", "outcome"], buckets=_CALL_BUCKETS, registry=r

@@ -9,6 +9,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -140,15 +141,40 @@ def test_a_duration_is_counted_under_its_outcome():
     assert 'droidherd_adb_seconds_count{operation="shell",outcome="TimeoutError"} 1.0' in text
 
 
+def test_a_process_says_nothing_of_what_it_does_not_know():
+    """A worker that said `engine_up 0` because it never asks would raise the alarm for ever."""
+    text = generate_latest(telemetry.Metrics(CollectorRegistry()).registry).decode()
+    assert [] == [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_what_a_dispatcher_counted_is_shown_as_counters():
+    metrics = telemetry.Metrics(CollectorRegistry())
+    metrics.tallies.show("p", [telemetry.Tallied("t", completed=3, failed=1, waited_s=8.0)])
+    text = generate_latest(metrics.registry).decode()
+    assert 'droidherd_attempts_total{outcome="completed",pool="p",type="t"} 3.0' in text
+    assert 'droidherd_attempts_total{outcome="failed",pool="p",type="t"} 1.0' in text
+    assert 'droidherd_wait_seconds_count{pool="p",type="t"} 4.0' in text
+    assert 'droidherd_wait_seconds_sum{pool="p",type="t"} 8.0' in text
+
+
+def test_every_metric_is_set_by_somebody():
+    product = Path(__file__).parents[1]
+    rooms = [*(product / "droidherd").rglob("*.py"), *(product / "api").rglob("*.py")]
+    rooms += [*(product / "activities").glob("*.py"), product / "worker_main.py"]
+    said = "".join(file.read_text(encoding="utf-8") for file in rooms)
+    names = vars(telemetry.Metrics(CollectorRegistry())).keys() - {"registry"}
+    assert set() == {name for name in names if f"metrics.{name}" not in said}
+
+
 def test_metrics_are_served_on_loopback():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = telemetry.serve_metrics(port)
     try:
-        telemetry.metrics.engine_up.set(1)
+        telemetry.metrics.engine_up.labels(pool="p").set(1)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            assert "droidherd_engine_up 1.0" in answer.read().decode()
+            assert 'droidherd_engine_up{pool="p"} 1.0' in answer.read().decode()
     finally:
         server.shutdown()
         server.server_close()

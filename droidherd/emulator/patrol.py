@@ -1,12 +1,14 @@
 """A host's round: probes each of its emulators end to end, and says what is new."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from droidherd import telemetry
 from droidherd.adb.server import AdbServer
 from droidherd.domain.errors import DroidherdError
 from droidherd.domain.messages import Seen, Sight
@@ -15,6 +17,7 @@ from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, Probe
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 SOON_S = 0.03
 """Between two probes of an emulator on its way up."""
@@ -64,6 +67,8 @@ class Patrol:
         try:
             await tell(())
             while True:
+                if keeper.done():
+                    await keeper  # raises: the host must not look watched while nobody keeps its adb server
                 self._muster(incarnation)
                 try:
                     await asyncio.wait_for(self._changed.wait(), INVENTORY_EVERY_S)
@@ -98,9 +103,15 @@ class Patrol:
                 self._walks[emulator_id] = (entry, walk)
 
     async def _keep_server(self) -> None:
-        """The adb server of this host, supervised."""
+        """The adb server of this host, supervised. One that cannot be started now is tried again, for ever."""
+        up = telemetry.metrics.adb_up.labels(host=self._post.host_id)
         while True:
-            await self._blocking(self._server.ensure)
+            try:
+                await self._blocking(self._server.ensure)
+                up.set(1)
+            except (DroidherdError, OSError) as error:
+                up.set(0)
+                log.warning("the adb server could not be started: %s", error)
             await asyncio.sleep(REFUSED_S)
 
     # --- one emulator -----------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_without_an_engine_it_lives_and_is_not_ready(deaf: World):
     with httpx.Client(base_url=deaf.url, timeout=30) as http:
         assert (200, 503) == (http.get("/healthz").status_code, http.get("/readyz").status_code)
         assert 200 == http.get("/api/task-types").status_code
-        assert "droidherd_engine_up 0.0" in http.get("/metrics").text
+        assert 'droidherd_engine_up{pool="default"} 0.0' in http.get("/metrics").text
 
 
 def test_an_engine_with_too_much_to_do_is_too_many_requests(tmp_path: Path):

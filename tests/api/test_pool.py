@@ -120,7 +120,7 @@ def test_metrics_show_the_queue_and_the_requests(http: httpx.Client):
     text = http.get("/metrics").text
     assert 'droidherd_queue_length{lane="account",pool="default"} 0.0' in text
     assert 'droidherd_emulators{pool="default",state="up"} ' in text
-    assert "droidherd_engine_up 1.0" in text
+    assert 'droidherd_engine_up{pool="default"} 1.0' in text
     assert 'droidherd_http_seconds_count{method="GET",route="/api/tasks/{task_id}",status="404"}' in text
     assert "nobody" not in text
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import yaml
 from prometheus_client import CollectorRegistry
 
-from droidherd.telemetry import Metrics
+from droidherd.telemetry import Metrics, Tallied, Tallies
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 Document = dict[str, Any]
@@ -35,6 +35,9 @@ def series() -> dict[str, frozenset[str]]:
     for collector in vars(metrics).values():
         if isinstance(collector, CollectorRegistry):
             continue
+        if isinstance(collector, Tallies):
+            found |= _shown(collector)
+            continue
         name, labels = str(collector._name), frozenset(collector._labelnames)
         match collector._type:
             case "counter":
@@ -45,6 +48,12 @@ def series() -> dict[str, frozenset[str]]:
             case _:
                 found[name] = labels
     return found
+
+
+def _shown(tallies: Tallies) -> dict[str, frozenset[str]]:
+    tallies.show("p", [Tallied("t", 1, 1, 1.0)])
+    samples = [sample for family in tallies.collect() for sample in family.samples]
+    return {sample.name: frozenset(sample.labels) for sample in samples}
 
 
 def metric_names(expression: str) -> set[str]:

@@ -1,0 +1,81 @@
+"""A host's round goes on whatever happens to its adb server."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from droidherd import telemetry
+from droidherd.adb.client import AdbClient
+from droidherd.adb.server import AdbServer
+from droidherd.domain.errors import InfrastructureError
+from droidherd.domain.messages import Seen
+from droidherd.emulator import patrol
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.patrol import Patrol, Post, Round
+
+
+class Stubborn(AdbServer):
+    """Fails in the ways given, then keeps running."""
+
+    def __init__(self, home: Path, *troubles: Exception) -> None:
+        super().__init__(1, home, "adb", environment={})
+        self.troubles = list(troubles)
+        self.back = False
+
+    def ensure(self) -> bool:
+        if self.troubles:
+            raise self.troubles.pop(0)
+        self.back = True
+        return False
+
+    def client(self, connects_at_once: int = 32) -> AdbClient:
+        return AdbClient(self.port, connects_at_once=connects_at_once)
+
+
+async def tell(_news: tuple[Seen, ...]) -> None:
+    """Nobody listens."""
+
+
+async def until_up(host: str, expected: float) -> None:
+    registry = telemetry.metrics.registry
+    for _ in range(2000):
+        if expected == registry.get_sample_value("droidherd_adb_server_up", {"host": host}):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"droidherd_adb_server_up never became {expected}")
+
+
+def patrol_of(server: AdbServer, host: str, data: Path, threads: ThreadPoolExecutor) -> Patrol:
+    return Patrol(Post(host, "default"), server, Inventory(data), Round(1.0, 1.0, 5.0), threads)
+
+
+async def test_an_adb_server_that_cannot_be_started_now_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(patrol, "REFUSED_S", 0.01)
+    server = Stubborn(tmp_path, InfrastructureError("did not start"), OSError("disk full"))
+    with ThreadPoolExecutor(2) as threads:
+        rounds = asyncio.create_task(patrol_of(server, "h-again", tmp_path, threads).run(tell, 1))
+        await until_up("h-again", 1)
+        assert server.back
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+
+
+async def test_the_metric_says_that_the_adb_server_is_away(tmp_path: Path):
+    telemetry.metrics.adb_up.labels(host="h-away").set(1)
+    server = Stubborn(tmp_path, *[InfrastructureError("did not start")] * 1000)
+    with ThreadPoolExecutor(2) as threads:
+        rounds = asyncio.create_task(patrol_of(server, "h-away", tmp_path, threads).run(tell, 1))
+        await until_up("h-away", 0)
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+
+
+async def test_a_round_without_a_keeper_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A bug in keeping the server must not leave a host that looks watched."""
+    monkeypatch.setattr(patrol, "INVENTORY_EVERY_S", 0.01)
+    server = Stubborn(tmp_path, ValueError("a bug"))
+    with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="a bug"):
+        async with asyncio.timeout(20):
+            await patrol_of(server, "h-bug", tmp_path, threads).run(tell, 1)
