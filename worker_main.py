@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
 import sys
 import time
@@ -18,6 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from signal import SIGINT, SIGTERM
+from signal import signal as on
+from types import FrameType
 from typing import Self
 
 from temporalio.client import Client, WorkflowUpdateFailedError
@@ -55,6 +57,8 @@ from workflows.task import TaskWorkflow
 WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
 PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 DISPATCHER_WATCH_S = 5
+HOST_ACTIVITIES = 16
+"""Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
 REFUSED = 3
 """Exit code: another machine serves this host id."""
 
@@ -99,7 +103,7 @@ class HostCrew:
         self._incarnation = int(time.time() * 1000)
         self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
         self._host_threads = ThreadPoolExecutor(
-            thread_name_prefix="host", max_workers=settings.adb.connects_at_once + settings.host.boots_at_once
+            thread_name_prefix="host", max_workers=settings.adb.connects_at_once + HOST_ACTIVITIES
         )
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
@@ -146,7 +150,7 @@ class HostCrew:
             task_queue=names.host_id(self._settings.host.id),
             activities=self._fleet.all(),
             activity_executor=self._host_threads,
-            max_concurrent_activities=16,
+            max_concurrent_activities=HOST_ACTIVITIES,
             graceful_shutdown_timeout=timedelta(seconds=5),
         )
 
@@ -248,9 +252,7 @@ def pool_settings(settings: Settings) -> PoolSettings:
 
 async def run(settings: Settings, roles: set[str]) -> int:
     """Serve until SIGTERM or SIGINT, then drain."""
-    stop = asyncio.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    stop = _stop_signal()
     client = await Client.connect(
         settings.temporal.address,
         namespace=settings.temporal.namespace,
@@ -274,6 +276,24 @@ async def run(settings: Settings, roles: set[str]) -> int:
     return 0
 
 
+def _stop_signal() -> asyncio.Event:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    for name in (SIGTERM, SIGINT):
+        on(name, told)  # the loop's own handlers do not exist on Windows
+    return stop
+
+
+def _roles(text: str) -> set[str]:
+    roles = set(text.split(","))
+    if not roles <= {"workflow", "host"}:
+        raise argparse.ArgumentTypeError(f"{text!r}: workflow, host, or both with a comma between")
+    return roles
+
+
 async def _wake(settings: Settings, engine: EngineActivities) -> None:
     """Nobody waits for the cache of a worker that was killed."""
     emulators = [entry.emulator_id for entry in Inventory(settings.data).load()]
@@ -286,7 +306,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="worker_main.py", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
     serve = modes.add_parser("run", help="serve until SIGTERM")
-    serve.add_argument("--roles", default="workflow,host", help="workflow, host, or both (default)")
+    serve.add_argument("--roles", type=_roles, default="workflow,host", help="workflow, host, or both (default)")
     verify = modes.add_parser("verify", help="replay recorded histories")
     verify.add_argument("paths", nargs="*", type=Path, default=[Path("tests/replay/histories")])
     verify.add_argument("--json", action="store_true", help="print one JSON document")
@@ -301,7 +321,7 @@ def main(argv: list[str] | None = None) -> int:
     if settings.telemetry.worker_metrics_port:
         telemetry.serve_metrics(settings.telemetry.worker_metrics_port, host=settings.telemetry.worker_metrics_host)
     try:
-        return asyncio.run(run(settings, set(options.roles.split(","))))
+        return asyncio.run(run(settings, options.roles))
     except RefusedError as error:
         log.error("refused: %s", error)  # noqa: TRY400 - a refusal needs no stack
         return REFUSED

@@ -152,7 +152,7 @@ class Gateway:
         """Ask the task itself; when it ended, or nobody can speak for it, read what it wrote down."""
         asked = await self._asked(task_id, QueryRejectCondition.NOT_OPEN)
         if asked is not None:
-            return e.Reading(asked)
+            return e.Reading(await self._with_reason(asked))
         async with asking(ENGINE_S):
             known = await self._handle(task_id).describe()
         reading = await _reading(known)
@@ -161,6 +161,15 @@ class Gateway:
         if asked is not None:
             return e.Reading(settled(asked, _status(known.status), known.close_time), open=False)
         return e.Reading(reading.view, open=reading.open, stale=reading.open)
+
+    async def _with_reason(self, view: TaskView) -> TaskView:
+        """Why it waits, by the dispatcher's word now; the task itself knows what it was told when it got in line."""
+        if view.state is not TaskState.QUEUED:
+            return view
+        why = ""
+        with suppress(e.EngineError):
+            why = await self._ask_pool(view.pool, Query.WHY, view.task_id, str)
+        return view.model_copy(update={"why": why}) if why else view
 
     async def audit(self, task_id: str) -> e.Reading:
         reading = await self.view(task_id)

@@ -6,9 +6,9 @@ Order: flags (given by the command line to `load`), then the environment (`DROID
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from typing_extensions import override
 
@@ -46,7 +46,6 @@ class Host(Group):
     id: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="its name; unique in the region")
     pool: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its emulators")
     region: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its pool")
-    boots_at_once: int = Field(default=1, ge=1, le=32, description="emulators that may boot at the same time")
 
 
 class AdbSettings(Group):
@@ -89,6 +88,13 @@ class Physics(Group):
     repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")
     rebuild_s: float = Field(default=600.0, gt=0, description="a dispatcher without memory waits this long for answers")
     drain_s: float = Field(default=60.0, gt=0, description="how long running stages may take when a worker stops")
+
+    @model_validator(mode="after")
+    def _keep_their_order(self) -> Self:
+        """A guard must have run out before the engine gives its task to somebody else, and outlive a beat."""
+        if not self.beat_every_s < self.lease_ttl_s < self.heartbeat_timeout_s:
+            raise ValueError("must be true: beat_every_s < lease_ttl_s < heartbeat_timeout_s")
+        return self
 
 
 class ArtifactSettings(Group):

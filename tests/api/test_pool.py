@@ -41,6 +41,18 @@ def test_the_queue_is_paged(world: World, http: httpx.Client):
         until(http, one, "completed")
 
 
+def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):
+    with world.holding("why-1"):
+        until(http, submit(http, "why-1").json()["id"], "running")
+        waits = submit(http, "why-1", on_busy="queue").json()["id"]
+        assert "why-1 is busy" in until(http, waits, "queued")["why"]
+        http.post("/api/queue/pause", json={"lane": "account", "actor": "ann"})
+        assert "paused by ann" in http.get(f"/api/tasks/{waits}").json()["why"]
+        http.post("/api/queue/resume", json={"lane": "account"})
+        assert "why-1 is busy" in http.get(f"/api/tasks/{waits}").json()["why"]
+    until(http, waits, "completed")
+
+
 def test_a_paused_lane_grants_nothing_and_says_who_paused_it(http: httpx.Client):
     paused = http.post("/api/queue/pause", json={"lane": "account", "actor": "ann", "reason": "update"})
     assert (200, True) == (paused.status_code, paused.json()["done"])
