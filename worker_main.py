@@ -42,7 +42,6 @@ from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
-from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
@@ -156,11 +155,7 @@ class HostCrew:
 
     def _muster(self) -> None:
         """One single-slot worker per emulator of the inventory."""
-        try:
-            wanted = {entry.emulator_id for entry in self._inventory.load()}
-        except DroidherdError as error:
-            log.warning("the inventory is not followed: %s", error)
-            return
+        wanted = {entry.emulator_id for entry in self._inventory.known()}
         for emulator_id in sorted(wanted - self._running.keys()):
             self._running[emulator_id] = Running.start(
                 Worker(

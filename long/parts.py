@@ -102,7 +102,7 @@ def stall(rounds: int, progress: Progress) -> Figures:
             one = await asyncio.wait_for(rehearse_stall(place, f"s{number}"), 300)
             suspect.append(one.suspect_s)
             down.append(one.down_s)
-            if one.moved_to == one.left or set(one.taps.values()) != {1}:
+            if one.moved_to == one.left or set(one.taps.values()) != {1} or one.late:
                 problems.append(str(one))
             progress(f"stall: round {number + 1} of {rounds}")
 

@@ -1,5 +1,6 @@
 """The host's list of emulators: one small file that people and programs may edit."""
 
+import logging
 import os
 import re
 import time
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from droidherd.contracts.base import Id
 from droidherd.domain.errors import BadParametersError
+
+log = logging.getLogger(__name__)
 
 FILE = "emulators.json"
 EMULATORS_LIMIT = 1000
@@ -61,6 +64,8 @@ class Inventory:
     def __init__(self, data: Path) -> None:
         """The file need not exist yet."""
         self.path = data / FILE
+        self._last: tuple[InventoryEntry, ...] = ()
+        self._trouble = ""
 
     def load(self) -> tuple[InventoryEntry, ...]:
         try:
@@ -76,8 +81,18 @@ class Inventory:
         self._check(entries)
         return entries
 
+    def known(self) -> tuple[InventoryEntry, ...]:
+        """The list; while somebody's edit makes no sense, as it was before. A typo must not cost a running task."""
+        try:
+            self._last, self._trouble = self.load(), ""
+        except BadParametersError as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                log.warning("the inventory is not followed: %s", error)
+        return self._last
+
     def find(self, emulator_id: str) -> InventoryEntry | None:
-        return next((one for one in self.load() if one.emulator_id == emulator_id), None)
+        return next((one for one in self.known() if one.emulator_id == emulator_id), None)
 
     def add(self, *entries: InventoryEntry) -> tuple[InventoryEntry, ...]:
         """Add, or replace what has the same id. Returns the new list."""

@@ -90,7 +90,7 @@ class Patrol:
 
     def _muster(self, incarnation: int) -> None:
         """Follow the inventory: walk to whoever is new, stop walking to whoever left."""
-        entries = {entry.emulator_id: entry for entry in self._inventory.load()}
+        entries = {entry.emulator_id: entry for entry in self._inventory.known()}
         for emulator_id, (entry, walk) in list(self._walks.items()):
             if entries.get(emulator_id) != entry:
                 walk.cancel()

@@ -26,6 +26,8 @@ class Stall:
     moved_to: str
     left: str
     taps: dict[int, int]
+    late: list[str]
+    """What the emulator that stalled still did in the task's name, once it went on."""
 
 
 async def test_a_stalled_emulator_is_noticed_its_task_moves_and_its_late_tap_does_nothing(tmp_path: Path) -> None:
@@ -33,6 +35,7 @@ async def test_a_stalled_emulator_is_noticed_its_task_moves_and_its_late_tap_doe
         stall = await asyncio.wait_for(rehearse_stall(place, "s"), 150)
         assert stall.moved_to != stall.left
         assert dict.fromkeys(TAPS, 1) == stall.taps
+        assert [] == stall.late
 
 
 async def rehearse_stall(place: Farm, name: str) -> Stall:
@@ -54,7 +57,9 @@ async def rehearse_stall(place: Farm, name: str) -> Stall:
     if view.state is not TaskState.COMPLETED:
         raise AssertionError(f"the task ended as {view.state}: {view.error}")
     after = {y: _count_after(place, 40.0, y, view.attempts[-1].token) for y in TAPS}
-    return Stall(seen["suspect"], seen["down"], view.attempts[-1].emulator, left, after)
+    tapped = [c for c in place.journal(left) if c.argv[:2] == ("input", "tap")]
+    late = [" ".join(c.argv) for c in tapped if c.monotonic_s > stalled_s]
+    return Stall(seen["suspect"], seen["down"], view.attempts[-1].emulator, left, after, late)
 
 
 async def _acted(place: Farm, x: float) -> bool | None:

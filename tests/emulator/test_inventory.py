@@ -106,3 +106,15 @@ def test_a_lock_left_by_a_dead_writer_is_broken(tmp_path: Path):
     long_ago_s = lock.stat().st_mtime - LOCK_STALE_S - 1
     os.utime(lock, (long_ago_s, long_ago_s))
     assert (ONE,) == Inventory(tmp_path).add(ONE)
+
+
+def test_a_typo_in_the_list_costs_no_emulator_that_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    inventory = Inventory(tmp_path)
+    inventory.add(ONE, TWO)
+    assert (ONE, TWO) == inventory.known()
+    inventory.path.write_text('{"emulators": [', encoding="utf-8")
+    assert (ONE, TWO) == inventory.known() == inventory.known()
+    assert ONE == inventory.find("one")
+    assert 1 == len(caplog.records)
+    inventory.path.write_text('{"emulators": []}', encoding="utf-8")
+    assert () == inventory.known()
