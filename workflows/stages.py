@@ -68,6 +68,8 @@ class Stages:
         self._ran = False
         self._told_to_stop = False
         self._answered: m.Revoked | None = None
+        self._ghost: workflow.ActivityHandle[StageReport] | None = None
+        self._ghost_s = 0.0
 
     async def run(self) -> Ended:
         """Stage after stage, until all are done, somebody asks to stop, or the lease or the attempt ends."""
@@ -155,14 +157,31 @@ class Stages:
         self._told_to_stop = index is None
         while True:
             await workflow.wait_condition(
-                lambda: handle.done() or self._news() or (self._stop_asked() and not self._told_to_stop)
+                lambda: (
+                    handle.done()
+                    or self._ghost_is_back()
+                    or self._news()
+                    or (self._stop_asked() and not self._told_to_stop)
+                )
             )
+            if self._ghost_is_back() and self._ghost is not None:
+                ghost, self._ghost = self._ghost, None
+                result = await self._result(ghost)
+                if isinstance(result, StageReport):
+                    ignore(handle)
+                    handle.cancel()  # before it was ever sent: both commands vanish
+                    return result
+                continue
             if handle.done():
                 return await self._result(handle)
             if self._news():
                 return await self._give_up(handle)
             self._told_to_stop = True
             handle.cancel()
+
+    def _ghost_is_back(self) -> bool:
+        """Whether the try that was given up for a restart had ended before: its result came in the same activation."""
+        return self._ghost is not None and self._ghost.done() and self._ghost_s == workflow.time()
 
     def _revoked_for(self) -> RevokeReason:
         """Why the lease is wanted back. A restart is answered by going on; everything else stands."""
@@ -250,12 +269,10 @@ class Stages:
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
-        # Signals are handled before results of the same activation: the stage may have completed already.
-        await workflow.sleep(options.SAME_ACTIVATION_S)
         reason = self._revoked_for()
-        if handle.done():
-            return await self._result(handle)
         if reason is RevokeReason.RESTARTED:
+            # Signals are handled before results of the same activation: the stage may have completed already.
+            self._ghost, self._ghost_s = handle, workflow.time()
             ignore(handle)
             return _Hit(Trouble.RESTARTED, _infrastructure("the worker was restarted"))
         handle.cancel()
