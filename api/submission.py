@@ -34,7 +34,7 @@ async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, p
         submit = submit.model_copy(update={"pool": pool})
     # The worker plans with the same operation; here it only says no early.
     catalogue.plan(submit.type, submit.params)
-    _check_times(submit, datetime.now(UTC))
+    _check_times(submit, datetime.now(UTC), repeatable=bool(key))
     task_id, key_digest = _identity(submit, key)
     if submit.pool != pool and not await engine.knows_pool(submit.pool):
         raise invalid("pool", f"there is no pool {submit.pool}")
@@ -70,11 +70,12 @@ def _refusal(verdict: Admission) -> ProblemError:
     return ProblemError(kind, detail, task=verdict.task_id, reason=verdict.reason, holder=verdict.holder)
 
 
-def _check_times(submit: Submit, now: datetime) -> None:
+def _check_times(submit: Submit, now: datetime, *, repeatable: bool) -> None:
+    """A request with a key may be the repeat of one that came in time: whether it is too late says the task."""
     if submit.not_before is not None and submit.not_before > now + START_WITHIN:
         raise invalid("not_before", f"at most {START_WITHIN.days} days from now")
     if submit.expires_at is not None:
-        if submit.expires_at <= now:
+        if submit.expires_at <= now and not repeatable:
             raise invalid("expires_at", "is over already")
         if submit.not_before is not None and submit.expires_at <= submit.not_before:
             raise invalid("expires_at", "must be later than not_before")

@@ -161,6 +161,23 @@ def test_a_repeat_after_the_end_gets_the_same_answer(http: httpx.Client):
     assert (201, first.json()) == (again.status_code, again.json())
 
 
+def test_a_repeat_after_its_time_gets_the_answer_of_the_one_that_came_in_time(http: httpx.Client):
+    headers = {"idempotency-key": "late but known"}
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    body = {"type": "tap_once", "expires_at": soon.isoformat()}
+    first = http.post("/api/tasks", json=body, headers=headers)
+    while datetime.now(UTC) <= soon:
+        time.sleep(0.1)
+    again = http.post("/api/tasks", json=body, headers=headers)
+    assert (201, first.json()) == (again.status_code, again.json())
+
+
+def test_a_request_with_a_new_key_that_comes_too_late_is_refused(http: httpx.Client):
+    body = {"type": "tap_once", "expires_at": "2020-01-01T00:00:00Z"}
+    answer = http.post("/api/tasks", json=body, headers={"idempotency-key": "late and unknown"})
+    assert (422, URN + "refused") == (answer.status_code, answer.json()["type"])
+
+
 def test_a_repeat_of_a_refusal_is_refused_in_the_same_words(world: World, http: httpx.Client):
     with world.holding("key-2"):
         holder = submit(http, "key-2").json()["id"]
