@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
@@ -14,6 +15,7 @@ from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSett
 from droidherd.contracts.queue import DispatcherInput
 
 AT_ONCE = 16
+WORKFLOW_TASK_TIMEOUT = timedelta(seconds=2)
 
 
 class EngineActivities:
@@ -35,8 +37,10 @@ class EngineActivities:
         before, existed = "", False
         async for run in self._client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
             if run.run_id != work.run_id and run.status is not WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                # One that was terminated before it had found its own predecessor knows nothing: ask the one before.
                 before, existed = await self._snapshot(workflow_id, run.run_id), True
-                break
+                if before:
+                    break
         tasks: dict[str, str] = {}
         mine = f"({names.Attribute.POOL_ID} = '{work.pool}' OR {names.Attribute.POOL_ID} IS NULL)"
         running = f"WorkflowType = '{names.Workflow.TASK}' AND ExecutionStatus = 'Running' AND {mine}"
@@ -100,6 +104,7 @@ class EngineActivities:
             id=handle.id,
             task_queue=names.QUEUE,
             start_signal=names.Signal.WAKE,
+            task_timeout=WORKFLOW_TASK_TIMEOUT,
             static_summary=f"dispatcher of pool {pool}",
         )
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
@@ -116,23 +117,34 @@ class DispatcherWorkflow:
 
     @workflow.update
     def pause_lane(self, order: Order) -> Ordered:
+        if order.lane and order.lane not in self._machine.board.lanes:
+            return self._no_such_lane(order)
         return self._obey(order, lambda: self._machine.pause(order.lane, order.actor, order.reason, _now_ms()))
 
     @workflow.update
     def resume_lane(self, order: Order) -> Ordered:
+        if order.lane and order.lane not in self._machine.board.lanes:
+            return self._no_such_lane(order)
         return self._obey(order, lambda: self._machine.resume(order.lane, order.actor, _now_ms()))
 
     @workflow.update
     def set_capacity(self, order: Order) -> Ordered:
+        if order.lane not in self._machine.board.lanes:
+            return self._no_such_lane(order)
         return self._obey(order, lambda: self._machine.set_capacity(order.lane, order.capacity, order.actor, _now_ms()))
 
     @workflow.update
     def prioritize(self, order: Order) -> Ordered:
-        if order.task_id not in self._machine.board.entries:
+        entry = self._machine.board.entries.get(order.task_id)
+        if entry is None or entry.lease is not None:
             return Ordered(done=False, detail=f"task {order.task_id} does not wait in pool {self._start.pool}")
         return self._obey(
             order, lambda: self._machine.prioritize(order.task_id, order.priority, order.actor, _now_ms())
         )
+
+    def _no_such_lane(self, order: Order) -> Ordered:
+        known = ", ".join(self._machine.board.lanes) or "none yet"
+        return Ordered(done=False, detail=f"pool {self._start.pool} has no lane {order.lane!r}; it has: {known}")
 
     def _obey(self, order: Order, carry_out: Callable[[], object]) -> Ordered:
         """An operator's order, once: the engine de-duplicates per run only."""
@@ -185,14 +197,7 @@ class DispatcherWorkflow:
             retry_policy=options.PLANNING_RETRY,
         )
         self._start = self._start.model_copy(update=pool.model_dump())
-        before = await workflow.execute_activity(
-            "find_predecessor",
-            PoolWork(pool=self._start.pool, run_id=workflow.info().run_id),
-            result_type=Predecessor,
-            start_to_close_timeout=options.ENGINE_TIMEOUT,
-            schedule_to_close_timeout=options.ENGINE_TOTAL,
-            retry_policy=options.ENGINE_RETRY,
-        )
+        before = await self._find_predecessor()
         self._machine = self._restored(before)
         self._ready = True
         self._machine.rebuild(
@@ -209,6 +214,21 @@ class DispatcherWorkflow:
 
     def _show(self) -> None:
         workflow.set_current_details(report.details(self._machine))
+
+    async def _find_predecessor(self) -> Predecessor:
+        """Nothing can be granted before this is known, so it is asked until it is answered."""
+        while True:
+            try:
+                return await workflow.execute_activity(
+                    "find_predecessor",
+                    PoolWork(pool=self._start.pool, run_id=workflow.info().run_id),
+                    result_type=Predecessor,
+                    start_to_close_timeout=options.ENGINE_TIMEOUT,
+                    schedule_to_close_timeout=options.ENGINE_TOTAL,
+                    retry_policy=options.ENGINE_RETRY,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("the predecessor is not found yet: %s", error.cause)
 
     def _restored(self, before: Predecessor) -> Dispatcher:
         if before.snapshot:
@@ -245,16 +265,23 @@ class DispatcherWorkflow:
         if not due:
             return
         self._audited_ms.update(dict.fromkeys(due, now_ms))
-        closed = await workflow.execute_activity(
+        try:
+            closed = await self._closed_holders({task_id: asked[task_id] for task_id in due})
+        except ActivityError as error:
+            workflow.logger.warning("holders could not be looked at, again at the next tick: %s", error.cause)
+            return
+        for task_id, run in closed.holders.items():
+            self._machine.on_closed(task_id, run, _now_ms())
+
+    async def _closed_holders(self, holders: dict[str, str]) -> Closed:
+        return await workflow.execute_activity(
             "closed_holders",
-            HoldersWork(holders={task_id: asked[task_id] for task_id in due}),
+            HoldersWork(holders=holders),
             result_type=Closed,
             start_to_close_timeout=options.ENGINE_TIMEOUT,
             schedule_to_close_timeout=options.ENGINE_TOTAL,
             retry_policy=options.ENGINE_RETRY,
         )
-        for task_id, run in closed.holders.items():
-            self._machine.on_closed(task_id, run, _now_ms())
 
 
 def _config(start: DispatcherInput) -> Config:

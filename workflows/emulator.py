@@ -108,7 +108,10 @@ class EmulatorWorkflow:
             order = self._machine.order()
             if order is None:
                 continue
+            incarnation = self._machine.incarnation
             evidence = await self._gate(order)
+            if self._machine.incarnation != incarnation and evidence:
+                continue  # its host's worker was replaced meanwhile: that says nothing about the emulator
             self._machine.on_gate(order, evidence)
             workflow.set_current_details(self._details())
             if evidence:

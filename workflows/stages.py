@@ -65,7 +65,8 @@ class Stages:
         """Part of the token: grows with everything that is run under this lease."""
         self._troubles = 0
         self._spent_s = 0.0
-        self._ran = False
+        self._touched = False
+        """Whether a try of this lease may have left something on the emulator."""
         self._told_to_stop = False
         self._answered: m.Revoked | None = None
         self._ghost: workflow.ActivityHandle[StageReport] | None = None
@@ -89,14 +90,15 @@ class Stages:
         if reason is RevokeReason.RESTARTED:
             result = await self._run_stage(index)
         else:
-            result = self._taken_back(reason, clean=not self._ran)
+            result = self._taken_back(reason, clean=not self._touched)
+        self._touched = self._touched or _may_have_touched(result)
         completed = isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED
         self._ledger.stage_ended(index, completed=completed)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
             self._ledger.reported(result.worker, result.artifacts)
             if completed:
-                self._ran, self._troubles = True, 0
+                self._troubles = 0
                 return None
             if self._stop_asked():
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
@@ -139,7 +141,7 @@ class Stages:
 
     async def _leave(self) -> Ended:
         """Asked to stop between two stages: clean up and let go, on the emulator itself."""
-        if not self._ran:
+        if not self._touched:
             return Ended(None, stopped=True)
         self._tries += 1
         result = await self._run_stage(None)
@@ -294,6 +296,13 @@ class Stages:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
         return _Hit(Trouble.REVOKED, failure, clean=clean, counts=counts)
+
+
+def _may_have_touched(result: StageReport | _Hit) -> bool:
+    """All but a try that nobody took, or that the emulator refused because the one before was still there."""
+    if isinstance(result, StageReport):
+        return True
+    return result.trouble is not Trouble.NOT_STARTED and result.failure.kind != "NotReleasedError"
 
 
 def _timed_out(cause: ActivityTimeout) -> _Hit:

@@ -284,7 +284,7 @@ class TaskWorkflow:
                 return
         if ledger.intent:
             self._take_effect()
-        elif until_s(ledger.spec.expires_at, far=1.0) <= 0:
+        elif self._too_late():
             self._expire()
         else:
             self._claim.request(self._enqueue())
@@ -305,6 +305,9 @@ class TaskWorkflow:
             elif ledger.intent:
                 claim.done()
                 self._take_effect()
+            elif self._too_late():
+                claim.done()
+                self._expire()
             elif not spoken:
                 continue
             return
@@ -317,7 +320,7 @@ class TaskWorkflow:
         while not (claim.lease or ledger.intent or claim.rejected):
             if await self._wait(lambda: bool(claim.lease or ledger.intent or claim.rejected)):
                 break
-            if until_s(ledger.spec.expires_at, far=1.0) <= 0:
+            if self._too_late():
                 claim.done()
                 self._expire()
                 return
@@ -442,6 +445,10 @@ class TaskWorkflow:
         self._ledger.error = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
         self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
 
+    def _too_late(self) -> bool:
+        """`expires_at` says until when a start makes sense; who has started once may go on."""
+        return not self._ledger.attempts and until_s(self._ledger.spec.expires_at, far=1.0) <= 0
+
     def _expire(self) -> None:
         moment = self._ledger.spec.expires_at
         self._fail(Failure(kind="expired", verdict=Verdict.FINAL, message=f"no emulator was free before {moment}"))
@@ -462,7 +469,9 @@ class TaskWorkflow:
         """Wait for an answer of the dispatcher; repeat the request when it takes too long."""
         admitted = self._claim.admitted
         repeat_s = (admitted.repeat_after_s if admitted else 300.0) * (1 + workflow.random().random() / 10)
-        limit_s = min(repeat_s, max(until_s(self._ledger.spec.expires_at, far=repeat_s), 0.01))
+        limit_s = repeat_s
+        if not self._ledger.attempts:
+            limit_s = min(repeat_s, max(until_s(self._ledger.spec.expires_at, far=repeat_s), 0.01))
         try:
             await workflow.wait_condition(condition, timeout=limit_s)
         except TimeoutError:

@@ -1,6 +1,8 @@
 """What can be asked of a pool's dispatcher."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.fleet import EmulatorView
@@ -123,10 +125,10 @@ class EmulatorsPage(Contract):
 class Order(Contract):
     """An operator's order to a pool: argument of `pause_lane`, `resume_lane`, `set_capacity`, `prioritize`."""
 
-    request_id: str = ""
+    request_id: Annotated[str, StringConstraints(max_length=128)] = ""
     actor: Text = "somebody"
     reason: Text = ""
-    lane: str = ""
+    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
     task_id: str = ""

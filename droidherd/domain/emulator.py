@@ -83,6 +83,7 @@ class Emulator:
     def _believe(self, seen: m.Seen) -> None:
         if self.owner != seen.host_id or seen.incarnation > self.host_incarnation:
             self.incarnation = max(self.incarnation + 1, seen.incarnation)
+            self.tries = 0
         self.owner, self.sight = seen.host_id, seen.sight
         self.host_incarnation, self.seen_seq = seen.incarnation, seen.seq
         self.dispatcher = f"dispatcher/{seen.pool}"
@@ -103,6 +104,8 @@ class Emulator:
     def on_drain(self, *, on: bool) -> None:
         """No new grants; what runs may end."""
         self.draining = on
+        if not on:
+            self.tries = 0  # a person looked at it: out of quarantine, to the gate again
         self._settle()
 
     def order(self) -> GateOrder | None:

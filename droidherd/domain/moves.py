@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Board, Entry, Place, Row
+from droidherd.domain.board import Board, Entry, Lane, Place, Row
 from droidherd.domain.keys import Keys
 from droidherd.domain.messages import RevokeReason
 from droidherd.domain.outbox import Outbox
@@ -15,6 +15,8 @@ ENTRY_OVERHEAD_BYTES = 16
 TEXT_OVERHEAD_BYTES = 2
 TEXT_BYTES_PER_100 = 96
 """A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""
+LANES = ("account", "anonymous")
+"""The lanes that exist by default."""
 RECENT = 512
 EVENTS = 2_000
 
@@ -156,8 +158,16 @@ class Moves:
             self.board.lane(entry.ask.lane).in_use -= 1
             self.keys.free(entry.needs(), entry.task_id)
             self._vacate(entry, now_ms)
+        self._drop_lane(entry.ask.lane)
         for key in entry.needs():
             self._wake(key)
+
+    def _drop_lane(self, name: str) -> None:
+        """A lane nobody uses and nobody set is forgotten: names come from submitters, and there is no end of them."""
+        lane = self.board.lane(name)
+        used = lane.in_use or any(bucket.lane == name for bucket in self.board.buckets.values())
+        if name not in LANES and not used and not lane.paused_by and lane.capacity == Lane(name).capacity:
+            del self.board.lanes[name]
 
     def _vacate(self, entry: Entry, now_ms: int) -> None:
         if entry.lease is None:

@@ -374,3 +374,21 @@ def test_while_it_hands_over_to_the_next_run_nothing_is_granted() -> None:
     again = snapshot.load(snapshot.dump(pool.d), "pool", Config())
     again.tick(NOW)
     assert "t" == again.board.rows["e1"].active
+
+
+def test_lanes_that_submitters_make_up_are_forgotten_when_nobody_uses_them() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    for number in range(50):
+        pool.enqueue("t", lane=f"made-up-{number}")
+        pool.done("t")
+    assert set() == {name for name in pool.d.board.lanes if name.startswith("made-up")}
+
+
+def test_a_lane_somebody_paused_is_kept_though_it_is_empty() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t", lane="mine")
+    pool.d.pause("mine", "anna", "maintenance", pool.now)
+    pool.done("t")
+    assert "anna" == pool.d.board.lanes["mine"].paused_by

@@ -186,3 +186,30 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
             return True if WorkflowExecutionStatus.CONTINUED_AS_NEW in runs else None
 
         await until(continued, "the dispatcher to continue as new")
+
+
+async def test_a_pause_survives_two_terminations_in_a_row(temporal_client: Client):
+    async with world(temporal_client, "e1") as here:
+        await here.order("pause_lane", lane="account", actor="anna", reason="release")
+        for _ in range(2):
+            await here.dispatcher().terminate("struck down by a test")
+            await wake(here)
+
+        async def rebuilt() -> QueuePage | None:
+            page = await here.queue()
+            return page if page.lanes and not page.rebuilding else None
+
+        page = await until(rebuilt, "the third dispatcher to know its lanes")
+        assert ["anna"] == [lane.paused_by for lane in page.lanes if lane.name == "account"]
+
+
+async def test_orders_nobody_can_carry_out_are_refused(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    assert not (await here.order("prioritize", task_id=task)).done
+    unknown = await here.order("pause_lane", lane="acount", actor="anna")
+    assert not unknown.done
+    assert "account" in unknown.detail
+    hold.let_go.set()
+    await here.ended(task)

@@ -1,8 +1,12 @@
 """What befalls a task on its emulator, and what it does then."""
 
-import pytest
+import asyncio
+from datetime import UTC, datetime, timedelta
 
-from droidherd.contracts.stage import StageWork
+import pytest
+from temporalio import activity
+
+from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
@@ -28,6 +32,27 @@ async def test_trouble_of_the_emulator_is_borne_on_the_same_lease_under_a_higher
     assert (first.lease, first.emulator_id) == (second.lease, second.emulator_id)
     assert rank(first) < rank(second)
     assert (["completed"], 1) == ([one.outcome for one in view.attempts], view.attempt)
+
+
+async def test_a_task_cancelled_after_a_try_that_went_wrong_cleans_up_before_it_lets_go(here: World, task: str):
+    await here.submit(task, lost, lost, lost, lost, lost, lost)
+    await here.tried(task, 2)
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert TaskState.CANCELLED is view.state
+    assert here.stages.of(task)[-1].stage is None  # the cleanup that stands alone
+
+
+async def test_a_task_that_has_started_goes_on_after_the_time_until_which_it_had_to_start(here: World, task: str):
+    async def fenced_too_late_to_start(work: StageWork) -> StageReport:
+        for _ in range(50):
+            activity.heartbeat()
+            await asyncio.sleep(0.05)
+        return await fenced(work)
+
+    await here.submit(task, fenced_too_late_to_start, expires_at=datetime.now(UTC) + timedelta(seconds=2))
+    view = await here.ended(task)
+    assert [TaskState.COMPLETED, "lost", "completed"] == [view.state, *(one.outcome for one in view.attempts)]
 
 
 async def test_a_lost_lease_moves_the_task_and_counts_no_attempt(here: World, task: str):
