@@ -118,6 +118,10 @@ class AdbServer:
         leftover = self._pid_file.process()
         if leftover is not None:
             _end(leftover)
+            # Its threads may outlive its name by a moment, and with them its port.
+            until_s = time.monotonic() + STOP_S
+            while self.port and not _bindable(self.port) and time.monotonic() < until_s:
+                time.sleep(GONE_POLL_S)
         self._pid_file.remove()
         for _ in range(0 if self.port else FREE_PORT_TRIES):
             # Whoever else looks for a free port at this moment may be given the same one.

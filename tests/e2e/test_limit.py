@@ -17,13 +17,15 @@ from droidherd.domain.moves import Config
 from tests.support.farm import farm, until
 
 LIMIT = 10_000
+POOL = "full"
+"""No emulator of the farm belongs to it, so nobody else starts its dispatcher."""
 ALPHABET = string.ascii_letters + string.digits + "._-"
 
 
 def full_board(count: int) -> str:
     """Waiting tasks with the longest ids there may be, as random as ids get."""
     chance = random.Random(5)
-    machine = Dispatcher("default", Config(limit=LIMIT))
+    machine = Dispatcher(POOL, Config(limit=LIMIT))
 
     def longest() -> str:
         return "".join(chance.choices(ALPHABET, k=64))
@@ -54,21 +56,21 @@ async def test_a_dispatcher_at_its_limit_continues_as_new_with_everybody_in_line
 async def _start(client: Client, text: str) -> QueuePage:
     await client.start_workflow(
         names.Workflow.DISPATCHER,
-        DispatcherInput(pool="default", snapshot=text, continue_after=5),
-        id=names.dispatcher_id("default"),
+        DispatcherInput(pool=POOL, snapshot=text, continue_after=5),
+        id=names.dispatcher_id(POOL),
         task_queue=names.QUEUE,
     )
     return await _queue(client)
 
 
 async def _queue(client: Client) -> QueuePage:
-    handle = client.get_workflow_handle(names.dispatcher_id("default"))
+    handle = client.get_workflow_handle(names.dispatcher_id(POOL))
     return await handle.query(names.Query.QUEUE, QueueQuery(limit=10), result_type=QueuePage)
 
 
 async def _order(client: Client, number: int) -> None:
     """Once, though it is repeated when the dispatcher continues as new just then: the request id says so."""
-    handle = client.get_workflow_handle(names.dispatcher_id("default"))
+    handle = client.get_workflow_handle(names.dispatcher_id(POOL))
     order = Order(request_id=str(number), actor="operator", reason="full", lane="account")
 
     async def ask() -> Ordered:
@@ -78,7 +80,7 @@ async def _order(client: Client, number: int) -> None:
 
 
 async def _run_id(client: Client) -> str:
-    return (await client.get_workflow_handle(names.dispatcher_id("default")).describe()).run_id
+    return (await client.get_workflow_handle(names.dispatcher_id(POOL)).describe()).run_id
 
 
 async def _continued(client: Client, before: str) -> bool | None:
