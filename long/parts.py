@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos import strikes
-from tests.chaos.judge import Verdict
+from tests.chaos.judge import Verdict, wrong
 from tests.chaos.resume import resume_after_restart_s
 from tests.chaos.test_crash import EMULATORS, FLOWS, rehearse
 from tests.e2e.test_stall import rehearse_stall
@@ -43,17 +43,19 @@ class Figures:
 def crash(victim: str, strike: strikes.Strike, rounds: int, seed: int, progress: Progress) -> Figures:
     """Rounds of one blow on one farm that lives through all of them."""
     chance = random.Random(f"{seed} {victim}")
-    wrong: list[Verdict] = []
+    seen: list[Verdict] = []
 
     async def all_rounds(place: Farm) -> None:
         for number in range(rounds):
             verdicts = await asyncio.wait_for(rehearse(place, strike, chance, f"r{number}"), 300)
-            wrong.extend(v for v in verdicts if not v.good)
+            seen.extend(verdicts)
             progress(f"crash of {victim}: round {number + 1} of {rounds}")
 
     _on_a_farm(EMULATORS, all_rounds)
-    problems = [str(verdict) for verdict in wrong]
-    return Figures(f"crash_{victim}", not wrong, figures={"rounds": rounds, "wrong": len(wrong)}, problems=problems)
+    problems = [str(verdict) for verdict in wrong(seen, victim)]
+    asked = sum(verdict.asked for verdict in seen)
+    figures = {"rounds": rounds, "tasks": len(seen), "wrong": len(problems), "asked_a_person": asked}
+    return Figures(f"crash_{victim}", not problems, figures=figures, problems=problems)
 
 
 def crash_engine_away(rounds: int, seconds: float, seed: int, progress: Progress) -> Figures:

@@ -14,6 +14,7 @@ from tests.support.farm import Farm
 
 TAPS = tuple(range(60, 90, 2))
 WIDTH, HEIGHT = 1280, 720
+MAY_ASK = ("emulator", "reboot", "fleet")
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,20 @@ class Verdict:
     """Stages that were scheduled again after they had completed."""
 
     @property
+    def asked(self) -> bool:
+        """It failed because nobody can see whether an act happened, and said so."""
+        return self.state is TaskState.FAILED and "NeedsPerson" in self.error and not self.repeated
+
+    @property
     def good(self) -> bool:
-        asked = self.state is TaskState.FAILED and "NeedsPerson" in self.error
+        """Completed, every tap once, no stage again, no attempt counted."""
         done = self.state is TaskState.COMPLETED and not self.missing
-        return (done or asked) and self.attempt == 1 and not self.repeated and not self.stages_again
+        return done and self.attempt == 1 and not self.repeated and not self.stages_again
+
+
+def wrong(verdicts: list[Verdict], victim: str) -> list[Verdict]:
+    """Those that may not be. Only an emulator that dies between an act and its result leaves something to ask about."""
+    return [v for v in verdicts if not (v.good or (v.asked and victim in MAY_ASK))]
 
 
 async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Verdict:

@@ -11,7 +11,7 @@ from droidherd.contracts import names
 from droidherd.contracts.queue import Order, Ordered
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos import strikes
-from tests.chaos.judge import Verdict, judge
+from tests.chaos.judge import Verdict, judge, wrong
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -35,7 +35,7 @@ SMALL = {
 async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim: str, tmp_path: Path) -> None:
     with farm(tmp_path, EMULATORS, flows=FLOWS) as place:
         verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 150)
-        assert [v for v in verdicts if not v.good] == []
+        assert [] == wrong(verdicts, victim)
 
 
 async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, name: str) -> list[Verdict]:
