@@ -28,8 +28,8 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
@@ -51,10 +51,10 @@ from droidherd.stay import Outfit
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
+from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
 WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
-PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 DISPATCHER_WATCH_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
@@ -178,7 +178,7 @@ class HostCrew:
             names.Workflow.HOST,
             HostInput(host_id=settings.host.id),
             id=names.host_id(settings.host.id),
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             task_timeout=timedelta(seconds=physics.workflow_task_s),
             static_summary=f"host {settings.host.id}",
@@ -202,10 +202,14 @@ class HostCrew:
         log.info("joined as %s, incarnation %d", self._name, self._incarnation)
 
 
-def workflow_worker(
+def workflow_workers(
     settings: Settings, client: Client, engine: EngineActivities, threads: ThreadPoolExecutor
-) -> Worker:
-    """The worker that runs workflows, and the activities that answer them."""
+) -> list[Worker]:
+    """What runs workflows, and the activities that answer them.
+
+    Tasks and the fleet each have a worker of their own: a task may wait for its dispatcher's answer, and no number of
+    tasks that do may keep the dispatcher from giving it.
+    """
     physics = settings.physics
     task_physics = TaskPhysics(
         heartbeat_timeout_s=physics.heartbeat_timeout_s,
@@ -215,17 +219,20 @@ def workflow_worker(
         start_grace_s=physics.presence_grace_s,
     )
     planning = PlanningActivities(Catalogue(settings.flows.paths), task_physics)
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
-    return Worker(
-        client,
-        task_queue=names.QUEUE,
-        workflows=WORKFLOWS,
-        activities=[*engine.all(), *planning.all()],
-        activity_executor=threads,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
-        graceful_shutdown_timeout=timedelta(seconds=5),
-    )
+    activities = [*engine.all(), *planning.all(), *DispatchActivities(client).all()]
+    return [
+        Worker(
+            client,
+            task_queue=queue,
+            workflows=WORKFLOWS,
+            activities=activities,
+            activity_executor=threads,
+            workflow_runner=LeanSandbox(),
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
+            graceful_shutdown_timeout=timedelta(seconds=5),
+        )
+        for queue in names.WORKFLOW_QUEUES
+    ]
 
 
 @contextlib.contextmanager
@@ -252,7 +259,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
         settings.temporal.address,
         namespace=settings.temporal.namespace,
         data_converter=pydantic_data_converter,
-        interceptors=[TracingInterceptor()],
+        interceptors=[TracingInterceptor()] if settings.telemetry.traces != "none" else [],
     )
     engine = EngineActivities(client, pool_settings(settings))
     home = settings.data / "adb"
@@ -261,7 +268,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
     server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
     async with contextlib.AsyncExitStack() as stack:
         if "workflow" in roles:
-            await stack.enter_async_context(workflow_worker(settings, client, engine, threads))
+            for worker in workflow_workers(settings, client, engine, threads):
+                await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
             await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))

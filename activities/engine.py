@@ -102,7 +102,7 @@ class EngineActivities:
             names.Workflow.DISPATCHER,
             DispatcherInput(pool=pool),
             id=handle.id,
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             start_signal=names.Signal.WAKE,
             task_timeout=WORKFLOW_TASK_TIMEOUT,
             static_summary=f"dispatcher of pool {pool}",

@@ -132,6 +132,8 @@ class Gateway:
                 return await handle.execute_update(Update.ADMISSION.value, id=request.ask_id, result_type=Admission)
         except (e.SilentError, WorkflowUpdateRPCTimeoutOrCancelledError):
             return None
+        except e.MissingError:  # it ended while we asked
+            return await self._written_admission(request.task_id)
 
     async def _past_admission(self, request: e.Request, known: WorkflowExecution) -> Admission:
         """The same answer as then, kept by the engine; else what the task wrote down."""
@@ -348,7 +350,7 @@ class Gateway:
                 Workflow.DISPATCHER.value,
                 self._house.dispatcher,
                 id=names.dispatcher_id(pool),
-                task_queue=names.QUEUE,
+                task_queue=names.FLEET_QUEUE,
                 start_signal=Signal.WAKE.value,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 task_timeout=timedelta(seconds=self._house.workflow_task_s),

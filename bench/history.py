@@ -71,7 +71,7 @@ async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
         names.Workflow.DISPATCHER.value,
         DispatcherInput(pool=POOL, snapshot=filled, limit=LIMIT),
         id=names.dispatcher_id(POOL),
-        task_queue=names.QUEUE,
+        task_queue=names.FLEET_QUEUE,
     )
     for first in range(0, TASKS, AT_ONCE):
         batch = f"{prefix}-{first:03}"

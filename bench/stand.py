@@ -36,7 +36,7 @@ from droidherd.virtual.process import VirtualFleet
 ROOT = Path(__file__).resolve().parents[1]
 POOL = "default"
 LIMIT_S = 240.0
-POLL_S = 0.25
+POLL_S = 1.0
 CLIENTS = 32
 """How many submissions are on their way at once, raw or ours."""
 
@@ -208,7 +208,7 @@ async def _ready(made: Stand) -> None:
         names.Workflow.DISPATCHER.value,
         DispatcherInput(pool=POOL),
         id=names.dispatcher_id(POOL),
-        task_queue=names.QUEUE,
+        task_queue=names.FLEET_QUEUE,
         start_signal=names.Signal.WAKE.value,
     )
     await made.emulators_up()

@@ -91,6 +91,7 @@ class Stay:
     kept: list[ArtifactView] = field(default_factory=list)
     log: list[dict[str, object]] = field(default_factory=list)
     _seized: lease.Seized | None = None
+    _finder: FlowFinder | None = None
 
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StayError."""
@@ -115,7 +116,9 @@ class Stay:
     def _run(self) -> tuple[StageOutcome, bool]:
         confirmed = self.life.send("seize")  # seizing needs no guard, so the two go together
         with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
-            self._seized = lease.seize(self.outfit.adb, self._serial(), self._token(), after=self.work.after)
+            self._seized = lease.seize(
+                self.outfit.adb, self._serial(), self._token(), after=self.work.after, journal=self._journal()
+            )
         confirmed()
         stopped = ""
         if self.work.stage is not None:
@@ -154,13 +157,16 @@ class Stay:
     def _stage_run(self) -> StageRun:
         serial = self._serial()
         work = self.work
-        grip = Grip(serial, self._journal(), self._token(), work.stage_index)
+        fresh = self._seized is not None and self._seized.journal_is_new
+        grip = Grip(serial, self._journal(), self._token(), work.stage_index, fresh)
+        if self._finder is None:
+            self._finder = FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash)
         return StageRun(
             hands=EmulatorHands(self.outfit.adb, grip, self._deadline_uptime),
             eyes=EmulatorEyes(self.outfit.adb, serial),
             life=self.life,
             clock=_Clock(),
-            finder=FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash),
+            finder=self._finder,
             keep=self._keep,
             note=self.note,
         )

@@ -1,7 +1,7 @@
 """Carries a machine's messages: at most one in flight per target, kept until delivered."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from temporalio import workflow
@@ -21,16 +21,28 @@ def _nothing(target: str) -> None:
     pass
 
 
+async def _not_directly(target: str, message: object) -> bool:  # noqa: ARG001 - the shape of what carries
+    return False
+
+
 class Courier:
     """One loop sends; handlers only put into the outbox."""
 
     def __init__(
-        self, outbox: Outbox[Any], on_gone: Callable[[str, Any], bool], on_delivered: Callable[[str], None] = _nothing
+        self,
+        outbox: Outbox[Any],
+        on_gone: Callable[[str, Any], bool] = lambda _target, _message: True,
+        on_delivered: Callable[[str], None] = _nothing,
+        directly: Callable[[str, Any], Awaitable[bool]] = _not_directly,
     ) -> None:
-        """`on_gone(target, message)`: nobody is there; True when it is worth starting somebody and trying again."""
+        """`on_gone(target, message)`: nobody is there; True when it is worth starting somebody and trying again.
+
+        `directly(target, message)` may carry a message its own way; False: it goes as a signal.
+        """
         self._outbox = outbox
         self._on_gone = on_gone
         self._on_delivered = on_delivered
+        self._directly = directly
         self._sending: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -45,9 +57,10 @@ class Courier:
         return not self._outbox
 
     async def _send(self, target: str, message: Any) -> None:
-        handle = workflow.get_external_workflow_handle(target)
         try:
-            await handle.signal(type(message).__name__.lower(), message)
+            if not await self._directly(target, message):
+                handle = workflow.get_external_workflow_handle(target)
+                await handle.signal(type(message).__name__.lower(), message)
         except ApplicationError as error:
             if error.type != GONE:
                 workflow.logger.warning("sending to %s failed: %s", target, error)
@@ -78,7 +91,7 @@ async def start_missing(target: str) -> None:
             child,
             start,
             id=target,
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             task_timeout=options.STARTING_TIMEOUT,
             static_summary=f"{kind} {name}",

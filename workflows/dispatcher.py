@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
         Ordered,
         QueuePage,
         QueueQuery,
+        Verdict,
     )
     from droidherd.domain import messages as m
     from droidherd.domain import snapshot
@@ -87,6 +88,21 @@ class DispatcherWorkflow:
     @workflow.signal
     def enqueue(self, message: m.Enqueue) -> None:
         self._take(lambda: self._machine.on_enqueue(message, _now_ms()))
+
+    @workflow.update
+    def ask(self, message: m.Enqueue) -> Verdict:
+        """`enqueue`, answered in the same breath. Before the board is restored the answer comes as a signal."""
+        self._messages += 1
+        if not self._ready:
+            self._early.append(lambda: self._machine.on_enqueue(message, _now_ms()))
+            return Verdict()
+        verdict = self._machine.ask(message, _now_ms())
+        self._show()
+        return Verdict(
+            admitted=verdict if isinstance(verdict, m.Admitted) else None,
+            rejected=verdict if isinstance(verdict, m.Rejected) else None,
+            recall=verdict if isinstance(verdict, m.Recall) else None,
+        )
 
     @workflow.signal
     def ending(self, message: m.Ending) -> None:

@@ -50,7 +50,7 @@ class EmulatorWorkflow:
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
-        courier = Courier(self._machine.outbox, lambda _target, _message: True)
+        courier = Courier(self._machine.outbox)
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._pass_gates())]
         await workflow.wait_condition(lambda: workflow.info().is_continue_as_new_suggested())
         try:

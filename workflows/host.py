@@ -39,7 +39,7 @@ class HostWorkflow:
 
     @workflow.run
     async def run(self, start: HostInput) -> None:
-        courier = Courier(self._outbox, lambda _target, _message: True)
+        courier = Courier(self._outbox)
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._watch())]
         await workflow.wait_condition(lambda: workflow.info().is_continue_as_new_suggested())
         try:

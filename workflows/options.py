@@ -18,6 +18,9 @@ ENGINE_TOTAL = timedelta(minutes=10)
 PRESENCE_LIFE = timedelta(days=3650)
 """A presence activity lives as long as its worker; its heartbeats are what is watched."""
 
+DIRECT_TIMEOUT = timedelta(seconds=2)
+"""For a message that is carried directly. After that it is sent as a signal, which needs nobody to be awake."""
+
 SENDING_BACKOFF_S = 1.0
 CONTINUE_DRAIN_S = 5.0
 TICK_S = 5.0

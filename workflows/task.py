@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.reaction import Next, delay_s
     from workflows import options
     from workflows.courier import Courier
+    from workflows.direct import Direct
     from workflows.intake import Given, id_problem, understood, until_s, why_rejected
     from workflows.ledger import Ledger
     from workflows.stages import Ended, Stages, said
@@ -52,7 +53,7 @@ class TaskWorkflow:
 
     @workflow.run
     async def run(self, given: Given = None) -> TaskView:  # noqa: ARG002 - taken by __init__
-        courier = asyncio.create_task(Courier(self._claim.outbox, self._gone).run())
+        courier = asyncio.create_task(Courier(self._claim.outbox, directly=Direct(self._claim.hear).carry).run())
         life = self._life = asyncio.create_task(self._live())
         while not life.done():
             try:
@@ -103,10 +104,6 @@ class TaskWorkflow:
         except asyncio.CancelledError:
             self._engine_cancel = True
             raise
-
-    def _gone(self, target: str, message: object) -> bool:  # noqa: ARG002 - the shape a courier calls
-        """The dispatcher is not there: start it. But nobody needs to be told by a task that wants nothing."""
-        return True
 
     # --- what others say --------------------------------------------------------------------------------------
 
@@ -351,7 +348,7 @@ class TaskWorkflow:
             self._let_go("", outcome, ended, seconds)
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
         elif ended.next is None:
-            self._let_go("completed", "completed", ended, seconds)
+            self._let_go("completed", "completed", ended, seconds, parting=True)
             ledger.intent = Intent.NONE
             ledger.move(TaskEvent.COMPLETED, ENGINE)
         else:
@@ -375,11 +372,13 @@ class TaskWorkflow:
             self._let_go("failed", "failed", ended, seconds)
             self._fail(failure)
 
-    def _let_go(self, outcome: str, attempt_outcome: str, ended: Ended, seconds: float) -> None:
+    def _let_go(
+        self, outcome: str, attempt_outcome: str, ended: Ended, seconds: float, *, parting: bool = False
+    ) -> None:
         """Say it to the dispatcher, write it into the book."""
         ledger, claim = self._ledger, self._claim
         ledger.attempt_ended(attempt_outcome, ended.failure)
-        claim.done(outcome, clean=ended.clean, seconds=seconds)
+        claim.done(outcome, clean=ended.clean, seconds=seconds, parting=parting)
 
     async def _retry_pending(self) -> None:
         """The durable pause between two attempts."""

@@ -3,7 +3,12 @@
 from enum import StrEnum
 
 QUEUE = "droidherd"
-"""The queue of workflow tasks. Hosts and emulators have their own, for activities."""
+"""The queue of tasks' workflows. Hosts and emulators have their own, for activities."""
+
+FLEET_QUEUE = "droidherd-fleet"
+"""The queue of dispatchers, emulators and hosts: few, and never in line behind a thousand tasks."""
+
+WORKFLOW_QUEUES = (QUEUE, FLEET_QUEUE)
 
 
 class Workflow(StrEnum):
@@ -20,6 +25,7 @@ class Signal(StrEnum):
     RESUME = "resume"
     CANCEL = "cancel"
     WAKE = "wake"
+    DONE = "done"
     DRAIN = "drain"
     UNDRAIN = "undrain"
     REPORTS = "reports"
@@ -35,6 +41,7 @@ class Query(StrEnum):
 
 
 class Update(StrEnum):
+    ASK = "ask"
     CONTROL = "control"
     ADMISSION = "admission"
     JOIN = "join"

@@ -72,17 +72,27 @@ class Claim:
             self.said_ending = True
             self._say(m.Ending(self.ask.key, self._next_seq()))
 
-    def done(self, outcome: str = "", *, clean: bool = True, seconds: float = 0.0) -> None:
-        """Neither wait nor hold."""
+    def done(self, outcome: str = "", *, clean: bool = True, seconds: float = 0.0, parting: bool = False) -> None:
+        """Neither wait nor hold. `parting`: and nothing that may still come can change that."""
         if self.ask is None or self.want is Want.NOTHING:
             return
         if self.lease is not None:
             self.given_up = max(self.given_up, self.lease.token)
-        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds)
+        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting)
         self._say(self.said)
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 
     # --- what the dispatcher says -----------------------------------------------------------------------------
+
+    def hear(self, news: m.Admitted | m.Rejected | m.Recall) -> None:
+        """What came back as the answer to a request."""
+        match news:
+            case m.Admitted():
+                self.on_admitted(news)
+            case m.Rejected():
+                self.on_rejected(news)
+            case m.Recall():
+                self.on_recall(news)
 
     def on_admitted(self, news: m.Admitted) -> None:
         if self._mine(news.key) and self.want is Want.EMULATOR and news.seq >= self.since:

@@ -25,11 +25,22 @@ class Dispatcher(Memory):
 
     # --- task → dispatcher ------------------------------------------------------------------------------------
 
+    def ask(self, ask: m.Enqueue, now_ms: int) -> m.Admitted | m.Rejected | m.Recall | None:
+        """`on_enqueue`, with the verdict handed back instead of sent. None: it is on its way, or a grant says it."""
+        self.on_enqueue(ask, now_ms)
+        verdict = self.outbox.take_last(ask.key.task_id, m.Admitted, m.Rejected, m.Recall)
+        return verdict if isinstance(verdict, m.Admitted | m.Rejected | m.Recall) else None
+
     def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
         """A task waits, repeats itself, or (after a loss of memory) says what it holds."""
         task_id = ask.key.task_id
         entry = self.board.entries.get(task_id)
-        if ask.seq <= (entry.ask.seq if entry else self.recent.get(task_id, -1)):
+        known = entry.ask.seq if entry else self.recent.get(task_id, -1)
+        if ask.seq < known:
+            return
+        if ask.seq == known and entry is None:
+            # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
+            self._send(task_id, m.Recall(self.generation))
             return
         self.unheard.pop(task_id, None)
         if entry is not None and entry.key != ask.key:

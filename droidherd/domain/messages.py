@@ -101,6 +101,8 @@ class Done:
     outcome: str = ""
     clean: bool = True
     seconds: float = 0.0
+    parting: bool = False
+    """The task's last word: whatever else arrives, it would say so again."""
 
 
 # --- dispatcher → task ----------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ class Moves:
         if entry.lease is None:
             return
         row = self.board.rows[entry.lease.emulator_id]
-        if entry.task_id in (row.active, row.deck):
+        if entry.task_id in (row.active, row.deck) and entry.lease.token > row.tidied:
             row.dirty = max(row.dirty, entry.lease.token)
             self.board.refresh(row)
         if row.active == entry.task_id:
@@ -269,7 +269,7 @@ class Moves:
 
     def _send(self, task_id: str, message: m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall) -> None:
         if isinstance(message, m.Admitted):
-            self.outbox.drop_last(task_id, m.Admitted)
+            self.outbox.take_last(task_id, m.Admitted)  # the newer one says all that it would have said
         self.outbox.put(task_id, message)
 
     def _remember(self, task_id: str, seq: int) -> None:

@@ -40,13 +40,15 @@ class Outbox(Generic[M]):
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)
 
-    def drop_last(self, target: str, kind: type) -> None:
-        """A newer message of this kind says all that the last one would have said, unless that one flies."""
+    def take_last(self, target: str, *kinds: type) -> M | None:
+        """Take back what would be said last, if it is of these kinds and does not fly yet."""
         line = self.lines.get(target, [])
-        if line and isinstance(line[-1], kind) and not (len(line) == 1 and target in self.flying):
-            del line[-1]
-            if not line:
-                del self.lines[target]
+        if not line or not isinstance(line[-1], kinds) or (len(line) == 1 and target in self.flying):
+            return None
+        last = line.pop()
+        if not line:
+            del self.lines[target]
+        return last
 
     def ready(self) -> list[str]:
         """Targets with something to send and nothing in flight."""

@@ -26,6 +26,8 @@ class Grip:
     token: Token
     stage: int
     """Its number in the plan; effects are named inside a stage."""
+    fresh: bool = False
+    """When the emulator was seized there was no journal yet."""
 
 
 class EmulatorHands:
@@ -73,6 +75,8 @@ class EmulatorHands:
 
     def recall(self) -> Mapping[str, Recalled]:
         serial, grip = self._grip.serial, self._grip
+        if grip.fresh:
+            return {}
         line = lines.recall(self._entry("recall"), grip.stage)
         result = self._adb.shell(serial, line, self._act_s, interrupt=self._interrupt)
         answer = Answer.of(result, serial)

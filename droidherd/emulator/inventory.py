@@ -65,6 +65,8 @@ class Inventory:
         """The file need not exist yet."""
         self.path = data / FILE
         self._last: tuple[InventoryEntry, ...] = ()
+        self._read_as: tuple[int, int, int] | None = None
+        """Inode, time and size of the file as it was last read: writers replace it as a whole."""
         self._trouble = ""
 
     def load(self) -> tuple[InventoryEntry, ...]:
@@ -83,13 +85,23 @@ class Inventory:
 
     def known(self) -> tuple[InventoryEntry, ...]:
         """The list; while somebody's edit makes no sense, as it was before. A typo must not cost a running task."""
+        seen = self._as_it_is()
+        if seen is not None and seen == self._read_as:
+            return self._last
         try:
-            self._last, self._trouble = self.load(), ""
+            self._last, self._trouble, self._read_as = self.load(), "", seen
         except BadParametersError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 log.warning("the inventory is not followed: %s", error)
         return self._last
+
+    def _as_it_is(self) -> tuple[int, int, int] | None:
+        try:
+            known = self.path.stat()
+        except OSError:
+            return None
+        return known.st_ino, known.st_mtime_ns, known.st_size
 
     def find(self, emulator_id: str) -> InventoryEntry | None:
         return next((one for one in self.known() if one.emulator_id == emulator_id), None)

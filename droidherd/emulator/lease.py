@@ -22,20 +22,29 @@ class Seized:
     """The token that stood until then."""
     boot_id: str
     clock: UptimeClock
+    journal_is_new: bool = False
+    """Nothing was ever begun under it, so there is nothing to recall."""
 
 
 def seize(
-    adb: AdbClient, serial: str, token: Token, *, deck: bool = False, after: int = 0, deadline_s: float = DEADLINE_S
+    adb: AdbClient,
+    serial: str,
+    token: Token,
+    *,
+    deck: bool = False,
+    after: int = 0,
+    journal: str = "",
+    deadline_s: float = DEADLINE_S,
 ) -> Seized:
     """Make `token` the one that may act. Repeating it is harmless."""
-    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after), deadline_s)
+    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after, journal=journal), deadline_s)
     read_at_s = time.monotonic()
     answer = Answer.of(result, serial)
     if answer.word != "seized":
         answer.refuse(serial)
     try:
-        before, uptime, boot_id = answer.rest
-        return Seized(token, before, boot_id, UptimeClock(float(uptime), read_at_s))
+        before, uptime, boot_id, known = answer.rest
+        return Seized(token, before, boot_id, UptimeClock(float(uptime), read_at_s), known == "new")
     except ValueError as error:
         raise UnknownOutcomeError(f"seized, but without a clock: {answer.rest}", to=serial) from error
 

@@ -16,6 +16,8 @@ from droidherd.emulator.token import Token
 TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
 FREE_PROPERTY = "debug.droidherd.free"
 JOURNALS_KEPT = 200
+SWEEP_EVERY = 16
+"""One lease in so many sweeps old journals away: listing them costs more than all else in the line."""
 UPTIME_LIMIT_S = 2**31 - 1
 NEVER_S = UPTIME_LIMIT_S
 """A deadline no emulator lives to see."""
@@ -61,27 +63,31 @@ class Entry:
             raise BadParametersError(f"{self.effect!r} cannot name an effect")
 
 
-def seize(token: Token, *, deck: bool, after: int = 0, places: Places = ON_ANDROID) -> str:
-    """Take the emulator. On deck, only from a lease that said here that it ended, and not before lease `after`."""
+def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places: Places = ON_ANDROID) -> str:
+    """Take the emulator. On deck, only from a lease that said here that it ended, and not before lease `after`.
+
+    Says, once nobody older can write any more, whether there is a `journal` already.
+    """
     refuse = 'then echo "dh:held $t"; exit 76; fi\n'
     held = f'  if [ "$(getprop {FREE_PROPERTY})" != "${{t%%.*}}" ]; {refuse}' if deck else ""
     if after:
         held += f'  if [ "${{t%%.*}}" \\< {Token(after).lease_text} ]; {refuse}'
+    sweep = (
+        f"  ls -t {quote(places.journals)} 2>/dev/null | tail -n +{JOURNALS_KEPT + 1} | "
+        f'while read x; do rm -f {quote(places.journals)}/"$x"; done\n'
+    )
+    first = held + (sweep if token.lease % SWEEP_EVERY == 0 else "")
     return (
         f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
         'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
         'if [ "$t" \\> "$m" ]; then echo "dh:fenced $t"; exit 75; fi\n'
-        f'if [ "${{t%%.*}}" != {token.lease_text} ]; then\n'
-        f"{held}"
-        f"  ls -t {quote(places.journals)} 2>/dev/null | tail -n +{JOURNALS_KEPT + 1} | "
-        f'while read x; do rm -f {quote(places.journals)}/"$x"; done\n'
-        "fi\n"
-        f'if [ "$t" != "$m" ]; then setprop {TOKEN_PROPERTY} "$m"; fi\n'
+        + (f'if [ "${{t%%.*}}" != {token.lease_text} ]; then\n{first}fi\n' if first else "")
+        + f'if [ "$t" != "$m" ]; then setprop {TOKEN_PROPERTY} "$m"; fi\n'
         f"b=$(getprop {TOKEN_PROPERTY})\n"
         'if [ "$b" != "$m" ]; then echo "dh:fenced $b"; exit 75; fi\n'
-        f"mkdir -p {quote(places.journals)}\n"
-        f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
-        'echo "dh:seized $t $u $i"'
+        + (f"j=new; if [ -f {quote(places.journal(journal))} ]; then j=old; fi\n" if journal else "j=old\n")
+        + f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
+        'echo "dh:seized $t $u $i $j"'
     )
 
 

@@ -19,8 +19,8 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from api.app import create_app
@@ -35,10 +35,10 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, Settings, Temporal
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.sandbox import LeanSandbox
 from workflows.task import TaskWorkflow
 
 T = TypeVar("T")
-PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 EMULATORS = ("e1", "e2", "e3")
 POOL = "default"
 HOST = "h1"
@@ -168,19 +168,18 @@ class World:
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
-        await enter(
-            Worker(
-                self.client,
-                task_queue=names.QUEUE,
-                workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
-                activities=[*engine.all(), *planning.all()],
-                activity_executor=threads,
-                workflow_runner=SandboxedWorkflowRunner(
-                    restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
-                ),
-                sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        for queue in names.WORKFLOW_QUEUES:
+            await enter(
+                Worker(
+                    self.client,
+                    task_queue=queue,
+                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
+                    activities=[*engine.all(), *planning.all(), *DispatchActivities(self.client).all()],
+                    activity_executor=threads,
+                    workflow_runner=LeanSandbox(),
+                    sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+                )
             )
-        )
         await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate]))
         for emulator_id in EMULATORS:
             await enter(
@@ -204,7 +203,7 @@ class World:
             names.Workflow.EMULATOR.value,
             EmulatorInput(emulator_id=emulator_id),
             id=names.emulator_id(emulator_id),
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             start_signal="seen",
             start_signal_args=[seen],

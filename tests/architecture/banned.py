@@ -56,6 +56,7 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 CLIENT_HOMES = (
     "api/gateway.py",
     "activities/engine.py",
+    "activities/dispatch.py",
     "activities/lifeline.py",
     "api/app.py",
     "worker_main.py",

@@ -58,7 +58,7 @@ async def _start(client: Client, text: str) -> QueuePage:
         names.Workflow.DISPATCHER,
         DispatcherInput(pool=POOL, snapshot=text, continue_after=5),
         id=names.dispatcher_id(POOL),
-        task_queue=names.QUEUE,
+        task_queue=names.FLEET_QUEUE,
     )
     return await _queue(client)
 

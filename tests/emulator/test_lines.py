@@ -48,9 +48,16 @@ def tap(stand: Stand, token: Token = MINE, until_s: int = NEVER_S, act: str = TA
 def test_seizing_from_a_smaller_token_sets_mine_and_reads_the_clock(stand: Stand):
     stand.set(Token(LEASE - 1, 9, 9))
     answer = stand.run(lines.seize(MINE, deck=False, places=stand.places))
-    assert ("seized", (str(Token(LEASE - 1, 9, 9)), "100.00", BOOT_ID)) == (answer.word, answer.rest)
+    assert ("seized", (str(Token(LEASE - 1, 9, 9)), "100.00", BOOT_ID, "old")) == (answer.word, answer.rest)
     assert str(MINE) == stand.token()
-    assert Path(stand.places.journals).is_dir()
+
+
+def test_seizing_says_whether_there_is_a_journal_already(stand: Stand):
+    stand.set(MINE)
+    line = lines.seize(MINE, deck=False, journal=KEY, places=stand.places)
+    assert "new" == stand.run(line).rest[-1]
+    stand.run(lines.effect(entry(), "true", stand.places))
+    assert "old" == stand.run(line).rest[-1]
 
 
 def test_seizing_again_with_the_same_token_is_harmless(stand: Stand):
@@ -120,15 +127,18 @@ def test_a_lease_that_comes_after_another_waits_until_that_one_was_there(stand: 
     assert "seized" == stand.run(overtake).word
 
 
-def test_a_new_lease_keeps_the_newest_journals_only(stand: Stand):
-    stand.set(Token(LEASE - 1))
+@pytest.mark.parametrize("sweeps", [True, False])
+def test_one_new_lease_in_so_many_keeps_the_newest_journals_only(stand: Stand, sweeps: bool):
+    stand.set(Token(LEASE - 100))
+    lease = LEASE - LEASE % lines.SWEEP_EVERY - (0 if sweeps else 1)
     folder = Path(stand.places.journals)
     folder.mkdir(parents=True)
     for number in range(lines.JOURNALS_KEPT + 5):
         (folder / f"j{number}").touch()
         os.utime(folder / f"j{number}", (1_700_000_000 + number, 1_700_000_000 + number))
-    stand.run(lines.seize(MINE, deck=False, places=stand.places))
-    assert {f"j{number}" for number in range(5, lines.JOURNALS_KEPT + 5)} == {one.name for one in folder.iterdir()}
+    stand.run(lines.seize(Token(lease), deck=False, places=stand.places))
+    kept = range(5 if sweeps else 0, lines.JOURNALS_KEPT + 5)
+    assert {f"j{number}" for number in kept} == {one.name for one in folder.iterdir()}
 
 
 def test_release_is_refused_to_a_lease_that_was_overtaken(stand: Stand):

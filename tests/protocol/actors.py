@@ -20,6 +20,8 @@ class Flight:
     arrived: bool = False
     nobody: bool = False
     """There was nobody to take it."""
+    answer: Any = None
+    """Of a question; comes back with the acknowledgement."""
 
 
 class Actor:
@@ -42,6 +44,10 @@ class Actor:
     def receive(self, message: Any) -> None:
         self.inbox.append(message)
         self.process()
+
+    def question(self, message: Any) -> Any:
+        """A message that may be answered at once; None: it is not."""
+        self.receive(message)
 
     def process(self) -> None:
         """Handle what waits, unless the worker is away."""
@@ -75,6 +81,8 @@ class Actor:
         """A message of this run was delivered, or nobody was there."""
         if flight.nobody:
             self.nobody_there(flight)
+        if flight.answer is not None:
+            self.handle(flight.answer)
         self.outbox.delivered(flight.target)
         self.process()
 

@@ -72,6 +72,17 @@ class DispatcherActor(Actor):
                 pass
         self.world.witness.board(d)
 
+    def question(self, message: Any) -> Any:
+        """An update is answered by whoever is awake and knows its board; anybody else takes it as a signal."""
+        awake = self.alive and not self.frozen() and self.restored
+        if not isinstance(message, m.Enqueue) or not awake:
+            return super().question(message)
+        self.process()
+        verdict = self.machine.ask(message, self.world.now)
+        self.world.witness.board(self.machine)
+        self.process()
+        return verdict
+
     def think(self) -> None:
         due = self.machine.next_due_ms()
         if due is not None and due <= self.world.now:

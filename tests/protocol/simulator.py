@@ -33,6 +33,7 @@ class World:
         self.without = frozenset(without.split(",")) if without else frozenset[str]()
         self.kind = kind
         self.now = START_MS
+        self.hostile = True
         self.witness = Witness()
         self.script: Script = script.write(choices)
         self.flights: list[Flight] = []
@@ -100,6 +101,7 @@ class World:
 
     def settle(self) -> None:
         """No more faults: everything must end as its script says."""
+        self.hostile = False
         self._heal()
         quiet = 0
         for _ in range(SETTLE_ROUNDS):
@@ -238,7 +240,7 @@ class World:
         if target is None:
             flight.nobody = True
         else:
-            target.receive(flight.message)
+            flight.answer = target.question(flight.message)
         if flight.run != flight.sender.run and flight in self.flights:
             self.flights.remove(flight)
 

@@ -97,33 +97,48 @@ class TaskActor(Actor):
             return self._pause()
         if self.world.now < self.wait_until_ms:
             return False
+        if self._loses_step():
+            ghost = copy.deepcopy(self.claim)
+            ghost.request(self._question(0))
+            self.world.dispatcher.question(ghost.ask)
+            return False
         self._request(ticket=0)
         return True
 
+    def _loses_step(self) -> bool:
+        """The worker dies after a message was carried directly, and before the engine wrote down that it was said.
+
+        The step is done over once there is a worker again, together with everything that arrived meanwhile.
+        """
+        if not self.world.hostile or not self.world.dispatcher.alive or self.world.below(16) < 15:
+            return False
+        self.world.count("lost step")
+        self.frozen_until_ms = self.world.now + 100 + 300 * self.world.below(12)
+        return True
+
     def _request(self, ticket: int) -> None:
-        told = self.told
-        self.kept_ticket = ticket
-        first = not self.asked_before
-        self.asked_before = True
-        self.claim.request(
-            m.Enqueue(
-                m.Key(self.name, self.first_run, self.attempt),
-                0,
-                told.lane,
-                told.task_type,
-                told.requires,
-                told.account,
-                told.mutex,
-                told.priority,
-                told.on_busy if first else m.OnBusy.QUEUE,
-                ticket,
-                script.HOLD_S,
-                single=len(told.stages) - self.completed == 1,
-                sticky=told.sticky,
-                avoid=self.avoid,
-            )
-        )
+        self.claim.request(self._question(ticket))
+        self.kept_ticket, self.asked_before = ticket, True
         self.state = "waiting"
+
+    def _question(self, ticket: int) -> m.Enqueue:
+        told = self.told
+        return m.Enqueue(
+            m.Key(self.name, self.first_run, self.attempt),
+            0,
+            told.lane,
+            told.task_type,
+            told.requires,
+            told.account,
+            told.mutex,
+            told.priority,
+            told.on_busy if not self.asked_before else m.OnBusy.QUEUE,
+            ticket,
+            script.HOLD_S,
+            single=len(told.stages) - self.completed == 1,
+            sticky=told.sticky,
+            avoid=self.avoid,
+        )
 
     def _waiting(self) -> bool:
         claim = self.claim
@@ -173,6 +188,16 @@ class TaskActor(Actor):
 
     def _running(self) -> bool:
         revoked, activity = self.claim.revoked, self.activity
+        if activity is not None and activity.result == "completed":
+            # Whatever else arrives: what is completed is completed.
+            if activity.last and self._loses_step():
+                ghost = copy.deepcopy(self.claim)
+                ghost.done("completed", seconds=2.0, parting=True)
+                self.world.dispatcher.question(ghost.said)
+                return False
+            self.world.count("stage completed")
+            self._stage_completed()
+            return True
         if revoked is not None:
             self.claim.revoked = None
             self.world.count(f"revoked {revoked.reason}")
@@ -197,7 +222,7 @@ class TaskActor(Actor):
     def _stage_completed(self) -> None:
         self.completed += 1
         if self.activity is not None and self.activity.last:
-            self.claim.done("completed", seconds=2.0)
+            self.claim.done("completed", seconds=2.0, parting=True)
             self._finish("completed")
             return
         self.tries = 0

@@ -15,7 +15,8 @@ from tests.replay import changed, library
 from tests.replay import scenarios as registered
 from tests.replay.farming import NAME
 from tests.replay.scenario import ALL
-from worker_main import PASSED_THROUGH, WORKFLOWS
+from worker_main import WORKFLOWS
+from workflows.sandbox import PASSED_THROUGH
 
 ROOT = Path(__file__).parents[2]
 ONE_STAGE = library.HISTORIES / "one_stage.task.json"

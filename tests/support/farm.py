@@ -137,7 +137,7 @@ class Farm:
             names.Workflow.DISPATCHER,
             DispatcherInput(pool="default", **settings),
             id=names.dispatcher_id("default"),
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             start_signal=names.Signal.WAKE,
         )
 

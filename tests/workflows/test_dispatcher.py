@@ -21,7 +21,7 @@ async def wake(here: World) -> None:
         names.Workflow.DISPATCHER,
         DispatcherInput(pool=here.pool),
         id=names.dispatcher_id(here.pool),
-        task_queue=names.QUEUE,
+        task_queue=names.FLEET_QUEUE,
         start_signal=names.Signal.WAKE,
     )
 

@@ -20,8 +20,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.dispatch import DispatchActivities
 from droidherd.cli.embedded import SEARCH_ATTRIBUTES
 from droidherd.contracts import names
 from droidherd.contracts.engine import Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
@@ -32,7 +32,8 @@ from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Announce, EmulatorState
 from tests.workflows.plays import Planner, Stages, fails
 from tests.workflows.world import LIMIT_S, TASK_PHYSICS
-from worker_main import PASSED_THROUGH, WORKFLOWS
+from worker_main import WORKFLOWS
+from workflows.sandbox import LeanSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -74,28 +75,31 @@ async def skipping() -> AsyncGenerator[tuple[Client, Stages]]:
     environment = await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=program() or None, data_converter=pydantic_data_converter
     )
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     async with environment:
         client = environment.client
         kinds = {name: IndexedValueType.Value(KINDS[kind]) for name, kind in SEARCH_ATTRIBUTES.items()}
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
         )
-        workflows = Worker(
-            client,
-            task_queue=names.QUEUE,
-            workflows=WORKFLOWS,
-            activities=[read_pool, find_predecessor, closed_holders, Planner(TASK_PHYSICS).plan_task],
-            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        engine = [read_pool, find_predecessor, closed_holders, *DispatchActivities(client).all()]
+        tasks, fleet = (
+            Worker(
+                client,
+                task_queue=queue,
+                workflows=WORKFLOWS,
+                activities=[*engine, Planner(TASK_PHYSICS).plan_task],
+                workflow_runner=LeanSandbox(),
+            )
+            for queue in names.WORKFLOW_QUEUES
         )
         emulator = Worker(client, task_queue=names.emulator_id("e1"), activities=[stages.run_stage])
-        async with workflows, emulator:
+        async with tasks, fleet, emulator:
             up = Announce("e1", "h1", 1, 1, EmulatorState.UP)
             await client.start_workflow(
                 names.Workflow.DISPATCHER,
                 DispatcherInput(pool="default"),
                 id=names.dispatcher_id("default"),
-                task_queue=names.QUEUE,
+                task_queue=names.FLEET_QUEUE,
                 start_signal="announce",
                 start_signal_args=[up],
             )

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
@@ -33,7 +33,8 @@ from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
-from worker_main import PASSED_THROUGH, WORKFLOWS
+from worker_main import WORKFLOWS
+from workflows.sandbox import LeanSandbox
 
 T = TypeVar("T")
 LIMIT_S = 30.0
@@ -94,7 +95,7 @@ class World:
             names.Workflow.HOST,
             HostInput(host_id=host),
             id=names.host_id(host),
-            task_queue=names.QUEUE,
+            task_queue=names.FLEET_QUEUE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         join = Join(
@@ -111,7 +112,7 @@ class World:
         """Start its workflow before a host sees it, with the times of tests."""
         start = EmulatorInput(emulator_id=emulator, physics=FLEET_PHYSICS)
         await self.client.start_workflow(
-            names.Workflow.EMULATOR, start, id=names.emulator_id(emulator), task_queue=names.QUEUE
+            names.Workflow.EMULATOR, start, id=names.emulator_id(emulator), task_queue=names.FLEET_QUEUE
         )
 
     def owns(self, *emulators: str) -> None:
@@ -189,6 +190,19 @@ class World:
             static_summary=f"{type_} {task_id}",
         )
 
+    async def submit_for_a_verdict(self, task_id: str, **spec: Any) -> Admission:
+        """As the door does: the question what became of it travels with the start, so that no end can outrun it."""
+        start = WithStartWorkflowOperation(
+            names.Workflow.TASK,
+            TaskInput(spec=TaskSpec(type="sample", pool=self.pool, **spec)),
+            id=task_id,
+            task_queue=names.QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+        )
+        return await self.client.execute_update_with_start_workflow(
+            names.Update.ADMISSION, start_workflow_operation=start, result_type=Admission
+        )
+
     def task(self, task_id: str) -> "WorkflowHandle[Any, Any]":
         return self.client.get_workflow_handle(task_id)
 
@@ -253,20 +267,20 @@ async def world(
     joined: bool = True,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     presence = Presence(client, {})
     async with AsyncExitStack() as stack:
         here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
         engine = EngineActivities(client, pool)
-        workflows = Worker(
-            client,
-            task_queue=names.QUEUE,
-            workflows=WORKFLOWS,
-            activities=[*engine.all(), here.planner.plan_task],
-            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
-            sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        )
-        await stack.enter_async_context(workflows)
+        for queue in names.WORKFLOW_QUEUES:
+            workflows = Worker(
+                client,
+                task_queue=queue,
+                workflows=WORKFLOWS,
+                activities=[*engine.all(), *DispatchActivities(client).all(), here.planner.plan_task],
+                workflow_runner=LeanSandbox(),
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+            )
+            await stack.enter_async_context(workflows)
         here.owns(*emulators)
         if joined:
             await here.serve_host()

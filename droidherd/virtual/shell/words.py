@@ -19,6 +19,10 @@ DEPTH_LIMIT = 40
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPECIAL = re.compile(r"[0-9?$#@*!-]")
+_PLAIN = re.compile(r"""[^ \t\n;&|<>()'"\\$`]+""")
+_PLAIN_IN_BRACES = re.compile(r"""[^}'"\\$`]+""")
+_PLAIN_IN_QUOTES = {'"': re.compile(r'[^"\\$`]+'), "}": re.compile(r"[^}\\$`]+")}
+"""What stands for itself, read in one go."""
 _OPERATOR = re.compile(r":?[-=?+]|%%?|##?")
 
 
@@ -66,10 +70,8 @@ class WordReader:
         elif char in "$`":
             parts.append(self._dollar(quoted=False))
         else:
-            begin = self.at
-            while self.at < len(self.text) and self.peek() not in stops and self.peek() not in "'\"\\$`":
-                self.at += 1
-            parts.append(Literal(self.text[begin : self.at], quoted=False))
+            plain = self.match(_PLAIN if stops is META else _PLAIN_IN_BRACES)
+            parts.append(Literal(plain.group() if plain else "", quoted=False))
 
     def _single(self) -> Literal:
         end = self.text.find("'", self.at + 1)
@@ -102,9 +104,8 @@ class WordReader:
                 parts.append(self._dollar(quoted=True))
             elif char == "\\":
                 self._quoted_backslash(parts)
-            else:
-                parts.append(Literal(char, quoted=True))
-                self.at += 1
+            elif plain := self.match(_PLAIN_IN_QUOTES[stop]):
+                parts.append(Literal(plain.group(), quoted=True))
         return parts
 
     def _quoted_backslash(self, parts: list[Part]) -> None:

@@ -23,7 +23,7 @@ async def wake(world: World) -> None:
         names.Workflow.DISPATCHER,
         DispatcherInput(pool=world.pool),
         id=DISPATCHER,
-        task_queue=names.QUEUE,
+        task_queue=names.FLEET_QUEUE,
         start_signal=names.Signal.WAKE,
     )
 
