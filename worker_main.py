@@ -33,6 +33,7 @@ from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
+from activities.post import PostActivities
 from activities.stage import StageActivities
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
@@ -219,7 +220,7 @@ def workflow_workers(
         start_grace_s=physics.presence_grace_s,
     )
     planning = PlanningActivities(Catalogue(settings.flows.paths), task_physics)
-    activities = [*engine.all(), *planning.all(), *DispatchActivities(client).all()]
+    activities = [*engine.all(), *planning.all(), *DispatchActivities(client).all(), *PostActivities(client).all()]
     return [
         Worker(
             client,

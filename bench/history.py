@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.common import WorkflowIDConflictPolicy
 
 from bench.figures import Figure, Watch
 from bench.stand import POOL, Stand
@@ -65,13 +66,13 @@ def _middle(values: list[float]) -> float:
 
 async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
     """Replace the dispatcher by one that remembers so many waiting tasks, and send some tasks past them."""
-    await stand.dispatcher().terminate("replaced by a benchmark")
     filled = prefilled(text, waiting)
     handle = await stand.client.start_workflow(
         names.Workflow.DISPATCHER.value,
         DispatcherInput(pool=POOL, snapshot=filled, limit=LIMIT),
         id=names.dispatcher_id(POOL),
         task_queue=names.FLEET_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
     )
     for first in range(0, TASKS, AT_ONCE):
         batch = f"{prefix}-{first:03}"

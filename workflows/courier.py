@@ -17,10 +17,6 @@ with workflow.unsafe.imports_passed_through():
 GONE = "ExternalWorkflowExecutionNotFound"
 
 
-def _nothing(target: str) -> None:
-    pass
-
-
 async def _not_directly(target: str, message: object) -> bool:  # noqa: ARG001 - the shape of what carries
     return False
 
@@ -31,17 +27,10 @@ class Courier:
     def __init__(
         self,
         outbox: Outbox[Any],
-        on_gone: Callable[[str, Any], bool] = lambda _target, _message: True,
-        on_delivered: Callable[[str], None] = _nothing,
         directly: Callable[[str, Any], Awaitable[bool]] = _not_directly,
     ) -> None:
-        """`on_gone(target, message)`: nobody is there; True when it is worth starting somebody and trying again.
-
-        `directly(target, message)` may carry a message its own way; False: it goes as a signal.
-        """
+        """`directly(target, message)` may carry a message its own way; False: it goes as a signal."""
         self._outbox = outbox
-        self._on_gone = on_gone
-        self._on_delivered = on_delivered
         self._directly = directly
         self._sending: dict[str, asyncio.Task[None]] = {}
 
@@ -66,15 +55,11 @@ class Courier:
                 workflow.logger.warning("sending to %s failed: %s", target, error)
                 await workflow.sleep(options.SENDING_BACKOFF_S)
                 self._outbox.failed(target)
-            elif self._on_gone(target, message):
+            else:
                 await start_missing(target)
                 self._outbox.failed(target)
-            elif target in self._outbox.flying:
-                self._outbox.delivered(target)
         else:
-            if target in self._outbox.flying:
-                self._outbox.delivered(target)
-            self._on_delivered(target)
+            self._outbox.delivered(target)
         finally:
             self._sending.pop(target, None)
 

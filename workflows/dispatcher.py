@@ -25,8 +25,8 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.dispatcher import Dispatcher
     from droidherd.domain.moves import Config
     from workflows import options, report
-    from workflows.courier import Courier
     from workflows.handles import ignore
+    from workflows.postman import Postman
 
 REMEMBERED_REQUESTS = 256
 AUDIT_LIMIT = 200
@@ -56,7 +56,7 @@ class DispatcherWorkflow:
             await self._rebuild()
         # What was said while the run before drained its outbox was heard there, but granted nothing any more.
         self._machine.assign(_now_ms())
-        courier = Courier(self._machine.outbox, self._gone, lambda target: self._machine.delivered(target, _now_ms()))
+        courier = Postman(self._machine.outbox, self._gone, lambda target: self._machine.delivered(target, _now_ms()))
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._keep_time())]
         await workflow.wait_condition(self._should_continue)
         self._closing = True

@@ -21,6 +21,11 @@ PRESENCE_LIFE = timedelta(days=3650)
 DIRECT_TIMEOUT = timedelta(seconds=2)
 """For a message that is carried directly. After that it is sent as a signal, which needs nobody to be awake."""
 
+POST_TIMEOUT = timedelta(seconds=3)
+POST_TOTAL = timedelta(seconds=30)
+POST_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=2))
+"""A worker that died with a bag in hand is waited for no longer; letters that failed go into a later bag."""
+
 SENDING_BACKOFF_S = 1.0
 CONTINUE_DRAIN_S = 5.0
 TICK_S = 5.0

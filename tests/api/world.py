@@ -23,6 +23,7 @@ from temporalio.worker import Worker
 from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
+from activities.post import PostActivities
 from api.app import create_app
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
@@ -168,13 +169,15 @@ class World:
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
+        carried = [*DispatchActivities(self.client).all(), *PostActivities(self.client).all()]
+        activities = [*engine.all(), *carried, *planning.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
                     self.client,
                     task_queue=queue,
                     workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
-                    activities=[*engine.all(), *planning.all(), *DispatchActivities(self.client).all()],
+                    activities=activities,
                     activity_executor=threads,
                     workflow_runner=LeanSandbox(),
                     sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),

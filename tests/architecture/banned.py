@@ -57,6 +57,7 @@ CLIENT_HOMES = (
     "api/gateway.py",
     "activities/engine.py",
     "activities/dispatch.py",
+    "activities/post.py",
     "activities/lifeline.py",
     "api/app.py",
     "worker_main.py",

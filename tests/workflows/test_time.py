@@ -22,6 +22,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from activities.dispatch import DispatchActivities
+from activities.post import PostActivities
 from droidherd.cli.embedded import SEARCH_ATTRIBUTES
 from droidherd.contracts import names
 from droidherd.contracts.engine import Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
@@ -81,7 +82,13 @@ async def skipping() -> AsyncGenerator[tuple[Client, Stages]]:
         await client.operator_service.add_search_attributes(
             AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
         )
-        engine = [read_pool, find_predecessor, closed_holders, *DispatchActivities(client).all()]
+        engine = [
+            read_pool,
+            find_predecessor,
+            closed_holders,
+            *DispatchActivities(client).all(),
+            *PostActivities(client).all(),
+        ]
         tasks, fleet = (
             Worker(
                 client,

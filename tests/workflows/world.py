@@ -16,6 +16,7 @@ from temporalio.worker import Worker
 
 from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
+from activities.post import PostActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
@@ -271,12 +272,14 @@ async def world(
     async with AsyncExitStack() as stack:
         here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
         engine = EngineActivities(client, pool)
+        carried = [*DispatchActivities(client).all(), *PostActivities(client).all()]
+        activities = [*engine.all(), *carried, here.planner.plan_task]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
                 task_queue=queue,
                 workflows=WORKFLOWS,
-                activities=[*engine.all(), *DispatchActivities(client).all(), here.planner.plan_task],
+                activities=activities,
                 workflow_runner=LeanSandbox(),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
