@@ -29,7 +29,6 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
@@ -220,7 +219,7 @@ def workflow_workers(
         start_grace_s=physics.presence_grace_s,
     )
     planning = PlanningActivities(Catalogue(settings.flows.paths), task_physics)
-    activities = [*engine.all(), *planning.all(), *DispatchActivities(client).all(), *PostActivities(client).all()]
+    activities = [*engine.all(), *planning.all(), *PostActivities(client).all()]
     return [
         Worker(
             client,
@@ -228,7 +227,7 @@ def workflow_workers(
             workflows=WORKFLOWS,
             activities=activities,
             activity_executor=threads,
-            workflow_runner=LeanSandbox(),
+            workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=5),
         )
@@ -260,7 +259,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
         settings.temporal.address,
         namespace=settings.temporal.namespace,
         data_converter=pydantic_data_converter,
-        interceptors=[TracingInterceptor()] if settings.telemetry.traces != "none" else [],
+        interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
     )
     engine = EngineActivities(client, pool_settings(settings))
     home = settings.data / "adb"

@@ -55,7 +55,7 @@ async def connect(settings: Settings) -> Client:
         settings.temporal.address,
         namespace=settings.temporal.namespace,
         data_converter=pydantic_data_converter,
-        interceptors=[TracingInterceptor()] if settings.telemetry.traces != "none" else [],
+        interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
         retry_config=RETRIES,
         # Messages are small and the engine is near: compressing them costs more than it saves.
         grpc_compression=GrpcCompression.NONE,

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from bench.raw_workflows import RawChain, nothing
+from workflows.sandbox import LeanSandbox
 
 QUEUE = "raw"
 PASSED_THROUGH = ("bench", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
@@ -27,14 +27,13 @@ async def serve(address: str, namespace: str, slots: int) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     client = await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     async with contextlib.AsyncExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(max_workers=slots))
         workflows = Worker(
             client,
             task_queue=QUEUE,
             workflows=[RawChain],
-            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+            workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
         )
         await stack.enter_async_context(workflows)
         for number in range(slots):

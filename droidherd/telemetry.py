@@ -128,6 +128,11 @@ def start_traces(settings: Telemetry, *, service: str) -> TracerProvider | None:
     return provider
 
 
+def tracing() -> bool:
+    """Whether spans of this process go anywhere: what nobody sees need not be made."""
+    return isinstance(trace.get_tracer_provider(), TracerProvider)
+
+
 def stop_traces(provider: TracerProvider | None) -> None:
     """Send what is left, within bounds: a collector that is away must not hold up the end of a process."""
     if provider is not None:

@@ -13,12 +13,18 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.queue import DispatcherInput
     from droidherd.domain.outbox import Outbox
     from workflows import options
+    from workflows.handles import unless_ended
 
 GONE = "ExternalWorkflowExecutionNotFound"
 
 
 async def _not_directly(target: str, message: object) -> bool:  # noqa: ARG001 - the shape of what carries
     return False
+
+
+def called(message: object) -> str:
+    """The signal that carries this kind of message."""
+    return type(message).__name__.lower()
 
 
 class Courier:
@@ -32,14 +38,19 @@ class Courier:
         """`directly(target, message)` may carry a message its own way; False: it goes as a signal."""
         self._outbox = outbox
         self._directly = directly
-        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._broken: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
         """Send whatever is ready, for as long as the workflow lives."""
         while True:
-            await workflow.wait_condition(lambda: bool(self._outbox.ready()))
+            await unless_ended(lambda: bool(self._outbox.ready()), *self._broken)
             for target in self._outbox.ready():
-                self._sending[target] = asyncio.create_task(self._send(target, self._outbox.launch(target)))
+                sending = asyncio.create_task(self._send(target, self._outbox.launch(target)))
+                sending.add_done_callback(self._check)
+
+    def _check(self, sent: "asyncio.Task[None]") -> None:
+        if not sent.cancelled() and sent.exception() is not None:
+            self._broken.append(sent)
 
     def idle(self) -> bool:
         """Nothing waits and nothing flies."""
@@ -49,7 +60,7 @@ class Courier:
         try:
             if not await self._directly(target, message):
                 handle = workflow.get_external_workflow_handle(target)
-                await handle.signal(type(message).__name__.lower(), message)
+                await handle.signal(called(message), message)
         except ApplicationError as error:
             if error.type != GONE:
                 workflow.logger.warning("sending to %s failed: %s", target, error)
@@ -60,8 +71,6 @@ class Courier:
                 self._outbox.failed(target)
         else:
             self._outbox.delivered(target)
-        finally:
-            self._sending.pop(target, None)
 
 
 async def start_missing(target: str) -> None:

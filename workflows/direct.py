@@ -8,10 +8,10 @@ which leaves only together with the decision (docs/adr/0019-two-messages-go-dire
 from collections.abc import Callable
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from droidherd.contracts.queue import Asking, Parting, Verdict
+    from droidherd.contracts.post import Asking, Parting, Verdict
     from droidherd.domain import messages as m
     from workflows import options
 
@@ -39,7 +39,7 @@ class Direct:
                     retry_policy=options.ONCE,
                 )
                 return True
-        except (ActivityError, ApplicationError) as error:  # a local activity's own failure comes unwrapped
+        except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
             workflow.logger.debug("%s is told by a signal: %s", target, error)
         return False
 

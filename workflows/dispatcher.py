@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
     from droidherd.contracts.engine import Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+    from droidherd.contracts.post import Verdict
     from droidherd.contracts.queue import (
         AccountView,
         DispatcherInput,
@@ -18,14 +19,13 @@ with workflow.unsafe.imports_passed_through():
         Ordered,
         QueuePage,
         QueueQuery,
-        Verdict,
     )
     from droidherd.domain import messages as m
     from droidherd.domain import snapshot
     from droidherd.domain.dispatcher import Dispatcher
     from droidherd.domain.moves import Config
     from workflows import options, report
-    from workflows.handles import ignore
+    from workflows.handles import ignore, unless_ended
     from workflows.postman import Postman
 
 REMEMBERED_REQUESTS = 256
@@ -47,7 +47,6 @@ class DispatcherWorkflow:
         self._early: list[Callable[[], None]] = []
         self._handled = list(start.handled)
         self._audited_ms: dict[str, int] = {}
-        self._closing = False
         self._messages = 0
 
     @workflow.run
@@ -58,8 +57,7 @@ class DispatcherWorkflow:
         self._machine.assign(_now_ms())
         courier = Postman(self._machine.outbox, self._gone, lambda target: self._machine.delivered(target, _now_ms()))
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._keep_time())]
-        await workflow.wait_condition(self._should_continue)
-        self._closing = True
+        await unless_ended(self._should_continue, *loops)
         self._machine.held_back = True
         try:
             await workflow.wait_condition(
@@ -70,7 +68,7 @@ class DispatcherWorkflow:
         for loop in loops:
             ignore(loop)
             loop.cancel()
-        workflow.continue_as_new(self._next())
+        workflow.continue_as_new(self._next(), task_queue=names.FLEET_QUEUE)
 
     def _next(self) -> DispatcherInput:
         """Everything the next run needs; nothing is awaited between this and continuing."""
@@ -205,13 +203,7 @@ class DispatcherWorkflow:
 
     async def _rebuild(self) -> None:
         """Take over from a terminated predecessor; without one, ask every open task of the pool."""
-        pool = await workflow.execute_local_activity(
-            "read_pool",
-            PoolWork(pool=self._start.pool),
-            result_type=PoolSettings,
-            start_to_close_timeout=options.ENGINE_TIMEOUT,
-            retry_policy=options.PLANNING_RETRY,
-        )
+        pool = await self._pool_settings()
         self._start = self._start.model_copy(update=pool.model_dump())
         before = await self._find_predecessor()
         self._machine = self._restored(before)
@@ -227,6 +219,21 @@ class DispatcherWorkflow:
             handle()
         self._early.clear()
         self._show()
+
+    async def _pool_settings(self) -> PoolSettings:
+        """What the operator set. Asked until it is answered: nothing else ends a dispatcher."""
+        while True:
+            try:
+                return await workflow.execute_local_activity(
+                    "read_pool",
+                    PoolWork(pool=self._start.pool),
+                    result_type=PoolSettings,
+                    start_to_close_timeout=options.ENGINE_TIMEOUT,
+                    retry_policy=options.PLANNING_RETRY,
+                )
+            except FailureError as error:
+                workflow.logger.warning("the settings of the pool are not known yet: %s", error)
+                await workflow.sleep(options.SENDING_BACKOFF_S)
 
     def _show(self) -> None:
         workflow.set_current_details(report.details(self._machine))

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.emulator import Emulator, GateOrder
     from workflows import options
     from workflows.courier import Courier
-    from workflows.handles import ignore
+    from workflows.handles import ignore, unless_ended
 
 KEPT = (
     "dispatcher",
@@ -52,7 +52,7 @@ class EmulatorWorkflow:
     async def run(self, start: EmulatorInput) -> None:
         courier = Courier(self._machine.outbox)
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._pass_gates())]
-        await workflow.wait_condition(lambda: workflow.info().is_continue_as_new_suggested())
+        await unless_ended(lambda: workflow.info().is_continue_as_new_suggested(), *loops)
         try:
             await workflow.wait_condition(courier.idle, timeout=options.CONTINUE_DRAIN_S)
         except TimeoutError:
@@ -60,7 +60,7 @@ class EmulatorWorkflow:
         for loop in loops:
             ignore(loop)
             loop.cancel()
-        workflow.continue_as_new(start.model_copy(update={"carry": dump(self._machine)}))
+        workflow.continue_as_new(start.model_copy(update={"carry": dump(self._machine)}), task_queue=names.FLEET_QUEUE)
 
     @workflow.signal
     def seen(self, message: m.Seen) -> None:

@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.outbox import Outbox, pack, unpack
     from workflows import options
     from workflows.courier import Courier
-    from workflows.handles import ignore
+    from workflows.handles import ignore, unless_ended
 
 SHOWN = 100
 """Emulators listed in the Web UI."""
@@ -41,7 +41,7 @@ class HostWorkflow:
     async def run(self, start: HostInput) -> None:
         courier = Courier(self._outbox)
         loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._watch())]
-        await workflow.wait_condition(lambda: workflow.info().is_continue_as_new_suggested())
+        await unless_ended(lambda: workflow.info().is_continue_as_new_suggested(), *loops)
         try:
             await workflow.wait_condition(
                 lambda: courier.idle() and workflow.all_handlers_finished(), timeout=options.CONTINUE_DRAIN_S
@@ -51,7 +51,7 @@ class HostWorkflow:
         for loop in loops:
             ignore(loop)
             loop.cancel()
-        workflow.continue_as_new(start.model_copy(update={"carry": self._dump()}))
+        workflow.continue_as_new(start.model_copy(update={"carry": self._dump()}), task_queue=names.FLEET_QUEUE)
 
     # --- the worker -------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ ENGINE_TOTAL = timedelta(minutes=10)
 PRESENCE_LIFE = timedelta(days=3650)
 """A presence activity lives as long as its worker; its heartbeats are what is watched."""
 
-DIRECT_TIMEOUT = timedelta(seconds=2)
+DIRECT_TIMEOUT = timedelta(seconds=1)
 """For a message that is carried directly. After that it is sent as a signal, which needs nobody to be awake."""
 
 POST_TIMEOUT = timedelta(seconds=3)

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from temporalio import workflow
@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.post import Bag, Fate, Letter, Receipts
     from droidherd.domain.outbox import Outbox
     from workflows import options
-    from workflows.courier import start_missing
+    from workflows.courier import called, start_missing
 
 BAG_LIMIT = 200
 
@@ -27,7 +27,7 @@ class Postman:
         self._outbox = outbox
         self._on_gone = on_gone
         self._on_delivered = on_delivered
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Trip after trip, for as long as the workflow lives."""
@@ -35,7 +35,7 @@ class Postman:
             await workflow.wait_condition(lambda: bool(self._outbox.ready()))
             bag = [(target, self._outbox.launch(target)) for target in self._outbox.ready()[:BAG_LIMIT]]
             for (target, message), fate in zip(bag, await self._trip(bag), strict=True):
-                await self._settle(target, message, fate)
+                self._settle(target, message, fate)
 
     def idle(self) -> bool:
         """Nothing waits and nothing is under way."""
@@ -43,7 +43,7 @@ class Postman:
 
     async def _trip(self, bag: list[tuple[str, Any]]) -> tuple[Fate, ...]:
         letters = [
-            Letter(target=target, signal=type(message).__name__.lower(), message=dataclasses.asdict(message))
+            Letter(target=target, signal=called(message), message=dataclasses.asdict(message))
             for target, message in bag
         ]
         try:
@@ -62,20 +62,26 @@ class Postman:
             return tuple(Fate.FAILED for _ in letters)
         return receipts.fates
 
-    async def _settle(self, target: str, message: Any, fate: Fate) -> None:
+    def _settle(self, target: str, message: Any, fate: Fate) -> None:
         if fate is Fate.FAILED:
-            again = asyncio.create_task(self._again(target))
-            self._waiting.add(again)
-            again.add_done_callback(self._waiting.discard)
+            self._later(self._again(target))
         elif fate is Fate.NOBODY and self._on_gone(target, message):
-            await start_missing(target)
-            self._outbox.failed(target)
+            self._later(self._start(target))
         else:
-            if target in self._outbox.flying:
-                self._outbox.delivered(target)
+            self._outbox.delivered(target)
             if fate is Fate.DELIVERED:
                 self._on_delivered(target)
 
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Beside the trips: nobody waits for a target that needs time."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
     async def _again(self, target: str) -> None:
         await workflow.sleep(options.SENDING_BACKOFF_S)
+        self._outbox.failed(target)
+
+    async def _start(self, target: str) -> None:
+        await start_missing(target)
         self._outbox.failed(target)

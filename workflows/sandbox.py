@@ -1,7 +1,7 @@
 """What workflows run in: the SDK's sandbox, without its detour per payload."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
@@ -34,15 +34,16 @@ class _Instance(WorkflowInstance):
         return self._inner.get_thread_id()
 
 
-def _sandbox(*more: str) -> SandboxedWorkflowRunner:
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*more))
-
-
 @dataclass(frozen=True)
 class LeanSandbox(WorkflowRunner):
     """The SDK's sandbox, but for one thing: it enters the sandbox for each payload, to ask what it belongs to."""
 
-    sandbox: SandboxedWorkflowRunner = field(default_factory=lambda: _sandbox(*PASSED_THROUGH))
+    sandbox: SandboxedWorkflowRunner
+
+    @classmethod
+    def passing(cls, *modules: str) -> Self:
+        """These modules are imported once per process."""
+        return cls(SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*modules)))
 
     def prepare_workflow(self, defn: Any) -> None:
         self.sandbox.prepare_workflow(defn)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.courier import Courier
     from workflows.direct import Direct
+    from workflows.handles import unless_ended
     from workflows.intake import Given, id_problem, understood, until_s, why_rejected
     from workflows.ledger import Ledger
     from workflows.stages import Ended, Stages, said
@@ -57,12 +58,12 @@ class TaskWorkflow:
         life = self._life = asyncio.create_task(self._live())
         while not life.done():
             try:
-                await workflow.wait_condition(life.done)
+                await unless_ended(life.done, courier)
             except asyncio.CancelledError:
                 self._engine_cancel = True
                 self._want(Intent.CANCEL, Ask(actor="temporal", reason="cancel requested on the engine"))
         await life
-        await workflow.wait_condition(lambda: not self._claim.outbox and workflow.all_handlers_finished())
+        await unless_ended(lambda: not self._claim.outbox and workflow.all_handlers_finished(), courier)
         courier.cancel()
         if self._ledger.state in FINAL:
             # In the same breath as the end itself: one write for both.
@@ -263,7 +264,7 @@ class TaskWorkflow:
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
             )
-        except (ActivityError, ApplicationError) as error:  # a local activity's own failure comes unwrapped
+        except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
             self._fail(said((error.cause if isinstance(error, ActivityError) else error) or error))
             return
         ledger.planned(planned.plan)
@@ -280,8 +281,10 @@ class TaskWorkflow:
                 self._take_effect()
                 return
         if ledger.intent:
+            self._claim.disclaim(ledger.key())
             self._take_effect()
         elif self._too_late():
+            self._claim.disclaim(ledger.key())
             self._expire()
         else:
             self._claim.request(self._enqueue())

@@ -1,10 +1,11 @@
-"""What a dispatcher gives its postman, and what the postman brings back."""
+"""Messages on their way: what a task asks and says directly, and what a dispatcher gives its postman."""
 
 from enum import StrEnum
 
 from pydantic import JsonValue
 
 from droidherd.contracts.base import Contract
+from droidherd.domain import messages as m
 
 
 class Letter(Contract):
@@ -32,3 +33,28 @@ class Receipts(Contract):
     """What became of each letter, in their order."""
 
     fates: tuple[Fate, ...]
+
+
+class Asking(Contract):
+    """Input of `ask`: a task's request, for an answer in the same breath."""
+
+    dispatcher: str
+    message: m.Enqueue
+
+
+class Parting(Contract):
+    """Input of `part`: the last word of a task that ended."""
+
+    dispatcher: str
+    message: m.Done
+
+
+class Verdict(Contract):
+    """The dispatcher's answer to a request. Nothing: it comes as a message of its own."""
+
+    admitted: m.Admitted | None = None
+    rejected: m.Rejected | None = None
+    recall: m.Recall | None = None
+
+    def news(self) -> m.Admitted | m.Rejected | m.Recall | None:
+        return self.admitted or self.rejected or self.recall

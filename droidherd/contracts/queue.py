@@ -7,7 +7,6 @@ from pydantic import Field, StringConstraints
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
-from droidherd.domain import messages as m
 from droidherd.domain.moves import Event
 
 
@@ -139,28 +138,3 @@ class Order(Contract):
 class Ordered(Contract):
     done: bool
     detail: str = ""
-
-
-class Asking(Contract):
-    """Input of `ask`: a task's request, for an answer in the same breath."""
-
-    dispatcher: str
-    message: m.Enqueue
-
-
-class Parting(Contract):
-    """Input of `part`: the last word of a task that ended."""
-
-    dispatcher: str
-    message: m.Done
-
-
-class Verdict(Contract):
-    """The dispatcher's answer to a request. Nothing: it comes as a message of its own."""
-
-    admitted: m.Admitted | None = None
-    rejected: m.Rejected | None = None
-    recall: m.Recall | None = None
-
-    def news(self) -> m.Admitted | m.Rejected | m.Recall | None:
-        return self.admitted or self.rejected or self.recall

@@ -82,6 +82,10 @@ class Claim:
         self._say(self.said)
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 
+    def disclaim(self, key: m.Key) -> None:
+        """Nothing was asked under this key, as far as we know: a step that was lost may have asked."""
+        self._say(m.Done(key, self._next_seq()))
+
     # --- what the dispatcher says -----------------------------------------------------------------------------
 
     def hear(self, news: m.Admitted | m.Rejected | m.Recall) -> None:

@@ -26,8 +26,14 @@ class Dispatcher(Memory):
     # --- task → dispatcher ------------------------------------------------------------------------------------
 
     def ask(self, ask: m.Enqueue, now_ms: int) -> m.Admitted | m.Rejected | m.Recall | None:
-        """`on_enqueue`, with the verdict handed back instead of sent. None: it is on its way, or a grant says it."""
+        """`on_enqueue`, with the verdict handed back instead of sent. None: it is on its way, or a grant says it.
+
+        What was to be said before is not taken back: the asker may have gone, and may wait for just that.
+        """
+        said_before = ask.key.task_id in self.outbox.lines
         self.on_enqueue(ask, now_ms)
+        if said_before:
+            return None
         verdict = self.outbox.take_last(ask.key.task_id, m.Admitted, m.Rejected, m.Recall)
         return verdict if isinstance(verdict, m.Admitted | m.Rejected | m.Recall) else None
 

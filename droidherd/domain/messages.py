@@ -17,8 +17,8 @@ class Key:
     attempt: int
 
     def text(self) -> str:
-        """A file name on the emulator, and the key of the effect journal."""
-        return f"{self.task_id}.{self.run[:8]}.{self.attempt}"
+        """A file name on the emulator, and the key of the effect journal. Only the end of a run id is chance."""
+        return f"{self.task_id}.{self.run[-8:]}.{self.attempt}"
 
 
 class OnBusy(StrEnum):

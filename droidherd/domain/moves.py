@@ -191,6 +191,9 @@ class Moves:
         row.active, deck.granted_ms = deck.task_id, now_ms
         if not row.dirty:
             deck.lease = replace(deck.lease, after=0)
+        if deck.place is Place.FENCING and deck.lease.token <= row.tidied:
+            self._remove(deck, deck.ask.seq, now_ms)
+            return
         if deck.place is Place.FENCING:
             self._soil(deck)
             self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
@@ -253,7 +256,9 @@ class Moves:
             return
         entry.place = Place.FENCING
         row = self.board.rows[entry.lease.emulator_id]
-        if row.active == entry.task_id:
+        if row.active == entry.task_id and entry.lease.token <= row.tidied:
+            self._remove(entry, entry.ask.seq, now_ms)  # fenced already, with all before it
+        elif row.active == entry.task_id:
             self._soil(entry)
             self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
 

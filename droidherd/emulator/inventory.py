@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
@@ -58,15 +58,18 @@ class Content(BaseModel):
     emulators: tuple[InventoryEntry, ...] = Field(default=(), max_length=EMULATORS_LIMIT)
 
 
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Inode, both times and size of a file."""
+
+
 class Inventory:
     """The list in one data directory. Every change replaces the file as a whole."""
 
     def __init__(self, data: Path) -> None:
         """The file need not exist yet."""
         self.path = data / FILE
-        self._last: tuple[InventoryEntry, ...] = ()
-        self._read_as: tuple[int, int, int] | None = None
-        """Inode, time and size of the file as it was last read: writers replace it as a whole."""
+        self._last: tuple[Stamp | None, tuple[InventoryEntry, ...]] = None, ()
+        """What the file was like when it was last read, and what it said. One value: many threads look."""
         self._trouble = ""
 
     def load(self) -> tuple[InventoryEntry, ...]:
@@ -85,23 +88,25 @@ class Inventory:
 
     def known(self) -> tuple[InventoryEntry, ...]:
         """The list; while somebody's edit makes no sense, as it was before. A typo must not cost a running task."""
-        seen = self._as_it_is()
-        if seen is not None and seen == self._read_as:
-            return self._last
+        stamp, entries = self._last
+        now = self._stamp()
+        if now is not None and now == stamp:
+            return entries
         try:
-            self._last, self._trouble, self._read_as = self.load(), "", seen
+            entries, self._trouble = self.load(), ""
+            self._last = now, entries
         except BadParametersError as error:
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 log.warning("the inventory is not followed: %s", error)
-        return self._last
+        return entries
 
-    def _as_it_is(self) -> tuple[int, int, int] | None:
+    def _stamp(self) -> Stamp | None:
         try:
             known = self.path.stat()
         except OSError:
             return None
-        return known.st_ino, known.st_mtime_ns, known.st_size
+        return known.st_ino, known.st_mtime_ns, known.st_ctime_ns, known.st_size
 
     def find(self, emulator_id: str) -> InventoryEntry | None:
         return next((one for one in self.known() if one.emulator_id == emulator_id), None)

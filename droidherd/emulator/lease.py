@@ -34,10 +34,9 @@ def seize(
     deck: bool = False,
     after: int = 0,
     journal: str = "",
-    deadline_s: float = DEADLINE_S,
 ) -> Seized:
     """Make `token` the one that may act. Repeating it is harmless."""
-    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after, journal=journal), deadline_s)
+    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after, journal=journal), DEADLINE_S)
     read_at_s = time.monotonic()
     answer = Answer.of(result, serial)
     if answer.word != "seized":

@@ -20,11 +20,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
 from api.app import create_app
+from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
@@ -36,7 +36,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, Settings, Temporal
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
-from workflows.sandbox import LeanSandbox
+from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
 T = TypeVar("T")
@@ -109,6 +109,7 @@ class World:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     async def _start(self) -> None:
+        telemetry.remember_spans()
         self.client = await Client.connect(
             self.settings.temporal.address,
             namespace=self.settings.temporal.namespace,
@@ -169,7 +170,7 @@ class World:
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
-        carried = [*DispatchActivities(self.client).all(), *PostActivities(self.client).all()]
+        carried = [*PostActivities(self.client).all()]
         activities = [*engine.all(), *carried, *planning.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
@@ -179,7 +180,7 @@ class World:
                     workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
                     activities=activities,
                     activity_executor=threads,
-                    workflow_runner=LeanSandbox(),
+                    workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                     sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
                 )
             )

@@ -74,7 +74,7 @@ def test_everything_a_person_may_send_is_in_the_index():
     index = load("index.json")["workflows"]
     ours = {
         "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
-        "DispatcherWorkflow": {"enqueue", "ending", "done", "announce", "snapshot"},
+        "DispatcherWorkflow": {"ask", "enqueue", "ending", "done", "announce", "snapshot"},
         "EmulatorWorkflow": {"seen", "tidy", "recall"},
     }
     for name, kind in DEFINED.items():

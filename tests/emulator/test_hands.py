@@ -60,6 +60,12 @@ def test_every_printable_character_arrives_on_the_screen_of_the_emulator(one: On
     assert text == typed
 
 
+def test_seizing_says_that_nothing_was_begun_until_something_was(one: One):
+    assert lease.seize(one.adb, one.address, one.token(1, 1), journal=one.key).journal_is_new
+    one.hands(attempt=1).tap("1", 100, 200)
+    assert not lease.seize(one.adb, one.address, one.token(1, 2), journal=one.key).journal_is_new
+
+
 def test_a_stage_recalls_what_became_of_each_effect(one: One):
     hands = one.hands()
     assert {} == hands.recall()

@@ -78,6 +78,13 @@ class DispatcherActor(Actor):
         if not isinstance(message, m.Enqueue) or not awake:
             return super().question(message)
         self.process()
+        if self.world.hostile and self.world.below(16) == 15:
+            # The asker has waited long enough and said it by a signal; what is answered now, nobody hears.
+            self.world.count("answered to nobody")
+            self.receive(message)
+            self.machine.ask(message, self.world.now)
+            self.process()
+            return None
         verdict = self.machine.ask(message, self.world.now)
         self.world.witness.board(self.machine)
         self.process()

@@ -92,8 +92,10 @@ class TaskActor(Actor):
 
     def _fresh(self) -> bool:
         if self.intent == "cancel":
+            self._disclaim()
             return self._finish("cancelled")
         if self.intent == "pause":
+            self._disclaim()
             return self._pause()
         if self.world.now < self.wait_until_ms:
             return False
@@ -104,6 +106,9 @@ class TaskActor(Actor):
             return False
         self._request(ticket=0)
         return True
+
+    def _disclaim(self) -> None:
+        self.claim.disclaim(m.Key(self.name, self.first_run, self.attempt))
 
     def _loses_step(self) -> bool:
         """The worker dies after a message was carried directly, and before the engine wrote down that it was said.

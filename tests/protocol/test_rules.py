@@ -83,6 +83,15 @@ class ForgetsTickets(Watched):
                                  ask.priority, m.OnBusy.QUEUE, 0, ask.hold_s, ask.single), now_ms)  # fmt: skip
 
 
+class AnswersOnce(Watched):
+    """Takes the same question again for one that was answered."""
+
+    def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
+        entry = self.board.entries.get(ask.key.task_id)
+        if ask.seq > (entry.ask.seq if entry else self.recent.get(ask.key.task_id, -1)):
+            super().on_enqueue(ask, now_ms)
+
+
 class ForgetsTheFloor(Watched):
     """A dispatcher without memory counts its tokens from the beginning."""
 
@@ -104,6 +113,7 @@ class ForgetsTheFloor(Watched):
         pytest.param(FreesTheDown, id="down-never-frees-a-lease"),
         pytest.param(FreesTheClosed, id="a-closed-holder-is-fenced-before-it-is-freed"),
         pytest.param(ForgetsTickets, id="a-lost-lease-keeps-its-ticket"),
+        pytest.param(AnswersOnce, id="9-the-same-question-again-gets-its-answer-again"),
         pytest.param(ForgetsTheFloor, id="tokens-go-on-where-they-were-even-without-memory"),
     ],
 )

@@ -54,7 +54,12 @@ async def record(one: Scenario, engine: EmbeddedTemporal) -> list[str]:
     )
     setting = one.setting
     async with world(
-        client, *setting.emulators, pool=setting.pool, physics=setting.physics, joined=setting.joined
+        client,
+        *setting.emulators,
+        pool=setting.pool,
+        physics=setting.physics,
+        joined=setting.joined,
+        direct=setting.line.all() if setting.line else None,
     ) as here:
         await one.play(here)
         await asyncio.sleep(0.3)  # what was set in motion may still be on its way

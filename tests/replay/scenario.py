@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.plan import TaskPhysics
+from tests.workflows.plays import DeadLine
 from tests.workflows.world import POOL, TASK_PHYSICS, World
 
 Path = Callable[[World], Awaitable[None]]
@@ -22,6 +23,8 @@ class Setting:
     pool: PoolSettings = POOL
     physics: TaskPhysics = TASK_PHYSICS
     joined: bool = True
+    line: DeadLine | None = None
+    """Nothing gets through but signals."""
     short: bool = False
     """On an engine that suggests to continue as new very early."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import cast
@@ -13,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 from activities.failures import translate, unclassified
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
+from droidherd.contracts.post import Asking, Parting, Verdict
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import BadParametersError, DroidherdError
@@ -156,3 +158,27 @@ class Planner:
             ),
             physics=self.physics,
         )
+
+
+@dataclass
+class DeadLine:
+    """Neither questions nor last words get through directly."""
+
+    silent_s: float = 0.0
+    """How long nothing is heard before the line breaks."""
+    tried: Counter[str] = field(default_factory=Counter)
+
+    @activity.defn
+    async def ask(self, asking: Asking) -> Verdict:
+        self.tried["ask"] += 1
+        await asyncio.sleep(self.silent_s)
+        raise ApplicationError("the line is dead", asking.dispatcher)
+
+    @activity.defn
+    async def part(self, parting: Parting) -> None:
+        self.tried["part"] += 1
+        await asyncio.sleep(self.silent_s)
+        raise ApplicationError("the line is dead", parting.dispatcher)
+
+    def all(self) -> list[Callable[..., object]]:
+        return [self.ask, self.part]

@@ -21,7 +21,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from activities.dispatch import DispatchActivities
 from activities.post import PostActivities
 from droidherd.cli.embedded import SEARCH_ATTRIBUTES
 from droidherd.contracts import names
@@ -34,7 +33,7 @@ from droidherd.domain.messages import Announce, EmulatorState
 from tests.workflows.plays import Planner, Stages, fails
 from tests.workflows.world import LIMIT_S, TASK_PHYSICS
 from worker_main import WORKFLOWS
-from workflows.sandbox import LeanSandbox
+from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,7 +85,6 @@ async def skipping() -> AsyncGenerator[tuple[Client, Stages]]:
             read_pool,
             find_predecessor,
             closed_holders,
-            *DispatchActivities(client).all(),
             *PostActivities(client).all(),
         ]
         tasks, fleet = (
@@ -95,7 +93,7 @@ async def skipping() -> AsyncGenerator[tuple[Client, Stages]]:
                 task_queue=queue,
                 workflows=WORKFLOWS,
                 activities=[*engine, Planner(TASK_PHYSICS).plan_task],
-                workflow_runner=LeanSandbox(),
+                workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
             )
             for queue in names.WORKFLOW_QUEUES
         )

@@ -14,7 +14,6 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from activities.dispatch import DispatchActivities
 from activities.engine import EngineActivities
 from activities.post import PostActivities
 from droidherd.contracts import names
@@ -35,7 +34,7 @@ from droidherd.domain.messages import Seen, Sight
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
-from workflows.sandbox import LeanSandbox
+from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 
 T = TypeVar("T")
 LIMIT_S = 30.0
@@ -266,13 +265,16 @@ async def world(
     pool: PoolSettings = POOL,
     physics: TaskPhysics = TASK_PHYSICS,
     joined: bool = True,
+    direct: list[Callable[..., object]] | None = None,
+    post: PostActivities | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
     async with AsyncExitStack() as stack:
         here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
         engine = EngineActivities(client, pool)
-        carried = [*DispatchActivities(client).all(), *PostActivities(client).all()]
+        carrier = post or PostActivities(client)
+        carried = [*(direct or carrier.direct()), carrier.post]
         activities = [*engine.all(), *carried, here.planner.plan_task]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
@@ -280,7 +282,7 @@ async def world(
                 task_queue=queue,
                 workflows=WORKFLOWS,
                 activities=activities,
-                workflow_runner=LeanSandbox(),
+                workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
             await stack.enter_async_context(workflows)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from droidherd.contracts import names
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.replay.scenario import Setting, scenario
-from tests.workflows.plays import Deaf, Hold, breaks, completes, fails, is_unknown_to_us
+from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
+from tests.workflows.plays import DeadLine, Deaf, Hold, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import POOL, World, until
 
 SETTLE_S = 61.0
@@ -102,6 +102,30 @@ async def rejected_duplicate(world: World) -> None:
     await world.order("pause_lane", lane="account", actor="anna", reason="release")
     await world.submit("first", account="42")
     await world.admission("first")
+    await world.submit("task", account="42")
+    await world.ended("task")
+
+
+@scenario("told by signals alone", keep=(TASK, DISPATCHER), setting=Setting(line=DeadLine()))
+async def told_by_signals(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
+
+
+@scenario("nobody answered in time, so it was told by signals", setting=Setting(line=DeadLine(silent_s=30)))
+async def told_in_vain(world: World) -> None:
+    await world.submit("task")
+    await world.ended("task")
+
+
+@scenario("refused by a signal", setting=Setting(line=DeadLine()))
+async def refused_by_a_signal(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("first", account="42")
+    await world.reached("first", TaskState.QUEUED)
     await world.submit("task", account="42")
     await world.ended("task")
 
