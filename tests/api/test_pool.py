@@ -41,6 +41,17 @@ def test_the_queue_is_paged(world: World, http: httpx.Client):
         until(http, one, "completed")
 
 
+def test_where_a_task_stands_is_what_is_true_now(http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "account"})
+    first, second = (submit(http, f"stands-{number}").json()["id"] for number in range(2))
+    assert 2 == until(http, second, "queued")["position"]
+    http.post(f"/api/tasks/{first}/cancel")
+    until(http, first, "cancelled")
+    eventually(lambda: http.get(f"/api/tasks/{second}").json()["position"] == 1)
+    http.post("/api/queue/resume")
+    assert 0 == until(http, second, "completed")["position"]
+
+
 def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):
     with world.holding("why-1"):
         until(http, submit(http, "why-1").json()["id"], "running")
