@@ -65,6 +65,27 @@ class Command(BaseModel):
     lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
 
 
+class Capacity(BaseModel):
+    """The body of a change of capacity."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose capacity it is")
+    capacity: int = Field(ge=0, le=10_000, description="how many of its tasks may hold an emulator at once")
+
+
+class Precedence(BaseModel):
+    """The body of prioritize. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
+
+
 class TaskOut(TaskView):
     """A task. `stale`: no worker answered, so this is what it wrote down last."""
 

@@ -7,13 +7,16 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from api.bodies import json_body, optional, wait_seconds
-from api.engine import Filters, Reading
+from api.engine import Filters, IllegalError, Reading
 from api.errors import Kind
 from api.events import audit_of, last_seen, stream
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
-from api.schemas import Audit, Submission, Submit, TaskList, TaskOut, Wish
+from api.routes.queue import ordered
+from api.schemas import Audit, Precedence, Submission, Submit, TaskList, TaskOut, Wish
 from api.submission import answer_of, prepared
+from droidherd.contracts.names import Update
+from droidherd.contracts.queue import Ordered
 from droidherd.contracts.tasks import Ask, Control
 from droidherd.domain.lifecycle import TaskState
 
@@ -116,6 +119,20 @@ async def pause(house: Home, task_id: TaskId, request: Request) -> Response:
 async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
     """Back into line; completed stages are not repeated."""
     return await _control(house, task_id, "resume", request)
+
+
+@router.post(
+    "/{task_id}/prioritize",
+    responses=answers(Ordered, *_READ, Kind.ILLEGAL, Kind.REFUSED),
+    openapi_extra=body(Precedence),
+)
+async def prioritize(house: Home, task_id: TaskId, request: Request) -> Response:
+    """To the front of those who wait for the same. The audited exception to first come, first served."""
+    wish = await optional(Precedence, request)
+    known = await house.engine.view(task_id)
+    if known.view.state is not TaskState.QUEUED:
+        raise IllegalError(f"only a task that waits in line can be prioritized; this one is {known.view.state}", known)
+    return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
 
 
 async def _control(
