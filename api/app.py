@@ -69,7 +69,7 @@ def _lifespan(settings: Settings) -> Any:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
         engine = Gateway(await connect(settings), _gateway_house(settings))
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, Catalogue(settings.flows.paths), store, settings)
+        app.state.house = House(engine, Catalogue(settings.flows.paths, settings.policies), store, settings)
         yield
         telemetry.stop_traces(traces)
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Reading
-from droidherd.contracts.plan import Policy
+from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import AccountView, LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, TaskSpec, TaskView, Text
 from droidherd.domain.lifecycle import Intent, TaskState
@@ -30,6 +30,12 @@ def _one_line(text: str) -> str:
 Line = Annotated[Text, AfterValidator(_one_line)]
 
 
+class PolicyWish(PolicyChange):
+    """Otherwise than the type says, for this task alone."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
 class Submit(TaskSpec):
     """The body of a submission.
 
@@ -44,6 +50,7 @@ class Submit(TaskSpec):
     actor: Line = "http"
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
+    policy: PolicyWish | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
 
 class Wish(Ask):

@@ -163,6 +163,7 @@ def test_task_types_tell_what_may_be_submitted(http: httpx.Client):
     assert ("number", False, 50, 0, 100) == tuple(
         tap["params"]["across"][key] for key in ("type", "required", "default", "min", "max")
     )
+    assert 7 == types["long_walk"]["policy"]["retries"]
     assert (60.0, ["tap"], "") == (tap["policy"]["time_limit_s"], tap["stages"], tap["problem"])
 
 
