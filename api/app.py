@@ -17,7 +17,7 @@ from api.gateway import Gateway
 from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
-from api.routes import answers, files, fleet, health, queue, tasks
+from api.routes import answers, bulk, files, fleet, health, queue, tasks
 from api.schemas import Capacity, Command, Precedence, Submit, Wish
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
@@ -39,7 +39,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for router in (tasks.router, files.router, queue.router, fleet.router, health.router):
+    for router in (tasks.router, bulk.router, files.router, queue.router, fleet.router, health.router):
         app.include_router(router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)

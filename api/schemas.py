@@ -93,6 +93,23 @@ class Precedence(BaseModel):
     priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
 
 
+class Refused(BaseModel):
+    """A task that did not do what was wished, and why."""
+
+    task_id: str
+    why: str
+
+
+class Bulk(BaseModel):
+    """What became of a wish for many tasks. `more`: others fit as well; ask again."""
+
+    action: str
+    dry_run: bool = False
+    tasks: list[str] = []
+    refused: list[Refused] = []
+    more: bool = False
+
+
 class TaskOut(TaskView):
     """A task. `stale`: no worker answered, so this is what it wrote down last."""
 
