@@ -2,20 +2,20 @@
 
 import asyncio
 import secrets
-from typing import Annotated, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.bodies import optional
 from api.engine import EngineError, Filters
 from api.errors import Kind, invalid
+from api.filters import Wanted
 from api.house import Home, House
 from api.routes.answers import answer, answers, body
-from api.routes.tasks import Labels, Name, Names
 from api.schemas import Bulk, Refused, Wish
 from droidherd.contracts.tasks import Ask, Control
-from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/bulk", tags=["tasks"])
 
@@ -31,25 +31,18 @@ AT_ONCE = 16
     responses=answers(Bulk, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY),
     openapi_extra=body(Wish),
 )
-async def bulk(  # noqa: PLR0917 (query parameters)
+async def bulk(
     house: Home,
     action: Action,
+    wanted: Wanted,
     request: Request,
-    state: Annotated[list[TaskState], Query()] = [],  # noqa: B006 (FastAPI copies it)
-    type: Names = [],  # noqa: A002, B006 (the name in the query)
-    account: Name = "",
-    lane: Name = "",
-    pool: Name = "",
-    emulator: Name = "",
-    label: Labels = [],  # noqa: B006
     dry_run: bool = False,
 ) -> Response:
     """Cancel, pause or resume all tasks that fit. At least one filter; `dry_run=true` only says which they are."""
-    if not (state or type or account or lane or pool or emulator or label):
+    if wanted == Filters():
         raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
     wish = await optional(Wish, request)
-    filters = Filters(tuple(type), tuple(state), account, lane, pool, emulator, tuple(label), open=True)
-    chosen, more = await _chosen(house, filters)
+    chosen, more = await _chosen(house, replace(wanted, open=True))
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))
     control = Control(action=action, ask=Ask(**dict(wish)))

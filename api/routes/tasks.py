@@ -7,9 +7,10 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from api.bodies import json_body, optional, wait_seconds
-from api.engine import Filters, IllegalError, Reading
+from api.engine import IllegalError, Reading
 from api.errors import Kind
 from api.events import audit_of, last_seen, stream
+from api.filters import Wanted
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.queue import ordered
@@ -22,9 +23,6 @@ from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
-Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
-Names = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{1,64}$")]], Query(max_length=20)]
-Labels = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query()]
 EVENT_STREAM: Final = "text/event-stream"
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
 _CHANGE: Final = (Kind.NOT_FOUND, Kind.ILLEGAL, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
@@ -61,23 +59,16 @@ async def submit(
 
 
 @router.get("", responses=answers(TaskList, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY))
-async def tasks(  # noqa: PLR0917 (query parameters)
+async def tasks(
     house: Home,
-    state: Annotated[list[TaskState], Query()] = [],  # noqa: B006 (FastAPI copies it)
-    type: Names = [],  # noqa: A002, B006 (the name in the query)
-    account: Name = "",
-    lane: Name = "",
-    pool: Name = "",
-    emulator: Name = "",
-    label: Labels = [],  # noqa: B006
+    wanted: Wanted,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str, Query(max_length=2000)] = "",
     count: bool = False,
 ) -> Response:
     """Tasks, running ones first, then the newest. Lists lag behind by a fraction of a second."""
-    filters = Filters(tuple(type), tuple(state), account, lane, pool, emulator, tuple(label))
-    page = await house.engine.tasks(filters, cursor, limit)
-    total = await house.engine.count(filters) if count else None
+    page = await house.engine.tasks(wanted, cursor, limit)
+    total = await house.engine.count(wanted) if count else None
     return answer(TaskList.model_construct(tasks=list(page.tasks), cursor=page.cursor, count=total))
 
 
