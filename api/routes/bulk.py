@@ -11,9 +11,9 @@ from starlette.responses import Response
 from api.bodies import optional
 from api.engine import EngineError, Filters
 from api.errors import Kind, invalid
-from api.filters import Wanted
 from api.house import Home, House
 from api.routes.answers import answer, answers, body
+from api.routes.filters import Wanted
 from api.schemas import Bulk, Refused, Wish
 from droidherd.contracts.tasks import Ask, Control
 

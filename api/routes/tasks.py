@@ -10,9 +10,9 @@ from api.bodies import json_body, optional, wait_seconds
 from api.engine import IllegalError, Reading
 from api.errors import Kind
 from api.events import audit_of, last_seen, stream
-from api.filters import Wanted
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
+from api.routes.filters import Wanted
 from api.routes.queue import ordered
 from api.schemas import Audit, Precedence, Submission, Submit, TaskList, TaskOut, Wish
 from api.submission import answer_of, prepared
