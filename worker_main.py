@@ -106,7 +106,7 @@ class HostCrew:
         )
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
-        catalogue = Catalogue(settings.flows.paths)
+        catalogue = Catalogue(settings.flows.paths, settings.policies)
         outfit = Outfit(adb, self._inventory, catalogue, DirectoryStore(settings.artifact_directory), self._name)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
@@ -218,7 +218,7 @@ def workflow_workers(
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
     )
-    planning = PlanningActivities(Catalogue(settings.flows.paths), task_physics)
+    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics)
     activities = [*engine.all(), *planning.all(), *PostActivities(client).all()]
     return [
         Worker(

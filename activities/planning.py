@@ -21,7 +21,7 @@ class PlanningActivities:
     @activity.defn(name="plan_task", no_thread_cancel_exception=True)
     @translated
     def plan_task(self, request: PlanRequest) -> Planned:
-        plan = self._catalogue.plan(request.spec.type, request.spec.params)
+        plan = self._catalogue.plan(request.spec.type, request.spec.params, request.spec.policy)
         return Planned(plan=plan, physics=self._physics)
 
     def all(self) -> list[Callable[..., object]]:

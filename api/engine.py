@@ -99,6 +99,8 @@ class Filters:
     pool: str = ""
     emulator: str = ""
     labels: tuple[str, ...] = ()
+    open: bool = False
+    """Only those that have not ended, whatever state they wrote down last."""
 
 
 @dataclass(frozen=True, slots=True)

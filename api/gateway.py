@@ -39,6 +39,7 @@ from droidherd.contracts.queue import (
     EmulatorsPage,
     Order,
     Ordered,
+    Place,
     QueuePage,
     QueueQuery,
 )
@@ -154,7 +155,7 @@ class Gateway:
         """Ask the task itself; when it ended, or nobody can speak for it, read what it wrote down."""
         asked = await self._asked(task_id, QueryRejectCondition.NOT_OPEN)
         if asked is not None:
-            return e.Reading(await self._with_reason(asked))
+            return e.Reading(await self._with_place(asked))
         async with asking(ENGINE_S):
             known = await self._handle(task_id).describe()
         reading = await _reading(known)
@@ -164,14 +165,14 @@ class Gateway:
             return e.Reading(settled(asked, _status(known.status), known.close_time), open=False)
         return e.Reading(reading.view, open=reading.open, stale=reading.open)
 
-    async def _with_reason(self, view: TaskView) -> TaskView:
-        """Why it waits, by the dispatcher's word now; the task itself knows what it was told when it got in line."""
+    async def _with_place(self, view: TaskView) -> TaskView:
+        """Where it stands and why, by the dispatcher's word now; a task knows what it was told when it got in line."""
         if view.state is not TaskState.QUEUED:
             return view
-        why = ""
+        place = Place()
         with suppress(e.EngineError):
-            why = await self._ask_pool(view.pool, Query.WHY, view.task_id, str)
-        return view.model_copy(update={"why": why}) if why else view
+            place = await self._ask_pool(view.pool, Query.PLACE, view.task_id, Place)
+        return view.model_copy(update=place.model_dump()) if place.position else view
 
     async def audit(self, task_id: str) -> e.Reading:
         reading = await self.view(task_id)

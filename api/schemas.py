@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Reading
-from droidherd.contracts.plan import Policy
+from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import AccountView, LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, TaskSpec, TaskView, Text
 from droidherd.domain.lifecycle import Intent, TaskState
@@ -30,6 +30,12 @@ def _one_line(text: str) -> str:
 Line = Annotated[Text, AfterValidator(_one_line)]
 
 
+class PolicyWish(PolicyChange):
+    """Otherwise than the type says, for this task alone."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
 class Submit(TaskSpec):
     """The body of a submission.
 
@@ -44,6 +50,7 @@ class Submit(TaskSpec):
     actor: Line = "http"
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
+    policy: PolicyWish | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
 
 class Wish(Ask):
@@ -63,6 +70,44 @@ class Command(BaseModel):
     actor: Line = "http"
     reason: Line = ""
     lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
+
+
+class Capacity(BaseModel):
+    """The body of a change of capacity."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose capacity it is")
+    capacity: int = Field(ge=0, le=10_000, description="how many of its tasks may hold an emulator at once")
+
+
+class Precedence(BaseModel):
+    """The body of prioritize. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
+
+
+class Refused(BaseModel):
+    """A task that did not do what was wished, and why."""
+
+    task_id: str
+    why: str
+
+
+class Bulk(BaseModel):
+    """What became of a wish for many tasks. `more`: others fit as well; ask again."""
+
+    action: str
+    dry_run: bool = False
+    tasks: list[str] = []
+    refused: list[Refused] = []
+    more: bool = False
 
 
 class TaskOut(TaskView):

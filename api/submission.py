@@ -33,7 +33,7 @@ async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, p
     if "pool" not in submit.model_fields_set:
         submit = submit.model_copy(update={"pool": pool})
     # The worker plans with the same operation; here it only says no early.
-    catalogue.plan(submit.type, submit.params)
+    catalogue.plan(submit.type, submit.params, submit.policy)
     _check_times(submit, datetime.now(UTC), repeatable=bool(key))
     task_id, key_digest = _identity(submit, key)
     if submit.pool != pool and not await engine.knows_pool(submit.pool):

@@ -39,6 +39,8 @@ def quoted(value: str) -> str:
 def query_for(filters: Filters) -> str:
     """The visibility query of a list of tasks."""
     parts = [f"WorkflowType = {quoted(Workflow.TASK)}"]
+    if filters.open:
+        parts.append(f"ExecutionStatus = {quoted(Status.RUNNING)}")
     if filters.types:
         parts.append(f"{Attribute.TASK_TYPE} IN ({', '.join(quoted(one) for one in filters.types)})")
     if filters.states:

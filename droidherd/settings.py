@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from typing_extensions import override
 
+from droidherd.contracts.plan import PolicyChange
+
 
 class Group(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -113,6 +115,12 @@ class Telemetry(Group):
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG to ERROR")
 
 
+class PolicySettings(PolicyChange):
+    """Otherwise than a flow says, for all tasks of its type."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+
 class Settings(BaseSettings):
     """Everything, as one frozen value."""
 
@@ -131,6 +139,9 @@ class Settings(BaseSettings):
     physics: Physics = Physics()
     artifacts: ArtifactSettings = ArtifactSettings()
     telemetry: Telemetry = Telemetry()
+    policies: dict[str, PolicySettings] = Field(
+        default_factory=dict, description="per task type: `time_limit_s`, `retries`, `backoff`, `backoff_s`"
+    )
 
     @override
     @classmethod

@@ -1,6 +1,10 @@
-import pytest
+from pathlib import Path
 
-from droidherd.settings import Physics
+import pytest
+from pydantic import ValidationError
+
+from droidherd.contracts.plan import Backoff
+from droidherd.settings import Physics, PolicySettings, load
 
 
 @pytest.mark.parametrize(
@@ -14,3 +18,19 @@ def test_times_that_would_break_exclusion_are_refused(physics: dict[str, float])
 
 def test_times_in_their_order_are_taken():
     assert 1.0 == Physics(beat_every_s=0.2, lease_ttl_s=1.0, heartbeat_timeout_s=2.0).lease_ttl_s
+
+
+def test_policies_are_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text('[policies.daily_reward]\nretries = 5\nbackoff = "exponential"\n')
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    assert {"daily_reward": PolicySettings(retries=5, backoff=Backoff.EXPONENTIAL)} == load().policies
+
+
+@pytest.mark.parametrize("line", ["retrys = 5", "retries = 21", 'backoff = "sometimes"', "time_limit_s = 0"])
+def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text(f"[policies.daily_reward]\n{line}\n")
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+        load()

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
         EventsPage,
         Order,
         Ordered,
+        Place,
         QueuePage,
         QueueQuery,
     )
@@ -190,9 +191,8 @@ class DispatcherWorkflow:
         return EventsPage(cursor=self._machine.cursor, events=newer)
 
     @workflow.query
-    def why(self, task_id: str) -> str:
-        entry = self._machine.board.entries.get(task_id)
-        return self._machine.why(entry) if entry is not None and entry.lease is None else ""
+    def place(self, task_id: str) -> Place:
+        return report.place(self._machine, task_id)
 
     @workflow.query
     def snapshot(self) -> str:

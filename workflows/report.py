@@ -7,6 +7,7 @@ from droidherd.contracts.queue import (
     AccountView,
     EmulatorsPage,
     LaneView,
+    Place,
     QueuePage,
     QueueQuery,
     QueueRow,
@@ -144,3 +145,11 @@ def details(d: Dispatcher) -> str:
         paused = f", paused by {lane.paused_by}: {lane.paused_why}" if lane.paused_by else ""
         lines.append(f"- lane {lane.name}: {lane.in_use} of {lane.capacity} in use{paused}")
     return "\n".join(lines)
+
+
+def place(d: Dispatcher, task_id: str) -> Place:
+    """Where a task stands in line now, and why it waits."""
+    entry = d.board.entries.get(task_id)
+    if entry is None or entry.lease is not None:
+        return Place()
+    return Place(position=d.board.position(entry), why=d.why(entry))

@@ -14,7 +14,6 @@ from api.routes.answers import answer, answers
 from api.schemas import AccountOut, ParamOut, TaskTypeOut, TaskTypes
 from droidherd.contracts.base import ID_PATTERN
 from droidherd.contracts.fleet import EmulatorView
-from droidherd.contracts.plan import Policy
 from droidherd.contracts.queue import EmulatorsPage
 from droidherd.domain.errors import FlowError
 from droidherd.domain.messages import EmulatorState
@@ -71,15 +70,12 @@ def _task_type(catalogue: Catalogue, name: str) -> TaskTypeOut:
         flow = catalogue.flow(name).flow
     except FlowError as error:
         return TaskTypeOut(name=name, problem=str(error)[:2000])
-    policy = flow.policy
     return TaskTypeOut(
         name=name,
         about=flow.about,
         app=flow.app or "",
         params={key: _param(param) for key, param in flow.params.items()},
-        policy=Policy(
-            time_limit_s=policy.time_limit, retries=policy.retries, backoff=policy.backoff, backoff_s=policy.backoff_s
-        ),
+        policy=catalogue.policy(flow),
         requires=dict(flow.requires),
         stages=[stage.stage for stage in flow.stages],
     )

@@ -1,16 +1,16 @@
 """A pool's queue, and orders to it."""
 
 import secrets
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from api.bodies import optional
+from api.bodies import json_body, optional, parsed
 from api.errors import Kind, ProblemError
 from api.house import Home, House
 from api.routes.answers import answer, answers, body
-from api.schemas import Command, QueueOut
+from api.schemas import Capacity, Command, QueueOut
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Order, Ordered, QueueQuery
 
@@ -45,9 +45,19 @@ async def resume(house: Home, request: Request, pool: Name = "") -> Response:
     return await _order(house, pool, Update.RESUME_LANE, await optional(Command, request))
 
 
-async def _order(house: House, pool: str, update: Update, command: Command) -> Response:
-    order = Order(request_id=secrets.token_hex(12), **dict(command))
-    done = await house.engine.order(pool or house.settings.host.pool, update, order)
+@router.post("/capacity", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Capacity, required=True))
+async def capacity(house: Home, request: Request, pool: Name = "") -> Response:
+    """How many tasks of a lane may hold an emulator at once. Effective at once; nothing that runs is stopped."""
+    return await _order(house, pool, Update.SET_CAPACITY, parsed(Capacity, await json_body(request)))
+
+
+async def _order(house: House, pool: str, update: Update, command: Command | Capacity) -> Response:
+    return await ordered(house, pool or house.settings.host.pool, update, dict(command))
+
+
+async def ordered(house: House, pool: str, update: Update, words: dict[str, Any]) -> Response:
+    """Give a pool an order, and say what it said to that."""
+    done = await house.engine.order(pool, update, Order(request_id=secrets.token_hex(12), **words))
     if not done.done:
         raise ProblemError(Kind.REFUSED, done.detail or "the dispatcher refused")
     return answer(done)

@@ -7,21 +7,22 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from api.bodies import json_body, optional, wait_seconds
-from api.engine import Filters, Reading
+from api.engine import IllegalError, Reading
 from api.errors import Kind
 from api.events import audit_of, last_seen, stream
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
-from api.schemas import Audit, Submission, Submit, TaskList, TaskOut, Wish
+from api.routes.filters import Wanted
+from api.routes.queue import ordered
+from api.schemas import Audit, Precedence, Submission, Submit, TaskList, TaskOut, Wish
 from api.submission import answer_of, prepared
+from droidherd.contracts.names import Update
+from droidherd.contracts.queue import Ordered
 from droidherd.contracts.tasks import Ask, Control
 from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
-Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
-Names = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{1,64}$")]], Query(max_length=20)]
-Labels = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query()]
 EVENT_STREAM: Final = "text/event-stream"
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
 _CHANGE: Final = (Kind.NOT_FOUND, Kind.ILLEGAL, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
@@ -58,23 +59,16 @@ async def submit(
 
 
 @router.get("", responses=answers(TaskList, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY))
-async def tasks(  # noqa: PLR0917 (query parameters)
+async def tasks(
     house: Home,
-    state: Annotated[list[TaskState], Query()] = [],  # noqa: B006 (FastAPI copies it)
-    type: Names = [],  # noqa: A002, B006 (the name in the query)
-    account: Name = "",
-    lane: Name = "",
-    pool: Name = "",
-    emulator: Name = "",
-    label: Labels = [],  # noqa: B006
+    wanted: Wanted,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str, Query(max_length=2000)] = "",
     count: bool = False,
 ) -> Response:
     """Tasks, running ones first, then the newest. Lists lag behind by a fraction of a second."""
-    filters = Filters(tuple(type), tuple(state), account, lane, pool, emulator, tuple(label))
-    page = await house.engine.tasks(filters, cursor, limit)
-    total = await house.engine.count(filters) if count else None
+    page = await house.engine.tasks(wanted, cursor, limit)
+    total = await house.engine.count(wanted) if count else None
     return answer(TaskList.model_construct(tasks=list(page.tasks), cursor=page.cursor, count=total))
 
 
@@ -116,6 +110,20 @@ async def pause(house: Home, task_id: TaskId, request: Request) -> Response:
 async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
     """Back into line; completed stages are not repeated."""
     return await _control(house, task_id, "resume", request)
+
+
+@router.post(
+    "/{task_id}/prioritize",
+    responses=answers(Ordered, *_READ, Kind.ILLEGAL, Kind.REFUSED),
+    openapi_extra=body(Precedence),
+)
+async def prioritize(house: Home, task_id: TaskId, request: Request) -> Response:
+    """To the front of those who wait for the same. The audited exception to first come, first served."""
+    wish = await optional(Precedence, request)
+    known = await house.engine.view(task_id)
+    if known.view.state is not TaskState.QUEUED:
+        raise IllegalError(f"only a task that waits in line can be prioritized; this one is {known.view.state}", known)
+    return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
 
 
 async def _control(

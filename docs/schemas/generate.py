@@ -35,7 +35,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "emulators": (NONE, queue.EmulatorsPage),
             "account": (str, queue.AccountView),
             "events": (int, queue.EventsPage),
-            "why": (str, str),
+            "place": (str, queue.Place),
         },
     },
     names.Workflow.EMULATOR: {

@@ -37,7 +37,7 @@ from droidherd.cli import (
 from droidherd.cli import (
     up as going_up,
 )
-from droidherd.cli.door import NOT_UP, Document, Door
+from droidherd.cli.door import NOT_UP, Document, Door, rows_of
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
@@ -272,6 +272,44 @@ def cancel(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_
     with Door.of(going_up.settings_of(data), url) as door:
         task = door.post(f"/api/tasks/{task_id}/cancel", {"reason": reason, "actor": getpass.getuser()})
     _show(task_id, task, as_json=as_json)
+
+
+@app.command(epilog='Example: droidherd prioritize TASK --reason "the event ends tonight"')
+def prioritize(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Put a waiting task in front of those who wait for the same."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        door.post(f"/api/tasks/{task_id}/prioritize", {"reason": reason, "actor": getpass.getuser()})
+        task = door.get(f"/api/tasks/{task_id}")
+    _show(task_id, task, as_json=as_json)
+
+
+@app.command(
+    epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   "
+    "droidherd lanes --pause --reason night"
+)
+def lanes(  # noqa: PLR0917 (options of a command)
+    lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.")] = "",
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Grant nothing any more, or again.")] = None,
+    capacity: Annotated[int | None, typer.Option(min=0, max=10_000, help="How many may hold an emulator.")] = None,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Show the lanes of the queue; pause or resume them; set how many tasks of one may run at once."""
+    if capacity is not None and not lane:
+        raise typer.BadParameter("name the lane whose capacity it is", param_hint="LANE")
+    order = {"lane": lane, "reason": reason, "actor": getpass.getuser()}
+    with Door.of(going_up.settings_of(data), url) as door:
+        if capacity is not None:
+            door.post("/api/queue/capacity", {**order, "capacity": capacity})
+        if pause is not None:
+            door.post("/api/queue/pause" if pause else "/api/queue/resume", order)
+        found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
+    if as_json:
+        output.emit({"lanes": found})
+    else:
+        output.out.print(tasking.lanes(found))
 
 
 @app.command(epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")

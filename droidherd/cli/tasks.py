@@ -97,6 +97,12 @@ def table(tasks: Sequence[Document]) -> RenderableType:
     return output.table(COLUMNS, [row(one) for one in tasks])
 
 
+def lanes(found: Sequence[Document]) -> RenderableType:
+    columns = ["lane", "waiting", "running", "capacity", "paused by", "why"]
+    keys = ("name", "waiting", "running", "capacity", "paused_by", "paused_why")
+    return output.table(columns, [[str(one.get(key, "")) for key in keys] for one in found])
+
+
 def row(task: Document) -> list[str]:
     error = task.get("error")
     why = error.get("message") if isinstance(error, dict) else task.get("why")

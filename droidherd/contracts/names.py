@@ -37,7 +37,7 @@ class Query(StrEnum):
     EMULATORS = "emulators"
     ACCOUNT = "account"
     EVENTS = "events"
-    WHY = "why"
+    PLACE = "place"
 
 
 class Update(StrEnum):

@@ -35,6 +35,23 @@ class Policy(Contract):
     backoff: Backoff = Backoff.FIXED
     backoff_s: float = Field(default=10.0, ge=0, le=3600)
 
+    def changed(self, *changes: "PolicyChange | None") -> "Policy":
+        """With these changes, one after the other."""
+        policy = self
+        for change in changes:
+            if change is not None:
+                policy = policy.model_copy(update=change.model_dump(exclude_none=True))
+        return policy
+
+
+class PolicyChange(Contract):
+    """What is wanted otherwise than a task type says. What is left out stays."""
+
+    time_limit_s: float | None = Field(default=None, gt=0, le=86_400)
+    retries: int | None = Field(default=None, ge=0, le=20)
+    backoff: Backoff | None = None
+    backoff_s: float | None = Field(default=None, ge=0, le=3600)
+
 
 class Stage(Contract):
     """The durable unit of a flow: one activity, resumable, never run again once it completed."""

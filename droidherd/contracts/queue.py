@@ -111,6 +111,13 @@ class AccountView(Contract):
     queued_tasks: tuple[str, ...] = ()
 
 
+class Place(Contract):
+    """The answer of the query `place`: where a task stands in line now. Position 0: it does not wait."""
+
+    position: int = 0
+    why: str = ""
+
+
 class EventsPage(Contract):
     """The answer of the query `events`: the live ring behind a cursor."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
-from droidherd.contracts.plan import Plan, TaskPhysics
+from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
 
@@ -35,6 +35,8 @@ class TaskSpec(Contract):
     not_before: datetime | None = None
     expires_at: datetime | None = None
     actor: Text = "somebody"
+    policy: PolicyChange | None = None
+    """Otherwise than the type says, for this task alone."""
 
 
 class Carry(Contract):

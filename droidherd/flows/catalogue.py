@@ -4,14 +4,15 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import JsonValue, ValidationError
 
-from droidherd.contracts.plan import Plan, Policy, Stage
+from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
 from droidherd.flows.lint import flow_folders
-from droidherd.flows.model import STEPS, FlowStage
+from droidherd.flows.model import STEPS, Flow, FlowStage
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
 from droidherd.flows.problems import place_of, value_at
 from droidherd.flows.spelling import nearest
@@ -29,8 +30,11 @@ class _Kept:
 class Catalogue:
     """Flows by name. A flow in an earlier path hides one of the same name in a later path; the gallery comes last."""
 
-    def __init__(self, paths: Iterable[str | Path] = ()) -> None:
-        """`paths` are folders of flows; they may appear and change later."""
+    def __init__(
+        self, paths: Iterable[str | Path] = (), policies: Mapping[str, PolicyChange] = MappingProxyType({})
+    ) -> None:
+        """`paths` are folders of flows; they may appear and change later. `policies`: an operator's, by type."""
+        self._policies = policies
         self._paths = (*(Path(path) for path in paths), GALLERY)
         self._lock = threading.Lock()
         self._kept: dict[Path, _Kept] = {}
@@ -55,13 +59,20 @@ class Catalogue:
         """What the flow may be told."""
         return self.flow(name).flow.params
 
-    def plan(self, task_type: str, params: Mapping[str, JsonValue]) -> Plan:
+    def policy(self, flow: Flow, change: PolicyChange | None = None) -> Policy:
+        """The flow's own, then as the operator wants it, then as this one submission does."""
+        own = flow.policy
+        policy = Policy(time_limit_s=own.time_limit, retries=own.retries, backoff=own.backoff, backoff_s=own.backoff_s)
+        return policy.changed(self._policies.get(flow.flow), change)
+
+    def plan(self, task_type: str, params: Mapping[str, JsonValue], change: PolicyChange | None = None) -> Plan:
         """Resolve a task type with its parameters. BadParametersError names what does not fit."""
         loaded = self.flow(task_type)
         flow = loaded.flow
         values = checked_params(flow.params, params)
+        policy = self.policy(flow, change)
         stages = tuple(
-            _stage(stage, _steps(steps, values), flow.app, flow.policy.time_limit)
+            _stage(stage, _steps(steps, values), flow.app, policy.time_limit_s)
             for stage, steps in zip(flow.stages, loaded.stages, strict=True)
         )
         return Plan(
@@ -72,12 +83,7 @@ class Catalogue:
             params=values,
             stages=stages,
             cleanup=_with_app(_steps(loaded.cleanup or [], values), flow.app),
-            policy=Policy(
-                time_limit_s=flow.policy.time_limit,
-                retries=flow.policy.retries,
-                backoff=flow.policy.backoff,
-                backoff_s=flow.policy.backoff_s,
-            ),
+            policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in flow.requires.items())),
         )
 

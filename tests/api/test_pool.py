@@ -41,6 +41,51 @@ def test_the_queue_is_paged(world: World, http: httpx.Client):
         until(http, one, "completed")
 
 
+def test_where_a_task_stands_is_what_is_true_now(http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "account"})
+    first, second = (submit(http, f"stands-{number}").json()["id"] for number in range(2))
+    assert 2 == until(http, second, "queued")["position"]
+    http.post(f"/api/tasks/{first}/cancel")
+    until(http, first, "cancelled")
+    eventually(lambda: http.get(f"/api/tasks/{second}").json()["position"] == 1)
+    http.post("/api/queue/resume")
+    assert 0 == until(http, second, "completed")["position"]
+
+
+def test_a_lane_holds_as_many_as_its_capacity_says(world: World, http: httpx.Client):
+    lane = {"lane": "account", "actor": "ann"}
+    assert 200 == http.post("/api/queue/capacity", json={**lane, "capacity": 1}).status_code
+    with world.holding("cap-0"):
+        first, second = (submit(http, f"cap-{number}").json()["id"] for number in range(2))
+        until(http, first, "running")
+        assert "lane account is at its capacity of 1" == until(http, second, "queued")["why"]
+        assert 200 == http.post("/api/queue/capacity", json={**lane, "capacity": 100}).status_code
+        until(http, second, "completed")
+    until(http, first, "completed")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({"capacity": 1}, "lane"), ({"lane": "a"}, "capacity"), ({"lane": "a", "capacity": -1}, "capacity")],
+)
+def test_a_capacity_that_makes_no_sense_is_refused_by_name(http: httpx.Client, body: dict[str, object], field: str):
+    refused = http.post("/api/queue/capacity", json=body)
+    assert (422, field) == (refused.status_code, refused.json()["errors"][0]["field"])
+
+
+def test_a_task_that_is_given_precedence_goes_first(http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "account"})
+    first, second = (submit(http, f"urgent-{number}").json()["id"] for number in range(2))
+    until(http, second, "queued")
+    assert 200 == http.post(f"/api/tasks/{second}/prioritize", json={"actor": "ann", "priority": 1}).status_code
+    assert [second, first] == [row["task_id"] for row in http.get("/api/queue").json()["queue_info"]]
+    http.post("/api/queue/resume")
+    for one in (first, second):
+        until(http, one, "completed")
+    refused = http.post(f"/api/tasks/{second}/prioritize")
+    assert (409, True) == (refused.status_code, "waits in line" in refused.json()["detail"])
+
+
 def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):
     with world.holding("why-1"):
         until(http, submit(http, "why-1").json()["id"], "running")
@@ -118,6 +163,7 @@ def test_task_types_tell_what_may_be_submitted(http: httpx.Client):
     assert ("number", False, 50, 0, 100) == tuple(
         tap["params"]["across"][key] for key in ("type", "required", "default", "min", "max")
     )
+    assert 7 == types["long_walk"]["policy"]["retries"]
     assert (60.0, ["tap"], "") == (tap["policy"]["time_limit_s"], tap["stages"], tap["problem"])
 
 

@@ -33,7 +33,7 @@ from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.messages import Seen, Sight
 from droidherd.flows.catalogue import Catalogue
-from droidherd.settings import Api, ArtifactSettings, Host, Settings, Temporal
+from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
@@ -82,6 +82,7 @@ class World:
             api=Api(port=0, **api),
             host=Host(pool=POOL),
             artifacts=ArtifactSettings(directory=str(data / "artifacts")),
+            policies={"long_walk": PolicySettings(retries=7)},
         )
         self.store = DirectoryStore(self.settings.artifact_directory)
         self.hands = Hands(self.store)

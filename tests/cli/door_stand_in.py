@@ -36,6 +36,10 @@ class Book:
                 found = 200, {"emulators": self.emulators}
             case ("GET", ["api", "queue"]):
                 found = 200, {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]}
+            case ("POST", ["api", "queue", "pause" | "resume" | "capacity"]):
+                found = 200, {"done": True}
+            case ("POST", ["api", "tasks", name, "prioritize"]):
+                found = 200, {"done": True}
             case ("GET", ["api", "tasks"]):
                 found = self._page(query)
             case ("POST", ["api", "tasks"]):

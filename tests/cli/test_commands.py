@@ -62,6 +62,8 @@ def test_every_word_shows_an_example(droidherd: Terminal):
         "pause",
         "resume",
         "cancel",
+        "prioritize",
+        "lanes",
         "demo",
     ]
     missing = [
@@ -181,6 +183,29 @@ def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: B
     for word, state in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
         assert state == droidherd.json(word, "t1", "--reason", "night")["state"]
     assert [{"reason": "night", "actor": getpass.getuser()}] * 3 == [asked[2] for asked in book.asked]
+
+
+def test_a_task_is_put_in_front(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+    assert "t1" == droidherd.json("prioritize", "t1", "--reason", "soon")["task_id"]
+    me = getpass.getuser()
+    assert ("POST /api/tasks/t1/prioritize", {"reason": "soon", "actor": me}) == (book.asked[0][0], book.asked[0][2])
+
+
+def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
+    assert ["account"] == [one["name"] for one in droidherd.json("lanes")["lanes"]]
+    assert "ann" in droidherd("lanes", "account", "--pause", "--reason", "night")[1]
+    droidherd("lanes", "account", "--capacity", "4")
+    order = {"lane": "account", "actor": getpass.getuser()}
+    posts = [(asked[0], asked[2]) for asked in book.asked if asked[0].startswith("POST")]
+    assert [
+        ("POST /api/queue/pause", {**order, "reason": "night"}),
+        ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
+    ] == posts
+
+
+def test_a_capacity_without_a_lane_is_wrong_usage(droidherd: Terminal, book: Book):
+    assert (2, []) == (droidherd("lanes", "--capacity", "4")[0], book.asked)
 
 
 def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

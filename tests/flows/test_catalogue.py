@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy
+from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.model import STEPS
@@ -61,6 +61,14 @@ def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
         {"type": {"text": "ann-2-0.5-false-gift-$"}},
         {"repeat": {"at_most": "2", "do": [{"tap": {"image": "a.png"}}, {"stop_app": {"app": "com.example.game"}}]}},
     ) == one.steps
+
+
+def test_a_policy_is_the_flows_then_the_operators_then_the_submissions(tmp_path: Path) -> None:
+    flow_at(tmp_path / "demo", DEMO, "a.png")
+    operators = PolicyChange(time_limit_s=90, retries=5)
+    plan = Catalogue([tmp_path], {"demo": operators}).plan("demo", {"account": "ann"}, PolicyChange(retries=0))
+    assert Policy(time_limit_s=90, retries=0, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
+    assert [30.0, 90.0] == [stage.limit_s for stage in plan.stages]
 
 
 def test_a_stage_has_no_more_time_than_the_attempt(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from droidherd.contracts import names
-from droidherd.contracts.queue import AccountView, DispatcherInput, EventsPage, QueuePage
+from droidherd.contracts.queue import AccountView, DispatcherInput, EventsPage, Place, QueuePage
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Hold
 from tests.workflows.world import POOL, World, until, world
@@ -114,8 +114,8 @@ async def test_an_account_is_shown_where_it_waits_and_runs(here: World, task: st
     view = await here.dispatcher().query(names.Query.ACCOUNT, task, result_type=AccountView)
     expected = (True, True, f"{task}-first", (task,))
     assert expected == (view.is_queued, view.is_running, view.running_task, view.queued_tasks)
-    why = await here.dispatcher().query(names.Query.WHY, task, result_type=str)
-    assert f"account {task} is busy with task {task}-first" == why
+    place = await here.dispatcher().query(names.Query.PLACE, task, result_type=Place)
+    assert Place(position=1, why=f"account {task} is busy with task {task}-first") == place
     hold.let_go.set()
     await all_ended(here, task, f"{task}-first")
 
