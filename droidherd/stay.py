@@ -157,7 +157,8 @@ class Stay:
     def _stage_run(self) -> StageRun:
         serial = self._serial()
         work = self.work
-        fresh = self._seized is not None and self._seized.journal_is_new
+        first = self._finder is None
+        fresh = first and self._seized is not None and self._seized.journal_is_new
         grip = Grip(serial, self._journal(), self._token(), work.stage_index, fresh)
         if self._finder is None:
             self._finder = FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash)

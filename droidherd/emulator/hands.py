@@ -45,6 +45,7 @@ class EmulatorHands:
         """On an emulator that `grip.token` has seized."""
         self._adb = adb
         self._grip = grip
+        self._fresh = grip.fresh
         self._deadline_uptime = deadline_uptime
         self._act_s = act_s
         self._interrupt = interrupt
@@ -75,7 +76,8 @@ class EmulatorHands:
 
     def recall(self) -> Mapping[str, Recalled]:
         serial, grip = self._grip.serial, self._grip
-        if grip.fresh:
+        if self._fresh:
+            self._fresh = False  # true of the beginning alone
             return {}
         line = lines.recall(self._entry("recall"), grip.stage)
         result = self._adb.shell(serial, line, self._act_s, interrupt=self._interrupt)

@@ -140,7 +140,26 @@ class Actor:
                 return False
         while (left := until - self._run.clock.now()) > 0:
             self._watch.rest(min(1.0, left), deed.effect)
-        return self._decide(deed)
+        written = self._written(deed)
+        return self._decide(deed) if written is None else written
+
+    def _written(self, deed: Deed) -> bool | None:
+        """What the journal says by now: a line whose answer was lost writes its result all the same."""
+        tempo = self._run.tempo
+        for attempt in range(tempo.sends_max):
+            try:
+                recorded = self._run.hands.recall().get(deed.effect)
+            except (NotSentError, UnknownOutcomeError):
+                if self._enough(attempt):
+                    raise
+                self._watch.rest(tempo.retry_s * 2**attempt, deed.effect)
+                continue
+            if recorded is Recalled.FAILED:
+                raise CommandFailedError(f"{deed.what} had failed before", rc=1, to=f"step {deed.effect}")
+            if recorded is Recalled.DONE:
+                self._see_then(deed)
+            return None if recorded is Recalled.UNKNOWN else recorded is Recalled.DONE
+        return None
 
     def _is_still_there(self, deed: Deed) -> bool:
         target = deed.target

@@ -66,6 +66,34 @@ def test_an_act_that_surely_was_not_sent_is_tried_again_a_few_times(error: type[
     assert [] == acts(on)
 
 
+class LostOnce:
+    """The connection is lost once, at a point whose name ends so."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __call__(self, point: str) -> None:
+        if self.where and point.endswith(self.where):
+            self.where = ""
+            raise UnknownOutcomeError("closed")
+
+
+@pytest.mark.parametrize(
+    ("where", "outcome"),
+    [("answered", Outcome(observed=1)), ("acted", None), ("begun", None), ("sent", Outcome(acts=1))],
+)
+def test_the_journal_is_asked_before_a_person_is(where: str, outcome: Outcome | None) -> None:
+    """Nothing on the screen shows this tap; but a line whose answer was lost writes its result all the same."""
+    on = Bench(Emulator(HOME), point=LostOnce(where))
+    blind = stage({"tap": {"percent": [50, 90]}})
+    if outcome is None:
+        with pytest.raises(NeedsPersonError):
+            run_stage(blind, on.run())
+    else:
+        assert outcome == run_stage(blind, on.run())
+        assert 1 == len(acts(on))
+
+
 def test_an_act_refused_by_the_fence_is_not_tried_again() -> None:
     on = bench()
     on.hands.fenced = True
