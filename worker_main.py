@@ -55,6 +55,8 @@ from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
 WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
+CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
+"""Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_WATCH_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
@@ -228,6 +230,7 @@ def workflow_workers(
             activities=activities,
             activity_executor=threads,
             workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+            max_cached_workflows=CACHED[queue],
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=5),
         )
