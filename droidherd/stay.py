@@ -90,6 +90,8 @@ class Stay:
     life: ConfirmedLifeline
     kept: list[ArtifactView] = field(default_factory=list)
     log: list[dict[str, object]] = field(default_factory=list)
+    _log: ArtifactView | None = None
+    _lines_kept: int = 0
     _seized: lease.Seized | None = None
     _finder: FlowFinder | None = None
 
@@ -139,6 +141,7 @@ class Stay:
             self.work.cleanup, self._stage_run(), self.work.physics.cleanup_s, f"c{self._token().attempt_of_stage}."
         )
         if report.clean:
+            self._keep_log()  # before the release, which is all that the next task waits for
             lease.release(self.outfit.adb, self._serial(), self._token())
         return report.clean
 
@@ -207,11 +210,18 @@ class Stay:
         ref = self.outfit.artifacts.put(self.work.task_id, prefix + name, encode_png(frame), "image/png")
         self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
 
-    def _artifacts(self) -> tuple[ArtifactView, ...]:
-        """Everything kept, the log with it. A log that cannot be kept hides nothing else."""
+    def _keep_log(self) -> None:
+        """What was noted so far. A log that cannot be kept hides nothing else."""
+        if self._lines_kept == len(self.log):
+            return
         name = f"log-{self.work.key.attempt}-{self.work.lease}-{self.work.stage_index}-{self.work.tries}.jsonl"
         text = "".join(json.dumps(line) + "\n" for line in self.log)
         with suppress(FinalError):
             ref = self.outfit.artifacts.put(self.work.task_id, name, text.encode(), "application/jsonl")
-            self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
-        return tuple(self.kept)
+            self._log = ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
+            self._lines_kept = len(self.log)
+
+    def _artifacts(self) -> tuple[ArtifactView, ...]:
+        """Everything kept, the log with it."""
+        self._keep_log()
+        return (*self.kept, self._log) if self._log else tuple(self.kept)

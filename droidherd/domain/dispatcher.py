@@ -11,7 +11,7 @@ from droidherd.domain import messages as m
 from droidherd.domain.board import Entry, Lane, Place, Row
 from droidherd.domain.memory import Memory
 from droidherd.domain.messages import EmulatorState, RevokeReason
-from droidherd.domain.moves import GHOST, Tally
+from droidherd.domain.moves import GHOST, Tally, ToOthers
 
 SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
@@ -97,7 +97,7 @@ class Dispatcher(Memory):
         entry = self.board.entries.get(task_id)
         if entry is None or entry.key.run != run:
             return
-        self.outbox.forget(task_id)
+        self.outbox.forget(task_id, lambda message: _of_run(message, run))
         if entry.lease is None:
             self._remove(entry, entry.ask.seq, now_ms)
         else:
@@ -267,7 +267,8 @@ class Dispatcher(Memory):
         self.generation += 1
         for task_id, run in unheard.items():
             entry = self.board.entries.get(task_id)
-            self._send(task_id, m.Recall(self.generation, entry.key if entry else m.Key(task_id, run, 0)))
+            known = entry is not None and entry.key.run == run
+            self._send(task_id, m.Recall(self.generation, entry.key if entry and known else m.Key(task_id, run, 0)))
         for emulator_id in dict.fromkeys([*self.board.rows, *before]):
             self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
         if blind:
@@ -464,3 +465,8 @@ class Dispatcher(Memory):
         if not up:
             return f"none of the {len(able)} emulators that could run it is up"
         return f"{self.board.position(entry) - 1} before it, {len(up)} emulators busy"
+
+
+def _of_run(message: ToOthers, run: str) -> bool:
+    """Whether it was meant for this run of a task, and for no later one."""
+    return not isinstance(message, m.Tidy) and message.key is not None and message.key.run == run

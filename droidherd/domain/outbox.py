@@ -5,7 +5,7 @@ So a message stays here until its delivery returned, and each target has at most
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from droidherd.domain import messages as m
@@ -73,11 +73,12 @@ class Outbox(Generic[M]):
         """It did not arrive: it stays first in line."""
         self.flying.pop(target, None)
 
-    def forget(self, target: str) -> None:
+    def forget(self, target: str, meant: Callable[[M], bool]) -> None:
         """Nobody is there any more: drop what was meant for them, but for what flies until its fate is known."""
-        if target in self.flying:
-            del self.lines[target][1:]
-        else:
+        line = self.lines.get(target, [])
+        at = 1 if target in self.flying else 0
+        line[at:] = [message for message in line[at:] if not meant(message)]
+        if not line:
             self.lines.pop(target, None)
 
     def __len__(self) -> int:

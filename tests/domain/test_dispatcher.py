@@ -267,6 +267,16 @@ def test_a_closed_holder_is_fenced_before_its_lease_is_freed() -> None:
     assert (None, {}) == (pool.place("t"), pool.d.keys.held)
 
 
+def test_a_successor_that_finds_an_older_run_on_its_board_still_recalls_the_one_that_is_open() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t")
+    pool.deliver("t")
+    pool.d.rebuild({"t": "r2"}, NOW, 600.0, blind=False)  # what r2 asked was lost with the predecessor
+    pool.d.on_closed("t", "r1", NOW)
+    assert [m.Key("t", "r2", 0)] == [one.key for one in pool.said("t", m.Recall)]
+
+
 def test_the_lease_of_a_closed_holder_on_an_unreachable_emulator_is_freed_when_its_guards_have_run_out() -> None:
     pool = Pool(fence_s=15.0)
     pool.emulator("e1")

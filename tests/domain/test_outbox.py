@@ -57,7 +57,7 @@ def test_what_flies_to_somebody_forgotten_is_acknowledged_without_taking_a_newer
     box.put("e1", m.Tidy(1))
     box.put("e1", m.Tidy(2))
     box.launch("e1")
-    box.forget("e1")
+    box.forget("e1", lambda _: True)
     box.put("e1", m.Tidy(3))
     assert [] == box.ready()
     box.delivered("e1")
@@ -65,6 +65,17 @@ def test_what_flies_to_somebody_forgotten_is_acknowledged_without_taking_a_newer
     box.delivered("e1")
     box.delivered("e1")
     assert 0 == len(box)
+
+
+def test_only_what_was_meant_for_who_is_gone_is_forgotten() -> None:
+    box: Outbox[m.Tidy] = Outbox()
+    for token in (1, 2, 3):
+        box.put("e1", m.Tidy(token))
+    box.forget("e1", lambda message: message.token < 3)
+    box.forget("e2", lambda _: True)
+    assert {"e1": [m.Tidy(3)]} == box.lines
+    box.forget("e1", lambda _: True)
+    assert {} == box.lines
 
 
 def test_a_newer_answer_replaces_the_one_that_has_not_left() -> None:
