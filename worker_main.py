@@ -33,7 +33,7 @@ from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
-from activities.stage import StageActivities
+from activities.stage import SLOTS, StageActivities
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
@@ -93,7 +93,7 @@ class Running:
 
 
 class HostCrew:
-    """The workers of one host: one on its own queue, one single-slot worker per emulator."""
+    """The workers of one host: one on its own queue, one per emulator."""
 
     def __init__(self, settings: Settings, client: Client, server: AdbServer) -> None:
         """Nothing runs yet."""
@@ -142,8 +142,10 @@ class HostCrew:
                     await engine.keep_dispatcher(self._settings.host.pool)
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
-        # Presence first, so that nothing new is granted; then the stages, which may end in peace.
-        await asyncio.gather(host.worker.shutdown(), *(one.worker.shutdown() for one in self._running.values()))
+        # Nothing new is granted from now on; the stages end in peace; then the host is gone.
+        self._fleet.leave()
+        await asyncio.gather(*(one.worker.shutdown() for one in self._running.values()))
+        await host.worker.shutdown()
 
     def _host_worker(self) -> Worker:
         return Worker(
@@ -156,7 +158,7 @@ class HostCrew:
         )
 
     def _muster(self) -> None:
-        """One single-slot worker per emulator of the inventory."""
+        """One worker per emulator of the inventory."""
         wanted = {entry.emulator_id for entry in self._inventory.known()}
         for emulator_id in sorted(wanted - self._running.keys()):
             self._running[emulator_id] = Running.start(
@@ -165,7 +167,7 @@ class HostCrew:
                     task_queue=names.emulator_id(emulator_id),
                     activities=self._stages.all(),
                     activity_executor=self._stage_threads,
-                    max_concurrent_activities=1,
+                    max_concurrent_activities=SLOTS,
                     max_concurrent_activity_task_polls=1,
                     graceful_shutdown_timeout=timedelta(seconds=self._settings.physics.drain_s),
                 )

@@ -27,6 +27,13 @@ class FleetActivities:
         self._gatekeeper = gatekeeper
         self.present = asyncio.Event()
         """Set while a presence of this worker runs."""
+        self._rounds: tuple[Patrol, int] | None = None
+
+    def leave(self) -> None:
+        """Say that this worker ends soon, while its stages still do their work."""
+        if self._rounds is not None:
+            patrol, incarnation = self._rounds
+            patrol.leave(incarnation)
 
     @activity.defn
     async def presence(self, work: PresenceWork) -> PresenceEnd:
@@ -38,6 +45,7 @@ class FleetActivities:
             await host.signal(names.Signal.REPORTS, Reports(incarnation=work.incarnation, seen=seen))
 
         rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
+        self._rounds = (patrol, work.incarnation)
         self.present.set()
         try:
             while not activity.is_worker_shutdown() and not rounds.done():
@@ -45,9 +53,10 @@ class FleetActivities:
                 await asyncio.wait([rounds], timeout=BEAT_S)
             if rounds.done():
                 await rounds
-            return PresenceEnd(incarnation=work.incarnation, seen=patrol.leaving(work.incarnation))
+            return PresenceEnd(incarnation=work.incarnation, seen=patrol.left(work.incarnation))
         finally:
             self.present.clear()
+            self._rounds = None
             rounds.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await rounds

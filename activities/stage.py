@@ -1,4 +1,4 @@
-"""The stage activity: on the emulator's own queue, one at a time."""
+"""The stage activity: on the emulator's own queue, one at a time, the next one in hand."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +9,12 @@ from temporalio.client import Client
 from activities.failures import translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
-from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
+
+SLOTS = 2
+"""Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
 
 
 class StageActivities:
@@ -22,17 +26,26 @@ class StageActivities:
         self._client = client
         self._loop = loop
         self._beat_every_s = beat_every_s
+        self._turns = Turns()
 
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
         life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"
+
+        def wanted() -> bool:
+            life.beat("waits for its turn")
+            return not (life.stopping() or activity.is_worker_shutdown())
+
         with (
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
-            telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type),
+            self._turns.taken(work.emulator_id, self._beat_every_s, wanted) as taken,
         ):
-            return Stay(self._outfit, work, life).run()
+            if not taken:
+                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
+                return Stay(self._outfit, work, life).run()
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage]

@@ -123,13 +123,15 @@ class Stay:
             )
         confirmed()
         stopped = ""
-        if self.work.stage is not None:
-            self.note(f"stage {self.work.stage.name} begins on {self.work.emulator_id} as {self._token()}")
-            outcome = interpreter.run_stage(self.work.stage, self._stage_run())
+        stage = self.work.stage
+        if stage is not None:
+            self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
+            limit_s = min(stage.limit_s, self.work.limit_s or stage.limit_s)
+            outcome = interpreter.run_stage(stage.model_copy(update={"limit_s": limit_s}), self._stage_run())
             stopped = outcome.stopped
             for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
-            self.note(f"stage {self.work.stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
+            self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
         clean = self._leave() if stopped or self.work.last else True
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
 

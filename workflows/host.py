@@ -128,7 +128,7 @@ class HostWorkflow:
         if never_started:
             self._worker, self._alive = None, False
         sight = Sight.DOWN if never_started else Sight.SUSPECT
-        before = (Sight.GOOD, Sight.SUSPECT) if never_started else (Sight.GOOD,)
+        before = (Sight.GOOD, Sight.LEAVING, *((Sight.SUSPECT,) if never_started else ()))
         self._pass_on([replace(seen, sight=sight) for seen in self._last.values() if seen.sight in before])
 
     def _pass_on(self, seen: Iterable[Seen]) -> None:

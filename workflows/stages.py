@@ -10,7 +10,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.plan import Plan
+    from droidherd.contracts.plan import Plan, Stage
     from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork
     from droidherd.contracts.tasks import Failure
     from droidherd.domain import messages as m
@@ -100,9 +100,12 @@ class Stages:
             if completed:
                 self._troubles = 0
                 return None
+            if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
+                return await self._leave()
             if self._stop_asked():
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
-            result = _Hit(Trouble.REVOKED, _infrastructure("its worker was shut down"), result.clean, counts=False)
+            lost = _infrastructure("its worker was shut down")
+            result = _Hit(Trouble.REVOKED, lost, self._is_clean(result), counts=False)
         self._troubles += 1
         following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
         if following is Next.AGAIN:
@@ -213,6 +216,7 @@ class Stages:
             flow=plan.flow,
             flow_hash=plan.flow_hash,
             app=plan.app,
+            limit_s=self._limit_s(plan.stages[index]) if index is not None else 0.0,
             stage=plan.stages[index] if index is not None else None,
             cleanup=plan.cleanup,
             last=index is None or ledger.is_last(index),
@@ -221,7 +225,6 @@ class Stages:
 
     def _start(self, work: StageWork) -> "workflow.ActivityHandle[StageReport]":
         physics = self._ledger.physics
-        limit_s = self._limit_s(work)
         ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if work.after else 0.0
         what = work.stage.name if work.stage else "cleanup"
         return workflow.start_activity(
@@ -230,17 +233,18 @@ class Stages:
             task_queue=names.emulator_id(work.emulator_id),
             result_type=StageReport,
             schedule_to_start_timeout=options.seconds(max(ahead_s, physics.heartbeat_timeout_s)),
-            start_to_close_timeout=options.seconds(limit_s + physics.cleanup_s + SLACK_S),
+            # A worker may take it while the one ahead still runs; how long it works itself, the stage watches.
+            start_to_close_timeout=options.seconds(ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
             heartbeat_timeout=options.seconds(physics.heartbeat_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=options.ONCE,
             summary=f"{what} on {work.emulator_id}",
         )
 
-    def _limit_s(self, work: StageWork) -> float:
+    def _limit_s(self, stage: Stage) -> float:
         """What is left of the attempt's time, and no more than the stage's own."""
         left_s = max(self._plan.policy.time_limit_s - self._spent_s, 1.0)
-        return min(left_s, work.stage.limit_s) if work.stage else 0.0
+        return min(left_s, stage.limit_s)
 
     # --- how it ended -----------------------------------------------------------------------------------------
 
@@ -250,7 +254,7 @@ class Stages:
         except ActivityError as error:
             return self._hit(error)
         except asyncio.CancelledError:
-            return StageReport(outcome=StageOutcome.STOPPED)
+            return StageReport(outcome=StageOutcome.NOT_BEGUN)
 
     def _hit(self, error: ActivityError) -> StageReport | _Hit:
         cause = error.cause
@@ -259,7 +263,7 @@ class Stages:
         if isinstance(cause, ApplicationError):
             return self._said(cause)
         if cause is not None and type(cause).__name__ == "CancelledError":
-            return StageReport(outcome=StageOutcome.STOPPED)
+            return StageReport(outcome=StageOutcome.NOT_BEGUN)
         return _Hit(Trouble.ERROR, Failure(kind=type(cause).__name__, verdict=Verdict.FINAL, message=str(cause)))
 
     def _said(self, cause: ApplicationError) -> _Hit:
@@ -289,8 +293,12 @@ class Stages:
             if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
                 return result
             if isinstance(result, StageReport):
-                return self._taken_back(reason, clean=result.clean)
+                return self._taken_back(reason, clean=self._is_clean(result))
         return self._taken_back(reason, clean=False)
+
+    def _is_clean(self, report: StageReport) -> bool:
+        """What never began left nothing behind; what the stages before it left, it did not clean up either."""
+        return report.clean and not (report.outcome is StageOutcome.NOT_BEGUN and self._touched)
 
     def _taken_back(self, reason: RevokeReason, *, clean: bool) -> _Hit:
         counts = reason is not RevokeReason.DECK
@@ -299,9 +307,9 @@ class Stages:
 
 
 def _may_have_touched(result: StageReport | _Hit) -> bool:
-    """All but a try that nobody took, or that the emulator refused because the one before was still there."""
+    """All but a try that never began, or that the emulator refused because the one before was still there."""
     if isinstance(result, StageReport):
-        return True
+        return result.outcome is not StageOutcome.NOT_BEGUN
     return result.trouble is not Trouble.NOT_STARTED and result.failure.kind != "NotReleasedError"
 
 

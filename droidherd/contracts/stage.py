@@ -40,6 +40,8 @@ class StageWork(Contract):
     flow: str
     flow_hash: str
     app: str = ""
+    limit_s: float = Field(default=0.0, ge=0)
+    """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None
     """None: only clean up and let go."""
     cleanup: tuple[JsonValue, ...] = ()
@@ -53,6 +55,8 @@ class StageOutcome(StrEnum):
     COMPLETED = "completed"
     STOPPED = "stopped"
     """Asked to stop, stopped at a step boundary."""
+    NOT_BEGUN = "not_begun"
+    """Not wanted any more before its turn came: it touched nothing, and cleaned up nothing."""
 
 
 class StageReport(Contract):

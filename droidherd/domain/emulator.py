@@ -148,7 +148,7 @@ class Emulator:
             return EmulatorState.QUARANTINED
         if self.boot != self.gated_boot:
             return EmulatorState.RECOVERING
-        if self.draining:
+        if self.draining or self.sight is Sight.LEAVING:
             return EmulatorState.DRAINING
         return EmulatorState.SUSPECT if self.sight is Sight.SUSPECT else EmulatorState.UP
 

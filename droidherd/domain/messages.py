@@ -196,6 +196,8 @@ class Sight(StrEnum):
     GOOD = "good"
     SUSPECT = "suspect"
     DOWN = "down"
+    LEAVING = "leaving"
+    """Its host goes away in order: what runs may end, nothing new begins."""
     LEFT = "left"
 
 

@@ -60,6 +60,7 @@ class Patrol:
         self._news: dict[str, Seen] = {}
         self._changed = asyncio.Event()
         self._boots: dict[str, tuple[str, str]] = {}
+        self._leaving = False
 
     async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
         """Tell what is new, in order, as soon as it is known."""
@@ -82,7 +83,14 @@ class Patrol:
             for _, walk in self._walks.values():
                 walk.cancel()
 
-    def leaving(self, incarnation: int) -> tuple[Seen, ...]:
+    def leave(self, incarnation: int) -> None:
+        """The host is about to go: no emulator of it is good for anything new from now on."""
+        self._leaving = True
+        for entry, _ in self._walks.values():
+            if self._watch.settled(entry.emulator_id):
+                self._say(self._seen(entry, Sight.LEAVING, incarnation))
+
+    def left(self, incarnation: int) -> tuple[Seen, ...]:
         """What is said when the host leaves in order."""
         return tuple(self._seen(entry, Sight.LEFT, incarnation) for entry, _ in self._walks.values())
 
@@ -157,6 +165,8 @@ class Patrol:
 
     def _seen(self, entry: InventoryEntry, sight: Sight, incarnation: int) -> Seen:
         boot, serialno = self._boots.get(entry.emulator_id, ("", entry.serialno))
+        if self._leaving and sight is Sight.GOOD:
+            sight = Sight.LEAVING
         labels = tuple(sorted(f"{name}={value}" for name, value in entry.labels.items()))
         return Seen(
             entry.emulator_id,

@@ -73,6 +73,16 @@ def test_suspicion_passes_and_down_is_down() -> None:
     assert (EmulatorState.DOWN, None) == (emulator.state, emulator.order())
 
 
+def test_of_a_host_that_leaves_in_order_what_runs_may_end_and_then_the_emulator_is_gone() -> None:
+    emulator = up()
+    emulator.on_seen(seen("h1", Sight.LEAVING, seq=2))
+    assert EmulatorState.DRAINING is emulator.state
+    emulator.on_seen(seen("h1", Sight.LEFT, seq=3))
+    assert EmulatorState.RETIRED is emulator.state
+    emulator.on_seen(seen("h1", incarnation=2))
+    assert EmulatorState.UP is emulator.state
+
+
 def test_what_a_host_said_before_is_not_news() -> None:
     emulator = up()
     emulator.on_seen(seen("h1", Sight.DOWN, seq=3))

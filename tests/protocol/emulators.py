@@ -50,7 +50,7 @@ class Activity:
 
 
 class Handset:
-    """One physical emulator and the single-slot queue in front of it."""
+    """One physical emulator and the queue in front of it: one stage runs, one more may be taken ahead of its turn."""
 
     def __init__(self, world: "World", name: str, host: str) -> None:
         self.world, self.name, self.host = world, name, host
@@ -67,6 +67,8 @@ class Handset:
         self.cut = 0
         self.queue: list[Activity] = []
         self.running: Activity | None = None
+        self.waiting: Activity | None = None
+        """Its worker took it ahead of its turn: it confirms itself, and touches nothing."""
 
     # --- the worker's thread ----------------------------------------------------------------------------------
 
@@ -75,9 +77,12 @@ class Handset:
         owner = self.world.owner(self.name)
         if owner is None or not owner.alive:
             return False
+        self._look_ahead(connected=owner.connected)
         activity = self.running
         if activity is None:
-            return owner.connected and self._poll()
+            self.running, self.waiting = self.waiting, None
+            self.running = self.running or (self._poll() if owner.connected else None)
+            return self.running is not None
         if not self._beat(activity, connected=owner.connected):
             return True
         if activity.waits_until_ms:
@@ -90,17 +95,26 @@ class Handset:
         self._advance(activity)
         return True
 
-    def _poll(self) -> bool:
+    def _look_ahead(self, *, connected: bool) -> None:
+        waiting = self.waiting
+        if waiting is None:
+            if self.running is not None and connected and self.world.below(2):
+                self.waiting = self._poll()
+                if self.waiting is not None:
+                    self.world.count("taken ahead of its turn")
+        elif self._beat(waiting, connected=connected) and waiting.task.stopping(waiting):
+            self._end(waiting, "not_begun")
+
+    def _poll(self) -> Activity | None:
         while self.queue:
             activity = self.queue.pop(0)
             if not activity.given_up and activity.task.is_open(activity.key.run):
                 activity.started = True
                 activity.last_beat_ms = self.world.now
                 activity.deadline_ms = self.world.now + script.BEAT_TTL_MS
-                self.running = activity
-                return True
+                return activity
             activity.gone = True
-        return False
+        return None
 
     def _beat(self, activity: Activity, *, connected: bool) -> bool:
         """Confirm the try to the engine. False: it ended instead."""
@@ -155,6 +169,8 @@ class Handset:
         activity.gone, activity.report = True, report
         if self.running is activity:
             self.running = None
+        if self.waiting is activity:
+            self.waiting = None
         self.world.report(activity)
 
     # --- shell lines ------------------------------------------------------------------------------------------
@@ -251,10 +267,11 @@ class Handset:
         self.late.clear()
 
     def vanish(self) -> None:
-        """The worker was killed: its thread is gone, the engine does not know yet."""
-        if self.running is not None:
-            self.running.gone = True
-            self.running = None
+        """The worker was killed: its threads are gone, the engine does not know yet."""
+        for activity in (self.running, self.waiting):
+            if activity is not None:
+                activity.gone = True
+        self.running = self.waiting = None
 
     def gate(self, boot: str, fence: int, *, full: bool) -> str:
         """The boot gate, and tidying up. Returns evidence of what went wrong, or nothing."""

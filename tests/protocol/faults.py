@@ -20,6 +20,8 @@ class Faults:
             *[self._revive_worker] * 3,
             *[self._restart_worker] * 2,
             self._kill_worker,
+            self._leave,
+            self._depart,
             *[self._connect] * 3,
             *[self._cut_off] * 2,
             *[self._wake] * 4,
@@ -73,6 +75,19 @@ class Faults:
         host = next((one for one in self.world.hosts.values() if not one.worker), None)
         if host is not None:
             host.revive()
+        return host is not None
+
+    def _leave(self) -> bool:
+        host = self._some_host()
+        if not host.worker or not host.connected or host.leaving:
+            return False
+        host.leave()
+        return True
+
+    def _depart(self) -> bool:
+        host = next((one for one in self.world.hosts.values() if one.leaving and one.worker and one.connected), None)
+        if host is not None:
+            host.depart()
         return host is not None
 
     def _cut_off(self) -> None:

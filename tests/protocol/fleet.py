@@ -30,6 +30,8 @@ class HostActor(Actor):
         self.watch = Watch(DOWN_AFTER_S)
         self.told: dict[str, Sight] = {}
         self.heard_ms = world.now
+        self.leaving = False
+        """It goes away in order: what runs may end, nothing new begins."""
 
     @property
     def outbox(self) -> Outbox[Any]:
@@ -48,8 +50,9 @@ class HostActor(Actor):
         else:
             return
         watched = self.watch.emulators[emulator_id]
-        if news or self.told.get(emulator_id) is not watched.sight:
-            self.say(emulator_id, watched.sight, watched.boot)
+        sight = Sight.LEAVING if self.leaving and watched.sight is Sight.GOOD else watched.sight
+        if news or self.told.get(emulator_id) is not sight:
+            self.say(emulator_id, sight, watched.boot if sight is not Sight.LEAVING else "")
 
     def say(self, emulator_id: str, sight: Sight, boot: str) -> None:
         self.told[emulator_id] = sight
@@ -67,7 +70,7 @@ class HostActor(Actor):
         for emulator_id, sight in list(self.told.items()):
             if down and sight is not Sight.DOWN:
                 self.say(emulator_id, Sight.DOWN, "")
-            elif sight is Sight.GOOD:
+            elif sight in (Sight.GOOD, Sight.LEAVING):
                 self.say(emulator_id, Sight.SUSPECT, "")
 
     def kill(self) -> None:
@@ -79,8 +82,21 @@ class HostActor(Actor):
 
     def revive(self) -> None:
         """A new worker: a new incarnation, which remembers nothing."""
-        self.worker, self.incarnation = True, self.world.now
+        self.worker, self.incarnation, self.leaving = True, self.world.now, False
         self.reconnect()
+
+    def leave(self) -> None:
+        """The worker is asked to stop."""
+        self.leaving = True
+        for emulator_id, sight in list(self.told.items()):
+            if sight is Sight.GOOD:
+                self.say(emulator_id, Sight.LEAVING, "")
+
+    def depart(self) -> None:
+        """Its time to stop in peace is over."""
+        self.kill()
+        for emulator_id in list(self.told):
+            self.say(emulator_id, Sight.LEFT, "")
 
     def reconnect(self) -> None:
         """The presence activity begins anew."""

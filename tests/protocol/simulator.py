@@ -116,6 +116,8 @@ class World:
         for told in self.script.tasks:
             self._start(told)
         for host in self.hosts.values():
+            if host.leaving and host.worker:
+                host.kill()
             if not host.worker:
                 host.revive()
             elif not host.connected:
@@ -194,8 +196,9 @@ class World:
             row = d.board.rows.get(name)
             if row is None or name not in d.board.free:
                 broken(f"{name} is not free: {row}")
-            if handset.remains or handset.running or [a for a in handset.queue if not a.given_up]:
-                broken(f"{name}: remains of {handset.remains}, runs {handset.running}, queue {handset.queue}")
+            at_work = [handset.running, handset.waiting, *(a for a in handset.queue if not a.given_up)]
+            if handset.remains or any(at_work):
+                broken(f"{name}: remains of {handset.remains}, at work {at_work}")
 
     def _judge_outcome(self, task: TaskActor) -> None:
         if task.outcome == "cancelled" and not {"cancel", "force"} & set(task.asked):
@@ -318,6 +321,8 @@ class World:
             elif activity.started and self.now - activity.last_beat_ms > script.HEARTBEAT_TIMEOUT_MS:
                 self.count("heartbeat timeout")
                 self._resolve(activity, "timeout")
+            elif not activity.started and activity.task.stopping(activity):
+                self._resolve(activity, "not_begun")
             elif not activity.started and self.now - activity.queued_ms > script.QUEUE_TIMEOUT_MS:
                 self.count("schedule to start timeout")
                 self._resolve(activity, "timeout")

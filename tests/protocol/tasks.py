@@ -41,6 +41,8 @@ class TaskActor(Actor):
         """Everything a person asked for, for judging how it ended."""
         self.kept_ticket = 0
         self.asked_before = False
+        self.touched = False
+        """Whether the present lease may have left something on its emulator."""
         self.activity: Activity | None = None
         self.wait_until_ms = world.now + told.not_before_ms
         self.then = ""
@@ -155,7 +157,7 @@ class TaskActor(Actor):
                 self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
             if self.home != claim.lease.emulator_id:
                 self.completed = 0  # its effects live on the emulator it lost
-            self.home, self.tries, self.refusals = claim.lease.emulator_id, 0, 0
+            self.home, self.tries, self.refusals, self.touched = claim.lease.emulator_id, 0, 0, False
             self.state = "running"
             self._schedule()
             return True
@@ -221,11 +223,13 @@ class TaskActor(Actor):
             return False
         result = activity.result
         self.world.count(f"stage {result}")
+        self.touched = self.touched or result not in ("not_released", "not_begun")
         getattr(self, f"_stage_{result}")()
         return True
 
     def _stage_completed(self) -> None:
         self.completed += 1
+        self.touched = True
         if self.activity is not None and self.activity.last:
             self.claim.done("completed", seconds=2.0, parting=True)
             self._finish("completed")
@@ -242,6 +246,13 @@ class TaskActor(Actor):
             self._pause()
         else:
             self._request(ticket=0)  # resumed while it was stopping
+
+    def _stage_not_begun(self) -> None:
+        """Asked to stop before its turn came. Whoever ran a stage before it has something to clean up."""
+        if self.touched:
+            self._leave("again", at_once=True)
+        else:
+            self._stage_stopped()
 
     def _stage_failed(self) -> None:
         self.claim.done("failed", seconds=2.0)

@@ -70,6 +70,15 @@ class Hold:
 
 
 @dataclass
+class AtTheDoor(Hold):
+    """In its worker's hands, and its turn has not come: it leaves as soon as it is let go or asked to stop."""
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        await super().__call__(work)
+        return StageReport(outcome=StageOutcome.NOT_BEGUN, worker="w1")
+
+
+@dataclass
 class Deaf(Hold):
     """Runs until it is let go, and does not listen when asked to stop."""
 

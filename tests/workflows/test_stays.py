@@ -1,6 +1,7 @@
 """What befalls a task on its emulator, and what it does then."""
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
-from tests.workflows.plays import Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,6 +42,57 @@ async def test_a_task_cancelled_after_a_try_that_went_wrong_cleans_up_before_it_
     view = await here.ended(task)
     assert TaskState.CANCELLED is view.state
     assert here.stages.of(task)[-1].stage is None  # the cleanup that stands alone
+
+
+TWO = {"stages": [{"name": "open"}, {"name": "collect"}]}
+
+
+async def test_cancelled_at_the_door_after_a_stage_that_ran_it_cleans_up_before_it_lets_go(here: World, task: str):
+    door = AtTheDoor()
+    await here.submit(task, completes, door, params=TWO)
+    await door.began.wait()
+    await here.control(task, "cancel")
+    assert TaskState.CANCELLED is (await here.ended(task)).state
+    assert ["open", "collect", ""] == [work.stage.name if work.stage else "" for work in here.stages.of(task)]
+
+
+async def test_cancelled_at_the_door_with_nothing_done_there_is_nothing_to_clean_up(here: World, task: str):
+    door = AtTheDoor()
+    await here.submit(task, door)
+    await door.began.wait()
+    await here.control(task, "cancel")
+    assert TaskState.CANCELLED is (await here.ended(task)).state
+    assert 1 == len(here.stages.of(task))
+
+
+async def test_cancelled_while_nobody_takes_its_next_stage_it_cleans_up_once_somebody_does(here: World, task: str):
+    leaving: list[asyncio.Task[None]] = []
+
+    async def completes_on_a_worker_that_leaves(work: StageWork) -> StageReport:
+        leaving.append(asyncio.create_task(here.emulator_workers["e1"].shutdown()))
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1.0)  # a worker that is told to end takes nothing new
+        return await completes(work)
+
+    await here.submit(task, completes_on_a_worker_that_leaves, params=TWO, emulator="e1")
+    await here.tried(task, 2)
+    await asyncio.gather(*leaving)
+    await here.control(task, "cancel")
+    await here.tried(task, 3)
+    await here.serve("e1")
+    assert TaskState.CANCELLED is (await here.ended(task)).state
+    assert ["open", ""] == [work.stage.name if work.stage else "" for work in here.stages.of(task)]
+
+
+async def test_a_worker_that_ends_before_its_turn_leaves_what_ran_before_to_be_tidied_up(here: World, task: str):
+    door = AtTheDoor()
+    await here.submit(task, completes, door, params=TWO)
+    await door.began.wait()
+    door.let_go.set()
+    view = await here.ended(task)
+    assert (["lost", "completed"], 1) == ([one.outcome for one in view.attempts], view.attempt)
+    fences = [gate.fence for gate in here.gates.seen if gate.emulator_id == view.attempts[0].emulator]
+    assert view.attempts[0].token <= max(fences)
 
 
 async def test_a_task_that_has_started_goes_on_after_the_time_until_which_it_had_to_start(here: World, task: str):

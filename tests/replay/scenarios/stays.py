@@ -7,7 +7,7 @@ from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedE
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
-from tests.workflows.plays import Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
 from tests.workflows.world import TASK_PHYSICS, World
 
 TWO = Setting(emulators=("e1", "e2"))
@@ -134,6 +134,27 @@ async def worker_drained(world: World) -> None:
     await hold.began.wait()
     await world.emulator_workers["e1"].shutdown()
     await world.serve("e1")
+    await world.ended("task")
+
+
+TWO = {"stages": [{"name": "open"}, {"name": "collect"}]}
+
+
+@scenario("cancelled before the turn of a later stage came: a cleanup of its own")
+async def cancelled_at_the_door(world: World) -> None:
+    door = AtTheDoor()
+    await world.submit("task", completes, door, params=TWO)
+    await door.began.wait()
+    await world.control("task", "cancel")
+    await world.ended("task")
+
+
+@scenario("its worker ended before the turn of a later stage came: tidied up, moved", keep=(TASK, DISPATCHER))
+async def turned_away(world: World) -> None:
+    door = AtTheDoor()
+    await world.submit("task", completes, door, params=TWO)
+    await door.began.wait()
+    door.let_go.set()
     await world.ended("task")
 
 

@@ -1,0 +1,91 @@
+"""What stands on deck is in its worker's hands before the task ahead has ended, and touches nothing until then."""
+
+import asyncio
+from pathlib import Path
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.client import Client
+
+from droidherd.domain.lifecycle import TaskState
+from droidherd.virtual.witness import Command
+from tests.support.farm import Farm, farm, until
+
+FLOWS = Path(__file__).parent / "flows"
+WIDTH = 1280
+
+
+async def test_what_is_on_deck_is_taken_ahead_and_begins_after_the_task_before_let_go(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_hand_over(place), 100)
+
+
+async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_cancelled(place), 100)
+
+
+async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_worker_does(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_drained(place), 100)
+
+
+async def _hand_over(place: Farm) -> None:
+    client = await _one_on_deck(place)
+    assert [] == _taps(place, 20)
+    first, second = await place.ended(client, "first"), await place.ended(client, "second")
+    assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+    before, after = _taps(place, 10), _taps(place, 20)
+    assert (2, 2) == (len(before), len(after))
+    let_go = [c for c in place.journal(place.emulators[0]) if "dh:released" in c.argv]
+    assert any(before[-1].monotonic_s < one.monotonic_s < after[0].monotonic_s for one in let_go)
+    assert [1, 1] == [len(first.attempts), len(second.attempts)]
+
+
+async def _cancelled(place: Farm) -> None:
+    client = await _one_on_deck(place)
+    await client.get_workflow_handle("second").signal("cancel", {"actor": "test"})
+    second = await place.ended(client, "second")
+    assert TaskState.CANCELLED is second.state
+    assert TaskState.RUNNING is (await place.view(client, "first")).state
+    assert TaskState.COMPLETED is (await place.ended(client, "first")).state
+    assert [] == _taps(place, 20)
+
+
+async def _drained(place: Farm) -> None:
+    client = await _one_on_deck(place)
+    assert 0 == await asyncio.to_thread(place.worker.stop)
+    assert (2, []) == (len(_taps(place, 10)), _taps(place, 20)), "the one ahead ended in peace, the other never began"
+    place.worker.start()
+    first, second = await place.ended(client, "first"), await place.ended(client, "second")
+    assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+    assert (2, 1) == (len(_taps(place, 20)), second.attempt)
+
+
+async def _one_on_deck(place: Farm) -> Client:
+    """`first` runs for some seconds; the only stage of `second` has been taken by the emulator's worker."""
+    client = await place.client()
+    await place.wake(client)
+    await place.all_up(client)
+    await place.submit(client, "warm", "linger", params={"x": 5})
+    await place.ended(client, "warm")  # now its kind is known to be short
+    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "6s"})
+    await until(lambda: _begun(place), "the first to act")
+    await place.submit(client, "second", "linger", params={"x": 20})
+    await until(lambda: _taken(client), "the second to be taken")
+    return client
+
+
+async def _begun(place: Farm) -> bool | None:
+    return True if _taps(place, 10) else None
+
+
+async def _taken(client: Client) -> bool | None:
+    told = await client.get_workflow_handle("second").describe()
+    states = [one.state for one in told.raw_description.pending_activities]
+    return True if PendingActivityState.PENDING_ACTIVITY_STATE_STARTED in states else None
+
+
+def _taps(place: Farm, x: float) -> list[Command]:
+    """Of the task that taps at so many percent across."""
+    across = str(round(x / 100 * (WIDTH - 1)))
+    return [c for c in place.journal(place.emulators[0]) if c.argv[:3] == ("input", "tap", across)]
