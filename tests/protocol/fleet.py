@@ -98,6 +98,15 @@ class HostActor(Actor):
         for emulator_id in list(self.told):
             self.say(emulator_id, Sight.LEFT, "")
 
+    def heal(self) -> None:
+        """Somebody saw to it that it serves."""
+        if self.leaving and self.worker:
+            self.kill()
+        if not self.worker:
+            self.revive()
+        elif not self.connected:
+            self.reconnect()
+
     def reconnect(self) -> None:
         """The presence activity begins anew."""
         self.connected, self.watch, self.heard_ms = True, Watch(DOWN_AFTER_S), self.world.now

@@ -116,12 +116,7 @@ class World:
         for told in self.script.tasks:
             self._start(told)
         for host in self.hosts.values():
-            if host.leaving and host.worker:
-                host.kill()
-            if not host.worker:
-                host.revive()
-            elif not host.connected:
-                host.reconnect()
+            host.heal()
         for handset in self.handsets.values():
             handset.cut = 0
             handset.wake()

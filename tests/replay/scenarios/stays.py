@@ -137,13 +137,13 @@ async def worker_drained(world: World) -> None:
     await world.ended("task")
 
 
-TWO = {"stages": [{"name": "open"}, {"name": "collect"}]}
+TWO_STAGES = {"stages": [{"name": "open"}, {"name": "collect"}]}
 
 
 @scenario("cancelled before the turn of a later stage came: a cleanup of its own")
 async def cancelled_at_the_door(world: World) -> None:
     door = AtTheDoor()
-    await world.submit("task", completes, door, params=TWO)
+    await world.submit("task", completes, door, params=TWO_STAGES)
     await door.began.wait()
     await world.control("task", "cancel")
     await world.ended("task")
@@ -152,7 +152,7 @@ async def cancelled_at_the_door(world: World) -> None:
 @scenario("its worker ended before the turn of a later stage came: tidied up, moved", keep=(TASK, DISPATCHER))
 async def turned_away(world: World) -> None:
     door = AtTheDoor()
-    await world.submit("task", completes, door, params=TWO)
+    await world.submit("task", completes, door, params=TWO_STAGES)
     await door.began.wait()
     door.let_go.set()
     await world.ended("task")
