@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
+from droidherd.contracts.changes import Change
 
 
 class Lives(StrEnum):
@@ -61,6 +62,10 @@ class Stage(Contract):
     lives: Lives = Lives.EMULATOR
     on_unknown: OnUnknown = OnUnknown.ASK
     limit_s: float = Field(default=300.0, gt=0)
+    changes: tuple[Change, ...] = ()
+    """What its steps change by value. Their values are captured before the first of them."""
+    undo: tuple[JsonValue, ...] = ()
+    """Steps that take back what values cannot."""
 
 
 class Plan(Contract):

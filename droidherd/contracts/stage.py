@@ -5,6 +5,7 @@ from enum import StrEnum
 from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
+from droidherd.contracts.changes import Conflict, Undo, Value
 from droidherd.contracts.plan import Plan, Stage, TaskPhysics
 from droidherd.contracts.tasks import ArtifactView, TaskSpec
 from droidherd.domain.messages import Key
@@ -68,6 +69,36 @@ class StageReport(Contract):
     released: bool = False
     seconds: float = 0.0
     artifacts: tuple[ArtifactView, ...] = ()
+    after: tuple[Value, ...] = ()
+    """What it changed by value, as it left it."""
+
+
+class Captured(Contract):
+    """Result of `capture_before`, whose input is that of the stage: the values before its first change."""
+
+    worker: str = ""
+    before: tuple[Value, ...] = ()
+    artifacts: tuple[ArtifactView, ...] = ()
+
+
+class UndoWork(StageWork):
+    """Input of `undo_stage`: take one stage back, on the emulator it changed."""
+
+    undo: Undo
+    force: bool = False
+    """Restore also what somebody else changed since."""
+
+
+class UndoReport(Contract):
+    """Result of `undo_stage`. With conflicts nothing was restored."""
+
+    worker: str = ""
+    clean: bool = True
+    released: bool = False
+    seconds: float = 0.0
+    restored: tuple[str, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    artifacts: tuple[ArtifactView, ...] = ()
 
 
 class StageTrouble(Contract):
@@ -80,3 +111,4 @@ class StageTrouble(Contract):
     clean: bool = False
     """Cleaned up and let go: the emulator may be granted to the next one at once."""
     artifacts: tuple[ArtifactView, ...] = ()
+    after: tuple[Value, ...] = ()
