@@ -8,12 +8,15 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
+    from droidherd.contracts.changes import Undo, Value
     from droidherd.contracts.plan import Lives, OnUnknown, Plan, TaskPhysics
     from droidherd.contracts.tasks import (
+        Again,
         AttemptView,
         Carry,
         EventView,
         Failure,
+        Rollback,
         StageView,
         TaskInput,
         TaskSpec,
@@ -65,6 +68,23 @@ class Ledger:
         self._shown: tuple[object, ...] = ()
         self._stored: tuple[object, ...] = ()
         self._fresh = carry is None
+        self.undo: list[Undo] = list(carry.undo) if carry else []
+        self.first_attempt = carry.first_attempt if carry else 1
+        """Of this run: retries are counted from here."""
+        self.rollback: Rollback | None = carry.rollback if carry else None
+        self._past_stages: dict[str, str] = {}
+        """Of the run before: stage → where it completed."""
+        if start.again is not None and carry is None:
+            self._resume_past(start.again)
+
+    def _resume_past(self, again: Again) -> None:
+        """This run goes on where the one before ended: one book, one audit."""
+        past = again.past
+        self.state, self.created_at, self.updated_at = past.state, past.created_at, past.updated_at
+        self.attempt = self.first_attempt = past.attempt + 1
+        self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
+        self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
+        self._past_stages = {stage.name: stage.emulator for stage in past.stages if stage.state == "completed"}
 
     # --- the one door -----------------------------------------------------------------------------------------
 
@@ -84,7 +104,9 @@ class Ledger:
     def planned(self, plan: Plan) -> None:
         self.plan = plan
         if len(self.done_on) != len(plan.stages):
-            self.done_on = [""] * len(plan.stages)
+            # Of a run before only what lives in the account still counts.
+            past = self._past_stages
+            self.done_on = [past.get(s.name, "") if s.lives is Lives.ACCOUNT else "" for s in plan.stages]
 
     def next_stage(self) -> int | None:
         """The first stage to run on this emulator. What lives on an emulator is not there after a move."""
@@ -93,9 +115,14 @@ class Ledger:
                 return index
         return None
 
-    def stages_left(self) -> int:
-        """How many stages would still run, on whichever emulator comes."""
-        return sum(1 for i, on in enumerate(self.done_on) if not on or self._lives(i) is Lives.EMULATOR)
+    def errands_left(self) -> int:
+        """How many activities would still run on the emulator that comes: stages and captures, or undos."""
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return sum(1 for one in self.undo if entry and not one.undone and one.emulator == entry.emulator)
+        stages = self.plan.stages if self.plan else ()
+        left = [i for i, on in enumerate(self.done_on) if not on or self._lives(i) is Lives.EMULATOR]
+        return sum(2 if stages[i].changes else 1 for i in left)
 
     def is_last(self, index: int) -> bool:
         """Whether no stage follows this one on this emulator."""
@@ -107,12 +134,67 @@ class Ledger:
     def _lives(self, index: int) -> Lives:
         return self.plan.stages[index].lives if self.plan else Lives.EMULATOR
 
+    # --- what was there before ------------------------------------------------------------------------------------
+
+    def must_capture(self, index: int) -> bool:
+        """Whether a stage is about to change something on this emulator whose value nobody has kept yet."""
+        if self.plan is None:
+            return False
+        stage = self.plan.stages[index]
+        entries = [one for one in self.undo if not one.undone and one.emulator == self.emulator]
+        known = {(v.thing, v.name) for one in entries if one.stage == stage.name for v in one.before}
+        return any((change.thing, change.name) not in known for change in stage.changes)
+
+    def captured(self, index: int, before: tuple[Value, ...]) -> None:
+        """Before the first change its value stands in history, and in the memo."""
+        name = self.plan.stages[index].name if self.plan else ""
+        self.undo.append(Undo(stage_index=index, stage=name, emulator=self.emulator, before=before))
+
+    def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
+        """How a stage left what it changed. The flow's own undo is for stages that completed."""
+        stage = self.plan.stages[index] if self.plan else None
+        if stage is None or not (after or (completed and stage.undo)):
+            return
+        at = self._entry(stage.name)
+        entry = self.undo[at] if at is not None else Undo(stage_index=index, stage=stage.name, emulator=self.emulator)
+        news = {(value.thing, value.name): value for value in (*entry.after, *after)}
+        steps = stage.undo if completed else entry.steps
+        entry = entry.model_copy(update={"after": tuple(news.values()), "steps": steps})
+        if at is None:
+            self.undo.append(entry)
+        else:
+            self.undo[at] = entry
+
+    def _entry(self, stage: str) -> int | None:
+        """The newest entry of a stage on the present emulator that was not undone."""
+        found = [
+            i for i, e in enumerate(self.undo) if not e.undone and e.stage == stage and e.emulator == self.emulator
+        ]
+        return found[-1] if found else None
+
+    def next_undo(self) -> Undo | None:
+        """The newest change that was not taken back yet."""
+        return next((one for one in reversed(self.undo) if not one.undone), None)
+
+    def undone(self) -> None:
+        """The newest one is taken back."""
+        entry = self.next_undo()
+        if entry is not None:
+            at = len(self.undo) - 1 - self.undo[::-1].index(entry)
+            self.undo[at] = entry.model_copy(update={"undone": True})
+
     def stage_began(self, index: int) -> None:
         self._stage_now = index
         self.begun_on = self.emulator
 
     def bound_to(self) -> str:
-        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do."""
+        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.
+
+        What was changed is taken back where it was changed.
+        """
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return entry.emulator if entry else ""
         index = self.next_stage()
         stage = self.plan.stages[index] if self.plan and index is not None else None
         bound = stage is not None and stage.lives is Lives.ACCOUNT and stage.on_unknown is not OnUnknown.REPEAT
@@ -129,6 +211,7 @@ class Ledger:
         self.emulator = lease.emulator_id
         view = AttemptView(
             n=self.attempt,
+            run=workflow.info().run_id,
             emulator=lease.emulator_id,
             host=lease.host_id,
             token=lease.token,
@@ -185,6 +268,7 @@ class Ledger:
             expires_at=spec.expires_at,
             flow=plan.flow if plan else "",
             flow_hash=plan.flow_hash if plan else "",
+            undo=tuple(self.undo),
             events=tuple(self.events) if events else (),
         )
 
@@ -194,6 +278,7 @@ class Ledger:
             StageView(
                 name=stage.name,
                 state="running" if i == self._stage_now else "completed" if self.done_on[i] else "waiting",
+                emulator=self.done_on[i],
             )
             for i, stage in enumerate(stages)
         )
@@ -209,16 +294,19 @@ class Ledger:
                 updates.extend(self._fixed())
             workflow.upsert_search_attributes(updates)
             self._shown, self._fresh = shown, False
-        stored = (self.attempt, len(self.attempts), self.attempts[-1].outcome if self.attempts else "", self.state)
-        if self.attempts and stored[:3] != self._stored[:3]:
+        if self.attempts and self._storable() != self._stored:
             self.store()
         workflow.set_current_details(self._details())
 
     def store(self) -> None:
         """Into the memo: it survives a terminate."""
-        outcome = self.attempts[-1].outcome if self.attempts else ""
-        self._stored = (self.attempt, len(self.attempts), outcome, self.state)
+        self._stored = self._storable()
         workflow.upsert_memo({names.MEMO_TASK: self.view(events=False).model_dump(mode="json", exclude_defaults=True)})
+
+    def _storable(self) -> tuple[object, ...]:
+        """What must not be lost with a terminate, in short."""
+        outcome = self.attempts[-1].outcome if self.attempts else ""
+        return self.attempt, len(self.attempts), outcome, len(self.undo), sum(1 for one in self.undo if one.undone)
 
     def _fixed(self) -> list[SearchAttributeUpdate[Any]]:
         """Attributes that never change; a foreign client may have started us without them."""
@@ -272,4 +360,7 @@ class Ledger:
             ticket=claim.ticket,
             given_up=claim.given_up,
             outbox=tuple(claim.outbox.rows()),
+            undo=tuple(self.undo),
+            first_attempt=self.first_attempt,
+            rollback=self.rollback,
         )

@@ -73,12 +73,11 @@ class StageReport(Contract):
     """What it changed by value, as it left it."""
 
 
-class Captured(Contract):
+class Captured(StageReport):
     """Result of `capture_before`, whose input is that of the stage: the values before its first change."""
 
-    worker: str = ""
+    outcome: StageOutcome = StageOutcome.COMPLETED
     before: tuple[Value, ...] = ()
-    artifacts: tuple[ArtifactView, ...] = ()
 
 
 class UndoWork(StageWork):
@@ -89,16 +88,12 @@ class UndoWork(StageWork):
     """Restore also what somebody else changed since."""
 
 
-class UndoReport(Contract):
+class UndoReport(StageReport):
     """Result of `undo_stage`. With conflicts nothing was restored."""
 
-    worker: str = ""
-    clean: bool = True
-    released: bool = False
-    seconds: float = 0.0
+    outcome: StageOutcome = StageOutcome.COMPLETED
     restored: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    artifacts: tuple[ArtifactView, ...] = ()
 
 
 class StageTrouble(Contract):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
@@ -37,6 +38,15 @@ class TaskSpec(Contract):
     actor: Text = "somebody"
     policy: PolicyChange | None = None
     """Otherwise than the type says, for this task alone."""
+    on_failure: Literal["keep", "rollback"] = "keep"
+    """Whether what it changed is taken back when it fails."""
+
+
+class Ask(Contract):
+    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
+
+    actor: Text = "somebody"
+    reason: Text = ""
 
 
 class Carry(Contract):
@@ -58,9 +68,30 @@ class Carry(Contract):
     ticket: int = 0
     given_up: int = 0
     avoid: str = ""
-    asked: "Ask | None" = None
+    asked: Ask | None = None
     error: "Failure | None" = None
     outbox: tuple[JsonValue, ...] = ()
+    undo: tuple[Undo, ...] = ()
+    first_attempt: int = 1
+    rollback: "Rollback | None" = None
+
+
+class Rollback(Contract):
+    """That a task is taken back, and how."""
+
+    force: bool = False
+    """Restore also what somebody else changed since."""
+    ask: Ask = Ask()
+    begun: bool = False
+
+
+class Again(Contract):
+    """A new run of a task that ended, under the same id: tried again, or taken back."""
+
+    past: "TaskView"
+    """The task as it ended, its audit with it."""
+    ask: Ask
+    rollback: Rollback | None = None
 
 
 class TaskInput(Contract):
@@ -68,20 +99,16 @@ class TaskInput(Contract):
 
     spec: TaskSpec
     carry: Carry | None = None
-
-
-class Ask(Contract):
-    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
-
-    actor: Text = "somebody"
-    reason: Text = ""
+    again: Again | None = None
 
 
 class Control(Contract):
     """The argument of the update `control`: like the signals, with an answer."""
 
-    action: Literal["pause", "resume", "cancel"]
+    action: Literal["pause", "resume", "cancel", "rollback"]
     ask: Ask = Ask()
+    force: bool = False
+    """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
 
 
 class Admission(Contract):
@@ -114,6 +141,8 @@ class AttemptView(Contract):
     """One try of a task on one emulator. A task that lost its emulator has several with the same `n`."""
 
     n: int
+    run: str = ""
+    """The run of the task it belongs to: a task that was tried again has several."""
     emulator: str = ""
     host: str = ""
     worker: str = ""
@@ -129,6 +158,8 @@ class AttemptView(Contract):
 class StageView(Contract):
     name: str
     state: Literal["waiting", "running", "completed"] = "waiting"
+    emulator: str = ""
+    """Where it completed."""
 
 
 class EventView(Contract):
@@ -171,4 +202,6 @@ class TaskView(Contract):
     expires_at: datetime | None = None
     flow: str = ""
     flow_hash: str = ""
+    undo: tuple[Undo, ...] = ()
+    """What it changed by value, and what it takes to take that back; oldest first."""
     events: tuple[EventView, ...] = ()

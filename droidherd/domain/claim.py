@@ -72,13 +72,21 @@ class Claim:
             self.said_ending = True
             self._say(m.Ending(self.ask.key, self._next_seq()))
 
-    def done(self, outcome: str = "", *, clean: bool = True, seconds: float = 0.0, parting: bool = False) -> None:
+    def done(
+        self,
+        outcome: str = "",
+        *,
+        clean: bool = True,
+        seconds: float = 0.0,
+        parting: bool = False,
+        abandoned: bool = False,
+    ) -> None:
         """Neither wait nor hold. `parting`: and nothing that may still come can change that."""
         if self.ask is None or self.want is Want.NOTHING:
             return
         if self.lease is not None:
             self.given_up = max(self.given_up, self.lease.token)
-        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting)
+        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting, abandoned)
         self._say(self.said)
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 

@@ -85,6 +85,11 @@ class Dispatcher(Memory):
             return
         if entry.lease is not None and message.outcome:
             self._tally(entry, message)
+        if entry.lease is not None and message.abandoned:
+            self._fence(entry, now_ms, closed=True)
+            self.note(now_ms, "abandoned", task_id)
+            self.assign(now_ms)
+            return
         if entry.lease is not None and not message.clean:
             self._soil(entry)
         self._remove(entry, message.seq, now_ms)

@@ -56,11 +56,13 @@ class TaskEvent(StrEnum):
 
 
 class Intent(StrEnum):
-    """What was asked for and takes effect at the next boundary. Cancel wins over pause in either order."""
+    """What was asked for and takes effect at the next boundary. The stronger wins, in either order."""
 
     NONE = ""
     PAUSE = "pause"
     CANCEL = "cancel"
+    FORCE = "force"
+    """Cancel without waiting for what runs, and without its cleanup."""
 
 
 S, E = TaskState, TaskEvent
@@ -133,5 +135,7 @@ def transition(state: TaskState, event: TaskEvent, now_ms: int, actor: str, reas
 
 
 def combine(present: Intent, asked: Intent) -> Intent:
-    """What holds after one more request: cancel wins, whatever came first."""
-    return Intent.CANCEL if Intent.CANCEL in (present, asked) else asked
+    """What holds after one more request: the stronger one, whatever came first."""
+    if asked is Intent.NONE:
+        return Intent.NONE if present is Intent.PAUSE else present
+    return max(present, asked, key=(Intent.NONE, Intent.PAUSE, Intent.CANCEL, Intent.FORCE).index)

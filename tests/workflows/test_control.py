@@ -35,10 +35,10 @@ async def running(world: World, task_id: str) -> Deaf:
 
 async def test_what_is_not_possible_is_refused_with_the_present_state(here: World, task: str):
     deaf = await running(here, task)
-    expected = "resume is not possible while running; possible now: cancel, pause"
+    expected = "resume is not possible while running; possible now: cancel, pause, rollback"
     assert expected == await refused(here, task, "resume")
     await here.control(task, "cancel")
-    expected = "pause is not possible while running with cancel asked for; possible now: cancel"
+    expected = "pause is not possible while running with cancel asked for; possible now: cancel, rollback"
     assert expected == await refused(here, task, "pause")
     deaf.let_go.set()
     await here.ended(task)
