@@ -95,6 +95,15 @@ class TaskWorkflow:
         self._want(Intent.CANCEL, ask)
 
     @workflow.signal
+    def force_cancel(self, ask: Ask) -> None:
+        self._want(Intent.FORCE, ask)
+
+    @workflow.signal
+    def rollback(self, ask: Ask) -> None:
+        """Stop, then take back what was changed. With `force` only by the update `control`."""
+        self._roll_back(Rollback(ask=ask))
+
+    @workflow.signal
     def resume(self, ask: Ask) -> None:
         if self._may_resume():
             self._resume(ask)
@@ -106,11 +115,10 @@ class TaskWorkflow:
             self._resume(control.ask)
         elif control.action == "pause":
             self._want(Intent.PAUSE, control.ask)
+        elif control.action == "rollback":
+            self._roll_back(Rollback(force=control.force, ask=control.ask))
         else:
-            if control.action == "rollback":
-                self._ledger.rollback = Rollback(force=control.force, ask=control.ask)
-            forced = control.force and control.action == "cancel"
-            self._want(Intent.FORCE if forced else Intent.CANCEL, control.ask)
+            self._want(Intent.FORCE if control.force else Intent.CANCEL, control.ask)
         return self._ledger.view(events=False)
 
     @control.validator
@@ -176,6 +184,12 @@ class TaskWorkflow:
     @workflow.signal
     def recall(self, message: m.Recall) -> None:
         self._claim.on_recall(message)
+
+    def _roll_back(self, rollback: Rollback) -> None:
+        """First it is cancelled like any other."""
+        if self._ledger.state not in FINAL and self._ledger.rollback is None:
+            self._ledger.rollback = rollback
+            self._want(Intent.CANCEL, rollback.ask)
 
     # --- intents ----------------------------------------------------------------------------------------------
 

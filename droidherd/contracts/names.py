@@ -24,6 +24,8 @@ class Signal(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"
+    FORCE_CANCEL = "force_cancel"
+    ROLLBACK = "rollback"
     WAKE = "wake"
     DONE = "done"
     DRAIN = "drain"
