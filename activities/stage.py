@@ -1,6 +1,8 @@
 """The stage activity: on the emulator's own queue, one at a time, the next one in hand."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 
 from temporalio import activity
@@ -10,6 +12,7 @@ from activities.failures import translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.domain.errors import StillBusyError
 from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
 
@@ -27,20 +30,28 @@ class StageActivities:
         self._loop = loop
         self._beat_every_s = beat_every_s
         self._turns = Turns()
+        self.hurry = threading.Event()
+        """Set when the worker cannot wait for its stages any longer: they stop at their next boundary."""
 
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
-        life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
+        patience_s = work.physics.heartbeat_timeout_s
+        life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, self.hurry)
+        until_s = time.monotonic() + max(work.ahead_s, patience_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"
 
         def wanted() -> bool:
+            return not (life.stopping() or life.leaving())
+
+        def beat() -> None:
             life.beat("waits for its turn")
-            return not (life.stopping() or activity.is_worker_shutdown())
+            if time.monotonic() > until_s:
+                raise StillBusyError("the stage before does not end", to=work.emulator_id)
 
         with (
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
-            self._turns.taken(work.emulator_id, self._beat_every_s, wanted) as taken,
+            self._turns.taken(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
         ):
             if not taken:
                 return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)

@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
 
 TROUBLES_IN_A_ROW = 8
 REMIND_S = 2.0
+STILL_BUSY = "StillBusyError"
 SLACK_S = 5.0
 
 
@@ -125,9 +126,13 @@ class Stages:
         """It did what it could. Whether that is good, the report itself may deny."""
         self._troubles = 0
         failure = self._errands.ended(errand, report)
-        if failure is None:
+        if failure is not None:
+            return Ended(Next.FAIL, clean=report.clean, failure=failure, seconds=self._spent_s)
+        if not report.released or self._errands.next() is None:
             return None
-        return Ended(Next.FAIL, clean=report.clean, failure=failure, seconds=self._spent_s)
+        # Its worker ends, and left the emulator in order after the stage it was at; what follows, another one does.
+        lost = _infrastructure("its worker was shut down")
+        return Ended(Next.MOVE, clean=report.clean, failure=lost, counts=False, seconds=self._spent_s)
 
     async def _before_again(self, hit: "_Hit") -> None:
         """A moment for the emulator to come back; or, on deck, ask whether the one before is through."""
@@ -230,6 +235,7 @@ class Stages:
     def _work(self, errand: Errand) -> StageWork:
         plan, ledger = self._plan, self._ledger
         self._lease = self._claim.lease or self._lease
+        ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if self._lease.after else 0.0
         work = StageWork(
             task_id=workflow.info().workflow_id,
             key=ledger.key(),
@@ -243,6 +249,7 @@ class Stages:
             flow=plan.flow,
             flow_hash=plan.flow_hash,
             app=plan.app,
+            ahead_s=ahead_s,
             limit_s=self._limit_s(errand),
             stage=errand.stage,
             cleanup=plan.cleanup,
@@ -256,15 +263,14 @@ class Stages:
 
     def _start(self, work: StageWork, errand: Errand) -> "workflow.ActivityHandle[StageReport]":
         physics = self._ledger.physics
-        ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if work.after else 0.0
         return workflow.start_activity(
             errand.activity,
             work,
             task_queue=names.emulator_id(work.emulator_id),
             result_type=errand.reports,
-            schedule_to_start_timeout=options.seconds(max(ahead_s, physics.heartbeat_timeout_s)),
+            schedule_to_start_timeout=options.seconds(max(work.ahead_s, physics.heartbeat_timeout_s)),
             # A worker may take it while the one ahead still runs; how long it works itself, the stage watches.
-            start_to_close_timeout=options.seconds(ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
+            start_to_close_timeout=options.seconds(work.ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
             heartbeat_timeout=options.seconds(physics.heartbeat_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=options.ONCE,
@@ -303,7 +309,8 @@ class Stages:
         if details is None:
             return _Hit(Trouble.ERROR, said(cause))
         self._ledger.reported(details.worker, details.artifacts)
-        return _Hit(Trouble.ERROR, said(cause), clean=details.clean, after=details.after)
+        trouble = Trouble.NOT_STARTED if cause.type == STILL_BUSY else Trouble.ERROR
+        return _Hit(trouble, said(cause), clean=details.clean, after=details.after)
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
