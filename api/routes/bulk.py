@@ -56,7 +56,7 @@ async def bulk(
     chosen, more = await _chosen(house, filters)
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))
-    refused = [one for one in await _all(house, chosen, _deed(house, action, Ask(**dict(wish)))) if one is not None]
+    refused = [one for one in await _all(chosen, _deed(house, action, Ask(**dict(wish)))) if one is not None]
     names = {one.task_id for one in refused}
     done = [task_id for task_id in chosen if task_id not in names]
     return answer(Bulk(action=action, tasks=done, refused=refused, more=more))
@@ -96,7 +96,7 @@ def _deed(house: House, action: Action, ask: Ask) -> Deed:
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 
 
-async def _all(house: House, chosen: list[str], deed: Deed) -> list[Refused | None]:
+async def _all(chosen: list[str], deed: Deed) -> list[Refused | None]:
     """In the order in which they were found, so many at once."""
     gate = asyncio.Semaphore(AT_ONCE)
 

@@ -233,14 +233,12 @@ async def test_a_rollback_can_be_cancelled_while_it_waits_and_asked_for_again(he
     name = f"{task}/a"
     await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
     await here.ended(task)
-    hold = Hold()
-    await here.submit(f"{task}-ahead", hold, emulator="e1")
-    await hold.began.wait()
+    await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
     await here.again(task, Rollback())
     await here.reached(task, TaskState.ROLLBACK_PENDING)
     await here.control(task, "cancel")
     assert TaskState.CANCELLED is (await here.ended(task)).state
-    hold.let_go.set()
+    await here.order("resume_lane", lane="anonymous", actor="anna")
     await here.again(task, Rollback())
     assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
