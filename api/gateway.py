@@ -45,6 +45,7 @@ from droidherd.contracts.queue import (
     QueueQuery,
 )
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView
+from droidherd.contracts.tasks import Answer as Told
 from droidherd.domain.lifecycle import TaskState
 
 Answer = TypeVar("Answer")
@@ -229,7 +230,7 @@ class Gateway:
         except e.SilentError:
             async with asking(ENGINE_S):
                 await _reading(await handle.describe())
-                await handle.signal(_signal(control), control.ask)
+                await handle.signal(_signal(control), _said(control))
             return None
         except WorkflowUpdateFailedError as error:
             now = await self.view(task_id)
@@ -409,6 +410,10 @@ async def _refuse_another(request: e.Request, known: WorkflowExecution) -> None:
 def _signal(control: Control) -> str:
     """What stands for an update that nobody answered in time."""
     return Signal.FORCE_CANCEL.value if control.force and control.action == "cancel" else control.action
+
+
+def _said(control: Control) -> Ask | Told:
+    return Told(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
 
 
 def _cause(error: WorkflowUpdateFailedError) -> str:

@@ -69,6 +69,12 @@ class Insistence(Wish):
     """Cancel: do not wait for what runs, nor for its cleanup. Rollback: restore also what others changed since."""
 
 
+class Reply(Wish):
+    """The body of an answer to what a task asks."""
+
+    choice: Line
+
+
 class Command(BaseModel):
     """The body of an order to a queue. It may be left out."""
 

@@ -13,6 +13,8 @@ from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import (
+    DID_NOT,
+    HAPPENED,
     DroidherdError,
     EmulatorLostError,
     FencedError,
@@ -154,8 +156,13 @@ class Stay:
         return report.clean
 
     def _tidy_after(self, error: DroidherdError) -> bool:
-        """After an error of the task itself the emulator is left in order; after one of the emulator it cannot be."""
+        """After an error of the task itself the emulator is left in order; after one of the emulator it cannot be.
+
+        Who asks a person and keeps the emulator leaves it as it is: what is asked about is to be seen there.
+        """
         if self._seized is None or isinstance(error, InfrastructureError):
+            return False
+        if isinstance(error, NeedsPersonError) and error.asks.keep:
             return False
         try:
             return self._leave()
@@ -181,6 +188,7 @@ class Stay:
             finder=self._finder,
             keep=self._keep,
             note=self.note,
+            told={step: choice == HAPPENED for step, choice in work.answers.items() if choice in (HAPPENED, DID_NOT)},
         )
 
     def _deadline_uptime(self) -> int:

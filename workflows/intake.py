@@ -13,9 +13,6 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain import messages as m
     from droidherd.domain.lifecycle import TaskEvent, may
 
-ENGINE = "droidherd"
-"""The actor of what the product does by itself."""
-
 Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 """A foreign client may start a task with anything."""
 

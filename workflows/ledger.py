@@ -12,10 +12,12 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.plan import Lives, OnUnknown, Plan, TaskPhysics
     from droidherd.contracts.tasks import (
         Again,
+        Answer,
         AttemptView,
         Carry,
         EventView,
         Failure,
+        Question,
         Rollback,
         StageView,
         TaskInput,
@@ -34,6 +36,9 @@ POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 
+ENGINE = "droidherd"
+"""The actor of what the product does by itself."""
+BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
 KEPT_EVENTS = 200
 KEPT_ATTEMPTS = 40
 
@@ -61,6 +66,8 @@ class Ledger:
         self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
         self.events: list[EventView] = list(carry.events) if carry else []
         self.error: Failure | None = carry.error if carry else None
+        self.avoid = carry.avoid if carry else ""
+        """The emulator that was lost last."""
         self.emulator = ""
         self.position = 0
         self.why = ""
@@ -72,6 +79,11 @@ class Ledger:
         self.first_attempt = carry.first_attempt if carry else 1
         """Of this run: retries are counted from here."""
         self.rollback: Rollback | None = carry.rollback if carry else None
+        self.question: Question | None = carry.question if carry else None
+        self.answers: dict[str, str] = dict(carry.answers) if carry else {}
+        """What people said: step → choice."""
+        self.answer: Answer | None = None
+        """What somebody said just now."""
         self._past_stages: dict[str, str] = {}
         """Of the run before: stage → where it completed."""
         if start.again is not None and carry is None:
@@ -95,6 +107,14 @@ class Ledger:
         self.state, self.updated_at = step.after, now
         line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
         self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
+
+    def fail(self, failure: Failure | None) -> None:
+        self.error = failure
+        self.move(TaskEvent.FAILED, ENGINE, failure.message if failure else "")
+
+    def known(self) -> bool:
+        """Whether it was in line before: only who comes for the first time can be a duplicate."""
+        return any(line.event in BEEN_IN_LINE for line in self.events)
 
     def key(self) -> m.Key:
         return m.Key(workflow.info().workflow_id, self.run, self.attempt)
@@ -133,6 +153,34 @@ class Ledger:
 
     def _lives(self, index: int) -> Lives:
         return self.plan.stages[index].lives if self.plan else Lives.EMULATOR
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    def asks(self, question: Question) -> None:
+        """A person is asked. Who was asked already, and lost the emulator meanwhile, keeps the time that is left."""
+        if self.state is not TaskState.WAITING:
+            until = workflow.now() + timedelta(seconds=question.within_s)
+            self.question = question.model_copy(update={"until": until})
+            self.move(TaskEvent.PERSON_ASKED, ENGINE, question.text)
+        self.why = f"asks a person: {question.text} ({' / '.join(question.choices)})"
+        self.show()
+
+    def take_answer(self) -> Answer | None:
+        answer, self.answer = self.answer, None
+        return answer
+
+    def answered(self, choice: str, actor: str, reason: str, *, later: bool) -> None:
+        """Where it asked, it goes on with the answer."""
+        if self.question is not None:
+            self.answers[self.question.step] = choice
+        self.question, self.why = None, ""
+        event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
+        self.move(event, actor, f"{choice}: {reason}" if reason else choice)
+
+    def patience_s(self) -> float:
+        """How long it still waits for an answer."""
+        until = self.question.until if self.question else None
+        return max((until - workflow.now()) / timedelta(seconds=1), 0.0) if until else 0.0
 
     # --- what was there before ------------------------------------------------------------------------------------
 
@@ -260,6 +308,7 @@ class Ledger:
             emulator=self.emulator,
             position=self.position,
             why=self.why,
+            question=self.question,
             error=self.error,
             created_at=self.created_at,
             updated_at=self.updated_at,
@@ -360,7 +409,10 @@ class Ledger:
             ticket=claim.ticket,
             given_up=claim.given_up,
             outbox=tuple(claim.outbox.rows()),
+            avoid=self.avoid,
             undo=tuple(self.undo),
             first_attempt=self.first_attempt,
             rollback=self.rollback,
+            question=self.question,
+            answers=self.answers,
         )

@@ -12,8 +12,8 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.lifecycle import TaskEvent
     from droidherd.domain.reaction import Next
     from workflows.errands import Backward
-    from workflows.intake import ENGINE, why_rejected
-    from workflows.ledger import Ledger
+    from workflows.intake import why_rejected
+    from workflows.ledger import ENGINE, Ledger
     from workflows.line import spoken, wish
     from workflows.stages import Ended, Stages
 

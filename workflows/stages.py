@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.changes import Value
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork, UndoWork
-    from droidherd.contracts.tasks import Failure
+    from droidherd.contracts.tasks import Answer, Failure, Question
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
@@ -46,6 +46,7 @@ class Ended:
     """Whether it uses up one of the moves: being taken off deck does not."""
     seconds: float = 0.0
     """Of work; time on deck is none."""
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class _Hit:
     clean: bool = False
     counts: bool = True
     after: tuple[Value, ...] = ()
+    question: Question | None = None
 
 
 class Stages:
@@ -115,11 +117,19 @@ class Stages:
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
             result = _Hit(Trouble.REVOKED, lost, self._is_clean(result), counts=False)
+        return await self._troubled(result)
+
+    async def _troubled(self, result: "_Hit") -> Ended | None:
+        """What comes next is decided elsewhere, and done here."""
         self._troubles += 1
         following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
         if following is Next.AGAIN:
             await self._before_again(result)
             return None
+        if following is Next.ASK and result.question is not None:
+            return await self._ask(result.question, result)
+        if following is Next.ASK:
+            following = Next.FAIL  # it does not say what
         return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
 
     def _completed(self, errand: Errand, report: StageReport) -> Ended | None:
@@ -154,6 +164,36 @@ class Stages:
 
     def _forced(self) -> bool:
         return self._ledger.intent is Intent.FORCE
+
+    async def _ask(self, question: Question, hit: "_Hit") -> Ended | None:
+        """A person. None: answered, the same errand goes on with it. The emulator is kept as it is, or freed."""
+        ended = Ended(Next.ASK, clean=hit.clean, failure=hit.failure, seconds=self._spent_s, question=question)
+        if not question.keep:
+            return ended
+        self._claim.extend(int((workflow.time() + question.within_s + self._plan.policy.time_limit_s) * 1000))
+        self._ledger.asks(question)
+        answer: Answer | None = None
+
+        def spoken() -> bool:
+            nonlocal answer
+            answer = answer or self._ledger.take_answer()
+            return answer is not None or self._stop_asked() or self._news()
+
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(spoken, timeout=self._ledger.patience_s())
+        if self._news():
+            return ended
+        if answer is not None and not self._stop_asked():
+            self._ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=False)
+            self._troubles = 0
+            return None
+        left = await self._leave()
+        if self._stop_asked():
+            self._ledger.question = None
+            return left
+        failure = unanswered(self._ledger.question)
+        self._ledger.question = None
+        return Ended(Next.FAIL, clean=left.clean, failure=failure, seconds=self._spent_s)
 
     def _stop_asked(self) -> bool:
         return self._ledger.intent is not Intent.NONE
@@ -250,6 +290,7 @@ class Stages:
             flow_hash=plan.flow_hash,
             app=plan.app,
             ahead_s=ahead_s,
+            answers=ledger.answers,
             limit_s=self._limit_s(errand),
             stage=errand.stage,
             cleanup=plan.cleanup,
@@ -310,7 +351,7 @@ class Stages:
             return _Hit(Trouble.ERROR, said(cause))
         self._ledger.reported(details.worker, details.artifacts)
         trouble = Trouble.NOT_STARTED if cause.type == STILL_BUSY else Trouble.ERROR
-        return _Hit(trouble, said(cause), clean=details.clean, after=details.after)
+        return _Hit(trouble, said(cause), clean=details.clean, after=details.after, question=details.question)
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
@@ -343,6 +384,12 @@ class Stages:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
         return _Hit(Trouble.REVOKED, failure, clean=clean, counts=counts)
+
+
+def unanswered(question: Question | None) -> Failure:
+    """Nobody said anything in time."""
+    asked = question.text if question else "something"
+    return Failure(kind="NobodyAnsweredError", verdict=Verdict.FINAL, message=f"nobody answered in time: {asked}")
 
 
 def _may_have_touched(result: StageReport | _Hit) -> bool:

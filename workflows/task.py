@@ -10,7 +10,17 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import Planned, PlanRequest
-    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, Rollback, TaskInput, TaskView
+    from droidherd.contracts.tasks import (
+        Admission,
+        Answer,
+        Ask,
+        Carry,
+        Control,
+        Failure,
+        Rollback,
+        TaskInput,
+        TaskView,
+    )
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
@@ -22,11 +32,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.ending import close
     from workflows.errands import Forward
     from workflows.handles import unless_ended
-    from workflows.intake import ENGINE, Given, event_of, id_problem, understood, until_s, why_rejected
-    from workflows.ledger import Ledger
-    from workflows.line import patience_s, spoken, wish
+    from workflows.intake import Given, event_of, id_problem, understood
+    from workflows.ledger import ENGINE, Ledger
+    from workflows.queueing import Queueing
     from workflows.rollback import RollingBack, bare
-    from workflows.stages import Ended, Stages, said
+    from workflows.stages import Ended, Stages, said, unanswered
 
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
@@ -53,9 +63,8 @@ class TaskWorkflow:
             self._claim.outbox.restore(carry.outbox)
         self._asked = (carry.asked if carry else None) or Ask()
         self._engine_cancel = False
-        self._avoid = carry.avoid if carry else ""
         self._again = start.again if carry is None else None
-        self._known = bool(self._ledger.events)
+        self._line = Queueing(self._ledger, self._claim, self._the_plan, self._take_effect, self._idle)
         self._back = RollingBack(self._ledger, self._claim, self._the_plan, self._take_effect)
         self._life: asyncio.Task[None] | None = None
 
@@ -82,7 +91,7 @@ class TaskWorkflow:
 
     def _carry(self) -> Carry:
         carry = self._ledger.carry(self._claim)
-        return carry.model_copy(update={"asked": self._asked, "avoid": self._avoid})
+        return carry.model_copy(update={"asked": self._asked})
 
     # --- what others say --------------------------------------------------------------------------------------
 
@@ -104,6 +113,13 @@ class TaskWorkflow:
         self._roll_back(Rollback(ask=ask))
 
     @workflow.signal
+    def answer(self, answer: Answer) -> None:
+        """What a task asked a person. Anything it did not offer is no answer."""
+        question = self._ledger.question
+        if self._may_answer() and question is not None and answer.choice in question.choices:
+            self._ledger.answer = answer
+
+    @workflow.signal
     def resume(self, ask: Ask) -> None:
         if self._may_resume():
             self._resume(ask)
@@ -115,6 +131,9 @@ class TaskWorkflow:
             self._resume(control.ask)
         elif control.action == "pause":
             self._want(Intent.PAUSE, control.ask)
+        elif control.action == "answer":
+            self.answer(Answer(choice=control.choice, ask=control.ask))
+            await workflow.wait_condition(lambda: self._ledger.state is not TaskState.WAITING)
         elif control.action == "rollback":
             self._roll_back(Rollback(force=control.force, ask=control.ask))
         else:
@@ -129,7 +148,11 @@ class TaskWorkflow:
             "pause": ledger.intent in (Intent.NONE, Intent.PAUSE) and may(ledger.state, TaskEvent.PAUSED),
             "resume": self._may_resume(),
             "rollback": ledger.state not in FINAL and ledger.rollback is None,
+            "answer": self._may_answer(),
         }
+        question = ledger.question
+        if control.action == "answer" and question is not None and control.choice not in question.choices:
+            possible["answer"] = False
         if not possible[control.action]:
             allowed = ", ".join(name for name, yes in possible.items() if yes) or "nothing"
             intent = f" with {ledger.intent} asked for" if ledger.intent else ""
@@ -191,6 +214,10 @@ class TaskWorkflow:
             self._ledger.rollback = rollback
             self._want(Intent.CANCEL, rollback.ask)
 
+    def _may_answer(self) -> bool:
+        ledger = self._ledger
+        return ledger.state is TaskState.WAITING and ledger.answer is None and not ledger.intent
+
     # --- intents ----------------------------------------------------------------------------------------------
 
     def _want(self, intent: Intent, ask: Ask) -> None:
@@ -232,11 +259,12 @@ class TaskWorkflow:
         if ledger.plan is None:
             await self._plan()
         steps: dict[TaskState, Callable[[], Awaitable[None]]] = {
-            TaskState.PENDING: self._pending,
-            TaskState.QUEUED: self._queued,
+            TaskState.PENDING: self._line.pending,
+            TaskState.QUEUED: self._line.queued,
             TaskState.RUNNING: self._running,
             TaskState.RETRY_PENDING: self._retry_pending,
             TaskState.PAUSED: self._paused,
+            TaskState.WAITING: self._waiting,
             TaskState.ROLLBACK_PENDING: self._back.pending,
             TaskState.ROLLBACK_RUNNING: self._back.running,
         }
@@ -276,7 +304,7 @@ class TaskWorkflow:
         ledger = self._ledger
         refused = self._unreadable or id_problem(workflow.info().workflow_id)
         if refused:
-            self._fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=refused))
+            self._ledger.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=refused))
             return
         failure: Failure | None = None
         try:
@@ -295,71 +323,7 @@ class TaskWorkflow:
         if failure is not None and ledger.rollback is not None:
             ledger.planned(bare(ledger.spec.type))
         elif failure is not None:
-            self._fail(failure)
-
-    async def _pending(self) -> None:
-        """Wait for the time it may start, then ask for an emulator."""
-        ledger = self._ledger
-        start_s = until_s(ledger.spec.not_before)
-        if start_s > 0:
-            ledger.why = f"not before {ledger.spec.not_before:%Y-%m-%d %H:%M:%S %Z}"
-            ledger.show()
-            if not await self._idle(min(start_s, until_s(ledger.spec.expires_at, far=start_s))):
-                self._take_effect()
-                return
-        if ledger.intent:
-            self._claim.disclaim(ledger.key())
-            self._take_effect()
-        elif self._too_late():
-            self._claim.disclaim(ledger.key())
-            self._expire()
-        else:
-            # A ticket once drawn is kept until a retry or a resume throws it away.
-            self._claim.request(wish(ledger, self._the_plan(), self._claim.ticket, self._avoid, known=self._known))
-            await self._await_verdict()
-
-    async def _await_verdict(self) -> None:
-        """Admitted, granted or rejected; or somebody wants something else."""
-        ledger, claim = self._ledger, self._claim
-        while True:
-            answered = await self._wait(lambda: bool(claim.rejected or claim.admitted or claim.lease or ledger.intent))
-            if claim.rejected:
-                self._rejected(claim.rejected)
-            elif claim.lease or claim.admitted:
-                ledger.position = claim.admitted.position if claim.admitted and not claim.lease else 0
-                ledger.why = claim.admitted.why if claim.admitted and not claim.lease else ""
-                self._known = True
-                ledger.move(TaskEvent.ADMITTED, ENGINE)
-            elif ledger.intent:
-                claim.done()
-                self._take_effect()
-            elif self._too_late():
-                claim.done()
-                self._expire()
-            elif not answered:
-                continue
-            return
-
-    async def _queued(self) -> None:
-        """In line, until an emulator is granted."""
-        ledger, claim = self._ledger, self._claim
-        if claim.lease is None:
-            ledger.show()
-        while not (claim.lease or ledger.intent or claim.rejected):
-            if await self._wait(lambda: bool(claim.lease or ledger.intent or claim.rejected)):
-                break
-            if self._too_late():
-                claim.done()
-                self._expire()
-                return
-        if ledger.intent and claim.lease is None:
-            claim.done()
-            self._take_effect()
-        elif claim.rejected:
-            ledger.move(TaskEvent.LEASE_LOST, ENGINE, claim.rejected.reason)
-        else:
-            ledger.position, ledger.why = 0, ""
-            ledger.move(TaskEvent.GRANTED, ENGINE)
+            self._ledger.fail(failure)
 
     async def _running(self) -> None:
         """One stay on one emulator."""
@@ -393,15 +357,19 @@ class TaskWorkflow:
         if following is Next.MOVE:
             self._let_go("", "lost", ended, seconds)
             ledger.moves += ended.counts
-            self._avoid = lease.emulator_id
+            ledger.avoid = lease.emulator_id
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, reason)
+        elif following is Next.ASK:
+            self._let_go("", "waiting", ended, seconds)
+            if failure is not None and ended.question is not None:
+                ledger.asks(ended.question)
         elif following is Next.RETRY:
             self._let_go("retry", "failed", ended, seconds)
             ledger.error = failure
             ledger.move(TaskEvent.RETRY, ENGINE, reason)
         else:
             self._let_go("failed", "failed", ended, seconds)
-            self._fail(failure)
+            self._ledger.fail(failure)
 
     def _let_go(
         self, outcome: str, attempt_outcome: str, ended: Ended, seconds: float, *, parting: bool = False
@@ -429,6 +397,19 @@ class TaskWorkflow:
         else:
             self._take_effect()
 
+    async def _waiting(self) -> None:
+        """For a person, without an emulator."""
+        ledger = self._ledger
+        if not await self._idle(ledger.patience_s(), lambda: bool(ledger.intent or ledger.answer)):
+            if ledger.intent:
+                ledger.question = None
+                self._take_effect()
+            elif (answer := ledger.take_answer()) is not None:
+                ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=True)
+            return
+        self._ledger.fail(unanswered(ledger.question))
+        ledger.question = None
+
     async def _paused(self) -> None:
         ledger = self._ledger
         ledger.why = f"paused by {self._asked.actor}" + (f": {self._asked.reason}" if self._asked.reason else "")
@@ -447,35 +428,11 @@ class TaskWorkflow:
             raise RuntimeError("a task runs only after it was planned")
         return self._ledger.plan
 
-    def _rejected(self, news: m.Rejected) -> None:
-        message = why_rejected(news)
-        failure = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
-        if self._ledger.attempt > 1:
-            self._fail(failure)  # it was in line before: it stays what it was, and can be tried again
-            return
-        self._ledger.error = failure
-        self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
-
-    def _too_late(self) -> bool:
-        """`expires_at` says until when a start makes sense; who has started once may go on."""
-        return not self._ledger.attempts and until_s(self._ledger.spec.expires_at, far=1.0) <= 0
-
-    def _expire(self) -> None:
-        moment = self._ledger.spec.expires_at
-        self._fail(Failure(kind="expired", verdict=Verdict.FINAL, message=f"no emulator was free before {moment}"))
-
-    def _fail(self, failure: Failure | None) -> None:
-        self._ledger.error = failure
-        self._ledger.move(TaskEvent.FAILED, ENGINE, failure.message if failure else "")
-
-    async def _idle(self, seconds: float) -> bool:
+    async def _idle(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Sleep, durably. False when somebody wants something else."""
         try:
-            await workflow.wait_condition(lambda: bool(self._ledger.intent), timeout=max(seconds, 0.0))
+            wanted = until or (lambda: bool(self._ledger.intent))
+            await workflow.wait_condition(wanted, timeout=max(seconds, 0.0))
         except TimeoutError:
             return True
         return False
-
-    async def _wait(self, condition: Callable[[], bool]) -> bool:
-        """Wait for an answer of the dispatcher, no longer than a start makes sense."""
-        return await spoken(self._claim, condition, patience_s(self._ledger))

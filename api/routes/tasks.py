@@ -6,15 +6,15 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from api.bodies import json_body, optional, wait_seconds
+from api.bodies import json_body, optional, parsed, wait_seconds
 from api.engine import IllegalError, Reading
-from api.errors import Kind
+from api.errors import Kind, invalid
 from api.events import audit_of, last_seen, stream
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.routes.queue import ordered
-from api.schemas import Audit, Insistence, Precedence, Submission, Submit, TaskList, TaskOut, Wish
+from api.schemas import Audit, Insistence, Precedence, Reply, Submission, Submit, TaskList, TaskOut, Wish
 from api.submission import answer_of, prepared
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
@@ -99,6 +99,17 @@ async def cancel(house: Home, task_id: TaskId, request: Request) -> Response:
     """Stop at the next boundary, clean up, end. With `force` at once; the emulator is fenced and brought in order."""
     wish = await optional(Insistence, request)
     return await _controlled(house, task_id, Control(action="cancel", ask=_ask(wish), force=wish.force))
+
+
+@router.post("/{task_id}/answer", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Reply, required=True))
+async def reply(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Answer what a task asks a person: one of the choices it offers. It goes on where it asked."""
+    wish = parsed(Reply, await json_body(request))
+    known = await house.engine.view(task_id)
+    question = known.view.question
+    if question is not None and wish.choice not in question.choices:
+        raise invalid("choice", f"one of: {', '.join(question.choices)}")
+    return await _controlled(house, task_id, Control(action="answer", ask=_ask(wish), choice=wish.choice))
 
 
 @router.post("/{task_id}/retry", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Wish))

@@ -284,6 +284,22 @@ def cancel(  # noqa: PLR0917 (options of a command)
     _show(task_id, task, as_json=as_json)
 
 
+@app.command(epilog="Example: droidherd answer TASK happened")
+def answer(  # noqa: PLR0917 (options of a command)
+    task_id: str,
+    choice: str,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Answer what a task asks a person. `droidherd tasks TASK` shows the question and the choices."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        wish = {"reason": reason, "actor": getpass.getuser(), "choice": choice}
+        task = door.post(f"/api/tasks/{task_id}/answer", wish)
+    _show(task_id, task, as_json=as_json)
+
+
 @app.command(epilog="Example: droidherd retry TASK")
 def retry(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Try a failed or cancelled task again, under its id."""

@@ -26,6 +26,7 @@ class Signal(StrEnum):
     CANCEL = "cancel"
     FORCE_CANCEL = "force_cancel"
     ROLLBACK = "rollback"
+    ANSWER = "answer"
     WAKE = "wake"
     DONE = "done"
     DRAIN = "drain"

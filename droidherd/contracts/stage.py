@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Conflict, Undo, Value
 from droidherd.contracts.plan import Plan, Stage, TaskPhysics
-from droidherd.contracts.tasks import ArtifactView, TaskSpec
+from droidherd.contracts.tasks import ArtifactView, Question, TaskSpec
 from droidherd.domain.messages import Key
 
 
@@ -43,6 +43,8 @@ class StageWork(Contract):
     app: str = ""
     ahead_s: float = Field(default=0.0, ge=0)
     """How long the lease ahead may still take, for one on deck."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """What people said: step → choice."""
     limit_s: float = Field(default=0.0, ge=0)
     """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None
@@ -109,3 +111,5 @@ class StageTrouble(Contract):
     """Cleaned up and let go: the emulator may be granted to the next one at once."""
     artifacts: tuple[ArtifactView, ...] = ()
     after: tuple[Value, ...] = ()
+    question: Question | None = None
+    """What a person is asked, when only a person can say how to go on."""

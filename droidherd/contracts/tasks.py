@@ -49,6 +49,27 @@ class Ask(Contract):
     reason: Text = ""
 
 
+class Question(Contract):
+    """What a task asks a person."""
+
+    text: str
+    step: str
+    choices: tuple[str, ...]
+    within_s: float = 3_600.0
+    keep: bool = True
+    """Whether it keeps its emulator, as it is, until somebody answers."""
+    frame: str = ""
+    """The artifact that shows what it saw."""
+    until: datetime | None = None
+
+
+class Answer(Contract):
+    """Argument of the signal `answer`."""
+
+    choice: str
+    ask: Ask = Ask()
+
+
 class Carry(Contract):
     """What a task takes along when it continues as new."""
 
@@ -74,6 +95,8 @@ class Carry(Contract):
     undo: tuple[Undo, ...] = ()
     first_attempt: int = 1
     rollback: "Rollback | None" = None
+    question: Question | None = None
+    answers: dict[str, str] = Field(default_factory=dict)
 
 
 class Rollback(Contract):
@@ -105,10 +128,12 @@ class TaskInput(Contract):
 class Control(Contract):
     """The argument of the update `control`: like the signals, with an answer."""
 
-    action: Literal["pause", "resume", "cancel", "rollback"]
+    action: Literal["pause", "resume", "cancel", "rollback", "answer"]
     ask: Ask = Ask()
     force: bool = False
     """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
+    choice: Text = ""
+    """Of an answer: one of those that the task offered."""
 
 
 class Admission(Contract):
@@ -194,6 +219,8 @@ class TaskView(Contract):
     position: int = 0
     why: str = ""
     """Why it waits, in one sentence."""
+    question: Question | None = None
+    """What it asks, while it waits for a person."""
     error: Failure | None = None
     created_at: datetime
     updated_at: datetime

@@ -66,6 +66,12 @@ class Claim:
         self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket)
         self._say(replace(self.ask, lease=self.lease))
 
+    def extend(self, until_ms: int) -> None:
+        """Hold the lease longer: a person is asked. The dispatcher is told at once."""
+        if self.lease is not None and self.want is Want.HOLDING:
+            self.lease = replace(self.lease, expires_at_ms=max(self.lease.expires_at_ms, until_ms))
+            self.repeat()
+
     def ending(self) -> None:
         """The last stage stands on the emulator's queue."""
         if self.ask is not None and self.want is Want.HOLDING:

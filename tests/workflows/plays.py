@@ -28,7 +28,7 @@ from droidherd.contracts.stage import (
     UndoWork,
 )
 from droidherd.contracts.tasks import ArtifactView
-from droidherd.domain.errors import BadParametersError, DroidherdError
+from droidherd.domain.errors import Asks, BadParametersError, DroidherdError, NeedsPersonError
 from droidherd.stay import StayError
 
 Play = Callable[[StageWork], Awaitable[StageReport]]
@@ -49,6 +49,12 @@ def fails(error: DroidherdError, *, clean: bool = True) -> Play:
         raise translate(error, StayError(error, clean=clean, artifacts=()))
 
     return play
+
+
+def asks(*, keep: bool = True, within_s: float = 20.0) -> Play:
+    """Only a person can say how to go on."""
+    error = NeedsPersonError("did it pay?", Asks("3", ("yes", "no"), within_s, keep))
+    return fails(error, clean=not keep)
 
 
 async def breaks(work: StageWork) -> StageReport:

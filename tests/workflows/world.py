@@ -213,9 +213,11 @@ class World:
         return await self.task(task_id).execute_update(names.Update.ADMISSION, result_type=Admission)
 
     async def control(
-        self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False
+        self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False, choice: str = ""
     ) -> TaskView:
-        control = Control.model_validate({"action": action, "ask": Ask(actor=actor, reason=reason), "force": force})
+        control = Control.model_validate(
+            {"action": action, "ask": Ask(actor=actor, reason=reason), "force": force, "choice": choice}
+        )
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
     async def again(self, task_id: str, rollback: Rollback | None = None, actor: str = "anna") -> str:
