@@ -81,6 +81,7 @@ class Forward:
             return None
         self._ledger.stage_ended(errand.index, completed=report is not None)
         if report is not None:
+            self._ledger.again_at = report.again_at or self._ledger.again_at
             self._ledger.left(errand.index, report.after, completed=True)
         return None
 

@@ -39,6 +39,7 @@ TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 ENGINE = "droidherd"
 """The actor of what the product does by itself."""
 BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
+ROUND_MIN = timedelta(seconds=1)
 KEPT_EVENTS = 200
 KEPT_ATTEMPTS = 40
 
@@ -82,6 +83,10 @@ class Ledger:
         self.question: Question | None = carry.question if carry else None
         self.answers: dict[str, str] = dict(carry.answers) if carry else {}
         """What people said: step → choice."""
+        self.not_before: datetime | None = carry.not_before if carry else start.spec.not_before
+        self.rounds = carry.rounds if carry else 0
+        self.again_at: datetime | None = None
+        """When it wants to run next, by what its stages say."""
         self.answer: Answer | None = None
         """What somebody said just now."""
         self._past_stages: dict[str, str] = {}
@@ -153,6 +158,19 @@ class Ledger:
 
     def _lives(self, index: int) -> Lives:
         return self.plan.stages[index].lives if self.plan else Lives.EMULATOR
+
+    # --- rounds -----------------------------------------------------------------------------------------------
+
+    def next_round(self) -> None:
+        """All over again, at the time it named: a new attempt with all its retries."""
+        self.not_before = max(self.again_at or workflow.now(), workflow.now() + ROUND_MIN)
+        self.move(TaskEvent.RESCHEDULED, ENGINE, f"not before {self.not_before:%Y-%m-%d %H:%M:%S %Z}")
+        self.again_at, self.begun_on, self.error = None, "", None
+        self.rounds += 1
+        self.attempt += 1
+        self.first_attempt, self.moves = self.attempt, 0
+        self.done_on = [""] * len(self.done_on)
+        self.answers = {}
 
     # --- people -----------------------------------------------------------------------------------------------
 
@@ -313,7 +331,8 @@ class Ledger:
             created_at=self.created_at,
             updated_at=self.updated_at,
             ended_at=self.updated_at if self.state in FINAL else None,
-            not_before=spec.not_before,
+            not_before=self.not_before,
+            rounds=self.rounds,
             expires_at=spec.expires_at,
             flow=plan.flow if plan else "",
             flow_hash=plan.flow_hash if plan else "",
@@ -415,4 +434,6 @@ class Ledger:
             rollback=self.rollback,
             question=self.question,
             answers=self.answers,
+            not_before=self.not_before,
+            rounds=self.rounds,
         )

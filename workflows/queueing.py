@@ -36,9 +36,9 @@ class Queueing:
     async def pending(self) -> None:
         """Wait for the time it may start, then ask for an emulator."""
         ledger = self._ledger
-        start_s = until_s(ledger.spec.not_before)
+        start_s = until_s(ledger.not_before)
         if start_s > 0:
-            ledger.why = f"not before {ledger.spec.not_before:%Y-%m-%d %H:%M:%S %Z}"
+            ledger.why = f"not before {ledger.not_before:%Y-%m-%d %H:%M:%S %Z}"
             ledger.show()
             if not await self._idle(min(start_s, until_s(ledger.spec.expires_at, far=start_s))):
                 self._take_effect()

@@ -178,7 +178,7 @@ class TaskWorkflow:
 
     def _answered(self) -> bool:
         ledger = self._ledger
-        early = ledger.spec.not_before is not None and workflow.now() < ledger.spec.not_before
+        early = ledger.not_before is not None and workflow.now() < ledger.not_before
         over = self._life is not None and self._life.done()
         return ledger.state is not TaskState.PENDING or ledger.attempt > 1 or early or over
 
@@ -342,6 +342,10 @@ class TaskWorkflow:
             outcome = "paused" if ledger.intent is Intent.PAUSE else "cancelled"
             self._let_go("", outcome, ended, seconds)
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
+        elif ended.next is None and ledger.again_at is not None:
+            self._let_go("completed", "completed", ended, seconds)
+            claim.ticket = 0
+            self._take_effect() if ledger.intent else ledger.next_round()
         elif ended.next is None:
             self._let_go("completed", "completed", ended, seconds, parting=True)
             ledger.intent = Intent.NONE

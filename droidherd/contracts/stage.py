@@ -1,5 +1,6 @@
 """What passes between a task and the activities that run its stages."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field, JsonValue
@@ -75,6 +76,8 @@ class StageReport(Contract):
     artifacts: tuple[ArtifactView, ...] = ()
     after: tuple[Value, ...] = ()
     """What it changed by value, as it left it."""
+    again_at: datetime | None = None
+    """When the whole task wants to run next."""
 
 
 class Captured(StageReport):

@@ -97,6 +97,8 @@ class Carry(Contract):
     rollback: "Rollback | None" = None
     question: Question | None = None
     answers: dict[str, str] = Field(default_factory=dict)
+    not_before: datetime | None = None
+    rounds: int = 0
 
 
 class Rollback(Contract):
@@ -229,6 +231,8 @@ class TaskView(Contract):
     expires_at: datetime | None = None
     flow: str = ""
     flow_hash: str = ""
+    rounds: int = 0
+    """How often it completed and wanted to run again."""
     undo: tuple[Undo, ...] = ()
     """What it changed by value, and what it takes to take that back; oldest first."""
     events: tuple[EventView, ...] = ()

@@ -41,6 +41,8 @@ class TaskEvent(StrEnum):
     """This attempt failed and another one follows after its delay."""
     DELAY_OVER = "delay_over"
     LEASE_LOST = "lease_lost"
+    RESCHEDULED = "rescheduled"
+    """It did what it could for now and says itself when it wants to run next."""
     PAUSED = "paused"
     RESUMED = "resumed"
     CANCELLED = "cancelled"
@@ -84,6 +86,7 @@ TABLE: dict[tuple[TaskState, TaskEvent], TaskState] = {
     (S.RUNNING, E.FAILED): S.FAILED,
     (S.RUNNING, E.RETRY): S.RETRY_PENDING,
     (S.RUNNING, E.LEASE_LOST): S.PENDING,
+    (S.RUNNING, E.RESCHEDULED): S.PENDING,
     (S.RUNNING, E.PERSON_ASKED): S.WAITING,
     (S.RETRY_PENDING, E.DELAY_OVER): S.PENDING,
     (S.WAITING, E.PERSON_ANSWERED): S.RUNNING,

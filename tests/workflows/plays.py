@@ -5,6 +5,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import cast
 
 from pydantic import JsonValue
@@ -47,6 +48,16 @@ def fails(error: DroidherdError, *, clean: bool = True) -> Play:
 
     async def play(work: StageWork) -> StageReport:
         raise translate(error, StayError(error, clean=clean, artifacts=()))
+
+    return play
+
+
+def again_in(delay: timedelta) -> Play:
+    """Completes, and wants to run again after a while."""
+
+    async def play(work: StageWork) -> StageReport:
+        at = activity.info().started_time + delay
+        return (await completes(work)).model_copy(update={"again_at": at})
 
     return play
 

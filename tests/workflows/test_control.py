@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from droidherd.contracts import names
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Deaf, Hold, fails
+from tests.workflows.plays import Deaf, Hold, again_in, fails
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -53,6 +53,17 @@ async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: st
     view = await here.ended(task)
     cancelled = [line for line in view.events if line.event == "cancelled"]
     assert ["anna"] == [line.actor for line in cancelled]
+
+
+async def test_a_task_that_waits_for_its_next_round_can_be_cancelled_there(here: World, task: str):
+    await here.submit(task, again_in(timedelta(hours=6)))
+    view = await here.reached(task, TaskState.PENDING)
+    while view.rounds == 0:
+        view = await here.reached(task, TaskState.PENDING)
+    assert view.why.startswith("not before ")
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, 1) == (view.state, len(view.attempts))
 
 
 @pytest.mark.parametrize("order", [("pause", "cancel"), ("cancel", "pause")])

@@ -1,11 +1,13 @@
 """What becomes of tasks that ended, of tasks nobody waits for, and of tasks that ask."""
 
+from datetime import timedelta
+
 from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.replay.scenario import DISPATCHER, TASK, scenario
-from tests.workflows.plays import Deaf, Hold, asks, completes, fails
+from tests.workflows.plays import Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World
 
 not_reached = fails(ScreenNotReachedError("home did not appear"))
@@ -51,6 +53,16 @@ async def cancelled_and_taken_back(world: World) -> None:
 @scenario("it fails and is taken back, as its submitter wished")
 async def taken_back_by_policy(world: World) -> None:
     await world.submit("task", world.stages.sets("1", not_reached), params=CHANGES, on_failure="rollback")
+    await world.ended("task")
+
+
+@scenario("it wants to run again, twice, and is cancelled while it waits")
+async def rescheduled(world: World) -> None:
+    await world.submit("task", again_in(timedelta(seconds=1)), again_in(timedelta(hours=1)))
+    view = await world.view("task")
+    while view.rounds < 2:
+        view = await world.reached("task", TaskState.PENDING, TaskState.RUNNING, TaskState.QUEUED)
+    await world.control("task", "cancel")
     await world.ended("task")
 
 
