@@ -279,7 +279,7 @@ def cancel(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """End a task at its next step boundary, with its cleanup."""
     with Door.of(going_up.settings_of(data), url) as door:
-        wish = {"reason": reason, "actor": getpass.getuser(), "force": force}
+        wish = {"reason": reason, "actor": getpass.getuser(), **({"force": True} if force else {})}
         task = door.post(f"/api/tasks/{task_id}/cancel", wish)
     _show(task_id, task, as_json=as_json)
 
@@ -319,7 +319,7 @@ def rollback(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """Take back what a task changed, the last change first. One that runs is cancelled before."""
     with Door.of(going_up.settings_of(data), url) as door:
-        wish = {"reason": reason, "actor": getpass.getuser(), "force": force}
+        wish = {"reason": reason, "actor": getpass.getuser(), **({"force": True} if force else {})}
         task = door.post(f"/api/tasks/{task_id}/rollback", wish)
     _show(task_id, task, as_json=as_json)
 
