@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from droidherd.contracts.tasks import Rollback
+from droidherd.contracts.tasks import Answer, Rollback
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
@@ -46,7 +46,7 @@ async def cancelled_and_taken_back(world: World) -> None:
     hold = Hold()
     await world.submit("task", world.stages.sets("1"), world.stages.sets("2", hold), params=CHANGES)
     await hold.began.wait()
-    await world.control("task", "rollback")
+    await world.ask("task", "rollback")
     await world.ended("task")
 
 
@@ -71,7 +71,7 @@ async def forced(world: World) -> None:
     deaf = Deaf()
     await world.submit("task", deaf, account="42")
     await deaf.began.wait()
-    await world.control("task", "cancel", force=True)
+    await world.ask("task", "force_cancel")
     await world.ended("task")
     deaf.let_go.set()
     await world.idle()
@@ -89,7 +89,7 @@ async def asked_and_answered(world: World) -> None:
 async def asked_without_an_emulator(world: World) -> None:
     await world.submit("task", asks(keep=False), completes)
     await world.reached("task", TaskState.WAITING)
-    await world.control("task", "answer", choice="no")
+    await world.task("task").signal("answer", Answer(choice="no"))
     await world.ended("task")
 
 
