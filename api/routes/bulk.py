@@ -11,10 +11,11 @@ from starlette.responses import Response
 from api.bodies import optional
 from api.engine import EngineError, Filters
 from api.errors import Kind, invalid
-from api.house import Home, House
+from api.house import Caller, Home, House
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.schemas import Bulk, Refused, Wish
+from api.signing import signed
 from droidherd.contracts.tasks import Ask, Control
 
 router: Final = APIRouter(prefix="/api/bulk", tags=["tasks"])
@@ -34,14 +35,16 @@ AT_ONCE = 16
 async def bulk(
     house: Home,
     action: Action,
+    *,
     wanted: Wanted,
+    caller: Caller,
     request: Request,
     dry_run: bool = False,
 ) -> Response:
     """Cancel, pause or resume all tasks that fit. At least one filter; `dry_run=true` only says which they are."""
     if wanted == Filters():
         raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
-    wish = await optional(Wish, request)
+    wish = signed(await optional(Wish, request), caller)
     chosen, more = await _chosen(house, replace(wanted, open=True))
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))

@@ -1,6 +1,7 @@
 """Tasks: submit, read, list, change."""
 
 import secrets
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -10,11 +11,12 @@ from api.bodies import json_body, optional, wait_seconds
 from api.engine import IllegalError, Reading
 from api.errors import Kind
 from api.events import audit_of, last_seen, stream
-from api.house import Home, House, TaskId
+from api.house import Caller, Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.routes.queue import ordered
 from api.schemas import Audit, Precedence, Submission, Submit, TaskList, TaskOut, Wish
+from api.signing import signed
 from api.submission import answer_of, prepared
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
@@ -46,13 +48,13 @@ _SUBMIT: Final = (
     status_code=201,
 )
 async def submit(
-    house: Home, request: Request, wait: str = "", idempotency_key: Annotated[str, Header()] = ""
+    house: Home, caller: Caller, request: Request, wait: str = "", idempotency_key: Annotated[str, Header()] = ""
 ) -> Response:
     """Submit a task. 201 with its place in line; 202 when the verdict is late: it is durable all the same."""
     seconds = wait_seconds(wait)
     raw = await json_body(request)
     wanted = await prepared(raw, idempotency_key, house.catalogue, house.engine, house.settings.host.pool)
-    result = answer_of(await house.engine.submit(wanted))
+    result = answer_of(await house.engine.submit(replace(wanted, spec=signed(wanted.spec, caller))))
     if seconds:
         result = result.model_copy(update={"task": TaskOut.of(await _after(house, result.id, seconds))})
     return answer(result, 201 if result.verdict else 202, headers={"location": f"/api/tasks/{result.id}"})
@@ -95,21 +97,21 @@ async def events(
 
 
 @router.post("/{task_id}/cancel", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
-async def cancel(house: Home, task_id: TaskId, request: Request) -> Response:
+async def cancel(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, end."""
-    return await _control(house, task_id, "cancel", request)
+    return await _control(house, task_id, "cancel", signed(await optional(Wish, request), caller))
 
 
 @router.post("/{task_id}/pause", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
-async def pause(house: Home, task_id: TaskId, request: Request) -> Response:
+async def pause(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, free the emulator, wait for `resume`."""
-    return await _control(house, task_id, "pause", request)
+    return await _control(house, task_id, "pause", signed(await optional(Wish, request), caller))
 
 
 @router.post("/{task_id}/resume", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
-async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
+async def resume(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Back into line; completed stages are not repeated."""
-    return await _control(house, task_id, "resume", request)
+    return await _control(house, task_id, "resume", signed(await optional(Wish, request), caller))
 
 
 @router.post(
@@ -117,19 +119,16 @@ async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
     responses=answers(Ordered, *_READ, Kind.ILLEGAL, Kind.REFUSED),
     openapi_extra=body(Precedence),
 )
-async def prioritize(house: Home, task_id: TaskId, request: Request) -> Response:
+async def prioritize(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """To the front of those who wait for the same. The audited exception to first come, first served."""
-    wish = await optional(Precedence, request)
+    wish = signed(await optional(Precedence, request), caller)
     known = await house.engine.view(task_id)
     if known.view.state is not TaskState.QUEUED:
         raise IllegalError(f"only a task that waits in line can be prioritized; this one is {known.view.state}", known)
     return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
 
 
-async def _control(
-    house: House, task_id: str, action: Literal["pause", "resume", "cancel"], request: Request
-) -> Response:
-    wish = await optional(Wish, request)
+async def _control(house: House, task_id: str, action: Literal["pause", "resume", "cancel"], wish: Wish) -> Response:
     control = Control(action=action, ask=Ask(**dict(wish)))
     done = await house.engine.control(task_id, control, secrets.token_hex(12))
     if done is not None:
