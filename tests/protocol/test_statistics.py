@@ -30,14 +30,6 @@ class ForgetsTheUnspoken(Watched):
         self.tallies.unspoken.clear()
 
 
-class AsksNobody(Watched):
-    """A successor believes that every word was heard."""
-
-    def rebuild(self, *args: object, **more: object) -> None:
-        super().rebuild(*args, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        self.outbox.lines.clear()
-
-
 @pytest.mark.parametrize("kind", [CountsEveryWord, ForgetsTheUnspoken])
 def test_without_this_rule_an_attempt_is_counted_twice_or_not_at_all(kind: type[Watched]) -> None:
     with pytest.raises(BrokenPromiseError, match="was counted"):
