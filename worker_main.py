@@ -300,8 +300,7 @@ def _adb_call(operation: str, serial: str) -> Generator[None]:
 
 def pool_settings(settings: Settings) -> PoolSettings:
     return PoolSettings(
-        limit=settings.queue.limit,
-        capacities={"account": settings.queue.account_capacity, "anonymous": settings.queue.anonymous_capacity},
+        **settings.queue.told().model_dump(),
         repeat_min_s=settings.physics.repeat_min_s,
         rebuild_s=settings.physics.rebuild_s,
         fence_s=settings.physics.heartbeat_timeout_s,
@@ -318,6 +317,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
         interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
     )
     engine = EngineActivities(client, pool_settings(settings))
+    await engine.configure(settings.host.pool)
     home = settings.data / "adb"
     home.mkdir(parents=True, exist_ok=True)
     threads = ThreadPoolExecutor(thread_name_prefix="plan", max_workers=8)
@@ -365,6 +365,7 @@ def main(argv: list[str] | None = None) -> int:
         return asyncio.run(replay.verify(options.paths, WORKFLOWS, PASSED_THROUGH, as_json=options.json))
     settings = load()
     telemetry.start_logs(settings.telemetry.log_level)
+    telemetry.metrics.vitals.watch("worker", settings.host.id, settings.data)
     traces = telemetry.start_traces(settings.telemetry, service="worker")
     if settings.telemetry.worker_metrics_port:
         telemetry.serve_metrics(settings.telemetry.worker_metrics_port, host=settings.telemetry.worker_metrics_host)

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
-from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.queue import DispatcherInput, QueueSettings
 
 AT_ONCE = 16
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=2)
@@ -107,6 +107,15 @@ class EngineActivities:
             task_timeout=WORKFLOW_TASK_TIMEOUT,
             static_summary=f"dispatcher of pool {pool}",
         )
+
+    async def configure(self, pool: str) -> None:
+        """Tell a dispatcher that runs what the settings are now. One that does not will ask for them."""
+        told = QueueSettings.model_validate(self._pool.model_dump(include=set(QueueSettings.model_fields)))
+        try:
+            await self._client.get_workflow_handle(names.dispatcher_id(pool)).signal(names.Signal.CONFIGURE, told)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
 
     async def forget_dead_workers(self, workflow_ids: list[str]) -> None:
         """A worker that was killed is still expected to have these in its cache; each would wait for that in vain."""

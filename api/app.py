@@ -14,11 +14,12 @@ from temporalio.service import GrpcCompression, RetryConfig
 
 from api import auth, errors, starting
 from api.gateway import Gateway
+from api.handover import handing_over
 from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
-from api.routes import answers, bulk, files, fleet, health, queue, tasks
-from api.schemas import Capacity, Command, Insistence, Precedence, Reply, Submit, Wish
+from api.routes import answers, bulk, figures, files, fleet, health, queue, requests, tasks
+from api.schemas import Capacity, Command, Insistence, LaneOrder, Precedence, Reply, Submit, Wish
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -33,17 +34,17 @@ ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 prob
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application. Reads the settings of this process unless some are given."""
     chosen = settings or load()
-    key = auth.key_of(chosen.api)
-    auth.check_address(chosen.api.host, key)
+    keys = auth.keys_of(chosen.api)
+    auth.check_address(chosen.api.host, keys)
     app = FastAPI(
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for router in (tasks.router, bulk.router, files.router, queue.router, fleet.router, health.router):
-        app.include_router(router)
+    for room in (tasks, requests, bulk, files, queue, figures, fleet, health):
+        app.include_router(room.router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
-    app.add_middleware(auth.Guard, key=key)
+    app.add_middleware(auth.Guard, keys=keys)
     app.add_middleware(Observed)
     _describe_bodies(app)
     return app
@@ -70,18 +71,19 @@ def _lifespan(settings: Settings) -> Any:
         engine = Gateway(await connect(settings), _gateway_house(settings))
         store = DirectoryStore(settings.artifact_directory)
         app.state.house = House(engine, Catalogue(settings.flows.paths, settings.policies), store, settings)
-        yield
+        telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
+        async with handing_over(engine):
+            yield
         telemetry.stop_traces(traces)
 
     return lifespan
 
 
 def _gateway_house(settings: Settings) -> starting.House:
-    queue_settings, physics = settings.queue, settings.physics
+    told, physics = settings.queue.told(), settings.physics
     dispatcher = DispatcherInput(
         pool=settings.host.pool,
-        limit=queue_settings.limit,
-        capacities={"account": queue_settings.account_capacity, "anonymous": queue_settings.anonymous_capacity},
+        **told.model_dump(),
         repeat_min_s=physics.repeat_min_s,
         rebuild_s=physics.rebuild_s,
         fence_s=physics.heartbeat_timeout_s,
@@ -93,13 +95,14 @@ def _gateway_house(settings: Settings) -> starting.House:
         verdict_s=settings.api.verdict_s,
         answer_s=settings.api.answer_s,
         dispatcher=dispatcher,
+        queue=told,
     )
 
 
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply]
+    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

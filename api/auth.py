@@ -1,8 +1,10 @@
-"""Who may come in: whoever has the key; without a key, this machine alone."""
+"""Who may come in: whoever has a key, under its name; without a key, this machine alone."""
 
 import hashlib
 import hmac
 import ipaddress
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,35 +12,70 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
+from droidherd.contracts.base import ID_PATTERN
 from droidherd.settings import Api
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """Asked by supervisors, which hold no key."""
+SINGLE = "api"
+"""What the one key of the setting `api.key` is called."""
+CALLER = "caller"
+"""Under this the name of the key stands in a request's state."""
+PAIR = 2
 
 
 class OpenDoorError(Exception):
     """The settings would let strangers in."""
 
 
-def key_of(settings: Api) -> str:
-    """The API key, from the environment or from its file. Empty: there is none."""
+def keys_of(settings: Api) -> dict[str, str]:
+    """Name → API key, from the settings and from their files. Empty: there is none."""
+    found = [(SINGLE, key)] if (key := _single(settings)) else []
+    found += [(name, key.strip()) for name, key in settings.keys.items()]
+    found += _listed(settings.keys_file) if settings.keys_file else []
+    keys: dict[str, str] = {}
+    for name, key in found:
+        if re.fullmatch(ID_PATTERN, name) is None or not key:
+            raise OpenDoorError(f"the API key {name[:64]!r} needs a name of A-Z a-z 0-9 . _ - and must not be empty")
+        if name in keys or key in keys.values():
+            raise OpenDoorError(f"the API key {name!r} is there twice: one name, one key")
+        keys[name] = key
+    return keys
+
+
+def _single(settings: Api) -> str:
     if not settings.key_file:
         return settings.key.strip()
-    try:
-        key = Path(settings.key_file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise OpenDoorError(f"the key file {settings.key_file} cannot be read: {error.strerror}") from error
+    key = _read(settings.key_file).strip()
     if not key:
         raise OpenDoorError(f"the key file {settings.key_file} is empty")
     return key
 
 
-def check_address(host: str, key: str) -> None:
+def _listed(file: str) -> list[tuple[str, str]]:
+    """One `name key` per line; what begins with # is for people."""
+    lines = [line.strip() for line in _read(file).splitlines()]
+    pairs = [line.split() for line in lines if line and not line.startswith("#")]
+    wrong = [number for number, pair in enumerate(pairs, 1) if len(pair) != PAIR]
+    if wrong or not pairs:
+        which = f"entry {wrong[0]} of " if wrong else ""
+        raise OpenDoorError(f"{which}the file {file} is not a name and a key, with a space between")
+    return [(name, key) for name, key in pairs]
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise OpenDoorError(f"the key file {file} cannot be read: {error.strerror}") from error
+
+
+def check_address(host: str, keys: Mapping[str, str]) -> None:
     """Refuse to listen where strangers can come from while there is no key."""
-    if not key and not is_loopback(host):
+    if not keys and not is_loopback(host):
         raise OpenDoorError(
             f"the API would be open to everyone at {host}: "
-            "set DROIDHERD_API__KEY or api.key_file, or listen on 127.0.0.1"
+            "set DROIDHERD_API__KEY, api.key_file, api.keys or api.keys_file, or listen on 127.0.0.1"
         )
 
 
@@ -57,28 +94,37 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """ASGI middleware. Looks at the connection itself and never at what a proxy claims."""
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
-        """An empty key serves loopback only."""
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str]) -> None:
+        """Without any key only loopback is served."""
         self._app = app
-        self._digest = _digest(key.encode()) if key else b""
+        self._digests = [(name, _digest(key.encode())) for name, key in keys.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, or answer why not."""
+        """Pass on, with the name of the key that was sent; or answer why not."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        problem = self._problem(scope)
+        headers = Headers(scope=scope)
+        name = self._name(headers)
+        problem = self._problem(scope, headers, name)
         if problem is None:
+            scope["state"] = {**scope.get("state", {}), CALLER: name}
             await self._app(scope, receive, send)
         else:
             await response_of(problem)(scope, receive, send)
 
-    def _problem(self, scope: Scope) -> ProblemError | None:
-        headers = Headers(scope=scope)
-        if not self._digest:
+    def _name(self, headers: Headers) -> str:
+        """Whose key was sent. All are looked at, so that the time it takes tells nothing."""
+        given, found = _digest(_given(headers)), ""
+        for name, digest in self._digests:
+            found = name if hmac.compare_digest(digest, given) else found
+        return found
+
+    def _problem(self, scope: Scope, headers: Headers, name: str) -> ProblemError | None:
+        if not self._digests:
             reason = _stranger(scope, headers)
             return ProblemError(Kind.FORBIDDEN, reason) if reason else None
-        if scope["path"] in OPEN or hmac.compare_digest(self._digest, _digest(_given(headers))):
+        if scope["path"] in OPEN or name:
             return None
         return ProblemError(Kind.UNAUTHORIZED, "send it as `Authorization: Bearer <key>` or as `X-API-Key: <key>`")
 

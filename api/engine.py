@@ -5,7 +5,17 @@ from typing import Protocol
 
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Update
-from droidherd.contracts.queue import AccountView, EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.queue import (
+    AccountView,
+    AuditPage,
+    AuditQuery,
+    EmulatorsPage,
+    Order,
+    Ordered,
+    QueuePage,
+    QueueQuery,
+    StatsPage,
+)
 from droidherd.contracts.tasks import Admission, Ask, Control, Rollback, TaskSpec, TaskView
 
 
@@ -150,6 +160,12 @@ class Engine(Protocol):
     async def knows_emulator(self, emulator_id: str) -> bool: ...
     async def knows_pool(self, pool: str) -> bool: ...
     async def account(self, pool: str, account: str) -> AccountView: ...
+    async def stats(self, pool: str) -> StatsPage: ...
+    async def pool_audit(self, pool: str, query: AuditQuery) -> AuditPage: ...
     async def last_run(self, account: str) -> TaskView | None: ...
     async def order(self, pool: str, update: Update, order: Order) -> Ordered: ...
+    async def configure(self) -> None:
+        """Tell the dispatcher of our own pool what the settings are now."""
+        ...
+
     async def ready(self) -> Ready: ...

@@ -37,12 +37,15 @@ from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
 from droidherd.contracts.queue import (
     AccountView,
+    AuditPage,
+    AuditQuery,
     EmulatorsPage,
     Order,
     Ordered,
     Place,
     QueuePage,
     QueueQuery,
+    StatsPage,
 )
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView
 from droidherd.contracts.tasks import Answer as Told
@@ -294,6 +297,18 @@ class Gateway:
 
     async def account(self, pool: str, account: str) -> AccountView:
         return await self._ask_pool(pool, Query.ACCOUNT, account, AccountView)
+
+    async def stats(self, pool: str) -> StatsPage:
+        return await self._ask_pool(pool, Query.STATS, None, StatsPage)
+
+    async def pool_audit(self, pool: str, query: AuditQuery) -> AuditPage:
+        return await self._ask_pool(pool, Query.AUDIT, query, AuditPage)
+
+    async def configure(self) -> None:
+        """A dispatcher that does not run will ask for the settings itself."""
+        with suppress(e.MissingError):
+            async with asking(ENGINE_S):
+                await self._handle(names.dispatcher_id(self._house.pool)).signal(Signal.CONFIGURE, self._house.queue)
 
     async def order(self, pool: str, update: Update, order: Order) -> Ordered:
         handle = self._handle(names.dispatcher_id(pool))

@@ -4,9 +4,9 @@ import time
 from collections import Counter
 
 from api.engine import Engine, EngineError
-from droidherd.contracts.queue import QueuePage, QueueQuery
+from droidherd.contracts.queue import QueuePage, QueueQuery, Times, TypeStats
 from droidherd.domain.messages import EmulatorState
-from droidherd.telemetry import Metrics, Tallied
+from droidherd.telemetry import Metrics, Spread, Tallied
 
 
 async def refresh(engine: Engine, pool: str, metrics: Metrics) -> None:
@@ -15,16 +15,23 @@ async def refresh(engine: Engine, pool: str, metrics: Metrics) -> None:
         page = await engine.queue(pool, QueueQuery(limit=1))
         await _lanes(engine, pool, page, metrics)
         states = Counter(one.state for one in (await engine.emulators(pool)).emulators)
+        stats = await engine.stats(pool)
     except EngineError:
         metrics.engine_up.labels(pool=pool).set(int((await engine.ready()).parts.get("engine") == ""))
         return
     metrics.engine_up.labels(pool=pool).set(1)
-    metrics.tallies.show(
-        pool,
-        [Tallied(t.type, t.completed, t.count - t.completed, t.waited_mean_s * t.count) for t in page.tallies],
-    )
+    metrics.tallies.show(pool, [_tallied(one, stats.bounds_s) for one in stats.types])
     for state in EmulatorState:
         metrics.emulators.labels(pool=pool, state=state).set(states[state])
+
+
+def _tallied(one: TypeStats, bounds_s: tuple[float, ...]) -> Tallied:
+    outcomes = {"completed": one.completed, "failed": one.failed, "retried": one.retries, "cancelled": one.cancelled}
+    return Tallied(one.type, outcomes, _spread(one.run, bounds_s), _spread(one.wait, bounds_s))
+
+
+def _spread(times: Times, bounds_s: tuple[float, ...]) -> Spread:
+    return Spread(times.count, times.seconds, bounds_s, times.buckets)
 
 
 async def _lanes(engine: Engine, pool: str, page: QueuePage, metrics: Metrics) -> None:

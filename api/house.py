@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from api.auth import CALLER
 from api.engine import Engine, MissingError
 from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
@@ -32,5 +33,11 @@ async def _task_id(task_id: str) -> str:
     return task_id
 
 
+async def _caller(request: Request) -> str:
+    return str(getattr(request.state, CALLER, ""))
+
+
 Home = Annotated[House, Depends(_house)]
 TaskId = Annotated[str, Depends(_task_id)]
+Caller = Annotated[str, Depends(_caller)]
+"""The name of the key a request came with; empty where no key is needed."""

@@ -2,13 +2,20 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Reading
 from droidherd.contracts.plan import Policy, PolicyChange
-from droidherd.contracts.queue import AccountView, LaneView, QueuePage, QueueRow, RunningRow, TallyView
+from droidherd.contracts.queue import (
+    AccountView,
+    LaneView,
+    QueuePage,
+    QueueRow,
+    RunningRow,
+    TallyView,
+)
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, TaskSpec, TaskView, Text
 from droidherd.domain.lifecycle import Intent, TaskState
 
@@ -19,6 +26,10 @@ EXAMPLE: JsonValue = {
     "on_busy": "queue",
     "labels": {"team": "ops"},
 }
+
+
+SOMEBODY = "somebody"
+"""Who acts when neither a key nor the body says who. With a key, its name stands before what the body says."""
 
 
 def _one_line(text: str) -> str:
@@ -47,7 +58,7 @@ class Submit(TaskSpec):
     )
 
     id: str | None = Field(default=None, min_length=1, max_length=64, description="your own id; empty: one is made")
-    actor: Line = "http"
+    actor: Line = SOMEBODY
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
     policy: PolicyWish | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
@@ -58,7 +69,7 @@ class Wish(Ask):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    actor: Line = "http"
+    actor: Line = SOMEBODY
     reason: Line = ""
 
 
@@ -80,7 +91,7 @@ class Command(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    actor: Line = "http"
+    actor: Line = SOMEBODY
     reason: Line = ""
     lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
 
@@ -90,10 +101,24 @@ class Capacity(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    actor: Line = "http"
+    actor: Line = SOMEBODY
     reason: Line = ""
     lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose capacity it is")
     capacity: int = Field(ge=0, le=10_000, description="how many of its tasks may hold an emulator at once")
+
+
+class LaneOrder(BaseModel):
+    """The body of a change of order."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = SOMEBODY
+    reason: Line = ""
+    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose order it is")
+    order: Literal["arrival", "priority"] = Field(description="who goes first among those that require the same")
+    ageing: int = Field(
+        default=0, ge=0, le=1_000_000, description="by priority: how many may overtake a task per step; 0: all"
+    )
 
 
 class Precedence(BaseModel):
@@ -101,7 +126,7 @@ class Precedence(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    actor: Line = "http"
+    actor: Line = SOMEBODY
     reason: Line = ""
     priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
 
@@ -228,6 +253,8 @@ class QueueOut(BaseModel):
     running_info: list[RunningEntry]
     statistics: list[TallyView]
     next_after: int | None = None
+    paused_by: str = Field(default="", description="who paused the whole pool, lanes to come included")
+    paused_why: str = ""
 
     @classmethod
     def of(cls, page: QueuePage) -> Self:
@@ -236,9 +263,7 @@ class QueueOut(BaseModel):
             running_info=[RunningEntry.of(row) for row in page.runs],
             lanes=list(page.lanes),
             statistics=list(page.tallies),
-            **page.model_dump(
-                include={"pool", "waiting", "running", "limit", "emulators", "free", "rebuilding", "next_after"}
-            ),
+            **page.model_dump(exclude={"queue", "runs", "lanes", "tallies"}),
         )
 
 

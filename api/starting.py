@@ -15,7 +15,7 @@ from temporalio.common import (
 from api.engine import Request
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute
-from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.queue import DispatcherInput, QueueSettings
 from droidherd.contracts.tasks import Again, TaskSpec, TaskView
 from droidherd.domain.lifecycle import TaskState
 
@@ -35,6 +35,7 @@ class House:
     verdict_s: float
     answer_s: float
     dispatcher: DispatcherInput
+    queue: QueueSettings
 
 
 def start_options(request: Request, house: House) -> dict[str, Any]:

@@ -6,13 +6,17 @@ Order: flags (given by the command line to `load`), then the environment (`DROID
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from typing_extensions import override
 
 from droidherd.contracts.plan import PolicyChange
+from droidherd.contracts.queue import QueueSettings
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Capacity = Annotated[int, Field(ge=0, le=10_000)]
 
 
 class Group(BaseModel):
@@ -37,6 +41,10 @@ class Api(Group):
     port: int = Field(default=8800, description="0: any free one")
     key: str = Field(default="", repr=False, description="API key; without one only loopback is served")
     key_file: str = Field(default="", description="a file that holds the API key")
+    keys: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="more keys, by name; who sends one is that name in the audit"
+    )
+    keys_file: str = Field(default="", description="a file with one `name key` per line")
     max_body_bytes: int = Field(default=1_000_000, description="larger requests are refused")
     verdict_s: float = Field(default=5.0, gt=0, description="a submission waits this long for the dispatcher's word")
     answer_s: float = Field(default=2.5, gt=0, description="a question waits this long for a worker")
@@ -70,6 +78,29 @@ class Queue(Group):
     limit: int = Field(default=10_000, ge=1, le=10_000, description="tasks that may wait; more are refused")
     account_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `account` run at once")
     anonymous_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `anonymous` run at once")
+    capacities: dict[Name, Capacity] = Field(
+        default_factory=dict, max_length=100, description="the same for lanes of your own, by name"
+    )
+    by_priority: tuple[str, ...] = Field(
+        default=(), description="lanes in which the smaller priority goes first; `*`: all of them"
+    )
+    ageing: int = Field(
+        default=0, ge=0, le=1_000_000, description="there: how many may overtake a task per step of priority; 0: all"
+    )
+    mutex_hold_s: float = Field(
+        default=7_200.0, ge=0, description="a mutex held for longer is fenced, then broken; 0: never"
+    )
+
+    def told(self) -> QueueSettings:
+        """As a dispatcher is told."""
+        default = {"account": self.account_capacity, "anonymous": self.anonymous_capacity}
+        return QueueSettings(
+            limit=self.limit,
+            capacities={**default, **self.capacities},
+            by_priority=self.by_priority,
+            ageing=self.ageing,
+            mutex_hold_s=self.mutex_hold_s,
+        )
 
 
 class Physics(Group):

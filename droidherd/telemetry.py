@@ -24,12 +24,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from droidherd.settings import Telemetry
+from droidherd.vitals import Vitals
 
 Value = str | int | float | bool
 
@@ -211,13 +212,29 @@ _CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Durations as a dispatcher counted them."""
+
+    count: int = 0
+    seconds: float = 0.0
+    bounds_s: tuple[float, ...] = ()
+    buckets: tuple[int, ...] = ()
+    """How many were not longer than the bound at the same place."""
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        told = [(str(round(bound, 3)), float(n)) for bound, n in zip(self.bounds_s, self.buckets, strict=True)]
+        return [*told, ("+Inf", float(self.count))]
+
+
+@dataclass(frozen=True, slots=True)
 class Tallied:
     """What a dispatcher counted of one task type."""
 
     type: str
-    completed: int
-    failed: int
-    waited_s: float
+    outcomes: Mapping[str, int]
+    """completed, failed, retried, cancelled → how many attempts."""
+    run: Spread
+    wait: Spread
 
 
 class Tallies(Collector):
@@ -234,19 +251,17 @@ class Tallies(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        attempts = CounterMetricFamily(
-            "droidherd_attempts", "attempts that completed or failed", labels=["pool", "type", "outcome"]
-        )
-        waits = SummaryMetricFamily(
-            "droidherd_wait_seconds", "admission to an emulator, of these attempts", labels=["pool", "type"]
-        )
+        kind = ["pool", "type"]
+        attempts = CounterMetricFamily("droidherd_attempts", "attempts that ended", labels=[*kind, "outcome"])
+        runs = HistogramMetricFamily("droidherd_run_seconds", "attempts that ended by themselves", labels=kind)
+        waits = HistogramMetricFamily("droidherd_wait_seconds", "admission to emulator, of the same", labels=kind)
         for pool, tallied in self._pools.items():
             for one in tallied:
-                attempts.add_metric([pool, one.type, "completed"], one.completed)
-                attempts.add_metric([pool, one.type, "failed"], one.failed)
-                waits.add_metric([pool, one.type], one.completed + one.failed, one.waited_s)
-        yield attempts
-        yield waits
+                for outcome, count in one.outcomes.items():
+                    attempts.add_metric([pool, one.type, outcome], count)
+                runs.add_metric([pool, one.type], one.run.cumulative(), one.run.seconds)
+                waits.add_metric([pool, one.type], one.wait.cumulative(), one.wait.seconds)
+        yield from (attempts, runs, waits)
 
 
 class Metrics:
@@ -261,6 +276,7 @@ class Metrics:
         self.registry = registry
         r = registry
         self.tallies = Tallies(r)
+        self.vitals = Vitals(r)
         self.effects = Counter("droidherd_effects", "acts on emulators", ["outcome"], registry=r)
         self.queue = Gauge("droidherd_queue_length", "tasks that wait", ["pool", "lane"], registry=r)
         self.oldest = Gauge("droidherd_queue_oldest_seconds", "age of the head", ["pool", "lane"], registry=r)

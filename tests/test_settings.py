@@ -34,3 +34,33 @@ def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path,
     monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
     with pytest.raises(ValidationError, match=line.partition(" ")[0]):
         load()
+
+
+def test_the_queue_is_told_to_dispatchers_as_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text('[queue]\naccount_capacity = 3\nby_priority = ["vip"]\nageing = 20\n[queue.capacities]\nvip = 2\n')
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    told = load().queue.told()
+    assert ({"account": 3, "anonymous": 100, "vip": 2}, ("vip",), 20) == (
+        told.capacities,
+        told.by_priority,
+        told.ageing,
+    )
+    assert (10_000, 7_200.0) == (told.limit, told.mutex_hold_s)
+
+
+@pytest.mark.parametrize(
+    "line", ["ageing = -1", "mutex_hold_s = -1", 'capacities = {"a b" = 1}', "capacities = {a = -1}"]
+)
+def test_a_queue_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text(f"[queue]\n{line}\n")
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+        load()
+
+
+def test_keys_are_read_from_the_environment_and_never_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DROIDHERD_API__KEYS", '{"ann": "s3cret"}')
+    settings = load()
+    assert ({"ann": "s3cret"}, False) == (settings.api.keys, "s3cret" in repr(settings))

@@ -147,14 +147,24 @@ def test_a_process_says_nothing_of_what_it_does_not_know():
     assert [] == [line for line in text.splitlines() if not line.startswith("#")]
 
 
-def test_what_a_dispatcher_counted_is_shown_as_counters():
+def test_what_a_dispatcher_counted_is_shown_as_counters_and_histograms():
     metrics = telemetry.Metrics(CollectorRegistry())
-    metrics.tallies.show("p", [telemetry.Tallied("t", completed=3, failed=1, waited_s=8.0)])
-    text = generate_latest(metrics.registry).decode()
-    assert 'droidherd_attempts_total{outcome="completed",pool="p",type="t"} 3.0' in text
-    assert 'droidherd_attempts_total{outcome="failed",pool="p",type="t"} 1.0' in text
-    assert 'droidherd_wait_seconds_count{pool="p",type="t"} 4.0' in text
-    assert 'droidherd_wait_seconds_sum{pool="p",type="t"} 8.0' in text
+    run = telemetry.Spread(count=4, seconds=9.5, bounds_s=(0.5, 2.0), buckets=(1, 3))
+    tallied = telemetry.Tallied("t", {"completed": 3, "retried": 1}, run, telemetry.Spread())
+    metrics.tallies.show("p", [tallied])
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    expected = {
+        'droidherd_attempts_total{outcome="completed",pool="p",type="t"} 3.0',
+        'droidherd_attempts_total{outcome="retried",pool="p",type="t"} 1.0',
+        'droidherd_run_seconds_bucket{le="0.5",pool="p",type="t"} 1.0',
+        'droidherd_run_seconds_bucket{le="2.0",pool="p",type="t"} 3.0',
+        'droidherd_run_seconds_bucket{le="+Inf",pool="p",type="t"} 4.0',
+        'droidherd_run_seconds_count{pool="p",type="t"} 4.0',
+        'droidherd_run_seconds_sum{pool="p",type="t"} 9.5',
+        'droidherd_wait_seconds_count{pool="p",type="t"} 0.0',
+        "# TYPE droidherd_run_seconds histogram",
+    }
+    assert set() == expected - set(lines)
 
 
 def test_every_metric_is_set_by_somebody():

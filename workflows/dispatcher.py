@@ -12,6 +12,8 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.post import Verdict
     from droidherd.contracts.queue import (
         AccountView,
+        AuditPage,
+        AuditQuery,
         DispatcherInput,
         EmulatorsPage,
         EventsPage,
@@ -20,12 +22,15 @@ with workflow.unsafe.imports_passed_through():
         Place,
         QueuePage,
         QueueQuery,
+        QueueSettings,
+        StatsPage,
     )
     from droidherd.domain import messages as m
     from droidherd.domain import snapshot
     from droidherd.domain.dispatcher import Dispatcher
+    from droidherd.domain.lane import LaneRules, Ordering
     from droidherd.domain.moves import Config
-    from workflows import options, report
+    from workflows import figures, options, report
     from workflows.handles import ignore, unless_ended
     from workflows.postman import Postman
 
@@ -45,7 +50,7 @@ class DispatcherWorkflow:
         self._ready = bool(start.snapshot)
         if start.snapshot:
             self._machine = snapshot.load(start.snapshot, start.pool, _config(start))
-        self._early: list[Callable[[], None]] = []
+        self._early: list[Callable[[], object]] = []
         self._handled = list(start.handled)
         self._audited_ms: dict[str, int] = {}
         self._messages = 0
@@ -119,7 +124,7 @@ class DispatcherWorkflow:
     def wake(self) -> None:
         """Somebody makes sure that this dispatcher exists."""
 
-    def _take(self, handle: Callable[[], None]) -> None:
+    def _take(self, handle: Callable[[], object]) -> None:
         """Handlers change the board and return. Before the board is restored they wait in line."""
         self._messages += 1
         if self._ready:
@@ -132,21 +137,25 @@ class DispatcherWorkflow:
 
     @workflow.update
     def pause_lane(self, order: Order) -> Ordered:
-        if order.lane and order.lane not in self._machine.board.lanes:
-            return self._no_such_lane(order)
-        return self._obey(order, lambda: self._machine.pause(order.lane, order.actor, order.reason, _now_ms()))
+        return self._set(order, lambda d: d.pause(order.lane, order.actor, order.reason, _now_ms()))
 
     @workflow.update
     def resume_lane(self, order: Order) -> Ordered:
-        if order.lane and order.lane not in self._machine.board.lanes:
-            return self._no_such_lane(order)
-        return self._obey(order, lambda: self._machine.resume(order.lane, order.actor, _now_ms()))
+        return self._set(order, lambda d: d.resume(order.lane, order.actor, _now_ms(), order.reason))
 
     @workflow.update
     def set_capacity(self, order: Order) -> Ordered:
-        if order.lane not in self._machine.board.lanes:
-            return self._no_such_lane(order)
-        return self._obey(order, lambda: self._machine.set_capacity(order.lane, order.capacity, order.actor, _now_ms()))
+        return self._set_one(
+            order, lambda d: d.set_capacity(order.lane, order.capacity, order.actor, _now_ms(), order.reason)
+        )
+
+    @workflow.update
+    def set_order(self, order: Order) -> Ordered:
+        """Who goes first in a lane."""
+        ordering = Ordering(order.order == "priority", order.ageing)
+        return self._set_one(
+            order, lambda d: d.set_ordering(order.lane, ordering, order.actor, _now_ms(), order.reason)
+        )
 
     @workflow.update
     def prioritize(self, order: Order) -> Ordered:
@@ -154,20 +163,42 @@ class DispatcherWorkflow:
         if entry is None or entry.lease is not None:
             return Ordered(done=False, detail=f"task {order.task_id} does not wait in pool {self._start.pool}")
         return self._obey(
-            order, lambda: self._machine.prioritize(order.task_id, order.priority, order.actor, _now_ms())
+            order, lambda d: d.prioritize(order.task_id, order.priority, order.actor, _now_ms(), order.reason)
         )
 
-    def _no_such_lane(self, order: Order) -> Ordered:
-        known = ", ".join(self._machine.board.lanes) or "none yet"
-        return Ordered(done=False, detail=f"pool {self._start.pool} has no lane {order.lane!r}; it has: {known}")
+    @workflow.signal
+    def configure(self, settings: QueueSettings) -> None:
+        """A process that started says what the settings are now."""
+        self._take(lambda: self._configure(settings))
 
-    def _obey(self, order: Order, carry_out: Callable[[], object]) -> Ordered:
+    def _configure(self, settings: QueueSettings) -> None:
+        self._start = self._start.model_copy(update=settings.model_dump())
+        self._machine.configure(_config(self._start), _now_ms())
+
+    def _set_one(self, order: Order, carry_out: Callable[[Dispatcher], object]) -> Ordered:
+        if not order.lane:
+            return Ordered(done=False, detail="say which lane: this is not set for all of them at once")
+        return self._set(order, carry_out)
+
+    def _set(self, order: Order, carry_out: Callable[[Dispatcher], object]) -> Ordered:
+        """Something about a lane, or about all of them."""
+        refused = self._machine.refusal(order.lane)
+        if refused:
+            return Ordered(done=False, detail=refused)
+        known = list(self._machine.board.lanes)
+        done = self._obey(order, carry_out)
+        if done.detail or not self._ready or not order.lane or order.lane in known:
+            return done
+        others = ", ".join(known) or "none"
+        return Ordered(done=True, detail=f"nobody is in lane {order.lane} yet; the others are: {others}")
+
+    def _obey(self, order: Order, carry_out: Callable[[Dispatcher], object]) -> Ordered:
         """An operator's order, once: the engine de-duplicates per run only."""
         if order.request_id and order.request_id in self._handled:
             return Ordered(done=True, detail="done before")
         if order.request_id:
             self._handled = [*self._handled[-REMEMBERED_REQUESTS + 1 :], order.request_id]
-        self._take(lambda: _call(carry_out))
+        self._take(lambda: carry_out(self._machine))
         return Ordered(done=True)
 
     # --- questions --------------------------------------------------------------------------------------------
@@ -193,6 +224,15 @@ class DispatcherWorkflow:
     @workflow.query
     def place(self, task_id: str) -> Place:
         return report.place(self._machine, task_id)
+
+    @workflow.query
+    def stats(self) -> StatsPage:
+        return figures.stats(self._machine)
+
+    @workflow.query
+    def audit(self, query: AuditQuery) -> AuditPage:
+        """Who did what to this pool."""
+        return figures.audit(self._machine, query)
 
     @workflow.query
     def snapshot(self) -> str:
@@ -258,9 +298,8 @@ class DispatcherWorkflow:
             machine = snapshot.load(before.snapshot, self._start.pool, _config(self._start))
         else:
             machine = Dispatcher(self._start.pool, _config(self._start))
-        for lane, capacity in self._start.capacities.items():
-            if lane not in machine.board.lanes:
-                machine.board.lane(lane).capacity = capacity
+        for lane in self._start.capacities:
+            machine.board.lane(lane)
         return machine
 
     def _gone(self, target: str, message: object) -> bool:
@@ -308,12 +347,14 @@ class DispatcherWorkflow:
 
 
 def _config(start: DispatcherInput) -> Config:
-    return Config(limit=start.limit, repeat_min_s=start.repeat_min_s, fence_s=start.fence_s)
+    return Config(
+        limit=start.limit,
+        repeat_min_s=start.repeat_min_s,
+        fence_s=start.fence_s,
+        mutex_hold_s=start.mutex_hold_s,
+        rules=LaneRules(start.capacities, start.by_priority, start.ageing),
+    )
 
 
 def _now_ms() -> int:
     return int(workflow.time() * 1000)
-
-
-def _call(carry_out: Callable[[], object]) -> None:
-    carry_out()

@@ -36,6 +36,7 @@ KEPT = (
     "draining",
     "evidence",
     "words",
+    "asked",
 )
 
 
@@ -79,12 +80,12 @@ class EmulatorWorkflow:
     @workflow.signal
     def drain(self, ask: DrainAsk) -> None:
         workflow.logger.info("drained by %s: %s", ask.actor, ask.reason)
-        self._machine.on_drain(on=True)
+        self._machine.on_drain(on=True, actor=ask.actor, reason=ask.reason)
 
     @workflow.signal
     def undrain(self, ask: DrainAsk) -> None:
         workflow.logger.info("undrained by %s: %s", ask.actor, ask.reason)
-        self._machine.on_drain(on=False)
+        self._machine.on_drain(on=False, actor=ask.actor, reason=ask.reason)
 
     @workflow.query
     def view(self) -> EmulatorView:
@@ -172,5 +173,7 @@ def restore(start: EmulatorInput) -> Emulator:
             setattr(machine, name, value)
         machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
         machine.labels = tuple(machine.labels)
+        order, actor, reason = machine.asked
+        machine.asked = (order, actor, reason)
         machine.outbox.restore(carried["outbox"])
     return machine

@@ -35,6 +35,8 @@ def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
         running=sum(1 for _ in d.board.held()),
         free=len(d.board.free),
         rebuilding=d.rebuilding,
+        paused_by=d.board.pattern.paused_by,
+        paused_why=d.board.pattern.paused_why,
         lanes=tuple(_lanes(d.board)),
         emulators=len(d.board.rows),
         queue=tuple(_waits(d, e, now_ms, query.after + i + 1) for i, e in enumerate(page)),
@@ -44,10 +46,10 @@ def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
                 type=name,
                 count=t.count,
                 completed=t.completed,
-                mean_s=t.mean_s() or 0.0,
-                waited_mean_s=t.waited_s / t.count if t.count else 0.0,
+                mean_s=t.run.mean_s() or 0.0,
+                waited_mean_s=t.wait.mean_s() or 0.0,
             )
-            for name, t in d.tallies.items()
+            for name, t in d.tallies.by_type.items()
         ),
         next_after=end if end < len(waiting) else None,
     )
@@ -66,6 +68,10 @@ def _lanes(board: Board) -> list[LaneView]:
             capacity=lane.capacity,
             paused_by=lane.paused_by,
             paused_why=lane.paused_why,
+            order="priority" if lane.ordering.by_priority else "arrival",
+            ageing=lane.ordering.ageing,
+            capacity_by=lane.capacity_by,
+            order_by=lane.ordering_by,
         )
         for lane in board.lanes.values()
     ]

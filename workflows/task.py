@@ -340,7 +340,7 @@ class TaskWorkflow:
         seconds = ended.seconds or ledger.seconds()
         if ended.stopped:
             outcome = "paused" if ledger.intent is Intent.PAUSE else "cancelled"
-            self._let_go("", outcome, ended, seconds)
+            self._let_go("cancelled" if outcome == "cancelled" else "", outcome, ended, seconds)
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
         elif ended.next is None and ledger.again_at is not None:
             self._let_go("completed", "completed", ended, seconds)

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from api.bodies import optional
 from api.engine import EngineError, Filters, IllegalError
 from api.errors import Kind, invalid
-from api.house import Home, House
+from api.house import Caller, Home, House
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.schemas import Bulk, Refused, Wish
+from api.signing import signed
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Order
 from droidherd.contracts.tasks import Ask, Control
@@ -38,7 +39,9 @@ AT_ONCE = 16
 async def bulk(
     house: Home,
     action: Action,
+    *,
     wanted: Wanted,
+    caller: Caller,
     request: Request,
     dry_run: bool = False,
 ) -> Response:
@@ -48,7 +51,7 @@ async def bulk(
     """
     if wanted == Filters():
         raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
-    wish = await optional(Wish, request)
+    wish = signed(await optional(Wish, request), caller)
     if action == "retry":
         filters = replace(wanted, states=wanted.states or (TaskState.FAILED,))
     else:

@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from api.bodies import json_body, optional, parsed
 from api.errors import Kind, ProblemError
-from api.house import Home, House
+from api.house import Caller, Home, House
 from api.routes.answers import answer, answers, body
-from api.schemas import Capacity, Command, QueueOut
+from api.schemas import Capacity, Command, LaneOrder, QueueOut
+from api.signing import signed
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Order, Ordered, QueueQuery
 
@@ -34,24 +35,32 @@ async def queue(
 
 
 @router.post("/pause", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Command))
-async def pause(house: Home, request: Request, pool: Name = "") -> Response:
-    """Grant nothing any more on a lane, or on all of them. What runs goes on."""
-    return await _order(house, pool, Update.PAUSE_LANE, await optional(Command, request))
+async def pause(house: Home, caller: Caller, request: Request, pool: Name = "") -> Response:
+    """Grant nothing any more on a lane, or on all of them, those to come included. What runs goes on."""
+    return await _order(house, pool, Update.PAUSE_LANE, signed(await optional(Command, request), caller))
 
 
 @router.post("/resume", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Command))
-async def resume(house: Home, request: Request, pool: Name = "") -> Response:
+async def resume(house: Home, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant again."""
-    return await _order(house, pool, Update.RESUME_LANE, await optional(Command, request))
+    return await _order(house, pool, Update.RESUME_LANE, signed(await optional(Command, request), caller))
 
 
 @router.post("/capacity", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(Capacity, required=True))
-async def capacity(house: Home, request: Request, pool: Name = "") -> Response:
+async def capacity(house: Home, caller: Caller, request: Request, pool: Name = "") -> Response:
     """How many tasks of a lane may hold an emulator at once. Effective at once; nothing that runs is stopped."""
-    return await _order(house, pool, Update.SET_CAPACITY, parsed(Capacity, await json_body(request)))
+    wanted = signed(parsed(Capacity, await json_body(request)), caller)
+    return await _order(house, pool, Update.SET_CAPACITY, wanted)
 
 
-async def _order(house: House, pool: str, update: Update, command: Command | Capacity) -> Response:
+@router.post("/order", responses=answers(Ordered, *_READ, Kind.REFUSED), openapi_extra=body(LaneOrder, required=True))
+async def order(house: Home, caller: Caller, request: Request, pool: Name = "") -> Response:
+    """Who goes first in a lane: the earlier one, or the more urgent one. Effective at once."""
+    wanted = signed(parsed(LaneOrder, await json_body(request)), caller)
+    return await _order(house, pool, Update.SET_ORDER, wanted)
+
+
+async def _order(house: House, pool: str, update: Update, command: Command | Capacity | LaneOrder) -> Response:
     return await ordered(house, pool or house.settings.host.pool, update, dict(command))
 
 

@@ -1,6 +1,7 @@
 """Tasks: submit, read, list, change."""
 
 import secrets
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
@@ -10,11 +11,12 @@ from api.bodies import json_body, optional, parsed, wait_seconds
 from api.engine import IllegalError, Reading
 from api.errors import Kind, invalid
 from api.events import audit_of, last_seen, stream
-from api.house import Home, House, TaskId
+from api.house import Caller, Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.routes.queue import ordered
 from api.schemas import Audit, Insistence, Precedence, Reply, Submission, Submit, TaskList, TaskOut, Wish
+from api.signing import signed
 from api.submission import answer_of, prepared
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
@@ -46,13 +48,13 @@ _SUBMIT: Final = (
     status_code=201,
 )
 async def submit(
-    house: Home, request: Request, wait: str = "", idempotency_key: Annotated[str, Header()] = ""
+    house: Home, caller: Caller, request: Request, wait: str = "", idempotency_key: Annotated[str, Header()] = ""
 ) -> Response:
     """Submit a task. 201 with its place in line; 202 when the verdict is late: it is durable all the same."""
     seconds = wait_seconds(wait)
     raw = await json_body(request)
     wanted = await prepared(raw, idempotency_key, house.catalogue, house.engine, house.settings.host.pool)
-    result = answer_of(await house.engine.submit(wanted))
+    result = answer_of(await house.engine.submit(replace(wanted, spec=signed(wanted.spec, caller))))
     if seconds:
         result = result.model_copy(update={"task": TaskOut.of(await _after(house, result.id, seconds))})
     return answer(result, 201 if result.verdict else 202, headers={"location": f"/api/tasks/{result.id}"})
@@ -95,16 +97,16 @@ async def events(
 
 
 @router.post("/{task_id}/cancel", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Insistence))
-async def cancel(house: Home, task_id: TaskId, request: Request) -> Response:
+async def cancel(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, end. With `force` at once; the emulator is fenced and brought in order."""
-    wish = await optional(Insistence, request)
+    wish = signed(await optional(Insistence, request), caller)
     return await _controlled(house, task_id, Control(action="cancel", ask=_ask(wish), force=wish.force))
 
 
 @router.post("/{task_id}/answer", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Reply, required=True))
-async def reply(house: Home, task_id: TaskId, request: Request) -> Response:
+async def reply(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Answer what a task asks a person: one of the choices it offers. It goes on where it asked."""
-    wish = parsed(Reply, await json_body(request))
+    wish = signed(parsed(Reply, await json_body(request)), caller)
     known = await house.engine.view(task_id)
     question = known.view.question
     if question is not None and wish.choice not in question.choices:
@@ -113,16 +115,16 @@ async def reply(house: Home, task_id: TaskId, request: Request) -> Response:
 
 
 @router.post("/{task_id}/retry", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Wish))
-async def retry(house: Home, task_id: TaskId, request: Request) -> Response:
+async def retry(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Try a failed or cancelled task again: a new run under the same id, shown together with the one before."""
-    again = await house.engine.again(task_id, _ask(await optional(Wish, request)), None)
+    again = await house.engine.again(task_id, _ask(signed(await optional(Wish, request), caller)), None)
     return answer(TaskOut.of(again), without={"events"})
 
 
 @router.post("/{task_id}/rollback", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Insistence))
-async def rollback(house: Home, task_id: TaskId, request: Request) -> Response:
+async def rollback(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Take back what a task changed, the last change first; a task that runs is cancelled before."""
-    wish = await optional(Insistence, request)
+    wish = signed(await optional(Insistence, request), caller)
     if (await house.engine.view(task_id)).open:
         return await _controlled(house, task_id, Control(action="rollback", ask=_ask(wish), force=wish.force))
     again = await house.engine.again(task_id, _ask(wish), Rollback(force=wish.force, ask=_ask(wish)))
@@ -130,15 +132,15 @@ async def rollback(house: Home, task_id: TaskId, request: Request) -> Response:
 
 
 @router.post("/{task_id}/pause", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
-async def pause(house: Home, task_id: TaskId, request: Request) -> Response:
+async def pause(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, free the emulator, wait for `resume`."""
-    return await _control(house, task_id, "pause", request)
+    return await _control(house, task_id, "pause", signed(await optional(Wish, request), caller))
 
 
 @router.post("/{task_id}/resume", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
-async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
+async def resume(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Back into line; completed stages are not repeated."""
-    return await _control(house, task_id, "resume", request)
+    return await _control(house, task_id, "resume", signed(await optional(Wish, request), caller))
 
 
 @router.post(
@@ -146,17 +148,17 @@ async def resume(house: Home, task_id: TaskId, request: Request) -> Response:
     responses=answers(Ordered, *_READ, Kind.ILLEGAL, Kind.REFUSED),
     openapi_extra=body(Precedence),
 )
-async def prioritize(house: Home, task_id: TaskId, request: Request) -> Response:
+async def prioritize(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """To the front of those who wait for the same. The audited exception to first come, first served."""
-    wish = await optional(Precedence, request)
+    wish = signed(await optional(Precedence, request), caller)
     known = await house.engine.view(task_id)
     if known.view.state is not TaskState.QUEUED:
         raise IllegalError(f"only a task that waits in line can be prioritized; this one is {known.view.state}", known)
     return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
 
 
-async def _control(house: House, task_id: str, action: Literal["pause", "resume"], request: Request) -> Response:
-    return await _controlled(house, task_id, Control(action=action, ask=_ask(await optional(Wish, request))))
+async def _control(house: House, task_id: str, action: Literal["pause", "resume"], wish: Wish) -> Response:
+    return await _controlled(house, task_id, Control(action=action, ask=_ask(wish)))
 
 
 def _ask(wish: Wish) -> Ask:

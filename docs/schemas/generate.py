@@ -16,7 +16,7 @@ from droidherd.contracts import fleet, names, queue, tasks
 HERE = Path(__file__).parent
 NONE = type(None)
 WISHES = ("pause", "resume", "cancel", "force_cancel", "rollback")
-ORDERS = ("pause_lane", "resume_lane", "set_capacity", "prioritize")
+ORDERS = ("pause_lane", "resume_lane", "set_capacity", "set_order", "prioritize")
 
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
@@ -29,7 +29,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.DISPATCHER: {
         "id": "dispatcher/<pool>",
         "input": queue.DispatcherInput,
-        "signals": {"wake": NONE},
+        "signals": {"wake": NONE, "configure": queue.QueueSettings},
         "updates": dict.fromkeys(ORDERS, (queue.Order, queue.Ordered)),
         "queries": {
             "queue": (queue.QueueQuery, queue.QueuePage),
@@ -37,6 +37,8 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "account": (str, queue.AccountView),
             "events": (int, queue.EventsPage),
             "place": (str, queue.Place),
+            "stats": (NONE, queue.StatsPage),
+            "audit": (queue.AuditQuery, queue.AuditPage),
         },
     },
     names.Workflow.EMULATOR: {

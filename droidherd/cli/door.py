@@ -1,5 +1,6 @@
 """The HTTP API as the command sees it: finds it, speaks to it, and turns its refusals into sentences."""
 
+import getpass
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -126,7 +127,7 @@ def _told(settings: Settings) -> str:
 
 def _key(settings: Settings) -> str:
     if settings.api.key or not settings.api.key_file:
-        return settings.api.key
+        return settings.api.key or settings.api.keys.get(getpass.getuser(), "")
     try:
         return Path(settings.api.key_file).read_text(encoding="utf-8").strip()
     except OSError as error:

@@ -23,6 +23,9 @@ from droidherd.cli import (
     down as going_down,
 )
 from droidherd.cli import (
+    figures as figuring,
+)
+from droidherd.cli import (
     logs as logging_out,
 )
 from droidherd.cli import (
@@ -171,6 +174,7 @@ def submit(
     requires: Annotated[list[str] | None, typer.Option(help="Label the emulator must carry: name=value.")] = None,
     mutex: Annotated[list[str] | None, typer.Option(help="Key no other task may hold meanwhile.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="name=value, to find the task by.")] = None,
+    origin: Annotated[str, typer.Option(help="person, schedule or maintenance: the priority if none is said.")] = "",
     not_before: Annotated[str, typer.Option(help="ISO time before which it does not start.")] = "",
     expires_at: Annotated[str, typer.Option(help="ISO time after which it does not start.")] = "",
     idempotency_key: Annotated[str, typer.Option(help="Repeating the same key submits nothing twice.")] = "",
@@ -187,6 +191,7 @@ def submit(
         "pool": pool,
         "lane": lane,
         "priority": priority,
+        "origin": origin,
         "on_busy": on_busy,
         "emulator": emulator,
         "requires": list(requires or ()),
@@ -335,31 +340,73 @@ def prioritize(task_id: str, reason: str = "", data: Data = None, url: Url = "",
 
 @app.command(
     epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   "
-    "droidherd lanes --pause --reason night"
+    "droidherd lanes --pause --reason night   |   droidherd lanes account --order priority --ageing 20"
 )
 def lanes(  # noqa: PLR0917 (options of a command)
     lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.")] = "",
     pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Grant nothing any more, or again.")] = None,
     capacity: Annotated[int | None, typer.Option(min=0, max=10_000, help="How many may hold an emulator.")] = None,
+    order: Annotated[str, typer.Option(help="arrival or priority: who goes first.", metavar="ORDER")] = "",
+    ageing: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
+    ] = 0,
     reason: str = "",
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
-    """Show the lanes of the queue; pause or resume them; set how many tasks of one may run at once."""
-    if capacity is not None and not lane:
-        raise typer.BadParameter("name the lane whose capacity it is", param_hint="LANE")
-    order = {"lane": lane, "reason": reason, "actor": getpass.getuser()}
+    """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
+    if (capacity is not None or order) and not lane:
+        raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
+    command = {"lane": lane, "reason": reason, "actor": getpass.getuser()}
     with Door.of(going_up.settings_of(data), url) as door:
         if capacity is not None:
-            door.post("/api/queue/capacity", {**order, "capacity": capacity})
+            door.post("/api/queue/capacity", {**command, "capacity": capacity})
+        if order:
+            door.post("/api/queue/order", {**command, "order": order, "ageing": ageing})
         if pause is not None:
-            door.post("/api/queue/pause" if pause else "/api/queue/resume", order)
+            door.post("/api/queue/pause" if pause else "/api/queue/resume", command)
         found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
     if as_json:
         output.emit({"lanes": found})
     else:
         output.out.print(tasking.lanes(found))
+
+
+@app.command(epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")
+def stats(
+    kinds: Annotated[list[str] | None, typer.Argument(help="Task types. Default: all.", metavar="[TYPE]...")] = None,
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """How attempts ended, how long they ran and waited, by task type."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        found = door.get("/api/stats", type=kinds or ())
+    if as_json:
+        output.emit(found)
+    else:
+        output.out.print(figuring.stats(found))
+
+
+@app.command(epilog="Examples: droidherd audit   |   droidherd audit --actor ann --action lane_paused --json")
+def audit(
+    *,
+    actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
+    action: Annotated[str, typer.Option(help="Only this kind of deed: lane_paused, prioritized, …")] = "",
+    task: Annotated[str, typer.Option(help="Only about this task.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 30,
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Who did what to the queue, when and why, newest first."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        found = list(door.pages("/api/audit", "entries", limit=limit, actor=actor, action=action, task=task))
+    if as_json:
+        output.emit({"entries": found})
+    else:
+        output.out.print(figuring.audit(found))
 
 
 @app.command(epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")

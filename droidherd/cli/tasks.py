@@ -98,8 +98,8 @@ def table(tasks: Sequence[Document]) -> RenderableType:
 
 
 def lanes(found: Sequence[Document]) -> RenderableType:
-    columns = ["lane", "waiting", "running", "capacity", "paused by", "why"]
-    keys = ("name", "waiting", "running", "capacity", "paused_by", "paused_why")
+    columns = ["lane", "waiting", "running", "capacity", "order", "paused by", "why"]
+    keys = ("name", "waiting", "running", "capacity", "order", "paused_by", "paused_why")
     return output.table(columns, [[str(one.get(key, "")) for key in keys] for one in found])
 
 

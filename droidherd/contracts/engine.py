@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.queue import QueueSettings
 
 
 class PoolWork(Contract):
@@ -12,11 +13,9 @@ class PoolWork(Contract):
     run_id: str = ""
 
 
-class PoolSettings(Contract):
+class PoolSettings(QueueSettings):
     """What the operator set for a pool. Field names are those of `DispatcherInput`."""
 
-    limit: int = 10_000
-    capacities: dict[str, int] = Field(default_factory=dict)
     repeat_min_s: float = 300.0
     rebuild_s: float = 600.0
     fence_s: float = 15.0

@@ -32,6 +32,7 @@ class Signal(StrEnum):
     DRAIN = "drain"
     UNDRAIN = "undrain"
     REPORTS = "reports"
+    CONFIGURE = "configure"
 
 
 class Query(StrEnum):
@@ -41,6 +42,8 @@ class Query(StrEnum):
     ACCOUNT = "account"
     EVENTS = "events"
     PLACE = "place"
+    STATS = "stats"
+    AUDIT = "audit"
 
 
 class Update(StrEnum):
@@ -51,6 +54,7 @@ class Update(StrEnum):
     PAUSE_LANE = "pause_lane"
     RESUME_LANE = "resume_lane"
     SET_CAPACITY = "set_capacity"
+    SET_ORDER = "set_order"
     PRIORITIZE = "prioritize"
 
 

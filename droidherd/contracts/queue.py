@@ -1,13 +1,13 @@
 """What can be asked of a pool's dispatcher."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
-from droidherd.domain.moves import Event
+from droidherd.domain.audit import Event
 
 
 class DispatcherInput(Contract):
@@ -26,6 +26,26 @@ class DispatcherInput(Contract):
     audit_s: float = 30.0
     continue_after: int = 0
     """Continue as new after this many messages; 0: when the engine suggests it."""
+    by_priority: tuple[str, ...] = ()
+    """Lanes ordered by priority; `*`: all of them."""
+    ageing: int = 0
+    mutex_hold_s: float = 7_200.0
+
+
+class QueueSettings(Contract):
+    """What the operator's settings say of a pool's queue: argument of the signal `configure`.
+
+    What somebody set by hand stays as it is. Field names are those of `DispatcherInput`.
+    """
+
+    limit: int = Field(default=10_000, ge=1, le=10_000)
+    capacities: dict[str, int] = Field(default_factory=dict)
+    by_priority: tuple[str, ...] = ()
+    """Lanes ordered by priority; `*`: all of them."""
+    ageing: int = Field(default=0, ge=0, le=1_000_000)
+    """In a lane ordered by priority: how many later ones may overtake a task per step between them. 0: no limit."""
+    mutex_hold_s: float = Field(default=7_200.0, ge=0)
+    """How long a task may hold a mutex; 0: no limit."""
 
 
 class QueueQuery(Contract):
@@ -73,9 +93,16 @@ class LaneView(Contract):
     capacity: int
     paused_by: str = ""
     paused_why: str = ""
+    order: Literal["arrival", "priority"] = "arrival"
+    ageing: int = 0
+    capacity_by: str = ""
+    """Who set the capacity by hand; empty: the settings."""
+    order_by: str = ""
 
 
 class TallyView(Contract):
+    """Kept for those who read it here; the query `stats` says more."""
+
     type: str
     count: int
     completed: int
@@ -92,12 +119,81 @@ class QueuePage(Contract):
     running: int
     free: int
     rebuilding: bool = False
+    paused_by: str = ""
+    """Who paused the pool as a whole: lanes that come into being are paused, too."""
+    paused_why: str = ""
     lanes: tuple[LaneView, ...] = ()
     emulators: int = 0
     queue: tuple[QueueRow, ...] = ()
     runs: tuple[RunningRow, ...] = ()
     tallies: tuple[TallyView, ...] = ()
     next_after: int | None = None
+
+
+class Times(Contract):
+    """Durations of one kind. Percentiles are at most 10 % off, between 10 ms and a day."""
+
+    count: int = 0
+    mean_s: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+    seconds: float = 0.0
+    """Their sum."""
+    buckets: tuple[int, ...] = ()
+    """How many were not longer than each of `StatsPage.bounds_s`."""
+
+
+class TypeStats(Contract):
+    """What is known of one task type: its attempts, by how they ended."""
+
+    type: str
+    count: int = 0
+    """Attempts that ended. An attempt that moved to another emulator, or was paused, has not ended."""
+    completed: int = 0
+    failed: int = 0
+    """For good."""
+    retries: int = 0
+    """Attempts that failed and were followed by another one."""
+    cancelled: int = 0
+    success_rate: float | None = None
+    """Of the tasks that ended by themselves, how many completed."""
+    run: Times = Times()
+    """How long the attempts held their emulators; without those that were cancelled."""
+    wait: Times = Times()
+    """From admission to the emulator."""
+
+
+class StatsPage(Contract):
+    """The answer of the query `stats`."""
+
+    pool: str
+    since_ms: int = 0
+    """When counting began; 0: nobody knows."""
+    total: TypeStats = TypeStats(type="")
+    types: tuple[TypeStats, ...] = ()
+    """Most used first. Types used least are counted as `other` once there are more than 64."""
+    bounds_s: tuple[float, ...] = ()
+
+
+class AuditQuery(Contract):
+    """A page of a pool's audit, newest first. Argument of the query `audit`."""
+
+    before: int = 0
+    """Lines older than this cursor; 0: from the newest on."""
+    limit: int = Field(default=100, ge=1, le=1000)
+    actor: str = ""
+    """Who did it. `ann` finds what `ann for ben` did, too."""
+    action: str = ""
+    task_id: str = ""
+
+
+class AuditPage(Contract):
+    """The answer of the query `audit`."""
+
+    pool: str
+    events: tuple[Event, ...] = ()
+    next_before: int | None = None
+    """None: there is nothing older."""
 
 
 class AccountView(Contract):
@@ -130,7 +226,10 @@ class EmulatorsPage(Contract):
 
 
 class Order(Contract):
-    """An operator's order to a pool: argument of `pause_lane`, `resume_lane`, `set_capacity`, `prioritize`."""
+    """An operator's order to a pool.
+
+    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order` and `prioritize`.
+    """
 
     request_id: Annotated[str, StringConstraints(max_length=128)] = ""
     actor: Text = "somebody"
@@ -140,6 +239,8 @@ class Order(Contract):
     capacity: int = Field(default=0, ge=0, le=10_000)
     task_id: str = ""
     priority: int = Field(default=1, ge=1, le=10)
+    order: Literal["arrival", "priority"] = "arrival"
+    ageing: int = Field(default=0, ge=0, le=1_000_000)
 
 
 class Ordered(Contract):

@@ -1,9 +1,11 @@
 """A task as others see it: what is submitted, what can be asked of it, what it answers."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.changes import Undo
@@ -15,6 +17,18 @@ Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
+class Origin(StrEnum):
+    """Where a task comes from. It says how urgent it is when nobody says so."""
+
+    PERSON = "person"
+    SCHEDULE = "schedule"
+    MAINTENANCE = "maintenance"
+
+
+BANDS: Mapping[str, int] = {Origin.PERSON: 2, Origin.SCHEDULE: 5, Origin.MAINTENANCE: 8}
+"""Priority by origin when nothing is said."""
+
+
 class TaskSpec(Contract):
     """What somebody wants done. The input of a `TaskWorkflow`; only `type` is required."""
 
@@ -24,7 +38,9 @@ class TaskSpec(Contract):
     pool: Id = "default"
     lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
     """Empty: `account` for a task with an account, else `anonymous`."""
-    priority: int = Field(default=2, ge=1, le=10)
+    priority: int = Field(default=BANDS[Origin.PERSON], ge=1, le=10)
+    """1 is first. Not said: by origin. Only lanes ordered by priority look at it."""
+    origin: Origin = Origin.PERSON
     on_busy: OnBusy = OnBusy.REJECT
     emulator: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
     """Only this emulator will do."""
@@ -68,6 +84,17 @@ class Answer(Contract):
 
     choice: str
     ask: Ask = Ask()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_origin(cls, given: Any) -> Any:
+        """The priority of its origin, for a task of which nobody said one."""
+        if not isinstance(given, Mapping) or given.get("priority") is not None:
+            return given
+        origin = given.get("origin")
+        band = BANDS.get(origin) if isinstance(origin, str) else None
+        said = {name: value for name, value in given.items() if name != "priority"}
+        return said if band is None else {**said, "priority": band}
 
 
 class Carry(Contract):

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from droidherd.domain.keys import Line, Order, account_key, mutex_key
+from droidherd.domain.lane import LANES, Lane, LaneRules
 from droidherd.domain.messages import EmulatorState, Enqueue, Key, Lease, RevokeReason
+from droidherd.domain.tally import Stint
 
 
 class Place(StrEnum):
@@ -39,6 +41,14 @@ class Entry:
     fence_until_ms: int = 0
     revoked: str = ""
     """Why it was asked to let go, so that it is asked once."""
+    held_ms: int = 0
+    """Since when it holds its keys."""
+    asks: bool = False
+    """While it was being fenced its holder asked for an emulator: it never knew of this lease, and waits."""
+    told: bool = False
+    """How this lease ended is counted, or was before it stood here: what is said of it now is no news."""
+    adopted: bool = False
+    """Granted before our memory begins: nobody knows how long it waited."""
 
     @property
     def task_id(self) -> str:
@@ -55,6 +65,11 @@ class Entry:
     def line(self) -> Line:
         """The bucket it belongs to."""
         return self.ask.lane, self.ask.requires
+
+    def stint(self) -> Stint:
+        """What its lease is counted as, once it ended."""
+        waited_s = -1.0 if self.adopted else max(self.granted_ms - self.since_ms, 0) / 1000
+        return Stint(self.ask.task_type, waited_s)
 
     def needs(self) -> tuple[str, ...]:
         """Everything this task must hold to run."""
@@ -95,24 +110,6 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Lane:
-    """A named queue with its own capacity and its own pause switch."""
-
-    name: str
-    capacity: int = 100
-    weight: int = 1
-    by_priority: bool = False
-    paused_by: str = ""
-    paused_why: str = ""
-    in_use: int = 0
-    turns: int = 0
-    """How many of its weight it has used in this round."""
-
-    def open(self) -> bool:
-        return not self.paused_by and self.in_use < self.capacity
-
-
-@dataclass(slots=True)
 class Board:
     """All of it. `Dispatcher` is the only one who changes it."""
 
@@ -129,15 +126,32 @@ class Board:
     """Tasks with a lease."""
     waiting: int = 0
     """Tasks in line, parked ones included."""
+    rules: LaneRules = field(default_factory=LaneRules)
+    pattern: Lane = field(default_factory=lambda: Lane(""))
+    """For lanes that come into being: while the whole pool is paused, so are they."""
 
     # --- lines ------------------------------------------------------------------------------------------------
 
     def lane(self, name: str) -> Lane:
-        return self.lanes.setdefault(name, Lane(name))
+        """This lane. One nobody was in yet comes into being as the settings say, and paused if the pool is."""
+        if name not in self.lanes:
+            paused_by, paused_why = self.pattern.paused_by, self.pattern.paused_why
+            lane = self.lanes[name] = Lane(name, paused_by=paused_by, paused_why=paused_why)
+            lane.obey(self.rules)
+        return self.lanes[name]
+
+    def drop_idle(self, name: str) -> None:
+        """A lane nobody uses and nobody set is forgotten: names come from submitters, and there is no end of them."""
+        lane = self.lanes.get(name)
+        if lane is None or name in LANES or name in self.rules.capacities or lane.in_use:
+            return
+        same = (lane.paused_by, lane.paused_why) == (self.pattern.paused_by, self.pattern.paused_why)
+        used = any(bucket.lane == name for bucket in self.buckets.values())
+        if same and not used and not lane.capacity_by and not lane.ordering_by:
+            del self.lanes[name]
 
     def order(self, entry: Entry) -> Order:
-        by_priority = self.lane(entry.ask.lane).by_priority
-        return (entry.ask.priority if by_priority else 0, entry.ticket)
+        return (self.lane(entry.ask.lane).ordering.rank(entry.ask.priority, entry.ticket), entry.ticket)
 
     def bucket(self, entry: Entry) -> Bucket:
         key = entry.line()

@@ -39,6 +39,8 @@ class Claim:
     """Every lease up to this token is over."""
     said: m.Done | None = None
     """The last `done`, for a dispatcher that lost it."""
+    ended: m.Done | None = None
+    """The last one that said how an attempt ended."""
     said_ending: bool = False
     outbox: Outbox[m.Enqueue | m.Ending | m.Done] = field(default_factory=Outbox)
 
@@ -90,10 +92,14 @@ class Claim:
         """Neither wait nor hold. `parting`: and nothing that may still come can change that."""
         if self.ask is None or self.want is Want.NOTHING:
             return
-        if self.lease is not None:
-            self.given_up = max(self.given_up, self.lease.token)
-        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting, abandoned)
+        token = self.lease.token if self.lease is not None else 0
+        self.given_up = max(self.given_up, token)
+        self.said = m.Done(
+            self.ask.key, self._next_seq(), outcome, clean, seconds, parting, abandoned, token, self.given_up
+        )
         self._say(self.said)
+        if outcome:
+            self.ended = self.said
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 
     def disclaim(self, key: m.Key) -> None:
@@ -134,7 +140,7 @@ class Claim:
             self.want, self.lease, self.ticket, self.revoked = Want.HOLDING, grant.lease, grant.ticket, None
         elif self.lease is None or not self._mine(grant.key):
             self.given_up = max(self.given_up, grant.lease.token)
-            self._say(m.Done(grant.key, self._next_seq()))
+            self._say(m.Done(grant.key, self._next_seq(), token=grant.lease.token))
         elif grant.lease.token == self.lease.token:
             self.lease = replace(self.lease, after=grant.lease.after)
 
@@ -163,8 +169,9 @@ class Claim:
 
     def _done_again(self, key: m.Key) -> None:
         """Repeat a `done` that may have been lost. How it ended is only known of the last one."""
-        if self.said is not None and self.said.key == key:
-            self._say(replace(self.said, seq=self._next_seq()))
+        known = next((one for one in (self.said, self.ended) if one is not None and one.key == key), None)
+        if known is not None:
+            self._say(replace(known, seq=self._next_seq()))
         else:
             self._say(m.Done(key, self._next_seq(), clean=False))
 

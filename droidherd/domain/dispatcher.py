@@ -8,21 +8,24 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Entry, Lane, Place, Row
-from droidherd.domain.memory import Memory
+from droidherd.domain.audit import Deed
+from droidherd.domain.board import Entry, Place, Row
+from droidherd.domain.lane import Lane
 from droidherd.domain.messages import EmulatorState, RevokeReason
-from droidherd.domain.moves import GHOST, Tally, ToOthers
+from droidherd.domain.moves import GHOST, MUTEX_OVERDUE, ToOthers
+from droidherd.domain.orders import Orders
 
 SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
 RETIRED_KEPT = 256
 HOLD_MAX_MS = 86_400_000
 """No lease is extended beyond this from now."""
+FAR_MS = 2**62
 LATE_MS = 3_600_000
 """An emulator that a dispatcher without memory meets for the first time within this is swept."""
 
 
-class Dispatcher(Memory):
+class Dispatcher(Orders):
     """Board and keys behind one set of handlers. Handlers never wait; `assign` grants what can be granted."""
 
     # --- task → dispatcher ------------------------------------------------------------------------------------
@@ -82,21 +85,28 @@ class Dispatcher(Memory):
         entry = self.board.entries.get(task_id)
         self._heard(task_id, message.key.run)
         if entry is None or entry.key != message.key or message.seq < entry.ask.seq:
+            self._hear(None, message)
             if entry is None:
                 self._remember(task_id, message.seq)
             return
-        if entry.lease is not None and message.outcome:
-            self._tally(entry, message)
+        self._hear(entry, message)
         if entry.lease is not None and message.abandoned:
             self._fence(entry, now_ms, closed=True)
             self.note(now_ms, "abandoned", task_id)
             self.assign(now_ms)
             return
-        if entry.lease is not None and not message.clean:
+        if entry.lease is not None and not (message.clean and self._speaks_of(message, entry.lease)):
             self._soil(entry)
         self._remove(entry, message.seq, now_ms)
         self.note(now_ms, "done", task_id, detail=message.outcome)
         self.assign(now_ms)
+
+    def _speaks_of(self, message: m.Done, lease: m.Lease) -> bool:
+        """Whether `clean` is said of this lease, or of one that its holder never knew of and so never used.
+
+        Else it ended by an earlier word, which was lost with a terminated dispatcher.
+        """
+        return message.token == lease.token or message.lost < lease.token
 
     def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
         """The holder's workflow is closed without having said `done`: fence its emulator, then free."""
@@ -108,6 +118,9 @@ class Dispatcher(Memory):
         if entry.lease is None:
             self._remove(entry, entry.ask.seq, now_ms)
         else:
+            if not entry.fence_until_ms:
+                where = entry.lease.emulator_id
+                self.act(Deed("fenced", "system:holder_closed", "its task is closed", "", task_id, where), now_ms)
             self._fence(entry, now_ms, closed=True)
         self.note(now_ms, "closed", task_id)
         self.assign(now_ms)
@@ -154,6 +167,8 @@ class Dispatcher(Memory):
         row.labels, row.boot = news.labels, news.boot or row.boot
         if row.state is not news.state:
             self.note(now_ms, f"emulator_{news.state}", "", news.emulator_id)
+        if news.order:
+            self.act(Deed(f"emulator_{news.order}", news.actor, news.reason, "", "", news.emulator_id), now_ms)
         row.state = news.state
         self._tidied(row, news.tidied, now_ms)
         self._tell_holders(row, rebooted=bool(rebooted))
@@ -190,45 +205,9 @@ class Dispatcher(Memory):
         if holder is None or holder.lease is None:
             return
         if holder.place is Place.FENCING and row.tidied >= holder.lease.token:
-            self._remove(holder, holder.ask.seq, now_ms)
+            self._free_fenced(holder, now_ms)
         elif not row.dirty and row.tidied >= holder.lease.after > 0:
             holder.lease = replace(holder.lease, after=0)
-
-    # --- people -----------------------------------------------------------------------------------------------
-
-    def pause(self, lane: str, actor: str, reason: str, now_ms: int) -> None:
-        """No more grants in this lane (or all of them: empty name). What runs goes on."""
-        for row in self._lanes(lane):
-            row.paused_by, row.paused_why = actor or "somebody", reason
-        self.note(now_ms, "lane_paused", "", detail=f"{lane or 'all lanes'} by {actor}: {reason}")
-
-    def resume(self, lane: str, actor: str, now_ms: int) -> None:
-        for row in self._lanes(lane):
-            row.paused_by = row.paused_why = ""
-        self.note(now_ms, "lane_resumed", "", detail=f"{lane or 'all lanes'} by {actor}")
-        self.assign(now_ms)
-
-    def set_capacity(self, lane: str, capacity: int, actor: str, now_ms: int) -> None:
-        """Effective at once; nothing that runs is stopped."""
-        self.board.lane(lane).capacity = capacity
-        self.note(now_ms, "lane_capacity", "", detail=f"{lane} = {capacity} by {actor}")
-        self.assign(now_ms)
-
-    def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int) -> bool:
-        """The audited exception: to the front of its bucket, by priority and with the smallest ticket."""
-        entry = self.board.entries.get(task_id)
-        if entry is None or entry.lease is not None:
-            return False
-        self._take_out(entry)
-        entry.ticket = max(1, min(e.ticket for e in self.board.entries.values()) - 1)
-        entry.ask = replace(entry.ask, priority=priority, ticket=entry.ticket)
-        self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
-        self.note(now_ms, "prioritized", task_id, detail=f"priority {priority} by {actor}")
-        self.assign(now_ms)
-        return True
-
-    def _lanes(self, name: str) -> list[Lane]:
-        return [self.board.lane(name)] if name else list(self.board.lanes.values())
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -236,8 +215,8 @@ class Dispatcher(Memory):
         """When `tick` has something to do next."""
         due: list[int] = []
         for entry in self.board.held():
-            if entry.place is not Place.FENCING and entry.lease is not None:
-                due.append(entry.lease.expires_at_ms)
+            if entry.place is not Place.FENCING:
+                due.append(min(self._expires_ms(entry), self._mutex_until_ms(entry)))
             elif entry.fence_until_ms:
                 due.append(entry.fence_until_ms)
         if self.rebuilding:
@@ -247,22 +226,40 @@ class Dispatcher(Memory):
         return min(due, default=None)
 
     def tick(self, now_ms: int) -> None:
-        """End what has run out: leases, fences, the patience of a rebuild."""
+        """End what has run out: leases, mutexes, fences, the patience of a rebuild."""
         for entry in list(self.board.held()):
-            lease = entry.lease
-            if lease is None:
-                continue
             if entry.place is Place.FENCING:
                 if entry.fence_until_ms and now_ms >= entry.fence_until_ms:
                     self._soil(entry)
-                    self._remove(entry, entry.ask.seq, now_ms)
-            elif now_ms >= lease.expires_at_ms:
-                self._send(entry.task_id, m.Revoked(entry.key, lease.token, RevokeReason.EXPIRED))
-                self._fence(entry, now_ms, closed=False)
-                self.note(now_ms, "lease_expired", entry.task_id, lease.emulator_id)
+                    self._free_fenced(entry, now_ms)
+            elif now_ms >= self._expires_ms(entry):
+                self._take_back(entry, Deed("lease_expired", "system:lease_expired", "held for too long"), now_ms)
+            elif now_ms >= self._mutex_until_ms(entry):
+                reason = f"a mutex may be held for {self.config.mutex_hold_s:g} s"
+                detail = ", ".join(entry.ask.mutex)
+                self._take_back(entry, Deed("mutex_overdue", "system:mutex_hold", reason, detail=detail), now_ms)
         if self.rebuild_until_ms and now_ms >= self.rebuild_until_ms:
             self.unheard.clear()
         self.assign(now_ms)
+
+    def _expires_ms(self, entry: Entry) -> int:
+        return entry.lease.expires_at_ms if entry.lease is not None else FAR_MS
+
+    def _mutex_until_ms(self, entry: Entry) -> int:
+        """Until when its holder may keep its mutexes."""
+        limited = entry.ask.mutex and self.config.mutex_hold_s
+        return entry.held_ms + int(self.config.mutex_hold_s * 1000) if limited else FAR_MS
+
+    def _take_back(self, entry: Entry, deed: Deed, now_ms: int) -> None:
+        """Ask the holder to let go, and fence its emulator: only then what it holds is free."""
+        lease = entry.lease
+        if lease is None:
+            return
+        if deed.kind == "mutex_overdue":
+            entry.revoked = MUTEX_OVERDUE
+        self.act(replace(deed, task_id=entry.task_id, emulator_id=lease.emulator_id, lane=entry.ask.lane), now_ms)
+        self._send(entry.task_id, m.Revoked(entry.key, lease.token, RevokeReason.EXPIRED))
+        self._fence(entry, now_ms, closed=False)
 
     # --- rebuild ----------------------------------------------------------------------------------------------
 
@@ -276,6 +273,9 @@ class Dispatcher(Memory):
         """
         before = list(emulators)
         unheard = {task_id: run for task_id, run in open_tasks.items() if not self._waits(task_id, run)}
+        if blind or self.generation:
+            reason = "without any memory of what was before" if blind else "with what its predecessor knew"
+            self.act(Deed("rebuilt", "system:rebuild", reason), now_ms)
         self.generation += 1
         for task_id, run in unheard.items():
             entry = self.board.entries.get(task_id)
@@ -283,8 +283,10 @@ class Dispatcher(Memory):
             self._send(task_id, m.Recall(self.generation, entry.key if entry and known else m.Key(task_id, run, 0)))
         for emulator_id in dict.fromkeys([*self.board.rows, *before]):
             self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
+        self.tallies.since_ms = self.tallies.since_ms or now_ms
         if blind:
             self.board.last_ticket = max(self.board.last_ticket, now_ms)
+            self.tallies.own = max(self.board.last_token, now_ms)
         if blind and (unheard or before):
             self.unheard = dict(unheard)
             self.blind_ms = now_ms
@@ -359,7 +361,7 @@ class Dispatcher(Memory):
         underway = any(isinstance(message, m.Grant) for message in self.outbox.lines.get(holder.task_id, ()))
         if holder.ask.single and underway:
             return False
-        mean = self.tallies.get(holder.ask.task_type, Tally()).mean_s()
+        mean = self.tallies.of(holder.ask.task_type).run.mean_s()
         return mean is not None and mean <= self.config.deck_horizon_s
 
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
@@ -376,7 +378,7 @@ class Dispatcher(Memory):
             expires += max(0, ahead.lease.expires_at_ms - now_ms)
         token = self.board.draw_token(now_ms)
         entry.lease = m.Lease(token, row.emulator_id, row.host_id, expires, after, row.incarnation)
-        entry.granted_ms, entry.ending = now_ms, entry.ask.single
+        entry.granted_ms, entry.held_ms, entry.ending = now_ms, now_ms, entry.ask.single
         if after:
             entry.place, row.deck = Place.DECK, entry.task_id
         else:
@@ -460,6 +462,8 @@ class Dispatcher(Memory):
             entry.lease = replace(entry.lease, expires_at_ms=max(entry.lease.expires_at_ms, wished_ms))
         if entry.lease is not None and entry.place in (Place.DECK, Place.ACTIVE):
             self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease, entry.ask.seq))
+        elif entry.lease is not None:
+            entry.asks = ask.lease is None
 
     # --- why --------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class Emulator:
     evidence: str = ""
     told: tuple[object, ...] = ()
     """What the pool was told last."""
+    asked: tuple[str, str, str] = ("", "", "")
+    """What a person ordered, who and why, until the pool is told."""
     words: dict[str, list[Any]] = field(default_factory=dict)
     """host → the last thing it said, as a row: a second host that sees this emulator waits with it."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
@@ -101,9 +103,10 @@ class Emulator:
         self.tidy = max(self.tidy, order.token)
         self._settle()
 
-    def on_drain(self, *, on: bool) -> None:
+    def on_drain(self, *, on: bool, actor: str = "", reason: str = "") -> None:
         """No new grants; what runs may end."""
         self.draining = on
+        self.asked = ("drain" if on else "undrain", actor or "somebody", reason)
         if not on:
             self.tries = 0  # a person looked at it: out of quarantine, to the gate again
         self._settle()
@@ -138,6 +141,7 @@ class Emulator:
             self.told = news
             self.seq += 1
             self.outbox.put(self.dispatcher, self.announcement())
+            self.asked = ("", "", "")
 
     def _state(self) -> EmulatorState:
         if self.sight is Sight.LEFT:
@@ -162,4 +166,5 @@ class Emulator:
             self.labels,
             self.gated_boot,
             self.tidied,
+            *self.asked,
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Order = tuple[int, int]
-"""(priority or 0, ticket): smaller goes first."""
+"""(rank in its lane, ticket): smaller goes first."""
 
 Line = tuple[str, tuple[str, ...]]
 """The bucket a parked task belongs to: (lane, requirements)."""

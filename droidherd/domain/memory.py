@@ -18,6 +18,7 @@ class Memory(Moves):
     def _end_rebuild(self, now_ms: int) -> None:
         """Everybody said. What nobody claims may still carry the remains of somebody who is gone."""
         self.rebuild_until_ms = self.quiet_until_ms = 0
+        self.tallies.own = max(self.tallies.own, self.board.last_token)
         for row in self.board.rows.values():
             holder = self.board.entries.get(row.active)
             if holder is None:
@@ -41,6 +42,8 @@ class Memory(Moves):
         row = self.board.rows.setdefault(lease.emulator_id, Row(lease.emulator_id, lease.host_id))
         told = replace(ask, lease=None)
         entry = Entry(told, ask.ticket, now_ms, Place.ACTIVE, lease=lease, granted_ms=now_ms, ending=ask.single)
+        entry.held_ms = now_ms
+        self._count_again(entry, lease.token)
         self.board.last_token = max(self.board.last_token, lease.token)
         self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
         self._enter(entry)
@@ -56,6 +59,15 @@ class Memory(Moves):
         if entry.place is not Place.FENCING:
             self.keys.take(entry.needs(), entry.task_id)
         self.board.refresh(row)
+
+    def _count_again(self, entry: Entry, token: int) -> None:
+        """A lease that stands here again ended once: its end is counted already, or still to be told."""
+        stint = self.tallies.unspoken.pop(token, None)
+        ours = not self.rebuilding and token > self.tallies.own
+        entry.told = stint is None and (ours or token in self.tallies.foreign)
+        entry.adopted = stint is None or stint.waited_s < 0
+        if stint is not None and stint.waited_s >= 0:
+            entry.since_ms = entry.granted_ms - round(stint.waited_s * 1000)
 
     def _seat(self, entry: Entry, lease: m.Lease, row: Row) -> None:
         """Give an adopted lease its place on the emulator: active, on deck behind the other, or before it."""
@@ -79,6 +91,7 @@ class Memory(Moves):
         row = self.board.rows[entry.lease.emulator_id]
         row.active = "" if row.active == entry.task_id else row.active
         row.deck = "" if row.deck == entry.task_id else row.deck
+        self.board.refresh(row)
         entry.place = Place.FENCING
         self.keys.free(entry.needs(), entry.task_id)
         self._send(entry.task_id, m.Revoked(entry.key, entry.lease.token, RevokeReason.EXPIRED))

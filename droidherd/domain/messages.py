@@ -99,12 +99,17 @@ class Done:
     key: Key
     seq: int
     outcome: str = ""
+    """How an attempt ended: `completed`, `failed`, `retry` (another one follows), `cancelled`. Empty: none did."""
     clean: bool = True
     seconds: float = 0.0
     parting: bool = False
     """The task's last word: whatever else arrives, it would say so again."""
     abandoned: bool = False
     """What runs on the emulator was not stopped: fence it first, then the lease is free."""
+    token: int = 0
+    """Of the lease that this ends; 0: none that I knew of."""
+    lost: int = 0
+    """Leases up to this token are over for me, as in `Enqueue`. How those before `token` ended I do not say here."""
 
 
 # --- dispatcher → task ----------------------------------------------------------------------------------------
@@ -183,6 +188,10 @@ class Announce:
     boot: str = ""
     tidied: int = 0
     """Every lease up to this token was fenced and its remains tidied up."""
+    order: str = ""
+    """What a person asked of the emulator since the last announcement: `drain` or `undrain`."""
+    actor: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Board, Entry, Lane, Place, Row
+from droidherd.domain.audit import DEEDS, EVENTS, Deed, Event
+from droidherd.domain.board import Board, Entry, Place, Row
 from droidherd.domain.keys import Keys
+from droidherd.domain.lane import LaneRules, is_system
 from droidherd.domain.messages import RevokeReason
 from droidherd.domain.outbox import Outbox
+from droidherd.domain.tally import Tallies
 
 GHOST = "~"
 """Between a task's id and the token of a lease that a closed run of it left behind. No id contains it."""
@@ -15,10 +18,9 @@ ENTRY_OVERHEAD_BYTES = 16
 TEXT_OVERHEAD_BYTES = 2
 TEXT_BYTES_PER_100 = 96
 """A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""
-LANES = ("account", "anonymous")
-"""The lanes that exist by default."""
 RECENT = 512
-EVENTS = 2_000
+MUTEX_OVERDUE = f"{RevokeReason.EXPIRED} mutex"
+"""Why a lease was taken back whose holder kept a mutex for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,31 +36,9 @@ class Config:
     """A task may queue up behind another only if that kind of task takes no longer on average."""
     settle_s: float = 60.0
     """After the last emulator joined, before a task nobody can run is refused."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What is known of one task type, in constant space."""
-
-    count: int = 0
-    completed: int = 0
-    seconds: float = 0.0
-    waited_s: float = 0.0
-
-    def mean_s(self) -> float | None:
-        return self.seconds / self.count if self.count else None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the live view."""
-
-    cursor: int
-    at_ms: int
-    kind: str
-    task_id: str
-    emulator_id: str = ""
-    detail: str = ""
+    mutex_hold_s: float = 7_200.0
+    """How long a task may hold a mutex; then its emulator is fenced and the mutex broken. 0: no limit."""
+    rules: LaneRules = field(default_factory=LaneRules)
 
 
 ToOthers = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Tidy
@@ -75,8 +55,10 @@ class Moves:
     outbox: Outbox[ToOthers] = field(default_factory=Outbox)
     recent: dict[str, int] = field(default_factory=dict)
     """task → last seq, of the last ones that left, so that a late repeat does not bring them back."""
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=Tallies)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    by_people: deque[Event] = field(default_factory=lambda: deque(maxlen=DEEDS))
+    by_system: deque[Event] = field(default_factory=lambda: deque(maxlen=DEEDS))
     cursor: int = 0
     size_bytes: int = 0
     texts: dict[str, int] = field(default_factory=dict)
@@ -95,6 +77,9 @@ class Moves:
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False
     """Nothing more is granted: this run of the dispatcher is about to hand over to the next."""
+
+    def __post_init__(self) -> None:
+        self.board.rules = self.config.rules
 
     def _enter(self, entry: Entry) -> None:
         self.board.entries[entry.task_id] = entry
@@ -154,20 +139,26 @@ class Moves:
             self.board.waiting -= 1
             self.keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
         else:
+            if not entry.told:
+                self.tallies.owe(entry.lease.token, entry.stint())
             del self.board.leases[entry.task_id]
             self.board.lane(entry.ask.lane).in_use -= 1
             self.keys.free(entry.needs(), entry.task_id)
             self._vacate(entry, now_ms)
-        self._drop_lane(entry.ask.lane)
+        self.board.drop_idle(entry.ask.lane)
         for key in entry.needs():
             self._wake(key)
 
-    def _drop_lane(self, name: str) -> None:
-        """A lane nobody uses and nobody set is forgotten: names come from submitters, and there is no end of them."""
-        lane = self.board.lane(name)
-        used = lane.in_use or any(bucket.lane == name for bucket in self.board.buckets.values())
-        if name not in LANES and not used and not lane.paused_by and lane.capacity == Lane(name).capacity:
-            del self.board.lanes[name]
+    def _free_fenced(self, entry: Entry, now_ms: int) -> None:
+        """Nothing of this lease can act any more, and its holder has not let go: free what it held."""
+        if entry.revoked == MUTEX_OVERDUE:
+            held = ", ".join(entry.ask.mutex)
+            reason = f"held for longer than {self.config.mutex_hold_s:g} s; its emulator is fenced"
+            where = entry.lease.emulator_id if entry.lease else ""
+            self.act(Deed("mutex_broken", "system:mutex_hold", reason, "", entry.task_id, where, held), now_ms)
+        self._remove(entry, entry.ask.seq, now_ms)
+        if entry.asks:
+            self._send(entry.task_id, m.Recall(self.generation))
 
     def _vacate(self, entry: Entry, now_ms: int) -> None:
         if entry.lease is None:
@@ -192,7 +183,7 @@ class Moves:
         if not row.dirty:
             deck.lease = replace(deck.lease, after=0)
         if deck.place is Place.FENCING and deck.lease.token <= row.tidied:
-            self._remove(deck, deck.ask.seq, now_ms)
+            self._free_fenced(deck, now_ms)
             return
         if deck.place is Place.FENCING:
             self._soil(deck)
@@ -257,7 +248,7 @@ class Moves:
         entry.place = Place.FENCING
         row = self.board.rows[entry.lease.emulator_id]
         if row.active == entry.task_id and entry.lease.token <= row.tidied:
-            self._remove(entry, entry.ask.seq, now_ms)  # fenced already, with all before it
+            self._free_fenced(entry, now_ms)  # fenced already, with all before it
         elif row.active == entry.task_id:
             self._soil(entry)
             self.outbox.put(f"emulator/{row.emulator_id}", m.Tidy(row.dirty))
@@ -282,16 +273,30 @@ class Moves:
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
 
-    def _tally(self, entry: Entry, message: m.Done) -> None:
-        tally = self.tallies.setdefault(entry.ask.task_type, Tally())
-        tally.count += 1
-        tally.completed += message.outcome == "completed"
-        tally.seconds += max(message.seconds, 0.0)
-        tally.waited_s += max(entry.granted_ms - entry.since_ms, 0) / 1000
+    def _hear(self, entry: Entry | None, said: m.Done) -> None:
+        """How a lease ended, in its holder's words. Counted the first time they are heard."""
+        if not said.token and not said.outcome:
+            return
+        lease = entry.lease if entry is not None else None
+        if entry is not None and lease is not None and said.token in (0, lease.token):
+            if not entry.told:
+                entry.told = True
+                self.tallies.add(entry.stint(), said.outcome, said.seconds)
+            if entry.adopted:
+                self.tallies.remember(lease.token)
+        elif said.token:
+            self.tallies.hear(said.token, said.outcome, said.seconds)
 
     def note(self, now_ms: int, kind: str, task_id: str, emulator_id: str = "", detail: str = "") -> None:
         self.cursor += 1
         self.events.append(Event(self.cursor, now_ms, kind, task_id, emulator_id, detail))
+
+    def act(self, deed: Deed, now_ms: int) -> None:
+        """Note what somebody did, also where people look for who did what."""
+        self.cursor += 1
+        event = deed.event(self.cursor, now_ms)
+        self.events.append(event)
+        (self.by_system if is_system(deed.actor) else self.by_people).append(event)
 
 
 def _texts(ask: m.Enqueue) -> tuple[str, ...]:

@@ -13,16 +13,20 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Entry, Lane, Place, Row
+from droidherd.domain.audit import DEEDS, EVENTS, Event
+from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.moves import EVENTS, Config, Event, Tally
+from droidherd.domain.lane import Lane, LaneRules, Ordering, is_system
+from droidherd.domain.moves import Config
+from droidherd.domain.tally import Stint, Tallies, Tally
 
 VERSION = 2
 MARK = "~"
 """Before the number of an interned string where any text may stand."""
 ROOMY_BYTES = 1_600_000
 FULL_BYTES = 1_850_000
-FEW_EVENTS = 50
+FEW_EVENTS, FEWEST = 50, 10
+"""So many events, and lines of the audit of each kind, when there is hardly room, and when there is none."""
 WORTH = 6
 """Shorter texts are cheaper written out."""
 
@@ -57,7 +61,7 @@ class _Strings:
 
 
 def dump(d: Dispatcher) -> str:
-    """Everything a successor needs; of the live events only as many as there is room for.
+    """Everything a successor needs; of live events and audit only as much as there is room for.
 
     As the last resort answers are left behind that a task gets again when it repeats its request.
     """
@@ -65,7 +69,7 @@ def dump(d: Dispatcher) -> str:
     if len(text) > ROOMY_BYTES:
         text = _write(d, FEW_EVENTS, d.outbox.rows())
     if len(text) > FULL_BYTES:
-        text = _write(d, FEW_EVENTS, d.outbox.rows(without=(m.Admitted, m.Rejected)))
+        text = _write(d, FEWEST, d.outbox.rows(without=(m.Admitted, m.Rejected)))
     return text
 
 
@@ -73,23 +77,24 @@ def _write(d: Dispatcher, events: int, outbox: list[Any]) -> str:
     strings = _Strings()
     board = d.board
     rows: dict[str, list[Any]] = {
-        "lanes": [
-            [x.name, x.capacity, x.weight, x.by_priority, x.paused_by, x.paused_why, x.turns]
-            for x in board.lanes.values()
-        ],
+        "lanes": [_lane(lane) for lane in board.lanes.values()],
+        "paused": [board.pattern.paused_by, board.pattern.paused_why],
         "rows": [_row(row) for row in board.rows.values()],
         "free": list(board.free),
         "leases": list(board.leases),
         "recent": [[name, seq] for name, seq in d.recent.items()],
-        "tallies": [[name, t.count, t.completed, t.seconds, t.waited_s] for name, t in d.tallies.items()],
-        "events": [[e.cursor, e.at_ms, e.kind, e.task_id, e.emulator_id, e.detail] for e in [*d.events][-events:]],
+        "tallies": [[name, *tally.row()] for name, tally in d.tallies.by_type.items()],
+        "unspoken": [[token, one.task_type, one.waited_s] for token, one in d.tallies.unspoken.items()],
+        "foreign": list(d.tallies.foreign),
+        "events": [_event(one) for one in [*d.events][-events:]],
+        "audit": [_event(one) for ring in (d.by_people, d.by_system) for one in [*ring][-min(events, DEEDS) :]],
         "unheard": [[name, run] for name, run in d.unheard.items()],
         "outbox": outbox,
     }
     document: dict[str, Any] = {
         "version": VERSION,
         "counters": [board.last_token, board.last_ticket, d.cursor, d.joined_ms, d.generation,
-                     d.rebuild_until_ms, d.quiet_until_ms, d.blind_ms],
+                     d.rebuild_until_ms, d.quiet_until_ms, d.blind_ms, d.tallies.own, d.tallies.since_ms],
         "entries": {name: column.write(board.entries.values(), strings) for name, column in COLUMNS.items()},
         **{name: strings.short(value) for name, value in rows.items()},
     }  # fmt: skip
@@ -104,24 +109,56 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     strings = _Strings(document["strings"])
     rows = {name: strings.long(value) for name, value in document.items() if name not in {"strings", "entries"}}
     d = Dispatcher(pool, config)
-    for name, capacity, weight, by_priority, paused_by, paused_why, turns, *_ in rows["lanes"]:
-        d.board.lanes[name] = Lane(name, capacity, weight, by_priority, paused_by, paused_why, turns=turns)
+    for row in rows["lanes"]:
+        d.board.lanes[row[0]] = _read_lane(row, config.rules)
+    d.board.pattern.paused_by, d.board.pattern.paused_why = rows.get("paused", ("", ""))
     for row in rows["rows"]:
         d.board.rows[row[0]] = Row(row[0], row[1], m.EmulatorState(row[2]), tuple(row[3]), *row[4:12])
     counters = rows["counters"]
     d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms = counters[:6]
     d.quiet_until_ms, d.blind_ms = counters[6:8]
+    d.tallies = _read_tallies(rows, *counters[8:10])
     for entry in _read_entries(document["entries"], strings):
         _stand(d, entry)
     d.board.leases = dict.fromkeys(rows["leases"])
     for emulator_id in rows["free"]:
         d.board.refresh(d.board.rows[emulator_id])
     d.recent = dict(rows["recent"])
-    d.tallies = {name: Tally(*rest) for name, *rest in rows["tallies"]}
     d.events.extend(Event(*row) for row in rows["events"])
+    for event in [Event(*row) for row in rows.get("audit", ())]:
+        (d.by_system if is_system(event.actor) else d.by_people).append(event)
     d.unheard = dict(rows["unheard"])
     d.outbox.restore(rows["outbox"])
     return d
+
+
+def _lane(lane: Lane) -> list[Any]:
+    ordering = lane.ordering
+    first = [lane.name, lane.capacity, lane.weight, ordering.by_priority, lane.paused_by, lane.paused_why, lane.turns]
+    return [*first, lane.capacity_by, lane.ordering_by, ordering.ageing]
+
+
+def _read_lane(row: Sequence[Any], rules: LaneRules) -> Lane:
+    """Of older rows nobody knows who set what: what differs from the settings of today was set by hand."""
+    name, capacity, weight, by_priority, paused_by, paused_why, turns, *later = row
+    capacity_by, ordering_by, ageing = later or ("", "", 0)
+    if not later and capacity != rules.capacity(name):
+        capacity_by = "somebody"
+    lane = Lane(name, capacity, weight, Ordering(by_priority, ageing), paused_by, paused_why, turns=turns)
+    lane.capacity_by, lane.ordering_by = capacity_by, ordering_by
+    lane.obey(rules)
+    return lane
+
+
+def _read_tallies(rows: dict[str, Any], own: int = 0, since_ms: int = 0) -> Tallies:
+    by_type = {name: Tally.of(rest) for name, *rest in rows["tallies"]}
+    unspoken = {token: Stint(task_type, waited_s) for token, task_type, waited_s in rows.get("unspoken", ())}
+    return Tallies(by_type, unspoken, own, dict.fromkeys(rows.get("foreign", ())), since_ms)
+
+
+def _event(e: Event) -> list[Any]:
+    row = [e.cursor, e.at_ms, e.kind, e.task_id, e.emulator_id, e.detail]
+    return [*row, e.actor, e.reason, e.lane] if e.actor else row
 
 
 def _row(r: Row) -> list[Any]:
@@ -213,6 +250,10 @@ COLUMNS: dict[str, _Column] = {
     "ending": _Number(lambda e: int(e.ending), 0),
     "fence_until_ms": _Number(lambda e: e.fence_until_ms, 0),
     "revoked": _Text(lambda e: e.revoked, ""),
+    "held_ms": _Number(lambda e: e.held_ms, 0),
+    "asks": _Number(lambda e: int(e.asks), 0),
+    "told": _Number(lambda e: int(e.told), 0),
+    "adopted": _Number(lambda e: int(e.adopted), 0),
 }
 
 
@@ -254,6 +295,10 @@ def _entry(x: dict[str, Any]) -> Entry:
         bool(x["ending"]),
         x["fence_until_ms"],
         x["revoked"],
+        held_ms=x["held_ms"] or x["granted_ms"],
+        asks=bool(x["asks"]),
+        told=bool(x["told"]),
+        adopted=bool(x["adopted"]),
     )
     entry.parked_on = entry.needs()[x["parked_on"] - 1] if x["parked_on"] else ""
     return entry

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.auth import Guard, OpenDoorError, check_address, is_loopback, key_of
+from api.auth import Guard, OpenDoorError, check_address, is_loopback, keys_of
 from droidherd.cli.embedded import EmbeddedTemporal
 from droidherd.settings import Api
 from tests.api.world import World
@@ -49,7 +49,7 @@ def knock(
     async def receive() -> Any:
         return {"type": "http.request", "body": b""}
 
-    asyncio.run(Guard(inside, key)(scope, receive, send))
+    asyncio.run(Guard(inside, {"api": key} if key else {})(scope, receive, send))
     return sent[0]["status"], inside.guests
 
 
@@ -121,8 +121,8 @@ def test_a_page_of_this_machine_gets_in():
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.org", ""])  # noqa: S104
 def test_it_refuses_to_listen_to_strangers_without_a_key(host: str):
     with pytest.raises(OpenDoorError):
-        check_address(host, "")
-    check_address(host, KEY)
+        check_address(host, {})
+    check_address(host, {"ann": KEY})
 
 
 @given(st.text())
@@ -133,15 +133,46 @@ def test_no_text_is_mistaken_for_this_machine(text: str):
 def test_the_key_comes_from_its_file(tmp_path: Path):
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
-    assert KEY == key_of(Api(key_file=str(file)))
+    assert {"api": KEY} == keys_of(Api(key_file=str(file)))
     file.write_text("\n")
     for broken in (file, tmp_path / "missing"):
         with pytest.raises(OpenDoorError):
-            key_of(Api(key_file=str(broken)))
+            keys_of(Api(key_file=str(broken)))
+
+
+def test_keys_have_names_in_the_settings_and_in_a_file(tmp_path: Path):
+    file = tmp_path / "keys"
+    file.write_text("# the night shift\nben  k-ben\n\nnight-shift k-night\n")
+    keys = keys_of(Api(key=KEY, keys={"ann": "k-ann"}, keys_file=str(file)))
+    assert {"api": KEY, "ann": "k-ann", "ben": "k-ben", "night-shift": "k-night"} == keys
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"keys": {"ann": ""}},
+        {"keys": {"ann for ben": "k"}},
+        {"keys": {"system:disk_full": "k"}},
+        {"keys": {"ann": "same", "ben": "same"}},
+        {"key": "k1", "keys": {"api": "k2"}},
+    ],
+)
+def test_keys_that_would_not_say_who_it_is_are_refused(settings: dict[str, Any]):
+    with pytest.raises(OpenDoorError):
+        keys_of(Api(**settings))
+
+
+@pytest.mark.parametrize("text", ["", "# nobody\n", "ann\n", "ann k-ann and more\n"])
+def test_a_file_of_keys_that_is_none_is_refused_without_repeating_it(tmp_path: Path, text: str):
+    file = tmp_path / "keys"
+    file.write_text(text)
+    with pytest.raises(OpenDoorError, match=str(file)) as refused:
+        keys_of(Api(keys_file=str(file)))
+    assert "k-ann" not in str(refused.value)
 
 
 def test_a_refusal_never_repeats_the_key():
-    assert KEY not in repr(Api(key=KEY))
+    assert KEY not in repr(Api(key=KEY, keys={"ann": KEY}))
 
 
 def test_a_door_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
@@ -151,3 +182,26 @@ def test_a_door_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, te
         assert refused.headers["www-authenticate"].startswith("Bearer")
         assert 200 == httpx.get(f"{world.url}/api/tasks", headers={"x-api-key": KEY}).status_code
         assert 200 == httpx.get(f"{world.url}/healthz").status_code
+
+
+def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
+    keys = {"ann": "k-ann", "ben": "k-ben"}
+    with World(temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys=keys) as world:
+        world.work()
+
+        def order(key: str, word: str, **body: str) -> None:
+            done = httpx.post(f"{world.url}/api/queue/{word}", headers={"x-api-key": key}, json=body, timeout=30)
+            assert 200 == done.status_code, done.text
+
+        order("k-ann", "pause", lane="account", reason="release", actor="ben")
+        order("k-ben", "pause", lane="anonymous")
+        order(KEY, "resume", actor="api")
+        with httpx.Client(base_url=world.url, headers={"x-api-key": "k-ann"}, timeout=30) as http:
+            entries = http.get("/api/audit").json()["entries"]
+            task = http.post("/api/tasks", json={"type": "tap_once", "actor": "carl"}).json()["id"]
+            http.post(f"/api/tasks/{task}/cancel", json={"actor": "carl"})
+            events = http.get(f"/api/tasks/{task}/events").json()["events"]
+            told = http.get("/api/audit", params={"actor": "ann"}).json()["entries"]
+        assert ["api", "ben", "ann for ben"] == [one["actor"] for one in entries]
+        assert ["ann for ben"] == [one["actor"] for one in told]
+        assert {"droidherd", "ann for carl"} >= {one["actor"] for one in events}

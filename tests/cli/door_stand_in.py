@@ -12,6 +12,19 @@ from urllib.parse import parse_qs, urlsplit
 from typing_extensions import override
 
 Document = dict[str, Any]
+TIMES: Document = {"count": 4, "mean_s": 1.5, "p50_s": 1.4, "p95_s": 2.0}
+COUNTS: Document = {"count": 4, "completed": 2, "failed": 1, "retries": 1, "cancelled": 0, "success_rate": 0.667}
+STATS: Document = {
+    "pool": "default",
+    "total": {**COUNTS, "type": "", "run": TIMES, "wait": TIMES},
+    "types": [{**COUNTS, "type": "scan", "run": TIMES, "wait": {"count": 0, "mean_s": None}}],
+}
+PAUSED: Document = {"id": 12, "at": "2026-03-01T10:00:00Z", "action": "lane_paused", "actor": "ann for ben"}
+BROKEN: Document = {"id": 7, "at": "2026-03-01T09:00:00Z", "action": "mutex_broken", "actor": "system:mutex_hold"}
+AUDIT: dict[str, Document] = {
+    "": {"entries": [{**PAUSED, "reason": "night", "lane": "account"}], "cursor": "12"},
+    "12": {"entries": [{**BROKEN, "task": "t1", "detail": "shop"}], "cursor": ""},
+}
 
 
 class Book:
@@ -26,31 +39,41 @@ class Book:
         self.refuse_next = 0
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
+        parts = path.strip("/").split("/")
+        found = self._read(parts, query) if method == "GET" else self._change(parts, body)
+        return found or (404, problem("not found", f"no {path}"))
+
+    def _read(self, parts: list[str], query: dict[str, str]) -> tuple[int, Document] | None:
         lane = {"name": "account", "waiting": 1, "running": 1, "capacity": 9, "paused_by": "ann"}
-        states = {"pause": "paused", "resume": "pending", "cancel": "cancelled"}
-        found: tuple[int, Document] = (404, problem("not found", f"no {path}"))
-        match (method, path.strip("/").split("/")):
-            case ("GET", ["readyz" | "healthz"]):
-                found = (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
-            case ("GET", ["api", "emulators"]):
-                found = 200, {"emulators": self.emulators}
-            case ("GET", ["api", "queue"]):
-                found = 200, {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]}
-            case ("POST", ["api", "queue", "pause" | "resume" | "capacity"]):
-                found = 200, {"done": True}
-            case ("POST", ["api", "tasks", name, "prioritize"]):
-                found = 200, {"done": True}
-            case ("GET", ["api", "tasks"]):
-                found = self._page(query)
-            case ("POST", ["api", "tasks"]):
-                found = self._submit(body)
-            case ("GET", ["api", "tasks", name]):
-                found = self._one(name)
-            case ("POST", ["api", "tasks", name, action]) if action in states:
-                found = 200, {"task_id": name, "state": states[action]}
+        plain: dict[str, Document] = {
+            "emulators": {"emulators": self.emulators},
+            "queue": {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]},
+            "stats": STATS,
+            "audit": AUDIT[query.get("cursor", "") if parts[-1] == "audit" else ""],
+        }
+        match parts:
+            case ["readyz" | "healthz"]:
+                return (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
+            case ["api", "tasks"]:
+                return self._page(query)
+            case ["api", "tasks", name]:
+                return self._one(name)
+            case ["api", name] if name in plain:
+                return 200, plain[name]
             case _:
-                pass
-        return found
+                return None
+
+    def _change(self, parts: list[str], body: Document) -> tuple[int, Document] | None:
+        states = {"pause": "paused", "resume": "pending", "cancel": "cancelled"}
+        match parts:
+            case ["api", "queue", "pause" | "resume" | "capacity" | "order"] | ["api", "tasks", _, "prioritize"]:
+                return 200, {"done": True}
+            case ["api", "tasks"]:
+                return self._submit(body)
+            case ["api", "tasks", name, action] if action in states:
+                return 200, {"task_id": name, "state": states[action]}
+            case _:
+                return None
 
     def _page(self, query: dict[str, str]) -> tuple[int, Document]:
         start = int(query.get("cursor", "0"))

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,8 @@ def test_every_word_shows_an_example(droidherd: Terminal):
         "cancel",
         "prioritize",
         "lanes",
+        "stats",
+        "audit",
         "demo",
     ]
     missing = [
@@ -196,16 +199,44 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
     assert ["account"] == [one["name"] for one in droidherd.json("lanes")["lanes"]]
     assert "ann" in droidherd("lanes", "account", "--pause", "--reason", "night")[1]
     droidherd("lanes", "account", "--capacity", "4")
+    droidherd("lanes", "account", "--order", "priority", "--ageing", "20")
     order = {"lane": "account", "actor": getpass.getuser()}
     posts = [(asked[0], asked[2]) for asked in book.asked if asked[0].startswith("POST")]
     assert [
         ("POST /api/queue/pause", {**order, "reason": "night"}),
         ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
+        ("POST /api/queue/order", {**order, "reason": "", "order": "priority", "ageing": 20}),
     ] == posts
 
 
-def test_a_capacity_without_a_lane_is_wrong_usage(droidherd: Terminal, book: Book):
-    assert (2, []) == (droidherd("lanes", "--capacity", "4")[0], book.asked)
+@pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival")])
+def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, book: Book, words: tuple[str, ...]):
+    assert (2, []) == (droidherd("lanes", *words)[0], book.asked)
+
+
+def test_statistics_are_shown_by_type_and_in_total(droidherd: Terminal, book: Book):
+    said = droidherd("stats", "scan")[1]
+    assert "type=scan" == book.asked[0][1]
+    assert [True, True] == [re.search(row, said) is not None for row in (r"scan +4 +2 +1 +1 +0 +67%", r"all +4")]
+    assert "1.5 s" in said
+    assert 4 == droidherd.json("stats")["total"]["count"]
+
+
+def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, book: Book):
+    said = droidherd("audit", "--actor", "ann", "--action", "lane_paused")[1]
+    assert "actor=ann&action=lane_paused" in book.asked[0][1]
+    assert ["lane_paused", "ann for ben", "night", "mutex_broken", "shop"] == [
+        word for word in ("lane_paused", "ann for ben", "night", "mutex_broken", "shop") if word in said
+    ]
+    assert [12, 7] == [one["id"] for one in droidherd.json("audit")["entries"]]
+
+
+def test_whose_name_has_a_key_on_this_machine_sends_it(
+    droidherd: Terminal, book: Book, monkeypatch: pytest.MonkeyPatch
+):
+    book.key = "secret"
+    monkeypatch.setenv("DROIDHERD_API__KEYS", json.dumps({getpass.getuser(): "secret", "other": "wrong"}))
+    assert {"tasks": []} == droidherd.json("tasks")
 
 
 def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,8 @@ from typing import Any, cast
 import yaml
 from prometheus_client import CollectorRegistry
 
-from droidherd.telemetry import Metrics, Tallied, Tallies
+from droidherd.telemetry import Metrics, Spread, Tallied, Tallies
+from droidherd.vitals import Vitals
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 Document = dict[str, Any]
@@ -35,7 +36,7 @@ def series() -> dict[str, frozenset[str]]:
     for collector in vars(metrics).values():
         if isinstance(collector, CollectorRegistry):
             continue
-        if isinstance(collector, Tallies):
+        if isinstance(collector, Tallies | Vitals):
             found |= _shown(collector)
             continue
         name, labels = str(collector._name), frozenset(collector._labelnames)
@@ -50,9 +51,14 @@ def series() -> dict[str, frozenset[str]]:
     return found
 
 
-def _shown(tallies: Tallies) -> dict[str, frozenset[str]]:
-    tallies.show("p", [Tallied("t", 1, 1, 1.0)])
-    samples = [sample for family in tallies.collect() for sample in family.samples]
+def _shown(collector: Tallies | Vitals) -> dict[str, frozenset[str]]:
+    """Of a collector that reads when it is asked: what it says once it knows something."""
+    if isinstance(collector, Tallies):
+        spread = Spread(1, 1.0, (1.0,), (1,))
+        collector.show("p", [Tallied("t", {"completed": 1}, spread, spread)])
+    else:
+        collector.watch("worker", "h", DEPLOY)
+    samples = [sample for family in collector.collect() for sample in family.samples]
     return {sample.name: frozenset(sample.labels) for sample in samples}
 
 

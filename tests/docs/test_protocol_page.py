@@ -32,6 +32,7 @@ def test_the_table_names_only_fields_the_messages_have():
 
 def test_every_order_of_a_person_stands_in_the_table():
     orders = {names.Update.PAUSE_LANE, names.Update.RESUME_LANE, names.Update.SET_CAPACITY, names.Update.PRIORITIZE}
+    orders |= {names.Update.SET_ORDER}
     assert [] == [order for order in sorted(orders) if f"`{order}`" not in PROTOCOL]
 
 

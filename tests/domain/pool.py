@@ -7,7 +7,8 @@ from droidherd.domain import messages as m
 from droidherd.domain.board import Place
 from droidherd.domain.dispatcher import Dispatcher
 from droidherd.domain.messages import EmulatorState, OnBusy, Sight
-from droidherd.domain.moves import Config, Tally
+from droidherd.domain.moves import Config
+from droidherd.domain.tally import Tally
 
 NOW = 1_700_000_000_000
 
@@ -34,7 +35,9 @@ class Pool:
         return ask
 
     def done(self, task_id: str, outcome: str = "completed", *, clean: bool = True, seconds: float = 1.0) -> None:
-        self.d.on_done(m.Done(m.Key(task_id, "r1", 1), self.seq(), outcome, clean, seconds), self.now)
+        entry = self.d.board.entries.get(task_id)
+        token = entry.lease.token if entry is not None and entry.lease is not None else 0
+        self.d.on_done(m.Done(m.Key(task_id, "r1", 1), self.seq(), outcome, clean, seconds, token=token), self.now)
 
     def ending(self, task_id: str) -> None:
         self.d.on_ending(m.Ending(m.Key(task_id, "r1", 1), self.seq()), self.now)
@@ -47,7 +50,7 @@ class Pool:
 
     def short_tasks(self) -> None:
         """The type `check` is known to end soon, so that others may stand on deck behind it."""
-        self.d.tallies["check"] = Tally(1, 1, 1.0, 0.0)
+        self.d.tallies.by_type["check"] = Tally.known(1, 1, 1.0)
 
     def on(self, emulator_id: str) -> str:
         return self.d.board.rows[emulator_id].active

@@ -8,6 +8,7 @@ from droidherd.domain import messages as m
 from droidherd.domain import snapshot
 from droidherd.domain.board import Place
 from droidherd.domain.dispatcher import HOLD_MAX_MS
+from droidherd.domain.lane import Ordering
 from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
 from droidherd.domain.moves import Config
 from tests.domain.pool import NOW, Pool
@@ -116,7 +117,7 @@ def test_lanes_take_turns_by_weight() -> None:
 
 def test_within_a_lane_by_priority_the_smaller_number_goes_first_and_equals_by_ticket() -> None:
     pool = Pool()
-    pool.d.board.lane("anonymous").by_priority = True
+    pool.d.set_ordering("anonymous", Ordering(by_priority=True), "op", NOW)
     for name, priority in (("late", 9), ("first", 1), ("usual", 5), ("second", 1)):
         pool.enqueue(name, priority=priority)
     pool.emulator("e1")

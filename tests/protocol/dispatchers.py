@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from droidherd.domain import messages as m
 from droidherd.domain import snapshot
+from droidherd.domain.audit import Deed
 from droidherd.domain.board import Entry, Row
 from droidherd.domain.dispatcher import Dispatcher
 from droidherd.domain.moves import Config
@@ -20,10 +21,30 @@ class Watched(Dispatcher):
     """Shows every grant to the witness."""
 
     world: "World"
+    judged = True
+    """Whether its statistics are judged, too."""
 
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
         super()._grant(entry, row, now_ms)
         self.world.witness.grants(self, entry)
+
+    def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
+        super()._adopt(ask, lease, now_ms)
+        self.world.witness.counting.leases.setdefault(lease.token, ask.task_type)
+
+    def _hear(self, entry: Entry | None, said: m.Done) -> None:
+        before = self.tallies.total().count
+        super()._hear(entry, said)
+        if self.tallies.total().count != before:
+            self.world.witness.counting.counted[said.token, said.outcome] += 1
+
+    def act(self, deed: Deed, now_ms: int) -> None:
+        super().act(deed, now_ms)
+        self.world.count(deed.kind)
+
+    def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
+        super().on_closed(task_id, run, now_ms)
+        self.world.witness.counting.closed(task_id, run)
 
     def assign(self, now_ms: int) -> None:
         super().assign(now_ms)
@@ -35,7 +56,6 @@ class DispatcherActor(Actor):
 
     def __init__(self, world: "World", config: Config) -> None:
         super().__init__(world, "dispatcher/p")
-        self.config = config
         self.machine = world.kind("p", config)
         self.machine.world = world
         self.ready_ms = 0
@@ -137,6 +157,8 @@ class DispatcherActor(Actor):
         self.world.remembered = snapshot.dump(self.machine) if self.restored else self.memory
         self.alive = False
         self.run += 1
+        for message in self.inbox:
+            self.world.witness.counting.unheard(message)
         self.inbox.clear()
         self.world.lose_flights(self)
 
@@ -145,11 +167,11 @@ class DispatcherActor(Actor):
         self.restored = True
         world = self.world
         out_there = {name: task.first_run for name, task in world.tasks.items() if task.alive}
+        world.witness.counting.looks_around()
         if self.memory:
             self.machine = self._load(self.memory)
         else:
-            self.machine.board.lanes.clear()
-            world.set_lanes(self.machine)
+            world.begin_anew(self.machine)
         if "roll-call" not in world.without:
             self.machine.rebuild(
                 out_there, world.now, PATIENCE_S, blind=not self.memory, emulators=[f"{e}" for e in world.handsets]
@@ -158,7 +180,7 @@ class DispatcherActor(Actor):
         world.witness.board(self.machine)
 
     def _load(self, text: str) -> Watched:
-        fresh = snapshot.load(text, "p", self.config)
+        fresh = snapshot.load(text, "p", self.world.config)
         fresh.__class__ = self.world.kind
         if not isinstance(fresh, Watched):
             raise TypeError(type(fresh))

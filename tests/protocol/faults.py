@@ -1,8 +1,10 @@
 """Everything that can go wrong in a history. Each event says False when there was nothing it could befall."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from droidherd.domain.lane import LANES, LaneRules, Ordering
 from tests.protocol.emulators import Handset
 from tests.protocol.fleet import HostActor
 from tests.protocol.tasks import TaskActor
@@ -45,6 +47,10 @@ class Faults:
             self._pause_lane,
             self._resume_lane,
             self._set_capacity,
+            self._set_ordering,
+            self._configure,
+            self._pause_for_the_system,
+            self._resume_for_the_system,
             self._prioritize,
         )
 
@@ -204,11 +210,33 @@ class Faults:
     def _resume_lane(self) -> None:
         self.world.operator(lambda d: d.resume("", "op", self.world.now))
 
-    def _set_capacity(self) -> None:
-        capacity = 1 + self.below(3)
-        self.world.operator(
-            lambda d: d.set_capacity(("account", "anonymous")[self.below(2)], capacity, "op", self.world.now)
-        )
+    def _set_capacity(self) -> bool:
+        lane, capacity = LANES[self.below(2)], 1 + self.below(3)
+        done = self.world.operator(lambda d: d.set_capacity(lane, capacity, "op", self.world.now))
+        if done and capacity != self.world.config.rules.capacity(lane):
+            self.world.by_hand[lane] = capacity
+        elif done:
+            self.world.by_hand.pop(lane, None)
+        return done
+
+    def _set_ordering(self) -> bool:
+        lane, ordering = LANES[self.below(2)], Ordering(bool(self.below(2)), self.below(3))
+        return self.world.operator(lambda d: d.set_ordering(lane, ordering, "op", self.world.now))
+
+    def _configure(self) -> bool:
+        """A process starts with other settings."""
+        rules = LaneRules({lane: 1 + self.below(4) for lane in LANES}, ("*",) if self.below(2) else (), self.below(3))
+        config = replace(self.world.config, rules=rules, mutex_hold_s=(7_200.0, 10.0)[self.below(2)])
+        done = self.world.operator(lambda d: d.configure(config, self.world.now))
+        if done:
+            self.world.config = config
+        return done
+
+    def _pause_for_the_system(self) -> bool:
+        return self.world.operator(lambda d: d.pause("", "system:disk_full", "h0", self.world.now))
+
+    def _resume_for_the_system(self) -> bool:
+        return self.world.operator(lambda d: d.resume("", "system:disk_full", self.world.now))
 
     def _prioritize(self) -> None:
         task_id = f"t{self.below(len(self.world.script.tasks))}"

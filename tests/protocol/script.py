@@ -51,6 +51,8 @@ class Script:
     limit: int
     capacities: tuple[int, int]
     by_priority: bool
+    ageing: int
+    mutex_hold_s: float
     deck: bool
 
 
@@ -69,6 +71,8 @@ def write(choices: Choices) -> Script:
         limit=(10, 10, 10, 3)[below(4)],
         capacities=((9, 9), (2, 1), (1, 9), (2, 2))[below(4)],
         by_priority=below(4) == 3,
+        ageing=(0, 0, 1, 4)[below(4)],
+        mutex_hold_s=(7_200.0, 7_200.0, 5.0, 30.0)[below(4)],
         deck=below(4) != 1,
     )
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Lane
+from droidherd.domain.lane import LANES, LaneRules
 from droidherd.domain.messages import OnBusy
-from droidherd.domain.moves import Config, Tally
+from droidherd.domain.moves import Config
+from droidherd.domain.tally import Tally
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
 from tests.protocol.choices import Choices
@@ -32,6 +33,7 @@ class World:
         self.choices, self.below = choices, choices.below
         self.without = frozenset(without.split(",")) if without else frozenset[str]()
         self.kind = kind
+        self.judged = kind.judged and not self.without
         self.now = START_MS
         self.hostile = True
         self.witness = Witness()
@@ -46,12 +48,23 @@ class World:
         self.hosts = {name: HostActor(self, name, self.now) for name in self.script.hosts}
         self.tasks: dict[str, TaskActor] = {}
         self.remembered = ""
-        self.config = Config(limit=self.script.limit)
+        self.config = Config(
+            limit=self.script.limit,
+            mutex_hold_s=self.script.mutex_hold_s,
+            rules=LaneRules(
+                dict(zip(LANES, self.script.capacities, strict=True)),
+                ("*",) if self.script.by_priority else (),
+                self.script.ageing,
+            ),
+        )
+        self.by_hand: dict[str, int] = {}
+        """Lane → the capacity somebody set."""
         self.dispatcher = DispatcherActor(self, self.config)
-        self.set_lanes(self.dispatcher.machine)
+        self.begin_anew(self.dispatcher.machine)
         if self.script.deck:
             for kind_of_task in ("check", "scan"):
-                self.dispatcher.machine.tallies[kind_of_task] = Tally(1, 1, 2.0, 0.0)
+                for tallies in (self.dispatcher.machine.tallies, self.witness.counting.before):
+                    tallies.by_type[kind_of_task] = Tally.known(1, 1, 2.0)
         self._tame: tuple[Callable[[], object], ...] = (
             *[self._bustle] * 9,
             *[self.deliver_some] * 5,
@@ -65,9 +78,12 @@ class World:
         )
         self._faults = Faults(self)
 
-    def set_lanes(self, d: Watched) -> None:
-        for name, capacity in zip(("account", "anonymous"), self.script.capacities, strict=True):
-            d.board.lanes[name] = Lane(name, capacity, by_priority=self.script.by_priority)
+    def begin_anew(self, d: Watched) -> None:
+        """A dispatcher that remembers nothing."""
+        self.by_hand.clear()
+        self.witness.counting.forget()
+        for name in LANES:
+            d.board.lane(name)
 
     def count(self, what: str) -> None:
         self.witness.counts[what] += 1
@@ -131,7 +147,8 @@ class World:
         self.operator(lambda d: d.tick(self.now))
 
     def _open_lanes(self) -> None:
-        if any(lane.paused_by for lane in self.dispatcher.machine.board.lanes.values()):
+        board = self.dispatcher.machine.board
+        if board.pattern.paused_by or any(lane.paused_by for lane in board.lanes.values()):
             self.operator(lambda d: d.resume("", "op", self.now))
 
     def _round(self) -> None:
@@ -180,10 +197,7 @@ class World:
             if task.alive:
                 broken(f"{task.name} is {task.state} (wants {task.claim.want}) and never ends")
             self._judge_outcome(task)
-        if d.board.entries:
-            broken(f"still on the board: {d.board.entries}")
-        if d.keys.held or d.keys.parked or d.keys.places or d.board.buckets or d.size_bytes:
-            broken(f"keys are left: {d.keys} {d.board.buckets} {d.size_bytes}")
+        self._judge_board(d)
         for actor in self.actors():
             if len(actor.outbox):
                 broken(f"{actor.name} still wants to say {actor.outbox.rows()}")
@@ -194,6 +208,19 @@ class World:
             at_work = [handset.running, handset.waiting, *(a for a in handset.queue if not a.given_up)]
             if handset.remains or any(at_work):
                 broken(f"{name}: remains of {handset.remains}, at work {at_work}")
+
+    def _judge_board(self, d: Watched) -> None:
+        broken = self.witness.broken
+        if d.board.entries:
+            broken(f"still on the board: {d.board.entries}")
+        if d.keys.held or d.keys.parked or d.keys.places or d.board.buckets or d.size_bytes:
+            broken(f"keys are left: {d.keys} {d.board.buckets} {d.size_bytes}")
+        if not self.judged:
+            return
+        self.witness.counting.judge(d.tallies)
+        for lane in d.board.lanes.values():
+            if lane.capacity != self.by_hand.get(lane.name, self.config.rules.capacity(lane.name)):
+                broken(f"{lane}, by hand {self.by_hand}, by the settings {self.config.rules}")
 
     def _judge_outcome(self, task: TaskActor) -> None:
         if task.outcome == "cancelled" and not {"cancel", "force"} & set(task.asked):
@@ -358,12 +385,15 @@ class World:
     def _audit(self) -> None:
         self.dispatcher.audit()
 
-    def operator(self, order: Callable[[Watched], object]) -> None:
+    def operator(self, order: Callable[[Watched], object]) -> bool:
+        """Whether somebody was there to take it."""
         actor = self.dispatcher
-        if actor.alive and not actor.frozen() and actor.restored:
-            order(actor.machine)
-            self.witness.board(actor.machine)
-            actor.pump()
+        if not actor.alive or actor.frozen() or not actor.restored:
+            return False
+        order(actor.machine)
+        self.witness.board(actor.machine)
+        actor.pump()
+        return True
 
 
 class Owner:

@@ -200,6 +200,7 @@ class TaskActor(Actor):
             if activity.last and self._loses_step():
                 ghost = copy.deepcopy(self.claim)
                 ghost.done("completed", seconds=2.0, parting=True)
+                self.world.witness.counting.ghost(ghost.given_up)
                 self.world.dispatcher.question(ghost.said)
                 return False
             self.world.count("stage completed")
@@ -210,13 +211,14 @@ class TaskActor(Actor):
             self.world.count(f"revoked {revoked.reason}")
             self._abandon()
             if revoked.reason is m.RevokeReason.RESTARTED:
+                self.touched = True  # what was given up may have begun
                 self.tries += 1
                 self._schedule()
             else:
                 self._leave("again")
             return True
         if self.intent == "force":
-            self.claim.done("cancelled", clean=False, abandoned=True)
+            self._let_go("cancelled", clean=False, abandoned=True)
             return self._finish("cancelled")
         if activity is None or not activity.result:
             return False
@@ -230,7 +232,7 @@ class TaskActor(Actor):
         self.completed += 1
         self.touched = True
         if self.activity is not None and self.activity.last:
-            self.claim.done("completed", seconds=2.0, parting=True)
+            self._let_go("completed", parting=True)
             self._finish("completed")
             return
         self.tries = 0
@@ -238,7 +240,7 @@ class TaskActor(Actor):
 
     def _stage_stopped(self) -> None:
         cancelled = self.intent == "cancel"
-        self.claim.done("cancelled" if cancelled else "")
+        self._let_go("cancelled" if cancelled else "")
         if cancelled:
             self._finish("cancelled")
         elif self.intent == "pause":
@@ -254,7 +256,7 @@ class TaskActor(Actor):
             self._stage_stopped()
 
     def _stage_failed(self) -> None:
-        self.claim.done("failed", seconds=2.0)
+        self._let_go("retry")
         self.attempt += 1
         self.completed, self.avoid = 0, ""
         self.state, self.wait_until_ms = "fresh", self.world.now + 2_000
@@ -300,7 +302,7 @@ class TaskActor(Actor):
         if self.world.now < self.wait_until_ms:
             return False
         lost = self.claim.lease
-        self.claim.done("cancelled" if self.then == "cancel" else "", clean=False)
+        self._let_go("cancelled" if self.then == "cancel" else "", clean=False)
         self.activity = None
         if self.then == "cancel" or self.intent in ("cancel", "force"):
             return self._finish("cancelled")
@@ -310,6 +312,11 @@ class TaskActor(Actor):
         self.world.count("lease lost")
         self._request(ticket=self.claim.ticket)
         return True
+
+    def _let_go(self, outcome: str, *, clean: bool = True, parting: bool = False, abandoned: bool = False) -> None:
+        self.claim.done(outcome, clean=clean, seconds=2.0, parting=parting, abandoned=abandoned)
+        if self.claim.said is not None:
+            self.world.witness.counting.said(self, self.claim.said)
 
     def _pause(self) -> bool:
         self.state = "paused"
@@ -343,4 +350,5 @@ class TaskActor(Actor):
     def terminate(self) -> None:
         """A crash: closed without a word."""
         self.outcome = "terminated"
+        self.world.witness.counting.terminated(self)
         self.close()

@@ -1,14 +1,17 @@
 """Rules 5, 6 and 7: how large, how often, and always the same."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 from droidherd.domain import snapshot
+from droidherd.domain.audit import DEEDS, Deed
 from droidherd.domain.dispatcher import SIZE_LIMIT_BYTES
 from droidherd.domain.moves import Config
-from tests.protocol.boards import full
+from droidherd.domain.tally import BOUNDS_S, TYPES, UNSPOKEN, Stint, Tally
+from tests.protocol.boards import BEGAN_MS, a_name, full
 
 WEDGES_BYTES = 2_000_000
 ROOT = Path(__file__).parents[2]
@@ -55,6 +58,29 @@ def test_heavy_entries_fill_the_queue_before_their_snapshot_is_too_large() -> No
     assert len(snapshot.dump(d)) < 1_900_000
     reasons = {getattr(message, "reason", "") for line in d.outbox.lines.values() for message in line}
     assert "queue_full" in reasons
+
+
+def test_a_board_at_its_limit_has_room_for_everything_that_is_counted_and_audited_beside_it() -> None:
+    random_ = random.Random(1)
+    d = full(10_000, mutexes=3)
+    d.outbox.lines.clear()  # what answers may take: see above
+    for _ in range(TYPES):
+        name = a_name(random_)
+        for bound in (*BOUNDS_S, 10.0**6):
+            d.tallies.by_type.setdefault(name, Tally()).run.add(bound, random_.randint(1, 10**6))
+            d.tallies.by_type[name].wait.add(bound, random_.randint(1, 10**6))
+    for number in range(UNSPOKEN):
+        d.tallies.owe(BEGAN_MS + number * random_.randint(1, 10**6), Stint(a_name(random_), random_.random()))
+    for _ in range(DEEDS):
+        for actor in ("", "system:"):
+            words = [a_name(random_) * 4 for _ in range(3)]
+            lane, task, emulator = (a_name(random_) for _ in range(3))
+            d.act(Deed("mutex_broken", actor + words[0], words[1], lane, task, emulator, words[2]), BEGAN_MS)
+    text = snapshot.dump(d)
+    assert len(text) < WEDGES_BYTES - 50_000, "there is more in the input than this"
+    again = snapshot.load(text, "pool", Config())
+    assert (again.tallies, again.size_bytes) == (d.tallies, d.size_bytes)
+    assert list(again.by_people) == list(d.by_people)[-snapshot.FEWEST :]
 
 
 def test_ten_thousand_waiting_tasks_repeat_themselves_no_more_than_twice_a_second() -> None:

@@ -17,7 +17,9 @@ HOSTILE = (
     "audit found a closed holder", "heartbeat timeout", "lease lost", "decks", "revoked deck", "revoked down",
     "revoked restarted", "revoked rebooted", "rejected queue_full", "rejected duplicate", "rejected account_running",
     "skipped because done", "stage fenced", "stage not_released", "stage lost", "stage stopped", "stage failed",
-    "straggler",
+    "straggler", "set ordering", "configure", "pause for the system", "resume for the system",
+    "lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized", "configured",
+    "mutex_overdue", "mutex_broken", "fenced",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from droidherd.domain.board import Entry, Place
 from droidherd.domain.messages import EmulatorState
+from tests.protocol.counting import Counting
 
 if TYPE_CHECKING:
     from droidherd.domain.dispatcher import Dispatcher
@@ -29,6 +30,7 @@ class Witness:
         """key (account, mutex) → lease of the last effect executed under it, and where."""
         self.executed: Counter[tuple[str, str]] = Counter()
         self.last_token = 0
+        self.counting = Counting(self)
 
     def broken(self, what: str) -> None:
         raise BrokenPromiseError(what)
@@ -72,6 +74,7 @@ class Witness:
         if lease.token <= self.last_token:
             self.broken(f"token {lease.token} after {self.last_token}")
         self.last_token = lease.token
+        self.counting.leases[lease.token] = entry.ask.task_type
         if lease.after:
             self.counts["decks"] += 1
         lane = d.board.lanes[entry.ask.lane]

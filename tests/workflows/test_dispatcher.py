@@ -5,11 +5,24 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
 
+from activities.engine import EngineActivities
 from droidherd.contracts import names
-from droidherd.contracts.queue import AccountView, DispatcherInput, EventsPage, Place, QueuePage
+from droidherd.contracts.fleet import DrainAsk
+from droidherd.contracts.queue import (
+    AccountView,
+    AuditPage,
+    AuditQuery,
+    DispatcherInput,
+    EventsPage,
+    Place,
+    QueuePage,
+    StatsPage,
+)
+from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Hold
+from tests.workflows.plays import Deaf, Hold, completes, fails
 from tests.workflows.world import POOL, World, until, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -208,8 +221,112 @@ async def test_orders_nobody_can_carry_out_are_refused(here: World, task: str):
     await here.submit(task, hold)
     await hold.began.wait()
     assert not (await here.order("prioritize", task_id=task)).done
-    unknown = await here.order("pause_lane", lane="acount", actor="anna")
-    assert not unknown.done
-    assert "account" in unknown.detail
+    for word in ("set_capacity", "set_order"):
+        refused = await here.order(word, actor="anna")
+        assert (False, "say which lane: this is not set for all of them at once") == (refused.done, refused.detail)
     hold.let_go.set()
     await here.ended(task)
+
+
+async def test_a_lane_nobody_was_in_yet_is_paused_and_told_apart_from_a_slip_of_the_pen(here: World, task: str):
+    paused = await here.order("pause_lane", lane="acount", actor="anna")
+    assert (True, True) == (paused.done, "nobody is in lane acount yet; the others are: account" in paused.detail)
+    await in_line(here, task, lane="acount")
+    await here.order("resume_lane", lane="acount", actor="anna")
+    assert [TaskState.COMPLETED] == await all_ended(here, task)
+
+
+async def stats(here: World) -> StatsPage:
+    return await here.dispatcher().query(names.Query.STATS, result_type=StatsPage)
+
+
+async def audit(here: World, **query: Any) -> list[tuple[str, str, str]]:
+    page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(**query), result_type=AuditPage)
+    return [(event.kind, event.actor, event.reason) for event in page.events]
+
+
+async def configure(here: World, **settings: Any) -> None:
+    """As a worker does when it starts."""
+    pool = POOL.model_copy(update=settings)
+    await EngineActivities(here.client, pool).configure(here.pool)
+
+    async def heard() -> bool | None:
+        page = await here.queue()
+        wanted = settings.get("limit", POOL.limit)
+        return True if page.limit == wanted else None
+
+    await until(heard, "the dispatcher to hear the settings")
+
+
+async def test_statistics_and_audit_survive_continue_as_new_and_a_termination_without_a_miscount(client: Client):
+    pool = POOL.model_copy(update={"continue_after": 8})
+    retried = {"policy": {"retries": 1, "backoff_s": 0.01}}
+    async with world(client, "e1", "e2", pool=pool) as here:
+        await here.order("set_capacity", lane="account", capacity=3, actor="anna", reason="slow hosts")
+        tasks = [f"t{n}" for n in range(9)]
+        await asyncio.gather(*map(here.submit, tasks))
+        await here.submit("again", fails(ScreenNotReachedError("late")), completes, params=retried)
+        await here.submit("never", fails(BadParametersError("no")), type_="other-sample")
+        await all_ended(here, *tasks, "again", "never")
+        await here.idle()
+        before = await stats(here)
+        await here.dispatcher().terminate("struck down by a test")
+        await wake(here)
+
+        async def rebuilt() -> StatsPage | None:
+            page = await here.queue()
+            return None if page.rebuilding or not page.lanes else await stats(here)
+
+        after = await until(rebuilt, "the successor to be ready")
+        assert before == after
+        found = {one.type: (one.completed, one.failed, one.retries, one.cancelled) for one in after.types}
+        assert {"sample": (10, 0, 1, 0), "other-sample": (0, 1, 0, 0)} == found
+        assert (12, 12, 10 / 11) == (after.total.count, after.total.wait.count, after.total.success_rate)
+        sample = after.types[0]
+        assert sample.run.p50_s == pytest.approx(0.5, rel=0.1)
+        assert ("lane_capacity", "anna", "slow hosts") in await audit(here, actor="anna")
+        assert ("rebuilt", "system:rebuild", "with what its predecessor knew") in await audit(here)
+
+
+async def test_settings_that_changed_reach_a_running_dispatcher_and_leave_alone_what_was_set_by_hand(client: Client):
+    async with world(client, "e1") as here:
+        await here.order("set_capacity", lane="account", capacity=3, actor="anna")
+        await configure(here, limit=7, capacities={"account": 5, "anonymous": 5}, by_priority=("anonymous",))
+        lanes = {one.name: (one.capacity, one.order) for one in (await here.queue()).lanes}
+        assert {"account": (3, "arrival"), "anonymous": (5, "priority")} == lanes
+        told = await audit(here, action="configured")
+        await configure(here, limit=7, capacities={"account": 5, "anonymous": 5}, by_priority=("anonymous",))
+        assert (1, told) == (len(told), await audit(here, action="configured"))
+
+
+async def test_settings_for_a_dispatcher_that_does_not_run_are_not_its_start(client: Client):
+    await EngineActivities(client, POOL).configure("nobody")
+    with pytest.raises(RPCError, match="not found"):
+        await client.get_workflow_handle(names.dispatcher_id("nobody")).describe()
+
+
+async def test_a_mutex_held_for_too_long_is_fenced_then_broken_and_handed_on(client: Client):
+    pool = POOL.model_copy(update={"mutex_hold_s": 0.5})
+    async with world(client, "e1", "e2", pool=pool) as here:
+        deaf = Deaf()
+        await here.submit("deaf", deaf, mutex=["shop"])
+        await deaf.began.wait()
+        await here.submit("other", mutex=["shop"])
+        assert [TaskState.COMPLETED] == await all_ended(here, "other")
+        (held,) = here.stages.of("deaf")
+        fences = [(gate.emulator_id, gate.fence) for gate in here.gates.seen]
+        assert (held.emulator_id, held.lease) in fences
+        kinds = [kind for kind, actor, _ in await audit(here) if actor == "system:mutex_hold"]
+        assert ["mutex_broken", "mutex_overdue"] == kinds
+        deaf.let_go.set()
+        await all_ended(here, "deaf")
+
+
+async def test_who_drained_an_emulator_stands_in_the_audit(client: Client):
+    async with world(client, "e1") as here:
+        await here.emulator("e1").signal(names.Signal.DRAIN, DrainAsk(actor="anna", reason="new image"))
+        await here.emulator_is("e1", "draining")
+        await here.emulator("e1").signal(names.Signal.UNDRAIN, DrainAsk(actor="ben"))
+        await here.emulator_is("e1", "up")
+        expected = [("emulator_undrain", "ben", ""), ("emulator_drain", "anna", "new image")]
+        assert expected == await audit(here)

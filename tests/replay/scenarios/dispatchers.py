@@ -7,7 +7,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.queue import DispatcherInput, QueueSettings
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import DISPATCHER, EMULATOR, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes
@@ -53,6 +53,27 @@ async def orders(world: World) -> None:
     await world.order("resume_lane", actor="anna", request_id="r3")
     await world.ended("task")
     await world.ended("t1")
+
+
+@scenario(
+    "settings and an order change while tasks wait; a mutex is held for too long", keep=(DISPATCHER,), setting=TWO
+)
+async def set_anew(world: World) -> None:
+    hold = Hold()
+    await world.submit("first", hold, mutex=["shop"])
+    await hold.began.wait()
+    await world.order("pause_lane", lane="anonymous", actor="anna", reason="release")
+    for n in range(3):
+        await world.submit(f"t{n}", priority=3 - n, mutex=["shop"])
+        await world.reached(f"t{n}", TaskState.QUEUED)
+    await world.order("set_order", lane="anonymous", order="priority", ageing=5, actor="anna")
+    await world.order("set_order", actor="anna")
+    settings = QueueSettings(limit=100, capacities={"account": 2, "anonymous": 2}, mutex_hold_s=1.0)
+    await world.dispatcher().signal(names.Signal.CONFIGURE, settings)
+    await world.order("resume_lane", lane="anonymous", actor="anna")
+    await asyncio.gather(*(world.ended(f"t{n}") for n in range(3)))
+    hold.let_go.set()
+    await world.ended("first")
 
 
 @scenario("a lane at its capacity", keep=(DISPATCHER,), setting=TWO)

@@ -1,0 +1,131 @@
+"""What people, the system and the settings may order a pool to do while it runs. Effective at once, and audited."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+
+from droidherd.domain.audit import Deed
+from droidherd.domain.lane import KEPT_BY_HAND, LANES, Lane, Ordering, is_system
+from droidherd.domain.memory import Memory
+from droidherd.domain.moves import Config
+
+
+class Orders(Memory):
+    """Pause, capacity, order, precedence. Nothing that runs is stopped by any of them."""
+
+    @abstractmethod
+    def assign(self, now_ms: int) -> None:
+        """Grant everything that can be granted now."""
+
+    def refusal(self, lane: str) -> str:
+        """Why nothing can be set on this lane; empty when it can. A lane nobody was in yet can be set, too."""
+        kept = [one.name for one in self.board.lanes.values() if one.name not in LANES and one.by_hand()]
+        if not lane or lane in self.board.lanes or len(kept) < KEPT_BY_HAND:
+            return ""
+        return f"pool {self.pool} keeps {len(kept)} lanes set by hand, and no more: {', '.join(kept)}"
+
+    def pause(self, lane: str, actor: str, reason: str, now_ms: int) -> bool:
+        """No more grants in this lane (or all of them, also those to come: empty name). What runs goes on.
+
+        Whether it did anything: the system overrules nobody.
+        """
+        actor = actor or "somebody"
+        paused = [one for one in self._lanes(lane) if one.pause(actor, reason)]
+        if paused:
+            detail = f"{lane or 'all lanes'} by {actor}: {reason}"
+            self.act(Deed("lane_paused", actor, reason, lane, detail=detail), now_ms)
+        return bool(paused)
+
+    def resume(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        """Grant again. Whether anything was paused; the system takes back only what it did itself."""
+        resumed = [one for one in self._lanes(lane) if one.resume(actor)]
+        if resumed or not is_system(actor):
+            self.act(Deed("lane_resumed", actor, reason, lane, detail=f"{lane or 'all lanes'} by {actor}"), now_ms)
+        self.board.drop_idle(lane)
+        self.assign(now_ms)
+        return bool(resumed)
+
+    def set_capacity(self, lane: str, capacity: int, actor: str, now_ms: int, reason: str = "") -> None:
+        """By hand. What the settings say as well is theirs again, and follows them."""
+        one = self.board.lane(lane)
+        one.capacity = capacity
+        one.capacity_by = "" if capacity == self.board.rules.capacity(lane) else actor
+        self.act(Deed("lane_capacity", actor, reason, lane, detail=f"{lane} = {capacity} by {actor}"), now_ms)
+        self.board.drop_idle(lane)
+        self.assign(now_ms)
+
+    def set_ordering(self, lane: str, ordering: Ordering, actor: str, now_ms: int, reason: str = "") -> None:
+        """Who goes first from now on, by hand."""
+        one = self.board.lane(lane)
+        self._reorder(one, ordering)
+        one.ordering_by = "" if ordering == self.board.rules.ordering(lane) else actor
+        detail = f"{lane} {_said(ordering)} by {actor}"
+        self.act(Deed("lane_ordering", actor, reason, lane, detail=detail), now_ms)
+        self.board.drop_idle(lane)
+        self.assign(now_ms)
+
+    def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
+        """The audited exception: to the front of its bucket, by priority and with the smallest ticket."""
+        entry = self.board.entries.get(task_id)
+        if entry is None or entry.lease is not None:
+            return False
+        self._take_out(entry)
+        entry.ticket = max(1, min(e.ticket for e in self.board.entries.values()) - 1)
+        entry.ask = replace(entry.ask, priority=priority, ticket=entry.ticket)
+        self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
+        detail = f"priority {priority} by {actor}"
+        self.act(Deed("prioritized", actor, reason, entry.ask.lane, task_id, detail=detail), now_ms)
+        self.assign(now_ms)
+        return True
+
+    def configure(self, config: Config, now_ms: int) -> bool:
+        """What the settings say now. What was set by hand stays. Whether they say anything new."""
+        changes = list(_changes(self.config, config))
+        if not changes:
+            return False
+        self.config, self.board.rules = config, config.rules
+        for lane in self.board.lanes.values():
+            self._reorder(lane, lane.ordering if lane.ordering_by else config.rules.ordering(lane.name))
+            lane.obey(config.rules)
+        for name in config.rules.capacities:
+            self.board.lane(name)
+        self.act(Deed("configured", "system:settings", "a process started", detail="; ".join(changes)), now_ms)
+        self.assign(now_ms)
+        return True
+
+    def _lanes(self, name: str) -> list[Lane]:
+        """One lane; or all of them, and the pattern for those to come."""
+        return [self.board.lane(name)] if name else [self.board.pattern, *self.board.lanes.values()]
+
+    def _reorder(self, lane: Lane, ordering: Ordering) -> None:
+        """Who waits in this lane stands in line anew; who was parked is parked again when its turn comes."""
+        if ordering == lane.ordering:
+            return
+        waiting = [e for e in self.board.entries.values() if e.lease is None and e.ask.lane == lane.name]
+        for entry in waiting:
+            self._take_out(entry)
+        lane.ordering = ordering
+        for entry in waiting:
+            self.board.line_up(entry)
+
+
+def _said(ordering: Ordering) -> str:
+    if not ordering.by_priority:
+        return "by arrival"
+    return f"by priority, ageing {ordering.ageing}" if ordering.ageing else "by priority"
+
+
+def _changes(before: Config, after: Config) -> Iterable[str]:
+    """What is different, for people."""
+    if before.limit != after.limit:
+        yield f"limit {before.limit} → {after.limit}"
+    if before.mutex_hold_s != after.mutex_hold_s:
+        yield f"mutex_hold_s {before.mutex_hold_s:g} → {after.mutex_hold_s:g}"
+    lanes = dict.fromkeys([*before.rules.capacities, *after.rules.capacities])
+    for lane in lanes:
+        old, new = before.rules.capacity(lane), after.rules.capacity(lane)
+        if old != new:
+            yield f"capacity of {lane} {old} → {new}"
+    if before.rules.by_priority != after.rules.by_priority or before.rules.ageing != after.rules.ageing:
+        names = ", ".join(after.rules.by_priority) or "no lane"
+        yield f"by priority: {names}, ageing {after.rules.ageing}"

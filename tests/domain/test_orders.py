@@ -1,0 +1,386 @@
+"""What people, the system and the settings may order: effective at once, by hand or by the settings, audited."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from droidherd.domain import messages as m
+from droidherd.domain import snapshot
+from droidherd.domain.audit import DEEDS, SAID
+from droidherd.domain.board import Place
+from droidherd.domain.lane import KEPT_BY_HAND, LaneRules, Ordering
+from droidherd.domain.moves import Config
+from tests.domain.pool import NOW, Pool
+
+PRIORITY = Ordering(by_priority=True)
+
+
+def rules(**given: Any) -> Config:
+    return Config(rules=LaneRules(**given))
+
+
+def again(pool: Pool, config: Config | None = None) -> Pool:
+    """After a continue-as-new."""
+    other = Pool()
+    other.d = snapshot.load(snapshot.dump(pool.d), "pool", config or pool.d.config)
+    other.now, other._seq = pool.now, pool._seq
+    return other
+
+
+def pauses(pool: Pool) -> dict[str, str]:
+    return {name: lane.paused_by for name, lane in pool.d.board.lanes.items()}
+
+
+# --- pauses ---------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_that_is_paused_pauses_lanes_to_come_and_opens_one_by_one() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("a", "account")
+    pool.done("a")
+    pool.d.pause("", "ann", "holiday", NOW)
+    pool.enqueue("b", "later")
+    assert {"account": "ann", "later": "ann"} == pauses(pool)
+    assert "lane later is paused by ann: holiday" == pool.d.why(pool.d.board.entries["b"])
+    pool = again(pool)
+    pool.enqueue("c", "latest")
+    assert "ann" == pauses(pool)["latest"]
+    pool.d.resume("later", "ben", NOW)
+    assert Place.ACTIVE is pool.place("b")
+    pool.d.resume("", "ben", NOW)
+    pool.done("b")
+    assert Place.ACTIVE is pool.place("c")
+
+
+def test_the_system_overrules_nobody_and_takes_back_only_its_own() -> None:
+    pool = Pool()
+    for lane in ("account", "anonymous"):
+        pool.d.board.lane(lane)
+    pool.d.pause("account", "ann", "release", NOW)
+    pool.d.pause("", "system:disk_full", "h1", NOW)
+    assert {"account": "ann", "anonymous": "system:disk_full"} == pauses(pool)
+    assert not pool.d.pause("account", "system:disk_full", "h1", NOW)
+    assert not pool.d.resume("", "system:other", NOW)
+    pool.d.resume("", "system:disk_full", NOW)
+    assert {"account": "ann", "anonymous": ""} == pauses(pool)
+    pool.d.pause("anonymous", "system:disk_full", "h1", NOW)
+    pool.d.resume("", "ben", NOW)
+    assert {"account": "", "anonymous": ""} == pauses(pool)
+
+
+def test_a_lane_nobody_was_in_is_kept_while_it_is_paused_and_forgotten_afterwards() -> None:
+    pool = Pool()
+    pool.d.pause("fresh", "ann", "", NOW)
+    assert {"fresh": "ann"} == pauses(again(pool))
+    pool.d.resume("fresh", "ann", NOW)
+    assert {} == pauses(pool)
+
+
+def test_lanes_set_by_hand_have_an_end() -> None:
+    pool = Pool()
+    for number in range(KEPT_BY_HAND):
+        assert "" == pool.d.refusal(f"made-up-{number}")
+        pool.d.set_capacity(f"made-up-{number}", 1, "ann", NOW)
+    assert "keeps 100 lanes set by hand" in pool.d.refusal("one-more")
+    assert ["", "", ""] == [pool.d.refusal(name) for name in ("", "made-up-7", "made-up-99")]
+
+
+def test_lanes_that_submitters_make_up_in_a_paused_pool_are_forgotten_too() -> None:
+    pool = Pool()
+    pool.d.pause("", "ann", "", NOW)
+    for number in range(50):
+        pool.enqueue("t", lane=f"made-up-{number}")
+        pool.done("t")
+    assert {} == pauses(pool)
+
+
+# --- order ----------------------------------------------------------------------------------------------------
+
+
+def test_an_order_that_changes_is_effective_for_those_who_wait() -> None:
+    pool = Pool()
+    for number, priority in enumerate((9, 5, 1)):
+        pool.enqueue(f"t{number}", priority=priority)
+    pool.d.set_ordering("anonymous", PRIORITY, "ann", NOW)
+    pool = again(pool)
+    pool.emulator("e1")
+    assert "t2" == pool.on("e1")
+    pool.d.set_ordering("anonymous", Ordering(), "ann", NOW)
+    pool.done("t2")
+    assert ["t0", "t1"] == pool.order()
+
+
+def test_who_is_parked_while_the_order_changes_is_not_forgotten() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("holder", mutex=("shop",))
+    pool.enqueue("late", mutex=("shop",), priority=9)
+    pool.enqueue("urgent", mutex=("shop",), priority=1)
+    pool.d.assign(NOW)
+    pool.d.set_ordering("anonymous", PRIORITY, "ann", NOW)
+    pool.done("holder")
+    assert ["urgent", "late"] == pool.order()
+
+
+def test_ageing_bounds_how_many_may_overtake_a_task() -> None:
+    pool = Pool()
+    pool.d.set_ordering("anonymous", Ordering(by_priority=True, ageing=2), "ann", NOW)
+    pool.enqueue("patient", priority=3)
+    for number in range(8):
+        pool.enqueue(f"pushy-{number}", priority=1)
+    pool.emulator("e1")
+    assert 4 == pool.order().index("patient"), "two steps of priority, two each"
+
+
+def test_a_task_that_lost_its_emulator_comes_back_with_its_age() -> None:
+    pool = Pool()
+    pool.d.set_ordering("anonymous", Ordering(by_priority=True, ageing=1), "ann", NOW)
+    pool.emulator("e1")
+    pool.enqueue("old", priority=2)
+    ticket = pool.d.board.entries["old"].ticket
+    for number in range(4):
+        pool.enqueue(f"new-{number}", priority=1)
+    pool.done("old", "")
+    pool.enqueue("old", priority=2, ticket=ticket)
+    pool.done("new-0")
+    assert "old" == pool.on("e1"), "one of them overtook it, which is all that may"
+
+
+# --- settings -------------------------------------------------------------------------------------------------
+
+
+def test_settings_that_changed_are_effective_and_what_was_set_by_hand_stays() -> None:
+    pool = Pool()
+    pool.d.configure(rules(capacities={"account": 9, "anonymous": 9}), NOW)
+    pool.d.set_capacity("account", 4, "ann", NOW)
+    pool.d.set_ordering("account", PRIORITY, "ann", NOW)
+    pool.d.configure(rules(capacities={"account": 7, "anonymous": 7}, by_priority=("anonymous",)), NOW)
+    pool = again(pool)
+    found = {lane.name: (lane.capacity, lane.ordering.by_priority) for lane in pool.d.board.lanes.values()}
+    assert {"account": (4, True), "anonymous": (7, True)} == found
+
+
+def test_what_is_set_by_hand_as_the_settings_say_follows_them_again() -> None:
+    pool = Pool()
+    pool.d.configure(rules(capacities={"account": 9}), NOW)
+    pool.d.set_capacity("account", 4, "ann", NOW)
+    pool.d.set_capacity("account", 9, "ann", NOW)
+    pool.d.configure(rules(capacities={"account": 7}), NOW)
+    assert (7, "") == (pool.d.board.lane("account").capacity, pool.d.board.lane("account").capacity_by)
+
+
+def test_a_successor_begins_with_the_settings_of_its_day() -> None:
+    pool = Pool()
+    pool.d.configure(rules(capacities={"account": 9, "anonymous": 9}), NOW)
+    pool.d.set_capacity("account", 4, "ann", NOW)
+    for number, priority in enumerate((9, 1)):
+        pool.enqueue(f"t{number}", priority=priority)
+    other = again(pool, rules(capacities={"account": 1, "anonymous": 1}, by_priority=("*",)))
+    assert {"account": 4, "anonymous": 1} == {one.name: one.capacity for one in other.d.board.lanes.values()}
+    other.emulator("e1")
+    assert ["t1", "t0"] == other.order()
+
+
+def test_settings_that_say_nothing_new_leave_no_trace() -> None:
+    pool = Pool()
+    assert pool.d.configure(rules(capacities={"account": 9}), NOW)
+    assert not pool.d.configure(rules(capacities={"account": 9}), NOW)
+    assert [("configured", "system:settings")] == [(one.kind, one.actor) for one in pool.d.by_system]
+    assert "capacity of account 100 → 9" == pool.d.by_system[0].detail
+
+
+def test_a_larger_capacity_of_the_settings_grants_at_once() -> None:
+    pool = Pool()
+    pool.d.configure(rules(capacities={"anonymous": 1}), NOW)
+    for name in ("e1", "e2"):
+        pool.emulator(name)
+    for number in range(2):
+        pool.enqueue(f"t{number}")
+    assert Place.WAITING is pool.place("t1")
+    pool.d.configure(rules(capacities={"anonymous": 2}), NOW)
+    assert Place.ACTIVE is pool.place("t1")
+
+
+def test_a_lane_of_an_older_snapshot_that_differs_from_the_settings_was_set_by_hand() -> None:
+    row = ["account", 4, 1, False, "", "", 0]
+    lane = snapshot._read_lane(row, LaneRules({"account": 9}))
+    same = snapshot._read_lane(["account", 9, 1, False, "", "", 0], LaneRules({"account": 9}))
+    assert ((4, "somebody"), (9, "")) == ((lane.capacity, lane.capacity_by), (same.capacity, same.capacity_by))
+
+
+# --- mutexes --------------------------------------------------------------------------------------------------
+
+
+def held_for_too_long() -> tuple[Pool, int]:
+    """`holder` has held the mutex for ten seconds, `other` waits for it."""
+    pool = Pool(mutex_hold_s=10.0)
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("holder", mutex=("shop",))
+    pool.enqueue("other", mutex=("shop",))
+    token = pool.lease("holder").token
+    assert NOW + 10_000 == pool.d.next_due_ms()
+    pool.d.tick(NOW + 9_999)
+    assert [] == pool.said("holder", m.Revoked)
+    pool.now = NOW + 10_000
+    pool.d.tick(pool.now)
+    return pool, token
+
+
+def kinds(pool: Pool) -> list[str]:
+    return [one.kind for one in pool.d.by_system]
+
+
+def test_a_mutex_held_for_too_long_is_fenced_first_and_then_broken() -> None:
+    pool, token = held_for_too_long()
+    assert [m.RevokeReason.EXPIRED] == [one.reason for one in pool.said("holder", m.Revoked)]
+    assert ([token], Place.PARKED) == ([one.token for one in pool.said("emulator/e1", m.Tidy)], pool.place("other"))
+    pool.d.tick(NOW + 10_000_000)
+    assert (Place.PARKED, ["mutex_overdue"]) == (pool.place("other"), kinds(pool)), "time alone breaks nothing"
+    pool.emulator("e1", tidied=token)
+    assert (Place.ACTIVE, ["mutex_overdue", "mutex_broken"]) == (pool.place("other"), kinds(pool))
+    broken = pool.d.by_system[-1]
+    assert ("system:mutex_hold", "holder", "e1", "shop") == (
+        broken.actor, broken.task_id, broken.emulator_id, broken.detail,
+    )  # fmt: skip
+
+
+def test_a_holder_that_lets_go_when_asked_has_its_mutex_not_broken() -> None:
+    pool, _ = held_for_too_long()
+    pool.done("holder", "", clean=False)
+    assert (Place.ACTIVE, ["mutex_overdue"]) == (pool.place("other"), kinds(pool))
+
+
+def test_the_hold_survives_continue_as_new_and_a_task_without_a_mutex_has_none() -> None:
+    pool = Pool(mutex_hold_s=10.0)
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("holder", mutex=("shop",))
+    pool.enqueue("free", hold_s=60.0)
+    pool.now += 9_000
+    pool = again(pool)
+    pool.d.tick(NOW + 10_000)
+    assert (Place.FENCING, Place.ACTIVE) == (pool.place("holder"), pool.place("free"))
+    unlimited = Pool(mutex_hold_s=0.0)
+    unlimited.emulator("e1")
+    unlimited.enqueue("holder", mutex=("shop",), hold_s=10**6)
+    unlimited.d.tick(NOW + 10**8)
+    assert Place.ACTIVE is unlimited.place("holder")
+
+
+def test_whoever_asks_while_a_lease_it_never_knew_of_is_fenced_is_asked_again_afterwards() -> None:
+    pool, token = held_for_too_long()
+    pool.enqueue("holder", mutex=("shop",))
+    assert [] == pool.said("holder", m.Recall)
+    pool.emulator("e1", tidied=token)
+    assert 1 == len(pool.said("holder", m.Recall))
+
+
+# --- counting -------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_that_comes_back_after_it_was_counted_is_not_counted_again() -> None:
+    """A worker died after its last word was carried, and before the engine wrote down that it was said."""
+    pool = Pool()
+    pool.emulator("e1")
+    ask = pool.enqueue("t")
+    lease = pool.lease("t")
+    pool.done("t")
+    pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=lease), NOW)
+    assert pool.d.board.entries["t"].told
+    pool.done("t")
+    assert 1 == pool.d.tallies.of("check").completed
+
+
+def test_a_lease_that_was_fenced_without_a_word_is_counted_when_the_word_comes() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t", hold_s=10.0)
+    lease = pool.lease("t")
+    pool.d.tick(NOW + 10_000)
+    pool.emulator("e1", tidied=lease.token)
+    assert (None, 0) == (pool.place("t"), pool.d.tallies.total().count)
+    pool = again(pool)
+    for _ in range(2):
+        pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "completed", seconds=2.0, token=lease.token), NOW)
+    assert (1, 2.0) == (pool.d.tallies.of("check").completed, pool.d.tallies.of("check").run.seconds)
+
+
+def test_a_lease_from_before_our_memory_counts_once_and_without_its_wait() -> None:
+    pool = Pool(fence_s=0.0)
+    pool.d.rebuild({"t": "r1"}, NOW, 60.0, blind=True)
+    lease = m.Lease(7, "e1", "h", NOW + 9_000)
+    for _ in range(2):
+        ask = pool.enqueue("t", lease=lease)
+        pool.d.on_done(m.Done(ask.key, pool.seq(), "completed", seconds=2.0, token=7), NOW)
+    tally = pool.d.tallies.of("check")
+    assert (1, 1, 0) == (tally.completed, tally.run.count, tally.wait.count)
+
+
+def test_an_earlier_unclean_end_is_not_believed_clean_because_a_later_wish_was_withdrawn_cleanly() -> None:
+    """Both the unclean `done` and the next request were lost with a terminated dispatcher."""
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t")
+    token = pool.lease("t").token
+    pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), lost=token), NOW)
+    assert token == pool.d.board.rows["e1"].dirty
+
+
+def test_a_grant_its_task_never_knew_of_leaves_nothing_behind() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("t")
+    pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), lost=pool.lease("t").token - 1), NOW)
+    assert 0 == pool.d.board.rows["e1"].dirty
+
+
+# --- audit ----------------------------------------------------------------------------------------------------
+
+
+def test_every_order_is_audited_with_its_actor_and_reason() -> None:
+    pool = Pool()
+    pool.enqueue("t")
+    pool.d.pause("account", "ann", "release", NOW)
+    pool.d.resume("account", "ann", NOW, "done")
+    pool.d.set_capacity("account", 4, "ann", NOW, "slow")
+    pool.d.set_ordering("account", PRIORITY, "ann", NOW, "event")
+    pool.d.prioritize("t", 1, "ann", NOW, "late")
+    told = [(one.kind, one.actor, one.reason, one.at_ms) for one in pool.d.by_people]
+    kinds_ = ("lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized")
+    reasons = ("release", "done", "slow", "event", "late")
+    assert [(kind, "ann", reason, NOW) for kind, reason in zip(kinds_, reasons, strict=True)] == told
+    assert list(pool.d.by_people) == list(again(pool).d.by_people)
+
+
+def test_what_the_system_does_never_pushes_out_what_people_did() -> None:
+    pool = Pool()
+    pool.d.pause("account", "ann", "x" * 5_000, NOW)
+    for number in range(3 * DEEDS):
+        pool.d.configure(rules(capacities={"account": number + 1}), NOW)
+    assert (1, DEEDS) == (len(pool.d.by_people), len(pool.d.by_system))
+    assert SAID == len(pool.d.by_people[0].reason)
+
+
+@pytest.mark.parametrize("order", ["drain", "undrain"])
+def test_a_drain_is_audited_by_the_word_of_the_emulator(order: str) -> None:
+    pool = Pool()
+    news = m.Announce("e1", "h", 1, 1, m.EmulatorState.UP, order=order, actor="ann", reason="new image")
+    pool.d.on_announce(news, NOW)
+    pool.d.on_announce(news, NOW)
+    told = [(one.kind, one.actor, one.reason, one.emulator_id) for one in pool.d.by_people]
+    assert [(f"emulator_{order}", "ann", "new image", "e1")] == told
+
+
+def test_a_successor_says_whether_it_remembers() -> None:
+    pool = Pool()
+    pool.d.rebuild({}, NOW, 60.0, blind=False)
+    assert [] == list(pool.d.by_system), "the first one of a pool takes over from nobody"
+    pool = again(pool)
+    pool.d.rebuild({}, NOW, 60.0, blind=False)
+    blind = Pool()
+    blind.d.rebuild({}, NOW, 60.0, blind=True)
+    assert ["with what its predecessor knew"] == [one.reason for one in pool.d.by_system]
+    assert ["without any memory of what was before"] == [one.reason for one in blind.d.by_system]
