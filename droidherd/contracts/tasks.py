@@ -57,6 +57,17 @@ class TaskSpec(Contract):
     on_failure: Literal["keep", "rollback"] = "keep"
     """Whether what it changed is taken back when it fails."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_origin(cls, given: Any) -> Any:
+        """The priority of its origin, for a task of which nobody said one."""
+        if not isinstance(given, Mapping) or given.get("priority") is not None:
+            return given
+        origin = given.get("origin")
+        band = BANDS.get(origin) if isinstance(origin, str) else None
+        said = {name: value for name, value in given.items() if name != "priority"}
+        return said if band is None else {**said, "priority": band}
+
 
 class Ask(Contract):
     """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
@@ -84,17 +95,6 @@ class Answer(Contract):
 
     choice: str
     ask: Ask = Ask()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _by_origin(cls, given: Any) -> Any:
-        """The priority of its origin, for a task of which nobody said one."""
-        if not isinstance(given, Mapping) or given.get("priority") is not None:
-            return given
-        origin = given.get("origin")
-        band = BANDS.get(origin) if isinstance(origin, str) else None
-        said = {name: value for name, value in given.items() if name != "priority"}
-        return said if band is None else {**said, "priority": band}
 
 
 class Carry(Contract):

@@ -58,10 +58,10 @@ def run(first: int, histories: int, *, processes: int = 1, without: str = "") ->
     return total
 
 
-def found(without: str, histories: int) -> list[str]:
-    """Violations within that many seeds, the first chunk that has any being enough."""
-    for at in range(0, histories, CHUNK):
-        findings = chunk((at, min(CHUNK, histories - at), without))
+def found(without: str, seeds: range) -> list[str]:
+    """Violations within these seeds, the first chunk that has any being enough."""
+    for at in seeds[::CHUNK]:
+        findings = chunk((at, min(CHUNK, seeds.stop - at), without))
         if findings.broken:
             return findings.broken
     return []

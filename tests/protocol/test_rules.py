@@ -13,12 +13,12 @@ from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
-RARE = {"key": 4 * SEEDS}
-"""Holes that other rules nearly close as well."""
+RARE = {"key": range(6_000, 8_000)}
+"""Where a hole was seen that other rules nearly close as well: once in two thousand histories."""
 
 
 def test_with_every_rule_in_place_nothing_breaks() -> None:
-    assert [] == driver.found("", SEEDS // 2)
+    assert [] == driver.found("", range(SEEDS // 2))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_with_every_rule_in_place_nothing_breaks() -> None:
     ],
 )
 def test_without_this_rule_a_promise_is_broken(rule: str) -> None:
-    assert driver.found(rule, RARE.get(rule, SEEDS))
+    assert driver.found(rule, RARE.get(rule, range(SEEDS)))
 
 
 class Forgetful(Watched):
