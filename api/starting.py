@@ -68,12 +68,12 @@ def _options(task_id: str, spec: TaskSpec, house: House, state: TaskState) -> di
         "task_queue": names.QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
         "task_timeout": timedelta(seconds=house.workflow_task_s),
-        "search_attributes": _attributes(spec, house.region, state),
+        "search_attributes": _attributes(task_id, spec, house.region, state),
         "static_summary": f"{spec.type}{whom}",
     }
 
 
-def _attributes(spec: TaskSpec, region: str, state: TaskState) -> TypedSearchAttributes:
+def _attributes(task_id: str, spec: TaskSpec, region: str, state: TaskState) -> TypedSearchAttributes:
     keywords = {
         Attribute.TASK_STATE: state.value,
         Attribute.TASK_TYPE: spec.type,
@@ -85,8 +85,7 @@ def _attributes(spec: TaskSpec, region: str, state: TaskState) -> TypedSearchAtt
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(KEYWORD[name], value) for name, value in keywords.items() if value
     ]
-    if spec.labels:
-        tags = [names.tag(name, value) for name, value in sorted(spec.labels.items())]
+    if tags := spec.tags(task_id):
         pairs.append(SearchAttributePair(_TAGS, tags))
     return TypedSearchAttributes(pairs)
 
@@ -100,6 +99,8 @@ def _first_view(task_id: str, spec: TaskSpec) -> dict[str, Any]:
         created_at=now,
         updated_at=now,
         lane=names.lane_of(spec.lane, spec.account),
-        **spec.model_dump(include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at"}),
+        **spec.model_dump(
+            include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at", "chain"}
+        ),
     )
     return view.model_dump(mode="json", exclude_defaults=True)

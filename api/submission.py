@@ -20,6 +20,7 @@ from droidherd.flows.catalogue import Catalogue
 
 TASK_ID = re.compile(ID_PATTERN, re.ASCII)
 KEY_MAX = 255
+HEAD_MAX = 61
 START_WITHIN = timedelta(days=366)
 
 REASONS: Mapping[str, Kind] = {"queue_full": Kind.QUEUE_FULL, "cannot_be_satisfied": Kind.UNSATISFIABLE}
@@ -36,6 +37,7 @@ async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, p
     catalogue.plan(submit.type, submit.params, submit.policy)
     _check_times(submit, datetime.now(UTC), repeatable=bool(key))
     task_id, key_digest = _identity(submit, key)
+    _check_chain(submit, task_id, catalogue)
     if submit.pool != pool and not await engine.knows_pool(submit.pool):
         raise invalid("pool", f"there is no pool {submit.pool}")
     if submit.emulator and not await engine.knows_emulator(submit.emulator):
@@ -79,6 +81,20 @@ def _check_times(submit: Submit, now: datetime, *, repeatable: bool) -> None:
             raise invalid("expires_at", "is over already")
         if submit.not_before is not None and submit.expires_at <= submit.not_before:
             raise invalid("expires_at", "must be later than not_before")
+
+
+def _check_chain(submit: Submit, task_id: str, catalogue: Catalogue) -> None:
+    """What follows is judged like what comes first."""
+    if submit.chain is not None:
+        raise invalid("chain", "is said by the task before; name what follows in `then`")
+    if submit.then and len(task_id) > HEAD_MAX:
+        raise invalid("id", f"at most {HEAD_MAX} characters when tasks follow: they are named after it")
+    for at, link in enumerate(submit.then):
+        try:
+            refuse_odd_numbers(link.params, "params")
+            catalogue.plan(link.type, link.params, link.policy)
+        except BadParametersError as error:
+            raise invalid(f"then.{at}", error.what) from error
 
 
 def _identity(submit: Submit, key: str) -> tuple[str, str]:

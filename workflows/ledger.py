@@ -89,6 +89,8 @@ class Ledger:
         """When it wants to run next, by what its stages say."""
         self.answer: Answer | None = None
         """What somebody said just now."""
+        self.following = self.chain_ends = ""
+        """The task that follows, or why none does."""
         self._past_stages: dict[str, str] = {}
         """Of the run before: stage → where it completed."""
         if start.again is not None and carry is None:
@@ -101,6 +103,7 @@ class Ledger:
         self.attempt = self.first_attempt = past.attempt + 1
         self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
+        self.following = past.following
         self._past_stages = {stage.name: stage.emulator for stage in past.stages if stage.state == "completed"}
 
     # --- the one door -----------------------------------------------------------------------------------------
@@ -337,6 +340,9 @@ class Ledger:
             flow=plan.flow if plan else "",
             flow_hash=plan.flow_hash if plan else "",
             undo=tuple(self.undo),
+            chain=spec.chain,
+            following=self.following,
+            chain_ends=self.chain_ends,
             events=tuple(self.events) if events else (),
         )
 
@@ -389,8 +395,8 @@ class Ledger:
         ]
         if spec.account:
             fixed.append(ACCOUNT.value_set(spec.account))
-        if spec.labels:
-            fixed.append(TAGS.value_set([names.tag(k, v) for k, v in spec.labels.items()]))
+        if tags := spec.tags(workflow.info().workflow_id):
+            fixed.append(TAGS.value_set(tags))
         return fixed
 
     def _details(self) -> str:

@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine, may
     from droidherd.domain.reaction import Next, delay_s
     from workflows import options
+    from workflows.chain import follow
     from workflows.courier import Courier
     from workflows.direct import Direct
     from workflows.ending import close
@@ -273,6 +274,8 @@ class TaskWorkflow:
                 self._step_back()
                 return
             await steps[ledger.state]()
+        rollback = ledger.rollback
+        await follow(ledger, by_policy=rollback is not None and rollback.ask.actor == POLICY)
 
     def _rolls_back(self) -> bool:
         """It ended, and is to be taken back in the same breath: a person, or its submitter, wished so."""

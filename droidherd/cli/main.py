@@ -159,7 +159,9 @@ def connect(
         output.out.print(f"{entry.emulator_id} at {address}: {found.get('state', 'in the list')}")
 
 
-@app.command(epilog="Examples: droidherd submit check --account a42 --wait 60s   |   droidherd submit scan --param n=3")
+@app.command(
+    epilog="Examples: droidherd submit check --account a42 --wait 60s   |   droidherd submit scan --then check"
+)
 def submit(
     kind: Annotated[str, typer.Argument(help="Task type.", metavar="TYPE")],
     *,
@@ -177,6 +179,9 @@ def submit(
     origin: Annotated[str, typer.Option(help="person, schedule or maintenance: the priority if none is said.")] = "",
     not_before: Annotated[str, typer.Option(help="ISO time before which it does not start.")] = "",
     expires_at: Annotated[str, typer.Option(help="ISO time after which it does not start.")] = "",
+    then: Annotated[list[str] | None, typer.Option(help="What follows: a task type, or a JSON object.")] = None,
+    critical: Annotated[bool, typer.Option("--critical", help="When it fails, nothing follows.")] = False,
+    on_failure: Annotated[str, typer.Option(help="keep or rollback: what becomes of what it changed.")] = "",
     idempotency_key: Annotated[str, typer.Option(help="Repeating the same key submits nothing twice.")] = "",
     wait: Annotated[str, typer.Option(help="Wait this long for the end; the exit code tells it.")] = "",
     data: Data = None,
@@ -199,10 +204,15 @@ def submit(
         "labels": tasking.pairs(label or (), "--label"),
         "not_before": not_before,
         "expires_at": expires_at,
+        "then": tasking.links(then or ()),
+        "critical": critical,
+        "on_failure": on_failure,
         "actor": getpass.getuser(),
     }
     said = {
-        name: value for name, value in body.items() if value not in (None, "", [], {}) or name in {"type", "params"}
+        name: value
+        for name, value in body.items()
+        if value not in (None, "", [], {}, False) or name in {"type", "params"}
     }
     with Door.of(going_up.settings_of(data), url) as door:
         task = tasking.submit(door, said, key=idempotency_key)

@@ -43,6 +43,20 @@ def parameters(given: Iterable[str], document: str) -> dict[str, Any]:
     return {**found, **{name: _value(text) for name, text in pairs(given, "--param").items()}}
 
 
+def links(given: Iterable[str]) -> list[dict[str, Any]]:
+    """`--then`, each a task type or an object with `type`, `params`, `policy`, `critical`, `on_failure`."""
+    return [_link(text) for text in given]
+
+
+def _link(text: str) -> dict[str, Any]:
+    if not text.startswith("{"):
+        return {"type": text}
+    try:
+        return dict(json.loads(text))
+    except ValueError as error:
+        raise CliError(f"--then is neither a task type nor a JSON object: {error}", code=2) from error
+
+
 def submit(door: Door, body: Mapping[str, Any], *, key: str = "", wait: str = "") -> Document:
     return door.post("/api/tasks", body, headers={"Idempotency-Key": key} if key else None, wait=wait)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
+from droidherd.contracts import names
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
@@ -15,6 +16,10 @@ from droidherd.domain.messages import OnBusy
 
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
 Text = Annotated[str, StringConstraints(max_length=1000)]
+
+
+CHAIN_MAX = 16
+"""Tasks that may follow one."""
 
 
 class Origin(StrEnum):
@@ -27,6 +32,26 @@ class Origin(StrEnum):
 
 BANDS: Mapping[str, int] = {Origin.PERSON: 2, Origin.SCHEDULE: 5, Origin.MAINTENANCE: 8}
 """Priority by origin when nothing is said."""
+
+
+class Link(Contract):
+    """What is to follow a task. Account, pool, lane, priority, labels and the rest are those of the task before."""
+
+    type: Id
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    policy: PolicyChange | None = None
+    on_failure: Literal["keep", "rollback"] = "keep"
+    critical: bool = False
+    """When it fails, nothing follows."""
+
+
+class Chain(Contract):
+    """Where in a chain a task stands. Said by the task before."""
+
+    head: Id
+    """The first task. The others have its id, a dot and their place."""
+    place: int = Field(ge=2, le=CHAIN_MAX + 1)
+    previous: Id
 
 
 class TaskSpec(Contract):
@@ -56,6 +81,17 @@ class TaskSpec(Contract):
     """Otherwise than the type says, for this task alone."""
     on_failure: Literal["keep", "rollback"] = "keep"
     """Whether what it changed is taken back when it fails."""
+    critical: bool = False
+    """When it fails, nothing follows."""
+    then: tuple[Link, ...] = Field(default=(), max_length=CHAIN_MAX)
+    """What follows, one after the other, on the same emulator. Cancelled, rejected or taken back it ends here."""
+    chain: Chain | None = None
+
+    def tags(self, task_id: str) -> list[str]:
+        """What lists find it by: its labels, and the chain it belongs to."""
+        head = self.chain.head if self.chain else task_id if self.then else ""
+        tags = [names.tag(name, value) for name, value in sorted(self.labels.items())]
+        return [*tags, names.tag("chain", head)] if head else tags
 
     @model_validator(mode="before")
     @classmethod
@@ -262,4 +298,10 @@ class TaskView(Contract):
     """How often it completed and wanted to run again."""
     undo: tuple[Undo, ...] = ()
     """What it changed by value, and what it takes to take that back; oldest first."""
+    chain: Chain | None = None
+    """Its place, when it follows another task."""
+    following: str = ""
+    """The task that followed it."""
+    chain_ends: str = ""
+    """Why nothing follows although something was to."""
     events: tuple[EventView, ...] = ()

@@ -118,3 +118,20 @@ async def asked_and_paused(world: World) -> None:
     await world.reached("task", TaskState.PAUSED)
     await world.control("task", "cancel")
     await world.ended("task")
+
+
+@scenario("what follows a task: a chain of three, the second of which is critical and fails")
+async def chain(world: World) -> None:
+    world.stages.plays["task.2"] = [not_reached]
+    then = [{"type": "second", "critical": True}, {"type": "third"}]
+    await world.submit("task", account="ann", then=then)
+    await world.ended("task")
+    await world.ended("task.2")
+
+
+@scenario("a link that follows already is not started again")
+async def chain_again(world: World) -> None:
+    await world.submit("task.2")
+    await world.ended("task.2")
+    await world.submit("task", then=[{"type": "second"}])
+    await world.ended("task")

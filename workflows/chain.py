@@ -1,0 +1,59 @@
+"""What follows a task: the next link of its chain, for the same account on the same emulator."""
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.tasks import Chain, TaskInput, TaskSpec, TaskView
+    from droidherd.domain.chain import why_not
+    from droidherd.domain.messages import OnBusy
+    from workflows import options
+    from workflows.ledger import Ledger
+
+
+async def follow(ledger: Ledger, *, by_policy: bool) -> None:
+    """Start what comes next, or note why nothing does. What followed before does not follow again."""
+    if not ledger.spec.then or ledger.following:
+        return
+    ledger.chain_ends = why_not(ledger.state, critical=ledger.spec.critical, by_policy=by_policy)
+    if ledger.chain_ends:
+        return
+    task_id, spec = _next(ledger)
+    whom = f" for {spec.account}" if spec.account else ""
+    try:
+        await workflow.start_child_workflow(
+            names.Workflow.TASK.value,
+            TaskInput(spec=spec),
+            id=task_id,
+            task_queue=names.QUEUE,
+            result_type=TaskView,
+            task_timeout=options.STARTING_TIMEOUT,
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            static_summary=f"{spec.type}{whom}, after {workflow.info().workflow_id}",
+        )
+    except WorkflowAlreadyStartedError:
+        workflow.logger.info("%s follows already", task_id)
+    ledger.following = task_id
+
+
+def _next(ledger: Ledger) -> tuple[str, TaskSpec]:
+    """Its id tells its place; what the links do not say stays as it was."""
+    spec, me = ledger.spec, workflow.info().workflow_id
+    chain = Chain(head=me, place=2, previous=me)
+    if spec.chain is not None:
+        chain = Chain(head=spec.chain.head, place=spec.chain.place + 1, previous=me)
+    link, *rest = spec.then
+    last = ledger.attempts[-1].emulator if ledger.attempts else ""
+    changes = {
+        **dict(link),
+        "then": tuple(rest),
+        "chain": chain,
+        "emulator": last or spec.emulator,
+        "on_busy": OnBusy.QUEUE,
+        "not_before": None,
+    }
+    return f"{chain.head}.{chain.place}", spec.model_copy(update=changes)
