@@ -1,7 +1,7 @@
 """What must hold when all tasks have ended, whatever was pressed: judged from the emulators' journals and the API."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -70,7 +70,7 @@ def complaints(
     return found + _fences(farm) + _accounts(parts, taps)
 
 
-def _audit(view: Document, events: Iterable[Document]) -> list[str]:
+def _audit(view: Document, events: list[Document]) -> list[str]:
     """The trail is one line without a gap, every step of it is in the table, and it leads to the state."""
     found: list[str] = []
     state = TaskState.PENDING
@@ -84,7 +84,8 @@ def _audit(view: Document, events: Iterable[Document]) -> list[str]:
             found.append(f"nobody did {line['event']}")
         state = TaskState(line["after"])
     if state not in FINAL or state != view["state"]:
-        found.append(f"the audit ends in {state}, the task is {view['state']}")
+        trail = [(one["at"], one["event"], one["after"]) for one in events]
+        found.append(f"the audit ends in {state}, the task is {view['state']}: {trail}, {view['attempts']}")
     error = view.get("error") or {}
     if view["state"] == TaskState.FAILED and not _expected(error):
         found.append(f"it failed by {error}")

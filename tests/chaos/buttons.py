@@ -85,13 +85,13 @@ async def _submit(on: Stage, number: int, count: int) -> None:
     chance = on.chance
     kind = chance.choices(("pace", "walk", "trip"), (6, 2, 2))[0]
     part = Part(f"b{number}", kind, x=1.0 + number * 98.0 / count, account=chance.choice(("", f"a{number % 9}")))
-    on.parts[part.task_id] = part
     body = {"id": part.task_id, "type": kind, "params": {"x": part.x}, "account": part.account, "on_busy": "queue"}
 
     async def taken() -> bool | None:
         return True if (await on.http.post("/api/tasks", json=body)).status_code in (200, 201, 202, 409) else None
 
     await until(taken, f"{part.task_id} to be taken")
+    on.parts[part.task_id] = part
 
 
 async def _most_ended(on: Stage) -> bool | None:
