@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -46,12 +46,12 @@ from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
-from droidherd.domain.room import Watch
+from droidherd.domain.room import Need
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.catalogue import Catalogue
-from droidherd.guards import DiskGuard, MemoryGuard, watched
+from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
 from workflows.dispatcher import DispatcherWorkflow
@@ -64,7 +64,7 @@ from workflows.task import TaskWorkflow
 WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, MaintenanceWorkflow]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
-DISPATCHER_WATCH_S = 5
+DISPATCHER_NEED_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
 REFUSED = 3
@@ -156,7 +156,7 @@ class HostCrew:
                     log.warning("the engine runs no presence of this host: joining again")
                     await self._join()
                     absent_s = 0.0
-                if beat % DISPATCHER_WATCH_S == 0:
+                if beat % DISPATCHER_NEED_S == 0:
                     await engine.keep_dispatcher(self._settings.host.pool)
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
@@ -309,19 +309,22 @@ async def run(settings: Settings, roles: set[str]) -> int:
     server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
     store = artifact_store(settings)
     upkeep = MaintenanceActivities(EngineArchive(client), store, Keep.of(settings.retention))
-    memory = MemoryGuard(settings.limits.worker_rss_bytes, stop)
+    memory = MemorySentry(settings.limits.worker_rss_bytes, stop)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(watched(MEMORY_CHECK_S, memory.check, stop))
+        starting: list[Awaitable[object]] = []
         if "workflow" in roles:
-            await _keep_schedule(settings, client)
+            starting.append(_keep_schedule(settings, client))
             for worker in workflow_workers(settings, client, engine, upkeep, threads):
                 await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
-            await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))
+            starting += [asyncio.to_thread(server.start), _wake(settings, engine)]
+        await asyncio.gather(*starting)
+        if "host" in roles:
             limits = settings.limits
-            watch = Watch(settings.host.id, limits.disk_free_bytes, limits.disk_margin)
-            disks = DiskGuard(watch, settings.places, engine, settings.host.pool)
+            need = Need(settings.host.id, limits.disk_free_bytes, limits.disk_margin)
+            disks = DiskSentry(need, settings.places, engine, settings.host.pool)
             await stack.enter_async_context(watched(limits.disk_check_s, disks.check, stop))
             # Only now the server knows its port.
             await HostCrew(settings, client, server, store, upkeep).serve(stop, engine)

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.domain.lifecycle import FINAL, TaskState
-from droidherd.domain.retention import Page, Run, Span
+from droidherd.domain.retention import Cohort, Page, Run
 
 PAGE = 50
 _STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE.value)
@@ -32,9 +32,9 @@ class EngineArchive:
         """Of the namespace the tasks live in."""
         self._client = client
 
-    async def closed(self, span: Span, cursor: str) -> Page:
+    async def closed(self, cohort: Cohort, cursor: str) -> Page:
         token = base64.b64decode(cursor) if cursor else None
-        pages = self._client.list_workflows(_query(span), page_size=PAGE, next_page_token=token)
+        pages = self._client.list_workflows(_query(cohort), page_size=PAGE, next_page_token=token)
         await pages.fetch_next_page()
         following = base64.b64encode(pages.next_page_token).decode() if pages.next_page_token else ""
         return Page(tuple(_run(one) for one in pages.current_page or ()), following)
@@ -79,12 +79,12 @@ def _tasks() -> str:
     return f"WorkflowType = '{names.Workflow.TASK}' AND ExecutionStatus != 'Running'"
 
 
-def _query(span: Span) -> str:
+def _query(cohort: Cohort) -> str:
     """Last runs only: what continued as new did not end there."""
-    before = datetime.fromtimestamp(span.before_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    before = datetime.fromtimestamp(cohort.before_ms / 1000, UTC).isoformat(timespec="milliseconds")
     state = names.Attribute.TASK_STATE
-    listed = ", ".join(_quoted(one) for one in span.states)
-    if span.others:
+    listed = ", ".join(_quoted(one) for one in cohort.states)
+    if cohort.others:
         which = f"({state} IS NULL OR {state} NOT IN ({listed}) OR {_BROKEN_WORDS})"
     else:
         which = f"{state} IN ({listed}) AND ExecutionStatus NOT IN ('Terminated', 'TimedOut')"

@@ -118,7 +118,7 @@ class EngineActivities:
             static_summary=f"dispatcher of pool {pool}",
         )
 
-    # --- for the guard of a host's disks: the port `droidherd.guards.Lanes` ------------------------------------
+    # --- for the sentry of a host's disks: the port `droidherd.sentry.Lanes` ------------------------------------
 
     async def lanes(self, pool: str) -> tuple[LaneView, ...] | None:
         handle = self._client.get_workflow_handle(names.dispatcher_id(pool))
@@ -127,7 +127,8 @@ class EngineActivities:
                 names.Query.QUEUE, QueueQuery(limit=1), result_type=QueuePage, rpc_timeout=ORDER_TIMEOUT
             )
         except (RPCError, WorkflowQueryFailedError) as error:
-            log.warning("the lanes of pool %s are not known: %s", pool, error)
+            missing = isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+            log.log(logging.DEBUG if missing else logging.WARNING, "the lanes of %s are not known: %s", pool, error)
             return None
         return page.lanes
 

@@ -12,8 +12,8 @@ from typing import Self
 
 from droidherd.contracts.maintenance import CleanupWork, Progress, Removed, Tally, Why
 from droidherd.domain.errors import BadParametersError
-from droidherd.domain.retention import DAY_MS, Archive, Folder, Page, Policy, Run, Shelf, Stored, shed
-from droidherd.settings import Retention
+from droidherd.domain.retention import DAY_MS, Archive, Folder, Page, Retention, Run, Shelf, Stored, shed
+from droidherd.settings import RetentionSettings
 
 SHED_AT_ONCE = 10_000
 """Tasks whose artifacts go because the store is too large, in one cleanup: those that ended first."""
@@ -23,16 +23,16 @@ SHED_AT_ONCE = 10_000
 class Keep:
     """How long, and how much."""
 
-    policy: Policy = field(default_factory=Policy)
+    retention: Retention = field(default_factory=Retention)
     orphan_days: float = 1.0
     """Artifacts no task owns are left alone for so long: their task may be on its way back."""
     artifacts_max_bytes: int = 0
     """0: as many as there are."""
 
     @classmethod
-    def of(cls, settings: Retention) -> Self:
-        policy = Policy(settings.completed_days, settings.failed_days, settings.rejected_days)
-        return cls(policy, settings.orphan_days, settings.artifacts_max_bytes)
+    def of(cls, settings: RetentionSettings) -> Self:
+        retention = Retention(settings.completed_days, settings.failed_days, settings.rejected_days)
+        return cls(retention, settings.orphan_days, settings.artifacts_max_bytes)
 
 
 class Cleaner:
@@ -51,24 +51,26 @@ class Cleaner:
     async def remove_tasks(self, begin: Progress, beat: Callable[[Progress], None]) -> Tally:
         """Every task that is due, page by page. `begin` is where an earlier try came to."""
         self._tally, cursor = begin.tally, begin.cursor
-        for number, span in enumerate(self._keep.policy.spans(self._work.now_ms)):
-            if number < begin.span:
+        for number, cohort in enumerate(self._keep.retention.cohorts(self._work.now_ms)):
+            if number < begin.cohort:
                 continue
             while True:
-                page, before = await self._archive.closed(span, cursor), self._tally
+                page, before = await self._archive.closed(cohort, cursor), self._tally
                 async with aclosing(self._removed(page)) as removed:
                     async for one in removed:
                         self._tally = self._tally.with_one(one)
                         # What was only looked at is looked at again by whoever goes on; what is gone is not.
-                        beat(Progress(span=number, cursor=cursor, tally=before if self._work.dry_run else self._tally))
+                        beat(
+                            Progress(cohort=number, cursor=cursor, tally=before if self._work.dry_run else self._tally)
+                        )
                 cursor = page.cursor
-                beat(Progress(span=number if cursor else number + 1, cursor=cursor, tally=self._tally))
+                beat(Progress(cohort=number if cursor else number + 1, cursor=cursor, tally=self._tally))
                 if not cursor:
                     break
         return self._tally
 
     async def _removed(self, page: Page) -> AsyncGenerator[Removed]:
-        due = [run for run in page.runs if self._keep.policy.due(run, self._work.now_ms)]
+        due = [run for run in page.runs if self._keep.retention.due(run, self._work.now_ms)]
         earlier = await self._archive.earlier([run.task_id for run in due]) if due else {}
         for run in due:
             newest = await self._archive.newest(run.task_id)
@@ -141,7 +143,7 @@ class Cleaner:
                 run = await self._archive.newest(folder.task_id)
                 if run is None or run.open:
                     continue
-                if self._work.dry_run and self._keep.policy.due(run, self._work.now_ms):
+                if self._work.dry_run and self._keep.retention.due(run, self._work.now_ms):
                     excess_bytes -= folder.size  # it goes by its age
                     continue
                 heapq.heappush(ended, (-run.closed_ms, folder.task_id, Stored(run.closed_ms, folder, run.ending)))

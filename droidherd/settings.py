@@ -106,7 +106,7 @@ class ArtifactSettings(Group):
     directory: str = Field(default="", description="empty: `artifacts` in the data directory")
 
 
-class Retention(Group):
+class RetentionSettings(Group):
     """How long what has ended is kept."""
 
     completed_days: float = Field(
@@ -206,7 +206,7 @@ class Settings(BaseSettings):
     queue: Queue = Queue()
     physics: Physics = Physics()
     artifacts: ArtifactSettings = ArtifactSettings()
-    retention: Retention = Retention()
+    retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     telemetry: Telemetry = Telemetry()

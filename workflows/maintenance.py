@@ -1,7 +1,7 @@
 """One cleanup: tasks that are due first, then the artifact store of each host."""
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import ActivityError, TimeoutType, is_cancelled_exception
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
@@ -71,6 +71,8 @@ class MaintenanceWorkflow:
                 retry_policy=options.CLEANUP_RETRY,
             )
         except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
             cause = error.cause
             if isinstance(cause, ActivityTimeout) and cause.type == TimeoutType.SCHEDULE_TO_START:
                 return Tally().with_trouble(f"host {host} is away: its artifacts were not swept")

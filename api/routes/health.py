@@ -14,7 +14,7 @@ from api.house import Home, House
 from api.routes.answers import answer, answers
 from api.schemas import Health, Readiness
 from droidherd import resources
-from droidherd.domain.room import Watch, said
+from droidherd.domain.room import Need, said
 from droidherd.telemetry import metrics
 
 router: Final = APIRouter(tags=["health"])
@@ -48,7 +48,7 @@ def _disk(house: House) -> str:
     rooms = resources.rooms(house.settings.places)
     for room in rooms:
         metrics.disk_free.labels(place=room.place).set(room.free_bytes)
-    short = Watch(house.settings.host.id, wanted).short(rooms)
+    short = Need(house.settings.host.id, wanted).short(rooms)
     return said(short, wanted) if short else ""
 
 

@@ -102,7 +102,7 @@ class CleanupWork(Contract):
 class Progress(Contract):
     """How far it came: what a heartbeat carries, so that whoever goes on begins there."""
 
-    span: int = 0
+    cohort: int = 0
     cursor: str = ""
     tally: Tally = Tally()
 

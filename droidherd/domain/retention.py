@@ -37,7 +37,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Cohort:
     """Tasks that may be due: they wrote down one of these states, and closed before that moment."""
 
     states: tuple[str, ...]
@@ -47,7 +47,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Retention:
     """For how many days after its end a task is kept, with its artifacts."""
 
     completed_days: float = 7.0
@@ -63,7 +63,7 @@ class Policy:
         """Whether this task is to be removed. Never one that is open."""
         return not run.open and now_ms - run.closed_ms >= self.days(run.ending) * DAY_MS
 
-    def spans(self, now_ms: int) -> tuple[Span, ...]:
+    def cohorts(self, now_ms: int) -> tuple[Cohort, ...]:
         """Where to look: no task is in two of them. What is found there is judged by `due`."""
 
         def before(days: float) -> int:
@@ -71,9 +71,9 @@ class Policy:
 
         completed, rejected = (tuple(state.value for state in states) for states in (_COMPLETED, _REJECTED))
         return (
-            Span(completed, before(self.completed_days)),
-            Span(rejected, before(self.rejected_days)),
-            Span((*completed, *rejected), before(self.failed_days), others=True),
+            Cohort(completed, before(self.completed_days)),
+            Cohort(rejected, before(self.rejected_days)),
+            Cohort((*completed, *rejected), before(self.failed_days), others=True),
         )
 
 
@@ -107,7 +107,7 @@ def shed(stored: Sequence[Stored], excess_bytes: int) -> Iterator[Stored]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the tasks of a span."""
+    """Some of the tasks of a cohort."""
 
     runs: tuple[Run, ...]
     cursor: str = ""
@@ -117,7 +117,7 @@ class Page:
 class Archive(Protocol):
     """The tasks the engine keeps. Everything may be repeated."""
 
-    async def closed(self, span: Span, cursor: str) -> Page: ...
+    async def closed(self, cohort: Cohort, cursor: str) -> Page: ...
     async def newest(self, task_id: str) -> Run | None:
         """The run of this task that began last; None: the engine knows no such task."""
         ...

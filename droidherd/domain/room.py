@@ -17,7 +17,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Need:
     """What one host wants."""
 
     host: str

@@ -8,13 +8,13 @@ import pytest
 
 from activities.maintenance import keep_schedule
 from droidherd.cli.embedded import EmbeddedTemporal
-from droidherd.settings import Limits, Retention
+from droidherd.settings import Limits, RetentionSettings
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
 
 ROUTE = "/api/maintenance/cleanup"
-NOTHING_IS_KEPT = {"retention": Retention(completed_days=0, failed_days=0, rejected_days=0, orphan_days=0)}
+NOTHING_IS_KEPT = {"retention": RetentionSettings(completed_days=0, failed_days=0, rejected_days=0, orphan_days=0)}
 
 
 @pytest.fixture

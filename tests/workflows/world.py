@@ -38,7 +38,7 @@ from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, 
 from droidherd.contracts.tasks import Admission, Ask, Control, TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
-from droidherd.domain.retention import Policy
+from droidherd.domain.retention import Retention
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
@@ -60,7 +60,7 @@ POOL = PoolSettings(
 class Upkeep:
     """What a cleanup removes: everything that has ended, at once."""
 
-    keep: Keep = Keep(Policy(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
+    keep: Keep = Keep(Retention(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
     archive: Callable[[Client], EngineArchive] = EngineArchive
 
 
@@ -198,14 +198,19 @@ class World:
 
     # --- upkeep -----------------------------------------------------------------------------------------------
 
-    async def clean_up(self, workflow_id: str = "maintenance/cleanup/by-hand", **wish: Any) -> CleanupReport:
-        return await self.client.execute_workflow(
+    async def start_cleanup(
+        self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any
+    ) -> "WorkflowHandle[Any, CleanupReport]":
+        return await self.client.start_workflow(
             names.Workflow.MAINTENANCE,
             CleanupInput(**wish),
             id=workflow_id,
             task_queue=names.FLEET_QUEUE,
             result_type=CleanupReport,
         )
+
+    async def clean_up(self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any) -> CleanupReport:
+        return await (await self.start_cleanup(workflow_id, **wish)).result()
 
     async def known(self, task_id: str) -> bool:
         """Whether the engine knows such a task, in whatever run."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from droidherd import resources
 from droidherd.contracts.queue import LaneView
-from droidherd.domain.room import ACTOR, Room, Watch, said
+from droidherd.domain.room import ACTOR, Need, Room, said
 from droidherd.telemetry import metrics
 
 log = logging.getLogger("droidherd.worker")
@@ -23,12 +23,12 @@ class Lanes(Protocol):
     async def resume(self, pool: str, lane: str, actor: str) -> bool: ...
 
 
-class DiskGuard:
+class DiskSentry:
     """Pauses all lanes of the pool while a disk is too full, and resumes those it paused itself."""
 
-    def __init__(self, watch: Watch, places: Mapping[str, Path], lanes: Lanes, pool: str) -> None:
+    def __init__(self, need: Need, places: Mapping[str, Path], lanes: Lanes, pool: str) -> None:
         """A worker before this one may have paused them, so the first look with room asks."""
-        self._watch = watch
+        self._need = need
         self._places = places
         self._lanes = lanes
         self._pool = pool
@@ -39,12 +39,10 @@ class DiskGuard:
         rooms = await asyncio.to_thread(resources.rooms, self._places)
         for room in rooms:
             metrics.disk_free.labels(place=room.place).set(room.free_bytes)
-        if not self._watch.wanted_bytes:
-            return
-        short = self._watch.short(rooms)
+        short = self._need.short(rooms)
         if short is not None:
             await self._pause(short)
-        elif self._may_be_paused and self._watch.ample(rooms):
+        elif self._may_be_paused and self._need.ample(rooms):
             await self._resume()
 
     async def _pause(self, room: Room) -> None:
@@ -52,21 +50,21 @@ class DiskGuard:
         lanes = await self._lanes.lanes(self._pool)
         if lanes is not None and all(lane.paused_by for lane in lanes):
             return
-        log.warning("pausing all lanes of pool %s: %s", self._pool, said(room, self._watch.wanted_bytes))
-        await self._lanes.pause(self._pool, ACTOR, self._watch.reason(room))
+        log.warning("pausing all lanes of pool %s: %s", self._pool, said(room, self._need.wanted_bytes))
+        await self._lanes.pause(self._pool, ACTOR, self._need.reason(room))
 
     async def _resume(self) -> None:
         lanes = await self._lanes.lanes(self._pool)
         if lanes is None:
             return
-        mine = [lane.name for lane in lanes if self._watch.mine(lane.paused_by, lane.paused_why)]
+        mine = [lane.name for lane in lanes if self._need.mine(lane.paused_by, lane.paused_why)]
         if mine:
             log.warning("there is room again: resuming %s of pool %s", ", ".join(mine), self._pool)
         done = [await self._lanes.resume(self._pool, name, ACTOR) for name in mine]
         self._may_be_paused = not all(done)
 
 
-class MemoryGuard:
+class MemorySentry:
     """Ends a worker in order before the system does it otherwise."""
 
     def __init__(self, limit_bytes: int, stop: asyncio.Event) -> None:
@@ -86,7 +84,7 @@ class MemoryGuard:
 
 @contextlib.asynccontextmanager
 async def watched(every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event) -> AsyncGenerator[None]:
-    """Looks again and again, until told to stop. A guard that breaks ends what it watches over, and says why."""
+    """Looks again and again, until told to stop. A sentry that breaks ends what it watches over, and says why."""
 
     async def look() -> None:
         while not stop.is_set():
@@ -94,10 +92,10 @@ async def watched(every_s: float, check: Callable[[], Awaitable[None]], stop: as
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), every_s)
 
-    guard = asyncio.create_task(look())
-    guard.add_done_callback(lambda _: stop.set())
+    sentry = asyncio.create_task(look())
+    sentry.add_done_callback(lambda _: stop.set())
     try:
         yield
     finally:
         stop.set()
-        await guard
+        await sentry
