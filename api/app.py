@@ -16,9 +16,10 @@ from api import auth, errors, starting
 from api.gateway import Gateway
 from api.house import House
 from api.limits import BodyLimit
+from api.maintenance import Upkeep
 from api.observe import Observed
-from api.routes import answers, bulk, files, fleet, health, queue, tasks
-from api.schemas import Capacity, Command, Insistence, Precedence, Reply, Submit, Wish
+from api.routes import answers, bulk, files, fleet, health, maintenance, queue, tasks
+from api.schemas import Capacity, CleanupWish, Command, Insistence, Precedence, Reply, Submit, Wish
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -39,7 +40,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for router in (tasks.router, bulk.router, files.router, queue.router, fleet.router, health.router):
+    for router in (
+        tasks.router,
+        bulk.router,
+        files.router,
+        queue.router,
+        fleet.router,
+        maintenance.router,
+        health.router,
+    ):
         app.include_router(router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
@@ -67,9 +76,10 @@ def _lifespan(settings: Settings) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        engine = Gateway(await connect(settings), _gateway_house(settings))
+        client = await connect(settings)
+        engine, upkeep = Gateway(client, _gateway_house(settings)), Upkeep(client)
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, Catalogue(settings.flows.paths, settings.policies), store, settings)
+        app.state.house = House(engine, upkeep, Catalogue(settings.flows.paths, settings.policies), store, settings)
         yield
         telemetry.stop_traces(traces)
 
@@ -99,7 +109,7 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply]
+    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply, CleanupWish]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

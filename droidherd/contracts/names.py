@@ -18,6 +18,7 @@ class Workflow(StrEnum):
     DISPATCHER = "DispatcherWorkflow"
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
+    MAINTENANCE = "MaintenanceWorkflow"
 
 
 class Signal(StrEnum):
@@ -72,6 +73,12 @@ class Attribute(StrEnum):
 
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
+
+MAINTENANCE = "maintenance/cleanup"
+"""The schedule of the daily cleanup; and how the ids of all cleanups begin."""
+
+MEMO_REPORT = "report"
+"""The memo in which a cleanup leaves its report, without the names."""
 
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""

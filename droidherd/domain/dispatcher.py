@@ -18,6 +18,8 @@ STEAL_AFTER_MS = 2_000
 RETIRED_KEPT = 256
 HOLD_MAX_MS = 86_400_000
 """No lease is extended beyond this from now."""
+SYSTEM = "system:"
+"""How the actors of droidherd itself are called. A lane that somebody has paused is none of their business."""
 LATE_MS = 3_600_000
 """An emulator that a dispatcher without memory meets for the first time within this is swept."""
 
@@ -199,12 +201,15 @@ class Dispatcher(Memory):
     def pause(self, lane: str, actor: str, reason: str, now_ms: int) -> None:
         """No more grants in this lane (or all of them: empty name). What runs goes on."""
         for row in self._lanes(lane):
-            row.paused_by, row.paused_why = actor or "somebody", reason
+            if not (row.paused_by and actor.startswith(SYSTEM)):
+                row.paused_by, row.paused_why = actor or "somebody", reason
         self.note(now_ms, "lane_paused", "", detail=f"{lane or 'all lanes'} by {actor}: {reason}")
 
     def resume(self, lane: str, actor: str, now_ms: int) -> None:
+        """Grant again. A person lifts any pause; droidherd itself only one of its own."""
         for row in self._lanes(lane):
-            row.paused_by = row.paused_why = ""
+            if not actor.startswith(SYSTEM) or row.paused_by == actor:
+                row.paused_by = row.paused_why = ""
         self.note(now_ms, "lane_resumed", "", detail=f"{lane or 'all lanes'} by {actor}")
         self.assign(now_ms)
 

@@ -56,7 +56,10 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 CLIENT_HOMES = (
     "api/gateway.py",
     "api/runs.py",
+    "api/maintenance.py",
+    "activities/archive.py",
     "activities/engine.py",
+    "activities/maintenance.py",
     "activities/dispatch.py",
     "activities/post.py",
     "activities/lifeline.py",
@@ -65,7 +68,8 @@ CLIENT_HOMES = (
     "droidherd/cli/",
     "droidherd/testing/",
 )
-"""Who may hold a Temporal client: the two adapters of the port `Engine`, that of `Lifeline`, and the roots."""
+"""Who may hold a Temporal client: the two adapters of the port `Engine`, those of `Lifeline`, `Archive` and
+`Maintenance`, and the roots."""
 
 CLIENT_RATCHET = ("activities/fleet.py", "activities/stage.py")
 """Pass a client on, or call it once, where a port would do. Entries are only ever removed."""

@@ -24,6 +24,9 @@ class Book:
         self.key = ""
         self.sick = False
         self.refuse_next = 0
+        self.slow = False
+        self.parts: dict[str, str] = {}
+        self.troubles: list[str] = []
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
         lane = {"name": "account", "waiting": 1, "running": 1, "capacity": 9, "paused_by": "ann"}
@@ -31,15 +34,15 @@ class Book:
         found: tuple[int, Document] = (404, problem("not found", f"no {path}"))
         match (method, path.strip("/").split("/")):
             case ("GET", ["readyz" | "healthz"]):
-                found = (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
+                found = self._health()
             case ("GET", ["api", "emulators"]):
                 found = 200, {"emulators": self.emulators}
             case ("GET", ["api", "queue"]):
                 found = 200, {"waiting": 1, "running": 2, "free": 3, "lanes": [lane]}
-            case ("POST", ["api", "queue", "pause" | "resume" | "capacity"]):
+            case ("POST", ["api", "queue", "pause" | "resume" | "capacity"] | ["api", "tasks", _, "prioritize"]):
                 found = 200, {"done": True}
-            case ("POST", ["api", "tasks", name, "prioritize"]):
-                found = 200, {"done": True}
+            case ("POST", ["api", "maintenance", "cleanup"]):
+                found = self._cleanup(body)
             case ("GET", ["api", "tasks"]):
                 found = self._page(query)
             case ("POST", ["api", "tasks"]):
@@ -51,6 +54,11 @@ class Book:
             case _:
                 pass
         return found
+
+    def _health(self) -> tuple[int, Document]:
+        if self.parts:
+            return 503, {"ready": False, "parts": self.parts}
+        return (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
 
     def _page(self, query: dict[str, str]) -> tuple[int, Document]:
         start = int(query.get("cursor", "0"))
@@ -64,6 +72,15 @@ class Book:
         task = {"task_id": f"t{len(self.tasks) + 1}", "state": "queued", "position": 1, **body}
         self.tasks.append(task)
         return 201, {"id": task["task_id"], "state": "queued", "position": 1, "verdict": True, "task": None}
+
+    def _cleanup(self, wish: Document) -> tuple[int, Document]:
+        gone = {"task_id": "t1", "why": "age", "state": "failed", "age_s": 3_000_000.0, "bytes": 2_500_000}
+        tally = {"tasks": {"failed": 2}, "orphans": 1, "shed": 0, "bytes": 2_500_000, "removed": [gone], "more": 2}
+        report = {"dry_run": wish["dry_run"], "tally": {**tally, "troubles": self.troubles}}
+        known = {"id": "maintenance/cleanup/by-hand", "run_id": "r1"}
+        if self.slow:
+            return 202, {**known, "state": "running", "report": None}
+        return 200, {**known, "state": "completed", "report": report}
 
     def _one(self, name: str) -> tuple[int, Document]:
         for one in self.tasks:

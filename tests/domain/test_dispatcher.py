@@ -446,3 +446,31 @@ def test_a_lane_somebody_paused_is_kept_though_it_is_empty() -> None:
     pool.d.pause("mine", "anna", "maintenance", pool.now)
     pool.done("t")
     assert "anna" == pool.d.board.lanes["mine"].paused_by
+
+
+def test_the_system_pauses_only_what_nobody_has_paused_and_resumes_only_that() -> None:
+    pool = Pool()
+    pool.d.pause("account", "ann", "holiday", pool.now)
+    pool.d.pause("", "system:disk_full", "host h: full", pool.now)
+    paused = {lane.name: (lane.paused_by, lane.paused_why) for lane in pool.d.board.lanes.values()}
+    assert {"account": ("ann", "holiday"), "anonymous": ("system:disk_full", "host h: full")} == paused
+    pool.d.resume("", "system:disk_full", pool.now)
+    assert ["ann", ""] == [lane.paused_by for lane in pool.d.board.lanes.values()]
+
+
+def test_a_person_takes_over_a_pause_of_the_system_and_keeps_it() -> None:
+    pool = Pool()
+    pool.d.pause("account", "system:disk_full", "host h: full", pool.now)
+    pool.d.pause("account", "ann", "holiday", pool.now)
+    pool.d.resume("account", "system:disk_full", pool.now)
+    assert "ann" == pool.d.board.lane("account").paused_by
+
+
+def test_a_person_lifts_a_pause_of_the_system() -> None:
+    pool = Pool()
+    pool.d.pause("account", "system:disk_full", "host h: full", pool.now)
+    pool.enqueue("a", "account")
+    pool.emulator("e1")
+    assert "" == pool.on("e1")
+    pool.d.resume("account", "ann", pool.now)
+    assert "a" == pool.on("e1")
