@@ -33,6 +33,7 @@ from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from activities.stage import SLOTS, StageActivities
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
@@ -51,10 +52,11 @@ from droidherd.stay import Outfit
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
-WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
+WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, OccasionWorkflow]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_WATCH_S = 5
@@ -223,7 +225,7 @@ def workflow_workers(
         start_grace_s=physics.presence_grace_s,
     )
     planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics)
-    activities = [*engine.all(), *planning.all(), *PostActivities(client).all()]
+    activities = [*engine.all(), *planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]
     return [
         Worker(
             client,

@@ -18,6 +18,7 @@ class Workflow(StrEnum):
     DISPATCHER = "DispatcherWorkflow"
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
+    OCCASION = "OccasionWorkflow"
 
 
 class Signal(StrEnum):
@@ -70,6 +71,9 @@ class Attribute(StrEnum):
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
 
+MEMO_OCCASION = "occasion"
+"""The memo in which an occasion of a subscription says which task it started, and what was missed before it."""
+
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
 
@@ -84,6 +88,16 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def subscription_id(subscription: str) -> str:
+    """Of its schedule."""
+    return f"subscription/{subscription}"
+
+
+def occasion_id(subscription: str) -> str:
+    """The engine puts a dash and the time it is for behind it."""
+    return f"occasion/{subscription}"
 
 
 def tag(name: str, value: str) -> str:

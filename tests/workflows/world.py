@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from temporalio.worker import Worker
 
 from activities.engine import EngineActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
@@ -273,15 +275,17 @@ async def world(
     async with AsyncExitStack() as stack:
         here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
         engine = EngineActivities(client, pool)
+        threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        activities = [*engine.all(), *carried, here.planner.plan_task]
+        activities = [*engine.all(), *carried, here.planner.plan_task, *ReckoningActivities().all()]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
                 task_queue=queue,
                 workflows=WORKFLOWS,
                 activities=activities,
+                activity_executor=threads,
                 workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
