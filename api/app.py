@@ -17,8 +17,10 @@ from api.gateway import Gateway
 from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
-from api.routes import answers, bulk, files, fleet, health, queue, tasks
+from api.routes import answers, bulk, files, fleet, health, queue, subscriptions, tasks
+from api.schedules import Schedules
 from api.schemas import Capacity, Command, Precedence, Submit, Wish
+from api.subscribing import Wanted
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -39,8 +41,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for router in (tasks.router, bulk.router, files.router, queue.router, fleet.router, health.router):
-        app.include_router(router)
+    rooms = (tasks, bulk, files, queue, fleet, subscriptions, health)
+    for room in rooms:
+        app.include_router(room.router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
     app.add_middleware(auth.Guard, key=key)
@@ -67,9 +70,13 @@ def _lifespan(settings: Settings) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        engine = Gateway(await connect(settings), _gateway_house(settings))
+        client = await connect(settings)
+        engine, schedules = (
+            Gateway(client, _gateway_house(settings)),
+            Schedules(client, settings.physics.workflow_task_s),
+        )
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, Catalogue(settings.flows.paths, settings.policies), store, settings)
+        app.state.house = House(engine, schedules, Catalogue(settings.flows.paths, settings.policies), store, settings)
         yield
         telemetry.stop_traces(traces)
 
@@ -99,7 +106,7 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence]
+    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Wanted]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -40,7 +40,9 @@ async def bulk(
 ) -> Response:
     """Cancel, pause or resume all tasks that fit. At least one filter; `dry_run=true` only says which they are."""
     if wanted == Filters():
-        raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
+        raise invalid(
+            "state", "name at least one filter: state, type, account, lane, pool, emulator, subscription, label"
+        )
     wish = await optional(Wish, request)
     chosen, more = await _chosen(house, replace(wanted, open=True))
     if dry_run:

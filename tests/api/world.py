@@ -23,6 +23,7 @@ from temporalio.worker import Worker
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from api.app import create_app
 from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
@@ -36,6 +37,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
@@ -172,13 +174,13 @@ class World:
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
-        activities = [*engine.all(), *carried, *planning.all()]
+        activities = [*engine.all(), *carried, *planning.all(), *ReckoningActivities().all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
                     self.client,
                     task_queue=queue,
-                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
+                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, OccasionWorkflow],
                     activities=activities,
                     activity_executor=threads,
                     workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
