@@ -35,6 +35,7 @@ from activities.fleet import FleetActivities
 from activities.maintenance import MaintenanceActivities, ScheduleError, keep_schedule
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from activities.stage import SLOTS, StageActivities
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
@@ -58,10 +59,11 @@ from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
 from workflows.maintenance import MaintenanceWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
-WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, MaintenanceWorkflow]
+WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, OccasionWorkflow, MaintenanceWorkflow]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_NEED_S = 5
@@ -296,7 +298,8 @@ def workflow_workers(
         start_grace_s=physics.presence_grace_s,
     )
     planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics)
-    activities = [*engine.all(), *planning.all(), *PostActivities(client).all(), *upkeep.all()]
+    carried = [*planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]
+    activities = [*engine.all(), *carried, *upkeep.all()]
     return [
         Worker(
             client,

@@ -18,8 +18,10 @@ from api.house import House
 from api.limits import BodyLimit
 from api.maintenance import Upkeep
 from api.observe import Observed
-from api.routes import answers, bulk, files, fleet, health, maintenance, queue, tasks
+from api.routes import answers, bulk, files, fleet, health, maintenance, queue, subscriptions, tasks
+from api.schedules import Schedules
 from api.schemas import Capacity, CleanupWish, Command, Insistence, Precedence, Reply, Submit, Wish
+from api.subscribing import Wanted
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -40,16 +42,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for router in (
-        tasks.router,
-        bulk.router,
-        files.router,
-        queue.router,
-        fleet.router,
-        maintenance.router,
-        health.router,
-    ):
-        app.include_router(router)
+    rooms = (tasks, bulk, files, queue, fleet, subscriptions, maintenance, health)
+    for room in rooms:
+        app.include_router(room.router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
     app.add_middleware(auth.Guard, key=key)
@@ -78,8 +73,10 @@ def _lifespan(settings: Settings) -> Any:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
         client = await connect(settings)
         engine, upkeep = Gateway(client, _gateway_house(settings)), Upkeep(client)
+        schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, upkeep, Catalogue(settings.flows.paths, settings.policies), store, settings)
+        catalogue = Catalogue(settings.flows.paths, settings.policies)
+        app.state.house = House(engine, schedules, upkeep, catalogue, store, settings)
         yield
         telemetry.stop_traces(traces)
 
@@ -109,7 +106,7 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply, CleanupWish]
+    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply, CleanupWish, Wanted]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -100,6 +100,7 @@ class Filters:
     lane: str = ""
     pool: str = ""
     emulator: str = ""
+    subscription: str = ""
     labels: tuple[str, ...] = ()
     open: bool = False
     """Only those that have not ended, whatever state they wrote down last."""

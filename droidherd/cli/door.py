@@ -53,6 +53,9 @@ class Door:
     ) -> Document:
         return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_given(query))
 
+    def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
+        return self._ask("DELETE", path, json=dict(body), params=_given(query))
+
     def file(self, path: str) -> bytes:
         return self._request("GET", path).content
 

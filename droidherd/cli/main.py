@@ -35,6 +35,9 @@ from droidherd.cli import (
     status as looking,
 )
 from droidherd.cli import (
+    subscriptions as recurring,
+)
+from droidherd.cli import (
     tasks as tasking,
 )
 from droidherd.cli import (
@@ -54,6 +57,8 @@ app = typer.Typer(
     help="Durable task execution for fleets of Android emulators.",
     epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
 )
+
+app.add_typer(recurring.app, name="subscriptions")
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]

@@ -26,6 +26,7 @@ from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from api.app import create_app
 from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
@@ -41,6 +42,7 @@ from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Sett
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.maintenance import MaintenanceWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
@@ -193,13 +195,19 @@ class World:
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
         upkeep = MaintenanceActivities(EngineArchive(self.client), self.store, Keep.of(self.settings.retention))
-        activities = [*engine.all(), *carried, *planning.all(), *upkeep.all()]
+        activities = [*engine.all(), *carried, *planning.all(), *ReckoningActivities().all(), *upkeep.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
                     self.client,
                     task_queue=queue,
-                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, MaintenanceWorkflow],
+                    workflows=[
+                        TaskWorkflow,
+                        DispatcherWorkflow,
+                        EmulatorWorkflow,
+                        OccasionWorkflow,
+                        MaintenanceWorkflow,
+                    ],
                     activities=activities,
                     activity_executor=threads,
                     workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),

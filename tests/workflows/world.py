@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -20,6 +21,7 @@ from activities.archive import EngineArchive
 from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.cleanup import Keep
 from droidherd.contracts import names
@@ -354,15 +356,18 @@ async def world(
         maintenance = MaintenanceActivities(upkeep.archive(client), store, upkeep.keep)
         here = World(client, stack, Stages(), Gates(), presence, Planner(physics), maintenance, store)
         engine = EngineActivities(client, pool)
+        threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        activities = [*engine.all(), *carried, here.planner.plan_task, *maintenance.all()]
+        served = [*ReckoningActivities().all(), *maintenance.all()]
+        activities = [*engine.all(), *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
                 task_queue=queue,
                 workflows=WORKFLOWS,
                 activities=activities,
+                activity_executor=threads,
                 workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
