@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.auth import CALLER
-from api.engine import Engine, MissingError
+from api.engine import Engine, Maintenance, MissingError
+from api.schedules import Schedules
 from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.flows.catalogue import Catalogue
@@ -16,6 +17,8 @@ from droidherd.settings import Settings
 @dataclass(frozen=True, slots=True)
 class House:
     engine: Engine
+    schedules: Schedules
+    upkeep: Maintenance
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from droidherd.contracts import fleet, names, queue, tasks
+from droidherd.contracts import fleet, maintenance, names, queue, tasks
 
 HERE = Path(__file__).parent
 NONE = type(None)
@@ -47,6 +47,13 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "signals": {"drain": fleet.DrainAsk, "undrain": fleet.DrainAsk},
         "updates": {},
         "queries": {"view": (NONE, fleet.EmulatorView)},
+    },
+    names.Workflow.MAINTENANCE: {
+        "id": "maintenance/cleanup/<anything>",
+        "input": maintenance.CleanupInput,
+        "signals": {},
+        "updates": {},
+        "queries": {"view": (NONE, maintenance.CleanupReport)},
     },
 }
 """Workflow type → how it is addressed and what it understands. (argument, answer); NONE: no argument."""

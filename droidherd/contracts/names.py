@@ -18,6 +18,8 @@ class Workflow(StrEnum):
     DISPATCHER = "DispatcherWorkflow"
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
+    MAINTENANCE = "MaintenanceWorkflow"
+    OCCASION = "OccasionWorkflow"
 
 
 class Signal(StrEnum):
@@ -77,6 +79,15 @@ class Attribute(StrEnum):
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
 
+MAINTENANCE = "maintenance/cleanup"
+"""The schedule of the daily cleanup; and how the ids of all cleanups begin."""
+
+MEMO_REPORT = "report"
+"""The memo in which a cleanup leaves its report, without the names."""
+
+MEMO_OCCASION = "occasion"
+"""The memo in which an occasion of a subscription says which task it started, and what was missed before it."""
+
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
 
@@ -91,6 +102,16 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def subscription_id(subscription: str) -> str:
+    """Of its schedule."""
+    return f"subscription/{subscription}"
+
+
+def occasion_id(subscription: str) -> str:
+    """The engine puts a dash and the time it is for behind it."""
+    return f"occasion/{subscription}"
 
 
 def tag(name: str, value: str) -> str:
