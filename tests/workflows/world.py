@@ -2,16 +2,15 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.engine import EngineActivities
@@ -31,13 +30,11 @@ from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, 
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
+from droidherd.testing.waiting import until
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
-
-T = TypeVar("T")
-LIMIT_S = 30.0
 
 TASK_PHYSICS = TaskPhysics(
     heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.5, lease_margin_s=5.0, start_grace_s=1.0
@@ -317,20 +314,3 @@ async def world(
             yield here
         finally:
             presence.leaving.set()
-
-
-async def until(ask: Callable[[], Awaitable[T | None]], what: str, limit_s: float = LIMIT_S) -> T:
-    """Ask until there is an answer."""
-    last: object = None
-    try:
-        async with asyncio.timeout(limit_s):
-            while True:
-                try:
-                    answer = await ask()
-                except RPCError as error:
-                    answer, last = None, error
-                if answer is not None:
-                    return answer
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}") from None
