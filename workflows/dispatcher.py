@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.dispatcher import Dispatcher
     from droidherd.domain.moves import Config
     from workflows import options, report
-    from workflows.handles import ignore, unless_ended
+    from workflows.handles import ignore, unless_cancelled, unless_ended
     from workflows.postman import Postman
 
 REMEMBERED_REQUESTS = 256
@@ -291,6 +291,7 @@ class DispatcherWorkflow:
         try:
             closed = await self._closed_holders({task_id: asked[task_id] for task_id in due})
         except ActivityError as error:
+            unless_cancelled(error)
             workflow.logger.warning("holders could not be looked at, again at the next tick: %s", error.cause)
             return
         for task_id, run in closed.holders.items():

@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from droidherd.contracts.plan import Backoff
 from droidherd.domain import errors
-from droidherd.domain.errors import Asks, DroidherdError, StageTimeoutError, Verdict
+from droidherd.domain.errors import DroidherdError, StageTimeoutError, Verdict
 from droidherd.domain.lifecycle import TaskState
-from droidherd.testing.answers import Answer, breaks, completes, fails
+from droidherd.testing.answers import Answer, asks, breaks, completes, fails
 from droidherd.testing.skipping import Herd, StandIn
 from tests.testing.table import TABLE, Row
 
@@ -19,10 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPECIAL: dict[str, Callable[[], DroidherdError]] = {
     "CommandFailedError": lambda: errors.CommandFailedError("no", rc=1),
-    "NeedsPersonError": lambda: errors.NeedsPersonError("how?", Asks("1", keep=False)),
 }
-FENCED = {"FencedError"}
-"""Ends the lease, and with one emulator the next one is on the same."""
 
 
 def classes() -> list[type[DroidherdError]]:
@@ -99,7 +96,10 @@ async def test_a_stage_that_does_not_end_itself_is_ended_by_the_engine_and_the_e
     assert first.started is not None
     assert first.ended is not None
     assert timedelta(minutes=30) <= first.ended - first.started < timedelta(minutes=31)
-    assert ("StageTimeoutError", "the stage took too long") == (first.error and (first.error.kind), first.error and first.error.message)
+    assert ("StageTimeoutError", "the stage took too long") == (
+        first.error and (first.error.kind),
+        first.error and first.error.message,
+    )
     assert (TaskState.COMPLETED, 2, before + 1) == (view.state, view.attempt, len(e1.gates))
 
 
@@ -117,7 +117,9 @@ async def test_exponential_delays_double_up_to_five_minutes_and_fixed_ones_stay(
     herd: Herd, e1: StandIn, backoff: Backoff, base_s: float, expected: list[float]
 ):
     e1.answers = [fails(StageTimeoutError("too slow"))] * 20
-    task = await herd.submit("start_app", params=TABLE[4].params, policy={"retries": 5, "backoff": backoff, "backoff_s": base_s})
+    task = await herd.submit(
+        "start_app", params=TABLE[4].params, policy={"retries": 5, "backoff": backoff, "backoff_s": base_s}
+    )
     await task.result()
     assert [timedelta(seconds=one) for one in expected] == await task.delays()
 
@@ -159,6 +161,12 @@ async def test_trouble_of_the_emulator_costs_no_attempt(herd: Herd, e1: StandIn,
     assert [] == await task.delays()
 
 
-def test_every_class_of_error_is_tried_here():
-    assert {one.__name__ for one in classes()} == {*of(*Verdict)}
-    assert {"NeedsPersonError"} == {*of(Verdict.HUMAN)}
+@pytest.mark.parametrize("keep", [True, False])
+async def test_only_a_person_can_say_how_to_go_on_and_no_attempt_is_counted(herd: Herd, e1: StandIn, keep: bool):
+    assert ["NeedsPersonError"] == of(Verdict.HUMAN)
+    e1.answers = [asks(keep=keep, within_s=3600), completes]
+    task = await herd.submit("check")
+    await task.reached(TaskState.WAITING)
+    await task.control("answer", choice="yes")
+    view = await task.result()
+    assert (TaskState.COMPLETED, 1, []) == (view.state, view.attempt, await task.delays())

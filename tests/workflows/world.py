@@ -285,6 +285,7 @@ async def world(
     joined: bool = True,
     direct: list[Callable[..., object]] | None = None,
     post: PostActivities | None = None,
+    closed_holders: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
@@ -293,7 +294,8 @@ async def world(
         engine = EngineActivities(client, pool)
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        activities = [*engine.all(), *carried, here.planner.plan_task]
+        asked = [closed_holders if closed_holders and one == engine.closed_holders else one for one in engine.all()]
+        activities = [*asked, *carried, here.planner.plan_task]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
