@@ -32,7 +32,7 @@ from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.run import StageRun
+from droidherd.flows.run import StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.vision.pixels import encode_png
 
@@ -75,6 +75,7 @@ class Outfit:
     catalogue: Catalogue
     artifacts: Artifacts
     worker: str
+    tempo: Tempo = field(default_factory=Tempo)
 
 
 class StayError(Exception):
@@ -189,6 +190,7 @@ class Stay:
             finder=self._finder,
             keep=self._keep,
             note=self.note,
+            tempo=self.outfit.tempo,
             told={step: choice == HAPPENED for step, choice in work.answers.items() if choice in (HAPPENED, DID_NOT)},
         )
 
