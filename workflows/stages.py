@@ -291,6 +291,7 @@ class Stages:
             app=plan.app,
             ahead_s=ahead_s,
             answers=ledger.answers,
+            rounds=ledger.rounds,
             limit_s=self._limit_s(errand),
             stage=errand.stage,
             cleanup=plan.cleanup,

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import JsonValue
@@ -28,6 +29,9 @@ class RealClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def date(self) -> datetime:
+        return datetime.now(UTC)
 
 
 class Visit:
