@@ -40,8 +40,7 @@ def _duration(value: str) -> float:
 def _next(time: str, zone: ZoneInfo, now: datetime) -> datetime:
     """On the clock of the zone, so that a day that is shorter or longer moves nothing."""
     hour, minute = (int(part) for part in time.split(":"))
-    here = now.astimezone(zone)
-    then = here.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
-    if then <= here:
+    then = now.astimezone(zone).replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    if then.astimezone(now.tzinfo) <= now:
         then += timedelta(days=1)
     return then.astimezone(now.tzinfo)
