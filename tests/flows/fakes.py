@@ -187,6 +187,7 @@ _SEEN: dict[str, Callable[[AppState], bool]] = {
     "password_empty.png": lambda s: s.scene is Scene.SIGN_IN and not s.password,
     "sign_in.png": lambda s: s.scene is Scene.SIGN_IN,
     "nothing_entered.png": lambda s: s.scene is Scene.SIGN_IN and bool(s.message),
+    "captcha.png": lambda s: s.scene is Scene.CAPTCHA,
     "sign_out.png": lambda s: s.scene is Scene.HOME,
     "gift.png": lambda s: s.scene is Scene.HOME and not s.gift_taken,
     "gift_collected.png": lambda s: s.scene is Scene.HOME and s.gift_taken,
