@@ -85,6 +85,20 @@ async def test_a_worker_that_dies_after_the_answer_repeats_nothing_and_asks_nobo
         assert [10, 30, 40] == taps(place)
 
 
+async def test_a_worker_that_dies_while_a_person_is_asked_leaves_the_emulator_to_the_task(tmp_path: Path) -> None:
+    async with standing(tmp_path) as (place, http):
+        await submit(http, "first", "asks", params={"pin": PIN})
+        await reached(http, "first", "waiting")
+        await asyncio.to_thread(place.worker.kill)
+        place.worker.start()
+        client = await place.client()
+        await place.all_up(client)
+        assert 200 == (await answer(http, "first", "good")).status_code
+        first = await ended(http, "first")
+        assert ("completed", 1) == (first["state"], len(first["attempts"]))
+        assert [10, 20, 40] == taps(place)
+
+
 async def test_a_task_runs_again_at_its_own_word_and_so_often(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, http):
         await submit(http, "first", "comes_again", params={"times": 2})
