@@ -43,6 +43,14 @@ class DirectoryStore:
         self._write(path, content)
         return ArtifactRef(name, len(content), kind)
 
+    @contextmanager
+    def writer(self, task_id: str, name: str) -> Generator[BinaryIO]:
+        """For a content of any size; the caller bounds it. It appears, whole, when the block ends well."""
+        path = self._path(task_id, name)
+        self._refuse_too_many(path)
+        with self._unfinished(path) as file:
+            yield file
+
     def get(self, task_id: str, name: str) -> bytes:
         """The whole content."""
         with self.open(task_id, name) as file:
@@ -87,17 +95,24 @@ class DirectoryStore:
             raise FinalError(f"the task has {self._count_max} artifacts already", to=path.name)
 
     def _write(self, path: Path, content: bytes) -> None:
+        with self._unfinished(path) as file:
+            file.write(content)
+
+    @contextmanager
+    def _unfinished(self, path: Path) -> Generator[BinaryIO]:
+        """A file beside `path` that takes its place when the block ends well, and is gone when it does not."""
         unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with unfinished.open("xb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(path)
         except OSError as error:
-            unfinished.unlink(missing_ok=True)
             _refuse_full(error, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 class MissingArtifactError(FinalError):

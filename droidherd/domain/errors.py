@@ -93,6 +93,18 @@ class StuckError(RetryableError):
     """No step advanced and no frame changed for too long, though the emulator answers."""
 
 
+class NoAnswerError(RetryableError):
+    """A server was not reached, fell silent, or broke off in the middle."""
+
+
+class ServerBusyError(RetryableError):
+    """A server answered that it cannot do this now: 429, 503 and their like."""
+
+
+class UnhealthyError(RetryableError):
+    """A check found something wrong. Another look may find it well."""
+
+
 class CommandFailedError(RetryableError):
     """A command ran on the emulator and said no."""
 
@@ -119,6 +131,14 @@ class FlowError(FinalError):
 
 class DiskFullError(FinalError):
     """No space left where something had to be written."""
+
+
+class ServerRefusedError(FinalError):
+    """A server answered that it will not do this: 400, 401, 403, 404 and their like."""
+
+
+class AddressRefusedError(FinalError):
+    """The settings do not allow requests to this address."""
 
 
 class IllegalTransitionError(FinalError):
