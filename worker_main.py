@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import socket
 import sys
 import time
@@ -46,6 +47,7 @@ from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.catalogue import Catalogue
+from droidherd.handlers.web import PlainWeb
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
 from workflows.dispatcher import DispatcherWorkflow
@@ -109,7 +111,10 @@ class HostCrew:
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        outfit = Outfit(adb, self._inventory, catalogue, DirectoryStore(settings.artifact_directory), self._name)
+        store, scratch = DirectoryStore(settings.artifact_directory), settings.data / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)  # of a worker that died
+        web = PlainWeb(settings.web.allow)
+        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, web, scratch)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)

@@ -1,7 +1,8 @@
 """The stage activity: on the emulator's own queue, one at a time, the next one in hand."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from temporalio import activity
 from temporalio.client import Client
@@ -9,9 +10,12 @@ from temporalio.client import Client
 from activities.failures import translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
-from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.capture import CaptureStay
+from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
+from droidherd.domain.errors import AbandonedError
 from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
+from droidherd.undoing import UndoStay
 
 SLOTS = 2
 """Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
@@ -31,6 +35,27 @@ class StageActivities:
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
+        with self._turn(work) as life:
+            if life is None:
+                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
+                return Stay(self._outfit, work, life).run()
+
+    @activity.defn(name="capture_before", no_thread_cancel_exception=True)
+    @translated
+    def capture_before(self, work: StageWork) -> Captured:
+        with self._turn(work) as life:
+            return CaptureStay(self._outfit, work, _begun(life)).capture()
+
+    @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
+    @translated
+    def undo_stage(self, work: UndoWork) -> UndoReport:
+        with self._turn(work) as life:
+            return UndoStay(self._outfit, work, _begun(life), undo=work.undo, force=work.force).take_back()
+
+    @contextmanager
+    def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
+        """The emulator's turn, one after the other; none when nobody wants it any more before it came."""
         life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"
 
@@ -42,10 +67,13 @@ class StageActivities:
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
             self._turns.taken(work.emulator_id, self._beat_every_s, wanted) as taken,
         ):
-            if not taken:
-                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
-            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
-                return Stay(self._outfit, work, life).run()
+            yield life if taken else None
 
     def all(self) -> list[Callable[..., object]]:
-        return [self.run_stage]
+        return [self.run_stage, self.capture_before, self.undo_stage]
+
+
+def _begun(life: EngineLifeline | None) -> EngineLifeline:
+    if life is None:
+        raise AbandonedError("was not wanted any more before its turn came", remedy="it runs again if it is needed")
+    return life

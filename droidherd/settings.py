@@ -105,6 +105,14 @@ class ArtifactSettings(Group):
     directory: str = Field(default="", description="empty: `artifacts` in the data directory")
 
 
+class WebSettings(Group):
+    """Requests that droidherd itself sends."""
+
+    allow: tuple[str, ...] = Field(
+        default=(), description="origins it may ask: `https://files.example.com`; none: nobody"
+    )
+
+
 class Telemetry(Group):
     """Traces, metrics, logs."""
 
@@ -138,6 +146,7 @@ class Settings(BaseSettings):
     queue: Queue = Queue()
     physics: Physics = Physics()
     artifacts: ArtifactSettings = ArtifactSettings()
+    web: WebSettings = WebSettings()
     telemetry: Telemetry = Telemetry()
     policies: dict[str, PolicySettings] = Field(
         default_factory=dict, description="per task type: `time_limit_s`, `retries`, `backoff`, `backoff_s`"

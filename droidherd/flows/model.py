@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    JsonValue,
     StringConstraints,
     Tag,
     TypeAdapter,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from droidherd.contracts.plan import Backoff, Lives, OnUnknown
+from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.duration import DURATION_PATTERN, parse_duration
 from droidherd.flows.params import NAME_PATTERN, Param
 from droidherd.flows.part import Part
@@ -183,6 +185,20 @@ class Pause(Part):
     time: Seconds = Field(alias="for", gt=0, le=300.0)
 
 
+class ClearApp(Act):
+    """Take an app's data away, as if it was installed just now. No rollback brings it back."""
+
+    app: App | None = None
+
+
+class Handle(Part):
+    """Call a handler: a body in Python, for what flows cannot say."""
+
+    by: Name = Field(description="its name")
+    params: dict[Name, JsonValue] = Field(default_factory=dict, alias="with", max_length=50)
+    undo: bool = Field(default=False, description="take it back; written by the plan")
+
+
 class OptionalBlock(Part):
     """Steps that may fail to find their image: the rest of the block is left out then, and the flow goes on."""
 
@@ -210,6 +226,14 @@ class StartAppStep(Part):
 
 class StopAppStep(Part):
     stop_app: StopApp
+
+
+class ClearAppStep(Part):
+    clear_app: ClearApp
+
+
+class HandleStep(Part):
+    handle: Handle
 
 
 class TapStep(Part):
@@ -249,7 +273,8 @@ class RepeatStep(Part):
 
 
 STEP_KINDS = (
-    "start_app", "stop_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
+    "start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
+    *CHANGE_KINDS, "handle",
 )  # fmt: skip
 
 
@@ -265,6 +290,7 @@ def kind_of(step: object) -> str | None:
 Step: TypeAlias = Annotated[
     Annotated[StartAppStep, Tag("start_app")]
     | Annotated[StopAppStep, Tag("stop_app")]
+    | Annotated[ClearAppStep, Tag("clear_app")]
     | Annotated[TapStep, Tag("tap")]
     | Annotated[TypeStep, Tag("type")]
     | Annotated[SwipeStep, Tag("swipe")]
@@ -272,6 +298,12 @@ Step: TypeAlias = Annotated[
     | Annotated[WaitStep, Tag("wait")]
     | Annotated[FrameStep, Tag("frame")]
     | Annotated[PauseStep, Tag("pause")]
+    | Annotated[SetStep, Tag("set")]
+    | Annotated[PutStep, Tag("put")]
+    | Annotated[DeleteStep, Tag("delete")]
+    | Annotated[InstallStep, Tag("install")]
+    | Annotated[UninstallStep, Tag("uninstall")]
+    | Annotated[HandleStep, Tag("handle")]
     | Annotated[OptionalStep, Tag("optional")]
     | Annotated[RepeatStep, Tag("repeat")],
     Discriminator(kind_of),
@@ -287,6 +319,7 @@ class FlowStage(Part):
     lives: Lives = Field(default=Lives.EMULATOR, description="where the effect lives: account (never repeated) ...")
     on_unknown: OnUnknown = Field(default=OnUnknown.ASK, description="when nobody can tell whether an act happened")
     steps: Steps
+    undo: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX, description="takes back what values cannot")] = ()
 
 
 class FlowPolicy(Part):

@@ -27,6 +27,11 @@ class Past:
         self._ahead.discard(effect)
         return self._recorded.get(effect)
 
+    def is_behind(self, prefix: str) -> bool:
+        """Whether something is recorded beyond a step whose own effects begin with `prefix`. They are met by this."""
+        self._ahead = {effect for effect in self._ahead if not effect.startswith(prefix)}
+        return self.replaying
+
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""
         return any(_turn_of(effect, path) >= turn for effect in self._ahead)

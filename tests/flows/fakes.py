@@ -112,6 +112,9 @@ class FakeHands:
     def stop_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"stop {app}", scenes.stop)
 
+    def clear_app(self, effect: str, app: str) -> Acted:
+        return self._act(effect, f"clear {app}", scenes.clear)
+
     def settle(self, effect: str) -> None:
         self._write(effect, "settled")
 
