@@ -62,6 +62,9 @@ CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 DISPATCHER_WATCH_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
+TELL_S = 0.3
+"""Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
+SLACK_S = 10.0
 REFUSED = 3
 """Exit code: another machine serves this host id."""
 
@@ -70,6 +73,35 @@ log = logging.getLogger("droidherd.worker")
 
 class RefusedError(Exception):
     """Another machine serves this host id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What people and supervisors ask for: to stop, and, when asked twice, not to wait for stages."""
+
+    asked: asyncio.Event
+    twice: asyncio.Event
+
+    @classmethod
+    def by_signal(cls) -> Self:
+        """SIGTERM or SIGINT."""
+        stop, loop = cls(asyncio.Event(), asyncio.Event()), asyncio.get_running_loop()
+
+        def told(_number: int, _frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe((stop.twice if stop.asked.is_set() else stop.asked).set)
+
+        for name in (SIGTERM, SIGINT):
+            on(name, told)  # the loop's own handlers do not exist on Windows
+        return stop
+
+    async def ended(self, work: "list[asyncio.Task[None]]") -> None:
+        """All of it, or somebody asked twice."""
+        if not work:
+            return
+        hurry = asyncio.create_task(self.twice.wait())
+        everything = asyncio.gather(*work, return_exceptions=True)
+        await asyncio.wait([hurry, everything], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +157,17 @@ class HostCrew:
         )
         self._running: dict[str, Running] = {}
 
-    async def serve(self, stop: asyncio.Event, engine: EngineActivities) -> None:
+    async def serve(self, stop: Stop, engine: EngineActivities) -> None:
         """Join, then follow the inventory until told to stop."""
         await self._join()
         host = Running.start(self._host_worker())
         absent_s, beat = 0.0, 0
-        while not stop.is_set():
+        while not stop.asked.is_set():
             self._muster()
             for running in (host, *self._running.values()):
                 running.check()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), 1.0)
+                await asyncio.wait_for(stop.asked.wait(), 1.0)
             beat += 1
             absent_s = 0.0 if self._fleet.present.is_set() else absent_s + 1.0
             try:
@@ -147,10 +179,24 @@ class HostCrew:
                     await engine.keep_dispatcher(self._settings.host.pool)
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
-        # Nothing new is granted from now on; the stages end in peace; then the host is gone.
+        await self._leave(host, stop)
+
+    async def _leave(self, host: Running, stop: Stop) -> None:
+        """Nothing new is granted; stages end in peace, then at their next boundary; then the host is gone."""
+        physics = self._settings.physics
         self._fleet.leave()
-        await asyncio.gather(*(one.worker.shutdown() for one in self._running.values()))
-        await host.worker.shutdown()
+        await asyncio.sleep(TELL_S)
+        leaving = [asyncio.create_task(one.worker.shutdown()) for one in (host, *self._running.values())]
+        stages = leaving[1:]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(physics.drain_s):
+                await stop.ended(stages)
+        self._stages.hurry.set()
+        _, hung = await asyncio.wait(stages, timeout=physics.cleanup_s + SLACK_S) if stages else (set(), set())
+        for _ in hung:
+            log.warning("a stage does not end: it is left behind, and runs again elsewhere")
+        self._fleet.gone()
+        await asyncio.wait(leaving[:1], timeout=SLACK_S)
 
     def _host_worker(self) -> Worker:
         return Worker(
@@ -159,8 +205,13 @@ class HostCrew:
             activities=self._fleet.all(),
             activity_executor=self._host_threads,
             max_concurrent_activities=HOST_ACTIVITIES,
-            graceful_shutdown_timeout=timedelta(seconds=5),
+            graceful_shutdown_timeout=self._longest(),
         )
+
+    def _longest(self) -> timedelta:
+        """When the SDK cancels what has not ended: after we have given it up ourselves."""
+        physics = self._settings.physics
+        return timedelta(seconds=physics.drain_s + physics.cleanup_s + 2 * SLACK_S)
 
     def _muster(self) -> None:
         """One worker per emulator of the inventory."""
@@ -174,7 +225,7 @@ class HostCrew:
                     activity_executor=self._stage_threads,
                     max_concurrent_activities=SLOTS,
                     max_concurrent_activity_task_polls=1,
-                    graceful_shutdown_timeout=timedelta(seconds=self._settings.physics.drain_s),
+                    graceful_shutdown_timeout=self._longest(),
                 )
             )
         for emulator_id in sorted(self._running.keys() - wanted):
@@ -264,7 +315,7 @@ def pool_settings(settings: Settings) -> PoolSettings:
 
 async def run(settings: Settings, roles: set[str]) -> int:
     """Serve until SIGTERM or SIGINT, then drain."""
-    stop = _stop_signal()
+    stop = Stop.by_signal()
     client = await Client.connect(
         settings.temporal.address,
         namespace=settings.temporal.namespace,
@@ -285,19 +336,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
             await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))
             crew = HostCrew(settings, client, server)  # only now the server knows its port
             await crew.serve(stop, engine)
-        await stop.wait()
+        await stop.asked.wait()
     return 0
-
-
-def _stop_signal() -> asyncio.Event:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def told(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(stop.set)
-
-    for name in (SIGTERM, SIGINT):
-        on(name, told)  # the loop's own handlers do not exist on Windows
-    return stop
 
 
 def _roles(text: str) -> set[str]:

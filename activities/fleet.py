@@ -27,36 +27,46 @@ class FleetActivities:
         self._gatekeeper = gatekeeper
         self.present = asyncio.Event()
         """Set while a presence of this worker runs."""
-        self._rounds: tuple[Patrol, int] | None = None
+        self._rounds: dict[Patrol, int] = {}
+        """The patrols that run, and for which incarnation: after an outage there may be two for a while."""
+        self._leaving = False
+        self._gone = asyncio.Event()
 
     def leave(self) -> None:
         """Say that this worker ends soon, while its stages still do their work."""
-        if self._rounds is not None:
-            patrol, incarnation = self._rounds
+        self._leaving = True
+        for patrol, incarnation in self._rounds.items():
             patrol.leave(incarnation)
+
+    def gone(self) -> None:
+        """Its stages have ended: the presence may end too."""
+        self._gone.set()
 
     @activity.defn
     async def presence(self, work: PresenceWork) -> PresenceEnd:
-        """Until the worker shuts down; heartbeats show that the rounds go on."""
+        """Until the worker is gone; heartbeats show that the rounds go on."""
         patrol = self._patrol()
+        if self._leaving:
+            patrol.leave(work.incarnation)
         host = self._client.get_workflow_handle(names.host_id(work.host_id))
 
         async def tell(seen: tuple[Seen, ...]) -> None:
             await host.signal(names.Signal.REPORTS, Reports(incarnation=work.incarnation, seen=seen))
 
         rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
-        self._rounds = (patrol, work.incarnation)
+        self._rounds[patrol] = work.incarnation
         self.present.set()
         try:
-            while not activity.is_worker_shutdown() and not rounds.done():
+            while not self._gone.is_set() and not rounds.done():
                 activity.heartbeat()
                 await asyncio.wait([rounds], timeout=BEAT_S)
             if rounds.done():
                 await rounds
             return PresenceEnd(incarnation=work.incarnation, seen=patrol.left(work.incarnation))
         finally:
-            self.present.clear()
-            self._rounds = None
+            del self._rounds[patrol]
+            if not self._rounds:
+                self.present.clear()
             rounds.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await rounds

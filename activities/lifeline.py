@@ -1,6 +1,7 @@
 """The tie between a running stage and the engine: beats whose arrival is known, from a plain thread."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,8 +21,19 @@ GONE = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RP
 class EngineLifeline:
     """A guard's deadline hangs on the last beat the engine confirmed, so beats are awaited, not posted."""
 
-    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, every_s: float, patience_s: float) -> None:
-        """For the activity of this thread. `patience_s`: how long the engine may be away before the try is given up."""
+    def __init__(
+        self,
+        client: Client,
+        loop: asyncio.AbstractEventLoop,
+        every_s: float,
+        patience_s: float,
+        hurry: threading.Event,
+    ) -> None:
+        """For the activity of this thread. `patience_s`: how long the engine may be away before the try is given up.
+
+        `hurry` is set when the worker cannot wait for its stages any longer.
+        """
+        self._hurry = hurry
         self._handle: AsyncActivityHandle = client.get_async_activity_handle(task_token=activity.info().task_token)
         self._loop = loop
         self._every_s = every_s
@@ -33,10 +45,13 @@ class EngineLifeline:
         return self._confirmed_s
 
     def stopping(self) -> str:
-        """A worker that shuts down lets its stages end in peace; when its patience is over the SDK cancels them."""
-        if self._cancelled:
-            return "asked to stop"
-        return "the worker is shut down" if activity.is_cancelled() else ""
+        """A worker that shuts down lets its stages end in peace; when its patience is over it asks them to stop."""
+        if self._hurry.is_set():
+            return "the worker is shut down"
+        return "asked to stop" if self._cancelled or activity.is_cancelled() else ""
+
+    def leaving(self) -> bool:
+        return activity.is_worker_shutdown()
 
     def send(self, progress: str = "") -> Callable[[], None]:
         """Post a beat and go on; what is returned waits for its confirmation, or beats again until there is one."""
@@ -45,7 +60,7 @@ class EngineLifeline:
 
         def confirmed() -> None:
             if self._arrived(flying):
-                self._confirmed_s = sent_s
+                self._note(sent_s, progress)
             else:
                 self.beat(progress)
 
@@ -57,11 +72,19 @@ class EngineLifeline:
         while time.monotonic() - self._confirmed_s >= self._every_s:
             sent_s = time.monotonic()
             if self._confirm(progress):
-                self._confirmed_s = sent_s
+                self._note(sent_s, progress)
             elif time.monotonic() > until_s:
                 raise AbandonedError("the engine is away", remedy="the stage runs again when it is back")
             else:
                 time.sleep(0.1)
+
+    def _note(self, sent_s: float, progress: str) -> None:
+        """Confirmed. The SDK keeps a clock of its own and knows nothing of our beats: it gives up who never tells it.
+
+        It passes on no more than one in a few seconds.
+        """
+        self._confirmed_s = sent_s
+        activity.heartbeat(progress)
 
     def _confirm(self, progress: str) -> bool:
         return self._arrived(asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop))

@@ -1,6 +1,8 @@
 """The stage activity: on the emulator's own queue, one at a time, the next one in hand."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -12,7 +14,7 @@ from activities.lifeline import EngineLifeline
 from droidherd import telemetry
 from droidherd.capture import CaptureStay
 from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
-from droidherd.domain.errors import AbandonedError
+from droidherd.domain.errors import AbandonedError, StillBusyError
 from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
 from droidherd.undoing import UndoStay
@@ -31,6 +33,8 @@ class StageActivities:
         self._loop = loop
         self._beat_every_s = beat_every_s
         self._turns = Turns()
+        self.hurry = threading.Event()
+        """Set when the worker cannot wait for its stages any longer: they stop at their next boundary."""
 
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
@@ -56,16 +60,22 @@ class StageActivities:
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
         """The emulator's turn, one after the other; none when nobody wants it any more before it came."""
-        life = EngineLifeline(self._client, self._loop, self._beat_every_s, work.physics.heartbeat_timeout_s)
+        patience_s = work.physics.heartbeat_timeout_s
+        life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, self.hurry)
+        until_s = time.monotonic() + max(work.ahead_s, patience_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"
 
         def wanted() -> bool:
+            return not (life.stopping() or life.leaving())
+
+        def beat() -> None:
             life.beat("waits for its turn")
-            return not (life.stopping() or activity.is_worker_shutdown())
+            if time.monotonic() > until_s:
+                raise StillBusyError("the stage before does not end", to=work.emulator_id)
 
         with (
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
-            self._turns.taken(work.emulator_id, self._beat_every_s, wanted) as taken,
+            self._turns.taken(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
         ):
             yield life if taken else None
 

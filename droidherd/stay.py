@@ -50,6 +50,10 @@ FRESH_S = 1.0
 class ConfirmedLifeline(Lifeline, Protocol):
     """A lifeline that knows when the engine last confirmed it."""
 
+    def leaving(self) -> bool:
+        """Whether the worker ends soon: nothing that follows will be run by it."""
+        ...
+
     def confirmed_s(self) -> float:
         """On the host's monotonic clock: before the last confirmed beat was sent."""
         ...
@@ -116,6 +120,7 @@ class Stay:
     _log: ArtifactView | None = None
     _lines_kept: int = 0
     _seized: lease.Seized | None = None
+    _released: bool = False
     _finder: Finder | None = None
     _held: bool = False
     _after: tuple[Value, ...] = ()
@@ -129,7 +134,7 @@ class Stay:
             outcome=outcome,
             worker=self.outfit.worker,
             clean=clean,
-            released=clean and (self.work.last or outcome is StageOutcome.STOPPED),
+            released=self._released,
             seconds=time.monotonic() - began_s,
             artifacts=self._artifacts(),
             after=self._after,
@@ -142,14 +147,14 @@ class Stay:
         stage = self.work.stage
         if stage is not None:
             self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
-            limit_s = min(stage.limit_s, self.work.limit_s or stage.limit_s)
-            outcome = interpreter.run_stage(stage.model_copy(update={"limit_s": limit_s}), self._stage_run())
+            limited = stage.model_copy(update={"limit_s": self.work.limit_s or stage.limit_s})
+            outcome = interpreter.run_stage(limited, self._stage_run())
             stopped = outcome.stopped
             for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
             self._see_after()
-        clean = self._leave() if stopped or self.work.last else True
+        clean = self._leave() if stopped or self.work.last or self.life.leaving() else True
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
 
     def _seize(self) -> None:
@@ -191,8 +196,9 @@ class Stay:
             self.work.cleanup, self._stage_run(), self.work.physics.cleanup_s, f"c{self._token().attempt_of_stage}."
         )
         if report.clean:
-            self._keep_log()  # before the release, which is all that the next task waits for
+            self._keep_log()  # before the release: once this stage let go, the next one waits for it to return
             lease.release(self.outfit.adb, self._serial(), self._token())
+            self._released = True
         return report.clean
 
     def _tidy_after(self, error: DroidherdError) -> bool:
@@ -304,7 +310,7 @@ class Stay:
             return
         name = f"log-{self.work.key.attempt}-{self.work.lease}-{self.work.stage_index}-{self.work.tries}.jsonl"
         text = "".join(json.dumps(line) + "\n" for line in self.log)
-        with suppress(FinalError):
+        with suppress(FinalError, OSError):
             ref = self.outfit.artifacts.put(self.work.task_id, name, text.encode(), "application/jsonl")
             self._log = ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
             self._lines_kept = len(self.log)

@@ -57,14 +57,14 @@ class UndoStay(Stay):
             conflicts = self._compare(hands, things)
             if conflicts:
                 lease.release(self.outfit.adb, self._serial(), self._token())
-                clean = True
+                self._released = clean = True
             else:
                 restored = self._restore_all(hands, things)
-                clean = self._leave() if self.work.last else True
+                clean = self._leave() if self.work.last or self.life.leaving() else True
         return UndoReport(
             worker=self.outfit.worker,
             clean=clean,
-            released=clean and (self.work.last or bool(conflicts)),
+            released=self._released,
             seconds=time.monotonic() - began_s,
             restored=restored,
             conflicts=conflicts,

@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
 
 TROUBLES_IN_A_ROW = 8
 REMIND_S = 2.0
+STILL_BUSY = "StillBusyError"
 SLACK_S = 5.0
 
 
@@ -99,7 +100,7 @@ class Stages:
             self._ledger.reported(result.worker, result.artifacts)
             if completed:
                 self._troubles = 0
-                return None
+                return self._let_go_early(result)
             if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
                 return await self._leave()
             if self._stop_asked():
@@ -112,6 +113,13 @@ class Stages:
             await self._before_again(result)
             return None
         return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
+
+    def _let_go_early(self, report: StageReport) -> Ended | None:
+        """A worker that ends leaves the emulator in order after the stage it was at; what follows, another one does."""
+        if not report.released or self._ledger.next_stage() is None:
+            return None
+        lost = _infrastructure("its worker was shut down")
+        return Ended(Next.MOVE, clean=report.clean, failure=lost, counts=False, seconds=self._spent_s)
 
     async def _before_again(self, hit: "_Hit") -> None:
         """A moment for the emulator to come back; or, on deck, ask whether the one before is through."""
@@ -203,6 +211,7 @@ class Stages:
     def _work(self, index: int | None) -> StageWork:
         plan, ledger = self._plan, self._ledger
         self._lease = self._claim.lease or self._lease
+        ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if self._lease.after else 0.0
         return StageWork(
             task_id=workflow.info().workflow_id,
             key=ledger.key(),
@@ -216,6 +225,7 @@ class Stages:
             flow=plan.flow,
             flow_hash=plan.flow_hash,
             app=plan.app,
+            ahead_s=ahead_s,
             limit_s=self._limit_s(plan.stages[index]) if index is not None else 0.0,
             stage=plan.stages[index] if index is not None else None,
             cleanup=plan.cleanup,
@@ -225,16 +235,15 @@ class Stages:
 
     def _start(self, work: StageWork) -> "workflow.ActivityHandle[StageReport]":
         physics = self._ledger.physics
-        ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if work.after else 0.0
         what = work.stage.name if work.stage else "cleanup"
         return workflow.start_activity(
             "run_stage",
             work,
             task_queue=names.emulator_id(work.emulator_id),
             result_type=StageReport,
-            schedule_to_start_timeout=options.seconds(max(ahead_s, physics.heartbeat_timeout_s)),
+            schedule_to_start_timeout=options.seconds(max(work.ahead_s, physics.heartbeat_timeout_s)),
             # A worker may take it while the one ahead still runs; how long it works itself, the stage watches.
-            start_to_close_timeout=options.seconds(ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
+            start_to_close_timeout=options.seconds(work.ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
             heartbeat_timeout=options.seconds(physics.heartbeat_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=options.ONCE,
@@ -271,7 +280,8 @@ class Stages:
         if details is None:
             return _Hit(Trouble.ERROR, said(cause))
         self._ledger.reported(details.worker, details.artifacts)
-        return _Hit(Trouble.ERROR, said(cause), clean=details.clean)
+        trouble = Trouble.NOT_STARTED if cause.type == STILL_BUSY else Trouble.ERROR
+        return _Hit(trouble, said(cause), clean=details.clean)
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""

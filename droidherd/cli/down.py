@@ -8,8 +8,8 @@ from droidherd.cli import processes, supervise
 from droidherd.cli.house import END_ORDER
 from droidherd.cli.layout import Layout
 
-SLACK_S = 30.0
-"""Beside the drain: time for everything that is not the worker."""
+SLACK_S = 120.0
+"""Beside the drain: time for cleanups, and for everything that is not the worker."""
 
 
 def down(layout: Layout, *, drain_s: float | None) -> list[str]:

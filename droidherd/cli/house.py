@@ -27,6 +27,8 @@ END_ORDER = ("up", "api", "worker", "virtual", "temporal")
 """Who is ended first when somebody cleans up."""
 
 READY_S = 60.0
+HURRY_SLACK_S = 25.0
+"""Beside the cleanup of its stages: what a worker may need to leave."""
 POLL_S = 0.05
 VIRTUAL = "virtual"
 
@@ -161,7 +163,9 @@ class House:
         line = [sys.executable, found.origin, "run"]
         metrics = self.settings.telemetry.worker_metrics_port
         address = f"127.0.0.1:{metrics}" if metrics else ""
-        return Spec("worker", line, ready, self.environment, address, grace_s=self.settings.physics.drain_s)
+        physics = self.settings.physics
+        hurry_s = physics.cleanup_s + HURRY_SLACK_S
+        return Spec("worker", line, ready, self.environment, address, grace_s=physics.drain_s, hurry_s=hurry_s)
 
     def _api(self) -> Spec:
         line = [sys.executable, "-m", "api"]

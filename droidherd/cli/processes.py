@@ -71,9 +71,10 @@ def lives(file: PidFile) -> bool:
     return bool(file.birth) and birth(file.pid) == file.birth
 
 
-def end(file: PidFile, *, grace_s: float) -> bool:
+def end(file: PidFile, *, grace_s: float, hurry_s: float = 0.0) -> bool:
     """Ask the process to stop, and make it stop when it has not within the grace. True when it lived.
 
+    Asked a second time, for `hurry_s`, it should leave things in order and do nothing else.
     Its own children go with it: an engine or an adb server that outlives its parent would hold its ports.
     """
     if not lives(file):
@@ -82,6 +83,9 @@ def end(file: PidFile, *, grace_s: float) -> bool:
     if grace_s > 0:
         ask(file)
         wait_gone([file], grace_s)
+    if grace_s > 0 and hurry_s > 0 and lives(file):
+        ask(file)
+        wait_gone([file], hurry_s)
     if lives(file):
         _signal(file.pid, _kill_signal())
         wait_gone([file], 10.0)

@@ -37,6 +37,8 @@ class Spec:
     address: str = ""
     grace_s: float = 10.0
     """How long it may take to stop when asked."""
+    hurry_s: float = 0.0
+    """And how long when asked a second time. 0: it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Child:
         self.gave_up = True
         file = processes.read(self._pid_path)
         if self._process is not None and self._process.poll() is None and file is not None:
-            processes.end(file, grace_s=grace_s)
+            processes.end(file, grace_s=grace_s, hurry_s=self.spec.hurry_s)
         if self._process is not None:
             self._process.wait(timeout=30)
             self._process = None

@@ -41,6 +41,8 @@ class StageWork(Contract):
     flow: str
     flow_hash: str
     app: str = ""
+    ahead_s: float = Field(default=0.0, ge=0)
+    """How long the lease ahead may still take, for one on deck."""
     limit_s: float = Field(default=0.0, ge=0)
     """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None

@@ -48,7 +48,7 @@ class Dispatcher(Memory):
             # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
             self._send(task_id, m.Recall(self.generation))
             return
-        self.unheard.pop(task_id, None)
+        self._heard(task_id, ask.key.run)
         if entry is not None and entry.key != ask.key:
             self._supersede(entry, ask.key.run, now_ms)
             entry = None
@@ -78,7 +78,7 @@ class Dispatcher(Memory):
         """A task neither waits nor holds. True in any order, any number of times."""
         task_id = message.key.task_id
         entry = self.board.entries.get(task_id)
-        self.unheard.pop(task_id, None)
+        self._heard(task_id, message.key.run)
         if entry is None or entry.key != message.key or message.seq < entry.ask.seq:
             if entry is None:
                 self._remember(task_id, message.seq)
@@ -93,7 +93,7 @@ class Dispatcher(Memory):
 
     def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
         """The holder's workflow is closed without having said `done`: fence its emulator, then free."""
-        self.unheard.pop(task_id, None)
+        self._heard(task_id, run)
         entry = self.board.entries.get(task_id)
         if entry is None or entry.key.run != run:
             return
@@ -104,6 +104,11 @@ class Dispatcher(Memory):
             self._fence(entry, now_ms, closed=True)
         self.note(now_ms, "closed", task_id)
         self.assign(now_ms)
+
+    def _heard(self, task_id: str, run: str) -> None:
+        """This run said what it wants or holds, or that it is over. A late word of an older one says nothing."""
+        if self.unheard.get(task_id) == run:
+            del self.unheard[task_id]
 
     def to_audit(self) -> dict[str, str]:
         """Task → run of everybody we wait for and who would never say that its workflow is closed."""

@@ -66,6 +66,10 @@ class NotReleasedError(InfrastructureError):
     """On deck, but the lease before has not said on the emulator that it ended."""
 
 
+class StillBusyError(InfrastructureError):
+    """Its turn on the emulator did not come in time. It touched nothing."""
+
+
 class EmulatorLostError(InfrastructureError):
     """The emulator does not answer, or another one answers at its address."""
 

@@ -13,17 +13,20 @@ class Turns:
         self._doors: dict[str, threading.Lock] = {}
 
     @contextmanager
-    def taken(self, emulator_id: str, every_s: float, wanted: Callable[[], bool]) -> Generator[bool]:
-        """Wait until the stage that runs there has ended, asking now and then whether this one is still `wanted`.
+    def taken(
+        self, emulator_id: str, every_s: float, wanted: Callable[[], bool], beat: Callable[[], None]
+    ) -> Generator[bool]:
+        """Wait until the stage that runs there has ended, with a `beat` now and then.
 
-        Gives False when it is not: then the turn was not taken, and the emulator may not be touched.
+        Gives False when this one is not `wanted` any more: then the emulator may not be touched.
         """
         door = self._doors.setdefault(emulator_id, threading.Lock())
         while not door.acquire(timeout=every_s):
+            beat()
             if not wanted():
                 yield False
                 return
         try:
-            yield True
+            yield wanted()
         finally:
             door.release()

@@ -72,6 +72,9 @@ class Life:
     def stopping(self) -> str:
         return "cancel" if 0 < self.stops_after < len(self.beats) else ""
 
+    def leaving(self) -> bool:
+        return False
+
     def confirmed_s(self) -> float:
         return time.monotonic()
 

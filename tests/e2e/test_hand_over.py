@@ -1,11 +1,16 @@
 """What stands on deck is in its worker's hands before the task ahead has ended, and touches nothing until then."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
+from droidherd.contracts import names
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.plan import PolicyChange
 from droidherd.domain.lifecycle import TaskState
 from droidherd.virtual.witness import Command
 from tests.support.farm import Farm, farm, until
@@ -27,6 +32,88 @@ async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tm
 async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_worker_does(tmp_path: Path) -> None:
     with farm(tmp_path, 1, flows=FLOWS) as place:
         await asyncio.wait_for(_drained(place), 100)
+
+
+async def test_a_stage_that_takes_longer_than_every_patience_for_silence_completes_in_one_try(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS, heartbeat_timeout_s=4.0, lease_ttl_s=2.0) as place:
+        await asyncio.wait_for(_long(place), 100)
+
+
+async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_too_long(place), 100)
+
+
+async def test_between_two_stages_a_worker_that_drains_leaves_the_emulator_in_order(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_drained_between(place), 100)
+
+
+async def test_asked_twice_a_worker_stops_its_stages_at_their_next_boundary(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, flows=FLOWS) as place:
+        await asyncio.wait_for(_asked_twice(place), 100)
+
+
+async def _long(place: Farm) -> None:
+    client = await _up(place)
+    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "14s"})
+    view = await place.ended(client, "first")
+    assert (TaskState.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
+
+
+async def _too_long(place: Farm) -> None:
+    client = await _up(place)
+    change = PolicyChange(time_limit_s=2.0)
+    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"}, policy=change)
+    view = await place.ended(client, "first")
+    assert view.error is not None
+    assert (TaskState.FAILED, "StageTimeoutError", 1) == (view.state, view.error.kind, len(_taps(place, 10)))
+    assert [one.name for one in view.attempts[-1].artifacts if one.name.startswith("log-")]
+
+
+async def _drained_between(place: Farm) -> None:
+    client = await _up(place)
+    await place.submit(client, "first", "linger_twice", params={"x": 10, "lasts": "3s"})
+    await until(lambda: _begun(place), "the first to act")
+    assert 0 == await asyncio.to_thread(place.worker.stop)
+    assert 1 == len(_taps(place, 10))
+    assert ["home", "released"] == _last_words(place)[-2:]
+    place.worker.start()
+    view = await place.ended(client, "first")
+    assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+
+
+async def _asked_twice(place: Farm) -> None:
+    client = await _up(place)
+    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "40s"})
+    await until(lambda: _begun(place), "the first to act")
+    os.kill(place.worker.pid, signal.SIGTERM)
+    await until(lambda: _is(client, place.emulators[0], "draining"), "the emulator to drain")
+    assert 0 == await asyncio.to_thread(place.worker.stop)
+    assert (1, "released") == (len(_taps(place, 10)), _last_words(place)[-1])
+
+
+async def _is(client: Client, emulator: str, state: str) -> bool | None:
+    view = await client.get_workflow_handle(names.emulator_id(emulator)).query("view", result_type=EmulatorView)
+    return True if view.state == state else None
+
+
+def _last_words(place: Farm) -> list[str]:
+    """Keys pressed, and leases let go, in their order."""
+    found: list[str] = []
+    for command in place.journal(place.emulators[0]):
+        if command.argv[:2] == ("input", "keyevent"):
+            found.append("home")
+        elif "dh:released" in command.argv:
+            found.append("released")
+    return found
+
+
+async def _up(place: Farm) -> Client:
+    client = await place.client()
+    await place.wake(client)
+    await place.all_up(client)
+    return client
 
 
 async def _hand_over(place: Farm) -> None:
@@ -63,9 +150,7 @@ async def _drained(place: Farm) -> None:
 
 async def _one_on_deck(place: Farm) -> Client:
     """`first` runs for some seconds; the only stage of `second` has been taken by the emulator's worker."""
-    client = await place.client()
-    await place.wake(client)
-    await place.all_up(client)
+    client = await _up(place)
     await place.submit(client, "warm", "linger", params={"x": 5})
     await place.ended(client, "warm")  # now its kind is known to be short
     await place.submit(client, "first", "linger", params={"x": 10, "lasts": "6s"})

@@ -290,7 +290,7 @@ class TaskActor(Actor):
 
     def _abandon(self) -> None:
         if self.activity is not None and not self.activity.result:
-            self.activity.given_up = True
+            self.activity.given_up = self.touched = True
 
     def _leave(self, then: str, *, at_once: bool = False) -> None:
         self.then, self.state = then, "leaving"

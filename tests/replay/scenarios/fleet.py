@@ -60,6 +60,8 @@ async def sights(world: World) -> None:
         (Sight.SUSPECT, "", "suspect"),
         (Sight.GOOD, "", "up"),
         (Sight.GOOD, "boot-2", "up"),
+        (Sight.LEAVING, "", "draining"),
+        (Sight.GOOD, "", "up"),
         (Sight.DOWN, "", "down"),
         (Sight.GOOD, "boot-3", "up"),
         (Sight.LEFT, "", "retired"),

@@ -1,0 +1,87 @@
+"""A worker that leaves says so, whatever became of its presence meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+from activities.fleet import FleetActivities
+from droidherd.contracts.fleet import PresenceWork
+from droidherd.domain.messages import Seen
+from droidherd.emulator.gate import Gatekeeper
+from droidherd.emulator.patrol import Patrol
+
+
+class Rounds:
+    """Walks no rounds; remembers that it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+        self.began = asyncio.Event()
+
+    async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
+        self.began.set()
+        await asyncio.Event().wait()
+
+    def leave(self, incarnation: int) -> None:
+        self.told.append(incarnation)
+
+    def left(self, incarnation: int) -> tuple[Seen, ...]:
+        return ()
+
+
+class Nowhere:
+    """A client nobody asks."""
+
+    def get_workflow_handle(self, workflow_id: str) -> None:
+        return None
+
+
+def fleet_of(*rounds: Rounds) -> FleetActivities:
+    line = list(rounds)
+    patrol = cast("Callable[[], Patrol]", lambda: line.pop(0))
+    return FleetActivities(cast("Client", Nowhere()), patrol, cast("Gatekeeper", None))
+
+
+@asynccontextmanager
+async def present(fleet: FleetActivities, rounds: Rounds) -> AsyncGenerator["asyncio.Task[Any]"]:
+    work = PresenceWork(host_id="h1", incarnation=7)
+    running = asyncio.create_task(ActivityEnvironment().run(fleet.presence, work))
+    await rounds.began.wait()
+    yield running
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_presence_that_runs_is_told_and_goes_on_until_the_stages_have_ended() -> None:
+    rounds = Rounds()
+    fleet = fleet_of(rounds)
+    async with present(fleet, rounds) as running:
+        fleet.leave()
+        await asyncio.sleep(0)
+        assert ([7], False) == (rounds.told, running.done())
+        fleet.gone()
+        assert 7 == (await running).incarnation
+
+
+async def test_a_presence_that_begins_while_the_worker_leaves_is_told_too() -> None:
+    rounds = Rounds()
+    fleet = fleet_of(rounds)
+    fleet.leave()
+    async with present(fleet, rounds):
+        assert [7] == rounds.told
+
+
+async def test_an_older_presence_that_ends_late_does_not_take_the_newer_one_along() -> None:
+    older, newer = Rounds(), Rounds()
+    fleet = fleet_of(older, newer)
+    async with present(fleet, older) as first, present(fleet, newer):
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert fleet.present.is_set()
+        fleet.leave()
+        assert ([], [7]) == (older.told, newer.told)
+    assert not fleet.present.is_set()
