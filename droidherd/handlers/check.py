@@ -88,7 +88,8 @@ def _sign_in(ground: Ground, sign: str) -> list[str]:
 
 
 def _binding(ground: Ground, params: CheckParams) -> list[str]:
-    bound = bound_account(ground, params.app)
+    """What holds for the emulator as a whole holds for an app without a binding of its own."""
+    bound = bound_account(ground, params.app) or bound_account(ground, "")
     if bound == params.account:
         return []
     return [f"{params.app or 'it'} is bound to {bound or 'nobody'}, not to {params.account}"]

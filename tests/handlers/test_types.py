@@ -191,6 +191,15 @@ def test_an_app_and_its_sign_in_are_healthy(world: World):
     assert {"healthy": True} == world.all()[1].summary
 
 
+def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: World):
+    world.gallery("associate", account="ann")
+    world.all()
+    world.gallery("check", app=HERD, account="ann")
+    assert {"healthy": True} == world.all()[1].summary
+    world.shell(f"settings put global droidherd_account.{HERD} bob")
+    assert f"{HERD} is bound to bob, not to ann" in trouble(world)
+
+
 def test_everything_that_is_wrong_is_said_at_once(world: World):
     world.one.control.set_fault(world.one.name, "disk_full")
     world.gallery("check", account="ann")
