@@ -7,7 +7,8 @@ from typing import ParamSpec, TypeVar
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.stage import StageTrouble
-from droidherd.domain.errors import DroidherdError, Verdict
+from droidherd.contracts.tasks import Question
+from droidherd.domain.errors import DroidherdError, NeedsPersonError, Verdict
 from droidherd.stay import StayError
 
 P = ParamSpec("P")
@@ -40,8 +41,22 @@ def translate(error: DroidherdError, stay: StayError | None = None) -> Applicati
         clean=stay.clean if stay else False,
         artifacts=stay.artifacts if stay else (),
         after=stay.after if stay else (),
+        question=question(error, stay) if isinstance(error, NeedsPersonError) else None,
     )
     return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)
+
+
+def question(error: NeedsPersonError, stay: StayError | None) -> Question:
+    """With the last picture that was kept, since a person wants to see it."""
+    pictures = [one.name for one in (stay.artifacts if stay else ()) if one.name.endswith(".png")]
+    return Question(
+        text=error.what,
+        step=error.asks.step,
+        choices=error.asks.choices,
+        within_s=error.asks.within_s,
+        keep=error.asks.keep,
+        frame=pictures[-1] if pictures else "",
+    )
 
 
 def unclassified(error: Exception) -> ApplicationError:

@@ -14,7 +14,7 @@ from activities.lifeline import EngineLifeline
 from droidherd import telemetry
 from droidherd.capture import CaptureStay
 from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
-from droidherd.domain.errors import AbandonedError, StillBusyError
+from droidherd.domain.errors import StillBusyError
 from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
 from droidherd.undoing import UndoStay
@@ -49,13 +49,17 @@ class StageActivities:
     @translated
     def capture_before(self, work: StageWork) -> Captured:
         with self._turn(work) as life:
-            return CaptureStay(self._outfit, work, _begun(life)).capture()
+            if life is None:
+                return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            return CaptureStay(self._outfit, work, life).capture()
 
     @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
     @translated
     def undo_stage(self, work: UndoWork) -> UndoReport:
         with self._turn(work) as life:
-            return UndoStay(self._outfit, work, _begun(life), undo=work.undo, force=work.force).take_back()
+            if life is None:
+                return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            return UndoStay(self._outfit, work, life, undo=work.undo, force=work.force).take_back()
 
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
@@ -81,9 +85,3 @@ class StageActivities:
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage, self.capture_before, self.undo_stage]
-
-
-def _begun(life: EngineLifeline | None) -> EngineLifeline:
-    if life is None:
-        raise AbandonedError("was not wanted any more before its turn came", remedy="it runs again if it is needed")
-    return life

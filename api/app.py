@@ -18,7 +18,7 @@ from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
 from api.routes import answers, bulk, files, fleet, health, queue, tasks
-from api.schemas import Capacity, Command, Precedence, Submit, Wish
+from api.schemas import Capacity, Command, Insistence, Precedence, Reply, Submit, Wish
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -99,7 +99,7 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence]
+    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, Precedence, Insistence, Reply]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -6,7 +6,7 @@ from typing import Protocol
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import AccountView, EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
-from droidherd.contracts.tasks import Admission, Control, TaskSpec, TaskView
+from droidherd.contracts.tasks import Admission, Ask, Control, Rollback, TaskSpec, TaskView
 
 
 class EngineError(Exception):
@@ -138,6 +138,10 @@ class Engine(Protocol):
     async def count(self, filters: Filters) -> int: ...
     async def control(self, task_id: str, control: Control, request_id: str) -> Reading | None:
         """The task after the change; None: nobody answered in time, the wish is durable."""
+        ...
+
+    async def again(self, task_id: str, ask: Ask, rollback: Rollback | None) -> Reading:
+        """A new run of a task that ended: tried again, or taken back."""
         ...
 
     async def queue(self, pool: str, query: QueueQuery) -> QueuePage: ...

@@ -29,6 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
 from api.asking import asking
+from api.runs import Runs, refuse_illegal
 from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
 from droidherd.contracts import names
@@ -43,7 +44,8 @@ from droidherd.contracts.queue import (
     QueuePage,
     QueueQuery,
 )
-from droidherd.contracts.tasks import Admission, Control, TaskInput, TaskView
+from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView
+from droidherd.contracts.tasks import Answer as Told
 from droidherd.domain.lifecycle import TaskState
 
 Answer = TypeVar("Answer")
@@ -65,6 +67,7 @@ class Gateway:
         self._client = client
         self._house = house
         self._counts: dict[str, tuple[float, int]] = {}
+        self._runs = Runs(client, house)
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
@@ -227,7 +230,7 @@ class Gateway:
         except e.SilentError:
             async with asking(ENGINE_S):
                 await _reading(await handle.describe())
-                await handle.signal(control.action, control.ask)
+                await handle.signal(_signal(control), _said(control))
             return None
         except WorkflowUpdateFailedError as error:
             now = await self.view(task_id)
@@ -236,6 +239,15 @@ class Gateway:
             now = await self.view(task_id)
             raise e.IllegalError(f"{control.action} is not possible while {now.view.state}", now) from error
         return e.Reading(view)
+
+    async def again(self, task_id: str, ask: Ask, rollback: Rollback | None) -> e.Reading:
+        now = await self.audit(task_id)
+        if now.stale:
+            raise e.SilentError("no worker answers, so nobody can say what the task did")
+        wish = Again(past=now.view, ask=ask, rollback=rollback)
+        refuse_illegal(wish, now)
+        await self._runs.start(wish, now)
+        return await self.view(task_id)
 
     # --- lists ------------------------------------------------------------------------------------------------
 
@@ -393,6 +405,15 @@ class Gateway:
 async def _refuse_another(request: e.Request, known: WorkflowExecution) -> None:
     if await known.memo_value(MEMO_REQUEST, "") != request.digest:
         raise (e.KeyReusedError if request.key else e.TakenError)(request.task_id)
+
+
+def _signal(control: Control) -> str:
+    """What stands for an update that nobody answered in time."""
+    return Signal.FORCE_CANCEL.value if control.force and control.action == "cancel" else control.action
+
+
+def _said(control: Control) -> Ask | Told:
+    return Told(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
 
 
 def _cause(error: WorkflowUpdateFailedError) -> str:

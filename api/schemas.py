@@ -62,6 +62,19 @@ class Wish(Ask):
     reason: Line = ""
 
 
+class Insistence(Wish):
+    """The body of cancel and rollback. It may be left out."""
+
+    force: bool = False
+    """Cancel: do not wait for what runs, nor for its cleanup. Rollback: restore also what others changed since."""
+
+
+class Reply(Wish):
+    """The body of an answer to what a task asks."""
+
+    choice: Line
+
+
 class Command(BaseModel):
     """The body of an order to a queue. It may be left out."""
 

@@ -16,7 +16,7 @@ from api.engine import Request
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute
 from droidherd.contracts.queue import DispatcherInput
-from droidherd.contracts.tasks import TaskSpec, TaskView
+from droidherd.contracts.tasks import Again, TaskSpec, TaskView
 from droidherd.domain.lifecycle import TaskState
 
 MEMO_REQUEST = "request"
@@ -38,24 +38,43 @@ class House:
 
 
 def start_options(request: Request, house: House) -> dict[str, Any]:
+    """For a task that was never there before."""
     spec = request.spec
-    whom = f" for {spec.account}" if spec.account else ""
     memo: dict[str, Any] = {names.MEMO_TASK: _first_view(request.task_id, spec), MEMO_REQUEST: request.digest}
     return {
-        "id": request.task_id,
+        **_options(request.task_id, spec, house, TaskState.PENDING),
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "memo": {**memo, **({MEMO_KEY: request.key} if request.key else {})},
+    }
+
+
+def again_options(again: Again, spec: TaskSpec, house: House) -> dict[str, Any]:
+    """For another run of a task that ended."""
+    past = again.past
+    state = TaskState.ROLLBACK_PENDING if again.rollback else TaskState.PENDING
+    first = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
+    return {
+        **_options(past.task_id, spec, house, state),
+        "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        "memo": {names.MEMO_TASK: first.model_dump(mode="json", exclude_defaults=True)},
+    }
+
+
+def _options(task_id: str, spec: TaskSpec, house: House, state: TaskState) -> dict[str, Any]:
+    whom = f" for {spec.account}" if spec.account else ""
+    return {
+        "id": task_id,
         "task_queue": names.QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
-        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
         "task_timeout": timedelta(seconds=house.workflow_task_s),
-        "memo": {**memo, **({MEMO_KEY: request.key} if request.key else {})},
-        "search_attributes": _attributes(spec, house.region),
+        "search_attributes": _attributes(spec, house.region, state),
         "static_summary": f"{spec.type}{whom}",
     }
 
 
-def _attributes(spec: TaskSpec, region: str) -> TypedSearchAttributes:
+def _attributes(spec: TaskSpec, region: str, state: TaskState) -> TypedSearchAttributes:
     keywords = {
-        Attribute.TASK_STATE: TaskState.PENDING.value,
+        Attribute.TASK_STATE: state.value,
         Attribute.TASK_TYPE: spec.type,
         Attribute.ACCOUNT_ID: spec.account,
         Attribute.POOL_ID: spec.pool,

@@ -3,6 +3,7 @@
 Values go into the task's history, contents become artifacts of the task.
 """
 
+import time
 from dataclasses import dataclass
 
 from typing_extensions import override
@@ -25,10 +26,19 @@ class CaptureStay(Stay):
 
     def capture(self) -> Captured:
         """Every thing of the stage once, in the order of their first changes. Raises StayError."""
+        began_s = time.monotonic()
         with self._explained():
             self._seize()
             before = self._before()
-        return Captured(worker=self.outfit.worker, before=before, artifacts=self._artifacts())
+            clean = self._leave() if self.life.leaving() else True
+        return Captured(
+            worker=self.outfit.worker,
+            clean=clean,
+            released=self._released,
+            seconds=time.monotonic() - began_s,
+            before=before,
+            artifacts=self._artifacts(),
+        )
 
     def _before(self) -> tuple[Value, ...]:
         things = self._things(self._hands())

@@ -19,6 +19,8 @@ from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import (
+    DID_NOT,
+    HAPPENED,
     DroidherdError,
     EmulatorLostError,
     FencedError,
@@ -202,8 +204,13 @@ class Stay:
         return report.clean
 
     def _tidy_after(self, error: DroidherdError) -> bool:
-        """After an error of the task itself the emulator is left in order; after one of the emulator it cannot be."""
+        """After an error of the task itself the emulator is left in order; after one of the emulator it cannot be.
+
+        Who asks a person and keeps the emulator leaves it as it is: what is asked about is to be seen there.
+        """
         if self._seized is None or isinstance(error, InfrastructureError):
+            return False
+        if isinstance(error, NeedsPersonError) and error.asks.keep:
             return False
         try:
             self._see_after()
@@ -243,6 +250,9 @@ class Stay:
                 note=self.note,
                 summarize=self.summary.update,
             ),
+            told={
+                step: choice == HAPPENED for step, choice in self.work.answers.items() if choice in (HAPPENED, DID_NOT)
+            },
         )
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:

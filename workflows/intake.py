@@ -9,8 +9,9 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.base import ID_PATTERN
-    from droidherd.contracts.tasks import TaskInput, TaskSpec
+    from droidherd.contracts.tasks import Again, TaskInput, TaskSpec
     from droidherd.domain import messages as m
+    from droidherd.domain.lifecycle import TaskEvent, may
 
 Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 """A foreign client may start a task with anything."""
@@ -19,14 +20,28 @@ Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 def understood(given: Any) -> tuple[TaskInput, str]:
     """The input, or a stand-in and why it cannot be read."""
     if isinstance(given, TaskInput):
-        return given, ""
+        return _possible(given)
     try:
         TaskInput.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the input"
         return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {first['msg']}"
-    return TaskInput.model_validate(given), ""
+    return _possible(TaskInput.model_validate(given))
+
+
+def _possible(start: TaskInput) -> tuple[TaskInput, str]:
+    """A new run of a task that ended must be one that the table allows."""
+    again = start.again
+    if again is None or may(again.past.state, event_of(again)):
+        return start, ""
+    refused = f"again: {event_of(again)} is not possible while {again.past.state}"
+    return start.model_copy(update={"again": None}), refused
+
+
+def event_of(again: Again) -> TaskEvent:
+    """What a new run of a task begins with."""
+    return TaskEvent.ROLLBACK_ASKED if again.rollback else TaskEvent.MANUAL_RETRY
 
 
 def id_problem(task_id: str) -> str:

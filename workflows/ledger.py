@@ -8,12 +8,17 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
+    from droidherd.contracts.changes import Undo, Value
     from droidherd.contracts.plan import Lives, OnUnknown, Plan, TaskPhysics
     from droidherd.contracts.tasks import (
+        Again,
+        Answer,
         AttemptView,
         Carry,
         EventView,
         Failure,
+        Question,
+        Rollback,
         StageView,
         TaskInput,
         TaskSpec,
@@ -31,6 +36,10 @@ POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 
+ENGINE = "droidherd"
+"""The actor of what the product does by itself."""
+BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
+ROUND_MIN = timedelta(seconds=1)
 KEPT_EVENTS = 200
 KEPT_ATTEMPTS = 40
 
@@ -58,6 +67,8 @@ class Ledger:
         self.attempts: list[AttemptView] = list(carry.attempts) if carry else []
         self.events: list[EventView] = list(carry.events) if carry else []
         self.error: Failure | None = carry.error if carry else None
+        self.avoid = carry.avoid if carry else ""
+        """The emulator that was lost last."""
         self.emulator = ""
         self.position = 0
         self.why = ""
@@ -65,6 +76,32 @@ class Ledger:
         self._shown: tuple[object, ...] = ()
         self._stored: tuple[object, ...] = ()
         self._fresh = carry is None
+        self.undo: list[Undo] = list(carry.undo) if carry else []
+        self.first_attempt = carry.first_attempt if carry else 1
+        """Of this run: retries are counted from here."""
+        self.rollback: Rollback | None = carry.rollback if carry else None
+        self.question: Question | None = carry.question if carry else None
+        self.answers: dict[str, str] = dict(carry.answers) if carry else {}
+        """What people said: step → choice."""
+        self.not_before: datetime | None = carry.not_before if carry else start.spec.not_before
+        self.rounds = carry.rounds if carry else 0
+        self.again_at: datetime | None = None
+        """When it wants to run next, by what its stages say."""
+        self.answer: Answer | None = None
+        """What somebody said just now."""
+        self._past_stages: dict[str, str] = {}
+        """Of the run before: stage → where it completed."""
+        if start.again is not None and carry is None:
+            self._resume_past(start.again)
+
+    def _resume_past(self, again: Again) -> None:
+        """This run goes on where the one before ended: one book, one audit."""
+        past = again.past
+        self.state, self.created_at, self.updated_at = past.state, past.created_at, past.updated_at
+        self.attempt = self.first_attempt = past.attempt + 1
+        self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
+        self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
+        self._past_stages = {stage.name: stage.emulator for stage in past.stages if stage.state == "completed"}
 
     # --- the one door -----------------------------------------------------------------------------------------
 
@@ -76,6 +113,14 @@ class Ledger:
         line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
         self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
 
+    def fail(self, failure: Failure | None) -> None:
+        self.error = failure
+        self.move(TaskEvent.FAILED, ENGINE, failure.message if failure else "")
+
+    def known(self) -> bool:
+        """Whether it was in line before: only who comes for the first time can be a duplicate."""
+        return any(line.event in BEEN_IN_LINE for line in self.events)
+
     def key(self) -> m.Key:
         return m.Key(workflow.info().workflow_id, self.run, self.attempt)
 
@@ -84,7 +129,9 @@ class Ledger:
     def planned(self, plan: Plan) -> None:
         self.plan = plan
         if len(self.done_on) != len(plan.stages):
-            self.done_on = [""] * len(plan.stages)
+            # Of a run before only what lives in the account still counts.
+            past = self._past_stages
+            self.done_on = [past.get(s.name, "") if s.lives is Lives.ACCOUNT else "" for s in plan.stages]
 
     def next_stage(self) -> int | None:
         """The first stage to run on this emulator. What lives on an emulator is not there after a move."""
@@ -93,9 +140,14 @@ class Ledger:
                 return index
         return None
 
-    def stages_left(self) -> int:
-        """How many stages would still run, on whichever emulator comes."""
-        return sum(1 for i, on in enumerate(self.done_on) if not on or self._lives(i) is Lives.EMULATOR)
+    def errands_left(self) -> int:
+        """How many activities would still run on the emulator that comes: stages and captures, or undos."""
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return sum(1 for one in self.undo if entry and not one.undone and one.emulator == entry.emulator)
+        stages = self.plan.stages if self.plan else ()
+        left = [i for i, on in enumerate(self.done_on) if not on or self._lives(i) is Lives.EMULATOR]
+        return sum(2 if stages[i].changes else 1 for i in left)
 
     def is_last(self, index: int) -> bool:
         """Whether no stage follows this one on this emulator."""
@@ -107,12 +159,108 @@ class Ledger:
     def _lives(self, index: int) -> Lives:
         return self.plan.stages[index].lives if self.plan else Lives.EMULATOR
 
+    # --- rounds -----------------------------------------------------------------------------------------------
+
+    def next_round(self) -> None:
+        """All over again, at the time it named: a new attempt with all its retries."""
+        self.not_before = max(self.again_at or workflow.now(), workflow.now() + ROUND_MIN)
+        self.move(TaskEvent.RESCHEDULED, ENGINE, f"not before {self.not_before:%Y-%m-%d %H:%M:%S %Z}")
+        self.again_at, self.begun_on, self.error = None, "", None
+        self.rounds += 1
+        self.attempt += 1
+        self.first_attempt, self.moves = self.attempt, 0
+        self.done_on = [""] * len(self.done_on)
+        self.answers = {}
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    def asks(self, question: Question) -> None:
+        """A person is asked. Who was asked already, and lost the emulator meanwhile, keeps the time that is left."""
+        if self.state is not TaskState.WAITING:
+            until = workflow.now() + timedelta(seconds=question.within_s)
+            self.question = question.model_copy(update={"until": until})
+            self.move(TaskEvent.PERSON_ASKED, ENGINE, question.text)
+        self.why = f"asks a person: {question.text} ({' / '.join(question.choices)})"
+        self.show()
+
+    def take_answer(self) -> Answer | None:
+        answer, self.answer = self.answer, None
+        return answer
+
+    def answered(self, choice: str, actor: str, reason: str, *, later: bool) -> None:
+        """Where it asked, it goes on with the answer."""
+        if self.question is not None:
+            self.answers[self.question.step] = choice
+        self.question, self.why = None, ""
+        event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
+        self.move(event, actor, f"{choice}: {reason}" if reason else choice)
+
+    def patience_s(self) -> float:
+        """How long it still waits for an answer."""
+        until = self.question.until if self.question else None
+        return max((until - workflow.now()) / timedelta(seconds=1), 0.0) if until else 0.0
+
+    # --- what was there before ------------------------------------------------------------------------------------
+
+    def must_capture(self, index: int) -> bool:
+        """Whether a stage is about to change something on this emulator whose value nobody has kept yet."""
+        if self.plan is None:
+            return False
+        stage = self.plan.stages[index]
+        entries = [one for one in self.undo if not one.undone and one.emulator == self.emulator]
+        known = {(v.thing, v.name) for one in entries if one.stage == stage.name for v in one.before}
+        return any((change.thing, change.name) not in known for change in stage.changes)
+
+    def captured(self, index: int, before: tuple[Value, ...]) -> None:
+        """Before the first change its value stands in history, and in the memo."""
+        name = self.plan.stages[index].name if self.plan else ""
+        self.undo.append(Undo(stage_index=index, stage=name, emulator=self.emulator, before=before))
+
+    def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
+        """How a stage left what it changed. The flow's own undo is for stages that completed."""
+        stage = self.plan.stages[index] if self.plan else None
+        if stage is None or not (after or (completed and stage.undo)):
+            return
+        at = self._entry(stage.name)
+        entry = self.undo[at] if at is not None else Undo(stage_index=index, stage=stage.name, emulator=self.emulator)
+        news = {(value.thing, value.name): value for value in (*entry.after, *after)}
+        steps = stage.undo if completed else entry.steps
+        entry = entry.model_copy(update={"after": tuple(news.values()), "steps": steps})
+        if at is None:
+            self.undo.append(entry)
+        else:
+            self.undo[at] = entry
+
+    def _entry(self, stage: str) -> int | None:
+        """The newest entry of a stage on the present emulator that was not undone."""
+        found = [
+            i for i, e in enumerate(self.undo) if not e.undone and e.stage == stage and e.emulator == self.emulator
+        ]
+        return found[-1] if found else None
+
+    def next_undo(self) -> Undo | None:
+        """The newest change that was not taken back yet."""
+        return next((one for one in reversed(self.undo) if not one.undone), None)
+
+    def undone(self) -> None:
+        """The newest one is taken back."""
+        entry = self.next_undo()
+        if entry is not None:
+            at = len(self.undo) - 1 - self.undo[::-1].index(entry)
+            self.undo[at] = entry.model_copy(update={"undone": True})
+
     def stage_began(self, index: int) -> None:
         self._stage_now = index
         self.begun_on = self.emulator
 
     def bound_to(self) -> str:
-        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do."""
+        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.
+
+        What was changed is taken back where it was changed.
+        """
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return entry.emulator if entry else ""
         index = self.next_stage()
         stage = self.plan.stages[index] if self.plan and index is not None else None
         bound = stage is not None and stage.lives is Lives.ACCOUNT and stage.on_unknown is not OnUnknown.REPEAT
@@ -129,6 +277,7 @@ class Ledger:
         self.emulator = lease.emulator_id
         view = AttemptView(
             n=self.attempt,
+            run=workflow.info().run_id,
             emulator=lease.emulator_id,
             host=lease.host_id,
             token=lease.token,
@@ -177,14 +326,17 @@ class Ledger:
             emulator=self.emulator,
             position=self.position,
             why=self.why,
+            question=self.question,
             error=self.error,
             created_at=self.created_at,
             updated_at=self.updated_at,
             ended_at=self.updated_at if self.state in FINAL else None,
-            not_before=spec.not_before,
+            not_before=self.not_before,
+            rounds=self.rounds,
             expires_at=spec.expires_at,
             flow=plan.flow if plan else "",
             flow_hash=plan.flow_hash if plan else "",
+            undo=tuple(self.undo),
             events=tuple(self.events) if events else (),
         )
 
@@ -194,6 +346,7 @@ class Ledger:
             StageView(
                 name=stage.name,
                 state="running" if i == self._stage_now else "completed" if self.done_on[i] else "waiting",
+                emulator=self.done_on[i],
             )
             for i, stage in enumerate(stages)
         )
@@ -209,16 +362,19 @@ class Ledger:
                 updates.extend(self._fixed())
             workflow.upsert_search_attributes(updates)
             self._shown, self._fresh = shown, False
-        stored = (self.attempt, len(self.attempts), self.attempts[-1].outcome if self.attempts else "", self.state)
-        if self.attempts and stored[:3] != self._stored[:3]:
+        if self.attempts and self._storable() != self._stored:
             self.store()
         workflow.set_current_details(self._details())
 
     def store(self) -> None:
         """Into the memo: it survives a terminate."""
-        outcome = self.attempts[-1].outcome if self.attempts else ""
-        self._stored = (self.attempt, len(self.attempts), outcome, self.state)
+        self._stored = self._storable()
         workflow.upsert_memo({names.MEMO_TASK: self.view(events=False).model_dump(mode="json", exclude_defaults=True)})
+
+    def _storable(self) -> tuple[object, ...]:
+        """What must not be lost with a terminate, in short."""
+        outcome = self.attempts[-1].outcome if self.attempts else ""
+        return self.attempt, len(self.attempts), outcome, len(self.undo), sum(1 for one in self.undo if one.undone)
 
     def _fixed(self) -> list[SearchAttributeUpdate[Any]]:
         """Attributes that never change; a foreign client may have started us without them."""
@@ -272,4 +428,12 @@ class Ledger:
             ticket=claim.ticket,
             given_up=claim.given_up,
             outbox=tuple(claim.outbox.rows()),
+            avoid=self.avoid,
+            undo=tuple(self.undo),
+            first_attempt=self.first_attempt,
+            rollback=self.rollback,
+            question=self.question,
+            answers=self.answers,
+            not_before=self.not_before,
+            rounds=self.rounds,
         )

@@ -1,4 +1,4 @@
-"""Runs the stages of one attempt on the emulator that was granted. Decides nothing: `domain.reaction` does."""
+"""Runs the errands of one attempt on the emulator that was granted. Decides nothing: `domain.reaction` does."""
 
 import asyncio
 import contextlib
@@ -10,9 +10,10 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.plan import Plan, Stage
-    from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork
-    from droidherd.contracts.tasks import Failure
+    from droidherd.contracts.changes import Value
+    from droidherd.contracts.plan import Plan
+    from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork, UndoWork
+    from droidherd.contracts.tasks import Answer, Failure, Question
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
@@ -20,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.messages import RevokeReason
     from droidherd.domain.reaction import Budget, Next, Trouble, again_s, react
     from workflows import options
+    from workflows.errands import Errand, Errands, cleanup
     from workflows.handles import ignore
     from workflows.ledger import Ledger
 
@@ -36,12 +38,15 @@ class Ended:
     next: Next | None
     """None: all stages completed, or it stopped because it was asked to."""
     stopped: bool = False
+    abandoned: bool = False
+    """It may still run: a person would not wait for it."""
     clean: bool = True
     failure: Failure | None = None
     counts: bool = True
     """Whether it uses up one of the moves: being taken off deck does not."""
     seconds: float = 0.0
     """Of work; time on deck is none."""
+    question: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,16 @@ class _Hit:
     failure: Failure
     clean: bool = False
     counts: bool = True
+    after: tuple[Value, ...] = ()
+    question: Question | None = None
 
 
 class Stages:
     """One attempt, one lease. Lives as long as the lease does."""
 
-    def __init__(self, ledger: Ledger, claim: Claim, plan: Plan, lease: m.Lease) -> None:
+    def __init__(self, ledger: Ledger, claim: Claim, plan: Plan, lease: m.Lease, errands: Errands) -> None:
         self._ledger = ledger
+        self._errands = errands
         self._claim = claim
         self._plan = plan
         self._lease = lease
@@ -74,50 +82,65 @@ class Stages:
         self._ghost_s = 0.0
 
     async def run(self) -> Ended:
-        """Stage after stage, until all are done, somebody asks to stop, or the lease or the attempt ends."""
-        while (index := self._ledger.next_stage()) is not None:
+        """One after the other, until all are done, somebody asks to stop, or the lease or the attempt ends."""
+        while (errand := self._errands.next()) is not None:
             if self._stop_asked():
                 return await self._leave()
-            ended = await self._one(index)
+            ended = await self._one(errand)
             if ended is not None:
                 return ended
         return Ended(None, seconds=self._spent_s)
 
-    async def _one(self, index: int) -> Ended | None:
-        """One stage, once. None: go on, with it or with the next."""
-        self._ledger.stage_began(index)
+    async def _one(self, errand: Errand) -> Ended | None:
+        """One errand, once. None: go on, with it or with the next."""
+        self._errands.began(errand)
         self._tries += 1
         reason = self._revoked_for() if self._news() else RevokeReason.RESTARTED
         if reason is RevokeReason.RESTARTED:
-            result = await self._run_stage(index)
+            result = await self._run_errand(errand)
         else:
             result = self._taken_back(reason, clean=not self._touched)
         self._touched = self._touched or _may_have_touched(result)
-        completed = isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED
-        self._ledger.stage_ended(index, completed=completed)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
             self._ledger.reported(result.worker, result.artifacts)
-            if completed:
-                self._troubles = 0
-                return self._let_go_early(result)
+            if result.outcome is StageOutcome.COMPLETED:
+                return self._completed(errand, result)
+        self._errands.ended(errand, None)
+        self._errands.left(errand, result.after)
+        if self._forced():
+            return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
+        if isinstance(result, StageReport):
             if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
                 return await self._leave()
             if self._stop_asked():
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
             result = _Hit(Trouble.REVOKED, lost, self._is_clean(result), counts=False)
+        return await self._troubled(result)
+
+    async def _troubled(self, result: "_Hit") -> Ended | None:
+        """What comes next is decided elsewhere, and done here."""
         self._troubles += 1
         following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
         if following is Next.AGAIN:
             await self._before_again(result)
             return None
+        if following is Next.ASK and result.question is not None:
+            return await self._ask(result.question, result)
+        if following is Next.ASK:
+            following = Next.FAIL  # it does not say what
         return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
 
-    def _let_go_early(self, report: StageReport) -> Ended | None:
-        """A worker that ends leaves the emulator in order after the stage it was at; what follows, another one does."""
-        if not report.released or self._ledger.next_stage() is None:
+    def _completed(self, errand: Errand, report: StageReport) -> Ended | None:
+        """It did what it could. Whether that is good, the report itself may deny."""
+        self._troubles = 0
+        failure = self._errands.ended(errand, report)
+        if failure is not None:
+            return Ended(Next.FAIL, clean=report.clean, failure=failure, seconds=self._spent_s)
+        if not report.released or self._errands.next() is None:
             return None
+        # Its worker ends, and left the emulator in order after the stage it was at; what follows, another one does.
         lost = _infrastructure("its worker was shut down")
         return Ended(Next.MOVE, clean=report.clean, failure=lost, counts=False, seconds=self._spent_s)
 
@@ -139,6 +162,39 @@ class Stages:
                 timeout=seconds,
             )
 
+    def _forced(self) -> bool:
+        return self._ledger.intent is Intent.FORCE
+
+    async def _ask(self, question: Question, hit: "_Hit") -> Ended | None:
+        """A person. None: answered, the same errand goes on with it. The emulator is kept as it is, or freed."""
+        ended = Ended(Next.ASK, clean=hit.clean, failure=hit.failure, seconds=self._spent_s, question=question)
+        if not question.keep:
+            return ended
+        self._claim.extend(int((workflow.time() + question.within_s + self._plan.policy.time_limit_s) * 1000))
+        self._ledger.asks(question)
+        answer: Answer | None = None
+
+        def spoken() -> bool:
+            nonlocal answer
+            answer = answer or self._ledger.take_answer()
+            return answer is not None or self._stop_asked() or self._news()
+
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(spoken, timeout=self._ledger.patience_s())
+        if self._news():
+            return ended
+        if answer is not None and not self._stop_asked():
+            self._ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=False)
+            self._troubles = 0
+            return None
+        left = await self._leave()
+        if self._stop_asked():
+            self._ledger.question = None
+            return left
+        failure = unanswered(self._ledger.question)
+        self._ledger.question = None
+        return Ended(Next.FAIL, clean=left.clean, failure=failure, seconds=self._spent_s)
+
     def _stop_asked(self) -> bool:
         return self._ledger.intent is not Intent.NONE
 
@@ -147,33 +203,37 @@ class Stages:
         return Budget(
             tries_left=TROUBLES_IN_A_ROW - self._troubles,
             moves_left=self._ledger.physics.moves - self._ledger.moves,
-            retries_left=policy.retries - (self._ledger.attempt - 1),
+            retries_left=policy.retries - (self._ledger.attempt - self._ledger.first_attempt),
         )
 
     async def _leave(self) -> Ended:
         """Asked to stop between two stages: clean up and let go, on the emulator itself."""
         if not self._touched:
             return Ended(None, stopped=True)
+        if self._forced():
+            return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         self._tries += 1
-        result = await self._run_stage(None)
+        result = await self._run_errand(cleanup(self._plan), told_to_stop=True)
+        if self._forced():
+            return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         clean = isinstance(result, StageReport) and result.clean
         return Ended(None, stopped=True, clean=clean, seconds=self._spent_s)
 
     # --- one stage --------------------------------------------------------------------------------------------
 
-    async def _run_stage(self, index: int | None) -> StageReport | _Hit:
-        work = self._work(index)
-        handle = self._start(work)
-        if work.last and index is not None and self._claim.ask is not None and not self._claim.ask.single:
+    async def _run_errand(self, errand: Errand, *, told_to_stop: bool = False) -> StageReport | _Hit:
+        handle = self._start(self._work(errand), errand)
+        if errand.last and not told_to_stop and self._claim.ask is not None and not self._claim.ask.single:
             self._claim.ending()
         self._ledger.show()
-        self._told_to_stop = index is None
+        self._told_to_stop = told_to_stop
         while True:
             await workflow.wait_condition(
                 lambda: (
                     handle.done()
                     or self._ghost_is_back()
                     or self._news()
+                    or self._forced()
                     or (self._stop_asked() and not self._told_to_stop)
                 )
             )
@@ -187,6 +247,10 @@ class Stages:
                 continue
             if handle.done():
                 return await self._result(handle)
+            if self._forced():
+                ignore(handle)
+                handle.cancel()
+                return _Hit(Trouble.REVOKED, _infrastructure("nobody waits for it"))
             if self._news():
                 return await self._give_up(handle)
             self._told_to_stop = True
@@ -208,17 +272,17 @@ class Stages:
     def _news(self) -> bool:
         return self._claim.revoked is not None and self._claim.revoked is not self._answered
 
-    def _work(self, index: int | None) -> StageWork:
+    def _work(self, errand: Errand) -> StageWork:
         plan, ledger = self._plan, self._ledger
         self._lease = self._claim.lease or self._lease
         ahead_s = max(self._lease.expires_at_ms / 1000 - workflow.time(), 0.0) if self._lease.after else 0.0
-        return StageWork(
+        work = StageWork(
             task_id=workflow.info().workflow_id,
             key=ledger.key(),
             emulator_id=self._lease.emulator_id,
             lease=self._lease.token,
             after=self._lease.after,
-            stage_index=index if index is not None else len(plan.stages),
+            stage_index=errand.index,
             tries=self._tries,
             task_type=plan.task_type,
             account=ledger.spec.account,
@@ -226,34 +290,40 @@ class Stages:
             flow_hash=plan.flow_hash,
             app=plan.app,
             ahead_s=ahead_s,
-            limit_s=self._limit_s(plan.stages[index]) if index is not None else 0.0,
-            stage=plan.stages[index] if index is not None else None,
+            answers=ledger.answers,
+            limit_s=self._limit_s(errand),
+            stage=errand.stage,
             cleanup=plan.cleanup,
-            last=index is None or ledger.is_last(index),
+            last=errand.last,
             physics=ledger.physics,
         )
+        if errand.undo is None:
+            return work
+        force = ledger.rollback is not None and ledger.rollback.force
+        return UndoWork(**dict(work), undo=errand.undo, force=force)
 
-    def _start(self, work: StageWork) -> "workflow.ActivityHandle[StageReport]":
+    def _start(self, work: StageWork, errand: Errand) -> "workflow.ActivityHandle[StageReport]":
         physics = self._ledger.physics
-        what = work.stage.name if work.stage else "cleanup"
         return workflow.start_activity(
-            "run_stage",
+            errand.activity,
             work,
             task_queue=names.emulator_id(work.emulator_id),
-            result_type=StageReport,
+            result_type=errand.reports,
             schedule_to_start_timeout=options.seconds(max(work.ahead_s, physics.heartbeat_timeout_s)),
             # A worker may take it while the one ahead still runs; how long it works itself, the stage watches.
             start_to_close_timeout=options.seconds(work.ahead_s + work.limit_s + physics.cleanup_s + SLACK_S),
             heartbeat_timeout=options.seconds(physics.heartbeat_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=options.ONCE,
-            summary=f"{what} on {work.emulator_id}",
+            summary=f"{errand.what} on {work.emulator_id}",
         )
 
-    def _limit_s(self, stage: Stage) -> float:
+    def _limit_s(self, errand: Errand) -> float:
         """What is left of the attempt's time, and no more than the stage's own."""
         left_s = max(self._plan.policy.time_limit_s - self._spent_s, 1.0)
-        return min(left_s, stage.limit_s)
+        if errand.stage is not None:
+            return min(left_s, errand.stage.limit_s)
+        return left_s if errand.undo is not None else 0.0
 
     # --- how it ended -----------------------------------------------------------------------------------------
 
@@ -281,7 +351,7 @@ class Stages:
             return _Hit(Trouble.ERROR, said(cause))
         self._ledger.reported(details.worker, details.artifacts)
         trouble = Trouble.NOT_STARTED if cause.type == STILL_BUSY else Trouble.ERROR
-        return _Hit(trouble, said(cause), clean=details.clean)
+        return _Hit(trouble, said(cause), clean=details.clean, after=details.after, question=details.question)
 
     async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Hit:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
@@ -314,6 +384,12 @@ class Stages:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
         return _Hit(Trouble.REVOKED, failure, clean=clean, counts=counts)
+
+
+def unanswered(question: Question | None) -> Failure:
+    """Nobody said anything in time."""
+    asked = question.text if question else "something"
+    return Failure(kind="NobodyAnsweredError", verdict=Verdict.FINAL, message=f"nobody answered in time: {asked}")
 
 
 def _may_have_touched(result: StageReport | _Hit) -> bool:

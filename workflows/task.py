@@ -8,26 +8,41 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.engine import CancelWork
     from droidherd.contracts.plan import Plan
     from droidherd.contracts.stage import Planned, PlanRequest
-    from droidherd.contracts.tasks import Admission, Ask, Carry, Control, Failure, TaskInput, TaskView
+    from droidherd.contracts.tasks import (
+        Admission,
+        Answer,
+        Ask,
+        Carry,
+        Control,
+        Failure,
+        Rollback,
+        TaskInput,
+        TaskView,
+    )
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
-    from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine
-    from droidherd.domain.messages import OnBusy
+    from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine, may
     from droidherd.domain.reaction import Next, delay_s
     from workflows import options
     from workflows.courier import Courier
     from workflows.direct import Direct
+    from workflows.ending import close
+    from workflows.errands import Forward
     from workflows.handles import unless_ended
-    from workflows.intake import Given, id_problem, understood, until_s, why_rejected
-    from workflows.ledger import Ledger
-    from workflows.stages import Ended, Stages, said
+    from workflows.intake import Given, event_of, id_problem, understood
+    from workflows.ledger import ENGINE, Ledger
+    from workflows.queueing import Queueing
+    from workflows.rollback import RollingBack, bare
+    from workflows.stages import Ended, Stages, said, unanswered
 
-ENGINE = "droidherd"
-"""The actor of what the product does by itself."""
+POLICY = "policy"
+"""The actor of what the submitter asked for beforehand."""
+
+HOLDING = (TaskState.RUNNING, TaskState.ROLLBACK_RUNNING)
+"""States in which a task holds an emulator: they are not cut in two."""
 
 
 @workflow.defn(name=names.Workflow.TASK)
@@ -48,8 +63,9 @@ class TaskWorkflow:
             self._claim.outbox.restore(carry.outbox)
         self._asked = (carry.asked if carry else None) or Ask()
         self._engine_cancel = False
-        self._avoid = carry.avoid if carry else ""
-        self._known = carry is not None and bool(carry.events)
+        self._again = start.again if carry is None else None
+        self._line = Queueing(self._ledger, self._claim, self._the_plan, self._take_effect, self._idle)
+        self._back = RollingBack(self._ledger, self._claim, self._the_plan, self._take_effect)
         self._life: asyncio.Task[None] | None = None
 
     @workflow.run
@@ -71,40 +87,11 @@ class TaskWorkflow:
             self._ledger.show()
         else:
             workflow.continue_as_new(TaskInput(spec=self._spec, carry=self._carry()))
-        return await self._close()
+        return await close(self._ledger, engine_cancels=self._engine_cancel)
 
     def _carry(self) -> Carry:
         carry = self._ledger.carry(self._claim)
-        return carry.model_copy(update={"asked": self._asked, "avoid": self._avoid})
-
-    async def _close(self) -> TaskView:
-        """Completed → Completed; failed, rejected → Failed with details; cancelled → Canceled."""
-        view = self._ledger.view(events=True)
-        if self._ledger.state is TaskState.COMPLETED:
-            return view
-        if self._ledger.state is TaskState.CANCELLED:
-            if not self._engine_cancel:
-                await self._cancel_on_engine()
-            raise asyncio.CancelledError
-        error = self._ledger.error or Failure(kind="Failed", verdict=Verdict.FINAL, message=str(self._ledger.state))
-        raise ApplicationError(error.message, view, type=error.kind, non_retryable=True)
-
-    async def _cancel_on_engine(self) -> None:
-        """Only a cancel of the engine's own closes a workflow as cancelled."""
-        info = workflow.info()
-        try:
-            await workflow.execute_activity(
-                "request_cancel",
-                CancelWork(task_id=info.workflow_id, run_id=info.run_id),
-                start_to_close_timeout=options.ENGINE_TIMEOUT,
-                schedule_to_close_timeout=options.ENGINE_TOTAL,
-                retry_policy=options.ENGINE_RETRY,
-                cancellation_type=workflow.ActivityCancellationType.ABANDON,
-            )
-            await workflow.sleep(options.ENGINE_TOTAL)
-        except asyncio.CancelledError:
-            self._engine_cancel = True
-            raise
+        return carry.model_copy(update={"asked": self._asked})
 
     # --- what others say --------------------------------------------------------------------------------------
 
@@ -117,6 +104,22 @@ class TaskWorkflow:
         self._want(Intent.CANCEL, ask)
 
     @workflow.signal
+    def force_cancel(self, ask: Ask) -> None:
+        self._want(Intent.FORCE, ask)
+
+    @workflow.signal
+    def rollback(self, ask: Ask) -> None:
+        """Stop, then take back what was changed. With `force` only by the update `control`."""
+        self._roll_back(Rollback(ask=ask))
+
+    @workflow.signal
+    def answer(self, answer: Answer) -> None:
+        """What a task asked a person. Anything it did not offer is no answer."""
+        question = self._ledger.question
+        if self._may_answer() and question is not None and answer.choice in question.choices:
+            self._ledger.answer = answer
+
+    @workflow.signal
     def resume(self, ask: Ask) -> None:
         if self._may_resume():
             self._resume(ask)
@@ -126,8 +129,15 @@ class TaskWorkflow:
         """Pause, resume or cancel, and say what the task is then. What is not possible is refused."""
         if control.action == "resume":
             self._resume(control.ask)
+        elif control.action == "pause":
+            self._want(Intent.PAUSE, control.ask)
+        elif control.action == "answer":
+            self.answer(Answer(choice=control.choice, ask=control.ask))
+            await workflow.wait_condition(lambda: self._ledger.state is not TaskState.WAITING)
+        elif control.action == "rollback":
+            self._roll_back(Rollback(force=control.force, ask=control.ask))
         else:
-            self._want(Intent.CANCEL if control.action == "cancel" else Intent.PAUSE, control.ask)
+            self._want(Intent.FORCE if control.force else Intent.CANCEL, control.ask)
         return self._ledger.view(events=False)
 
     @control.validator
@@ -135,9 +145,14 @@ class TaskWorkflow:
         ledger = self._ledger
         possible = {
             "cancel": ledger.state not in FINAL,
-            "pause": ledger.state not in FINAL and ledger.intent is not Intent.CANCEL,
+            "pause": ledger.intent in (Intent.NONE, Intent.PAUSE) and may(ledger.state, TaskEvent.PAUSED),
             "resume": self._may_resume(),
+            "rollback": ledger.state not in FINAL and ledger.rollback is None,
+            "answer": self._may_answer(),
         }
+        question = ledger.question
+        if control.action == "answer" and question is not None and control.choice not in question.choices:
+            possible["answer"] = False
         if not possible[control.action]:
             allowed = ", ".join(name for name, yes in possible.items() if yes) or "nothing"
             intent = f" with {ledger.intent} asked for" if ledger.intent else ""
@@ -163,7 +178,7 @@ class TaskWorkflow:
 
     def _answered(self) -> bool:
         ledger = self._ledger
-        early = ledger.spec.not_before is not None and workflow.now() < ledger.spec.not_before
+        early = ledger.not_before is not None and workflow.now() < ledger.not_before
         over = self._life is not None and self._life.done()
         return ledger.state is not TaskState.PENDING or ledger.attempt > 1 or early or over
 
@@ -193,11 +208,21 @@ class TaskWorkflow:
     def recall(self, message: m.Recall) -> None:
         self._claim.on_recall(message)
 
+    def _roll_back(self, rollback: Rollback) -> None:
+        """First it is cancelled like any other."""
+        if self._ledger.state not in FINAL and self._ledger.rollback is None:
+            self._ledger.rollback = rollback
+            self._want(Intent.CANCEL, rollback.ask)
+
+    def _may_answer(self) -> bool:
+        ledger = self._ledger
+        return ledger.state is TaskState.WAITING and ledger.answer is None and not ledger.intent
+
     # --- intents ----------------------------------------------------------------------------------------------
 
     def _want(self, intent: Intent, ask: Ask) -> None:
         ledger = self._ledger
-        if ledger.state in FINAL or (intent is Intent.PAUSE and ledger.state is TaskState.PAUSED):
+        if ledger.state in FINAL or (intent is Intent.PAUSE and not may(ledger.state, TaskEvent.PAUSED)):
             return
         combined = combine(ledger.intent, intent)
         if combined is not ledger.intent:
@@ -218,7 +243,7 @@ class TaskWorkflow:
     def _take_effect(self) -> None:
         """The boundary is reached: what was asked for becomes true."""
         ledger = self._ledger
-        event = TaskEvent.CANCELLED if ledger.intent is Intent.CANCEL else TaskEvent.PAUSED
+        event = TaskEvent.PAUSED if ledger.intent is Intent.PAUSE else TaskEvent.CANCELLED
         ledger.intent = Intent.NONE
         ledger.move(event, self._asked.actor, self._asked.reason)
         ledger.why = ""
@@ -228,20 +253,45 @@ class TaskWorkflow:
     async def _live(self) -> None:
         """State after state."""
         ledger = self._ledger
+        if self._again is not None:
+            # Whoever tries again what failed is never a duplicate, and never rejected for good.
+            ledger.move(event_of(self._again), self._again.ask.actor, self._again.ask.reason)
         if ledger.plan is None:
             await self._plan()
         steps: dict[TaskState, Callable[[], Awaitable[None]]] = {
-            TaskState.PENDING: self._pending,
-            TaskState.QUEUED: self._queued,
+            TaskState.PENDING: self._line.pending,
+            TaskState.QUEUED: self._line.queued,
             TaskState.RUNNING: self._running,
             TaskState.RETRY_PENDING: self._retry_pending,
             TaskState.PAUSED: self._paused,
+            TaskState.WAITING: self._waiting,
+            TaskState.ROLLBACK_PENDING: self._back.pending,
+            TaskState.ROLLBACK_RUNNING: self._back.running,
         }
-        while ledger.state not in FINAL:
-            if ledger.state is not TaskState.RUNNING and workflow.info().is_continue_as_new_suggested():
+        while ledger.state not in FINAL or self._rolls_back():
+            if ledger.state not in HOLDING and workflow.info().is_continue_as_new_suggested():
                 self._step_back()
                 return
             await steps[ledger.state]()
+
+    def _rolls_back(self) -> bool:
+        """It ended, and is to be taken back in the same breath: a person, or its submitter, wished so."""
+        ledger = self._ledger
+        rollback = ledger.rollback
+        if (
+            rollback is None
+            and ledger.state is TaskState.FAILED
+            and ledger.undo
+            and ledger.spec.on_failure == "rollback"
+        ):
+            rollback = Rollback(ask=Ask(actor=POLICY, reason="it failed"))
+        if rollback is None or rollback.begun or not may(ledger.state, TaskEvent.ROLLBACK_ASKED):
+            return False
+        ledger.rollback = rollback.model_copy(update={"begun": True})
+        ledger.attempt += 1
+        self._claim.ticket = 0
+        ledger.move(TaskEvent.ROLLBACK_ASKED, rollback.ask.actor, rollback.ask.reason)
+        return True
 
     def _step_back(self) -> None:
         """Before continuing as new: out of the line. The next run asks again, with the ticket it has."""
@@ -254,8 +304,9 @@ class TaskWorkflow:
         ledger = self._ledger
         refused = self._unreadable or id_problem(workflow.info().workflow_id)
         if refused:
-            self._fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=refused))
+            self._ledger.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=refused))
             return
+        failure: Failure | None = None
         try:
             planned = await workflow.execute_local_activity(
                 "plan_task",
@@ -265,73 +316,14 @@ class TaskWorkflow:
                 retry_policy=options.PLANNING_RETRY,
             )
         except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
-            self._fail(said((error.cause if isinstance(error, ActivityError) else error) or error))
-            return
-        ledger.planned(planned.plan)
-        ledger.physics = planned.physics
-
-    async def _pending(self) -> None:
-        """Wait for the time it may start, then ask for an emulator."""
-        ledger = self._ledger
-        start_s = until_s(ledger.spec.not_before)
-        if start_s > 0:
-            ledger.why = f"not before {ledger.spec.not_before:%Y-%m-%d %H:%M:%S %Z}"
-            ledger.show()
-            if not await self._idle(min(start_s, until_s(ledger.spec.expires_at, far=start_s))):
-                self._take_effect()
-                return
-        if ledger.intent:
-            self._claim.disclaim(ledger.key())
-            self._take_effect()
-        elif self._too_late():
-            self._claim.disclaim(ledger.key())
-            self._expire()
+            failure = said((error.cause if isinstance(error, ActivityError) else error) or error)
         else:
-            self._claim.request(self._enqueue())
-            await self._await_verdict()
-
-    async def _await_verdict(self) -> None:
-        """Admitted, granted or rejected; or somebody wants something else."""
-        ledger, claim = self._ledger, self._claim
-        while True:
-            spoken = await self._wait(lambda: bool(claim.rejected or claim.admitted or claim.lease or ledger.intent))
-            if claim.rejected:
-                self._rejected(claim.rejected)
-            elif claim.lease or claim.admitted:
-                ledger.position = claim.admitted.position if claim.admitted and not claim.lease else 0
-                ledger.why = claim.admitted.why if claim.admitted and not claim.lease else ""
-                self._known = True
-                ledger.move(TaskEvent.ADMITTED, ENGINE)
-            elif ledger.intent:
-                claim.done()
-                self._take_effect()
-            elif self._too_late():
-                claim.done()
-                self._expire()
-            elif not spoken:
-                continue
-            return
-
-    async def _queued(self) -> None:
-        """In line, until an emulator is granted."""
-        ledger, claim = self._ledger, self._claim
-        if claim.lease is None:
-            ledger.show()
-        while not (claim.lease or ledger.intent or claim.rejected):
-            if await self._wait(lambda: bool(claim.lease or ledger.intent or claim.rejected)):
-                break
-            if self._too_late():
-                claim.done()
-                self._expire()
-                return
-        if ledger.intent and claim.lease is None:
-            claim.done()
-            self._take_effect()
-        elif claim.rejected:
-            ledger.move(TaskEvent.LEASE_LOST, ENGINE, claim.rejected.reason)
-        else:
-            ledger.position, ledger.why = 0, ""
-            ledger.move(TaskEvent.GRANTED, ENGINE)
+            ledger.planned(planned.plan)
+            ledger.physics = planned.physics
+        if failure is not None and ledger.rollback is not None:
+            ledger.planned(bare(ledger.spec.type))
+        elif failure is not None:
+            self._ledger.fail(failure)
 
     async def _running(self) -> None:
         """One stay on one emulator."""
@@ -341,15 +333,19 @@ class TaskWorkflow:
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, "its lease did not survive a continue-as-new")
             return
         ledger.attempt_began(lease)
-        ended = await Stages(ledger, claim, plan, lease).run()
-        if not ended.clean and (ledger.spec.account or ledger.spec.mutex):
+        ended = await Stages(ledger, claim, plan, lease, Forward(ledger, plan)).run()
+        if not ended.clean and not ended.abandoned and (ledger.spec.account or ledger.spec.mutex):
             # A line of ours may still stand in the emulator; until its guard has run out the account stays ours.
             await workflow.sleep(ledger.physics.lease_ttl_s + 1.0)
         seconds = ended.seconds or ledger.seconds()
         if ended.stopped:
-            outcome = "cancelled" if ledger.intent is Intent.CANCEL else "paused"
+            outcome = "paused" if ledger.intent is Intent.PAUSE else "cancelled"
             self._let_go("", outcome, ended, seconds)
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
+        elif ended.next is None and ledger.again_at is not None:
+            self._let_go("completed", "completed", ended, seconds)
+            claim.ticket = 0
+            self._take_effect() if ledger.intent else ledger.next_round()
         elif ended.next is None:
             self._let_go("completed", "completed", ended, seconds, parting=True)
             ledger.intent = Intent.NONE
@@ -365,15 +361,19 @@ class TaskWorkflow:
         if following is Next.MOVE:
             self._let_go("", "lost", ended, seconds)
             ledger.moves += ended.counts
-            self._avoid = lease.emulator_id
+            ledger.avoid = lease.emulator_id
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, reason)
+        elif following is Next.ASK:
+            self._let_go("", "waiting", ended, seconds)
+            if failure is not None and ended.question is not None:
+                ledger.asks(ended.question)
         elif following is Next.RETRY:
             self._let_go("retry", "failed", ended, seconds)
             ledger.error = failure
             ledger.move(TaskEvent.RETRY, ENGINE, reason)
         else:
             self._let_go("failed", "failed", ended, seconds)
-            self._fail(failure)
+            self._ledger.fail(failure)
 
     def _let_go(
         self, outcome: str, attempt_outcome: str, ended: Ended, seconds: float, *, parting: bool = False
@@ -381,17 +381,17 @@ class TaskWorkflow:
         """Say it to the dispatcher, write it into the book."""
         ledger, claim = self._ledger, self._claim
         ledger.attempt_ended(attempt_outcome, ended.failure)
-        claim.done(outcome, clean=ended.clean, seconds=seconds, parting=parting)
+        claim.done(outcome, clean=ended.clean, seconds=seconds, parting=parting, abandoned=ended.abandoned)
 
     async def _retry_pending(self) -> None:
         """The durable pause between two attempts."""
         ledger = self._ledger
         policy = self._the_plan().policy
-        delay = delay_s(policy.backoff, policy.backoff_s, ledger.attempt)
+        delay = delay_s(policy.backoff, policy.backoff_s, ledger.attempt - ledger.first_attempt + 1)
         ledger.why = f"attempt {ledger.attempt + 1} in {delay:g} s"
         ledger.show()
         waited = await self._idle(delay)
-        if ledger.intent is not Intent.CANCEL:
+        if ledger.intent in (Intent.NONE, Intent.PAUSE):
             # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
             ledger.attempt += 1
             ledger.begun_on = ledger.why = ""
@@ -401,11 +401,24 @@ class TaskWorkflow:
         else:
             self._take_effect()
 
+    async def _waiting(self) -> None:
+        """For a person, without an emulator."""
+        ledger = self._ledger
+        if not await self._idle(ledger.patience_s(), lambda: bool(ledger.intent or ledger.answer)):
+            if ledger.intent:
+                ledger.question = None
+                self._take_effect()
+            elif (answer := ledger.take_answer()) is not None:
+                ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=True)
+            return
+        self._ledger.fail(unanswered(ledger.question))
+        ledger.question = None
+
     async def _paused(self) -> None:
         ledger = self._ledger
         ledger.why = f"paused by {self._asked.actor}" + (f": {self._asked.reason}" if self._asked.reason else "")
         ledger.show()
-        await workflow.wait_condition(lambda: ledger.state is not TaskState.PAUSED or ledger.intent is Intent.CANCEL)
+        await workflow.wait_condition(lambda: ledger.state is not TaskState.PAUSED or bool(ledger.intent))
         ledger.why = ""
         if ledger.state is TaskState.PAUSED:
             self._take_effect()
@@ -414,70 +427,16 @@ class TaskWorkflow:
 
     # --- small things -----------------------------------------------------------------------------------------
 
-    def _enqueue(self) -> m.Enqueue:
-        """The wish for an emulator. A ticket once drawn is kept until a retry or a resume throws it away."""
-        ledger, plan, spec = self._ledger, self._the_plan(), self._ledger.spec
-        bound = spec.emulator or ledger.bound_to()
-        requires = {*plan.requires, *spec.requires, *((f"emulator_id={bound}",) if bound else ())}
-        physics = ledger.physics
-        return m.Enqueue(
-            key=ledger.key(),
-            seq=0,
-            lane=names.lane_of(spec.lane, spec.account),
-            task_type=spec.type,
-            requires=tuple(sorted(requires)),
-            account=spec.account,
-            mutex=spec.mutex,
-            priority=spec.priority,
-            # Only who comes for the first time can be a duplicate.
-            on_busy=spec.on_busy if not self._known else OnBusy.QUEUE,
-            ticket=self._claim.ticket,
-            hold_s=plan.policy.time_limit_s + physics.cleanup_s + physics.lease_margin_s,
-            single=ledger.stages_left() == 1,
-            avoid="" if bound else self._avoid,
-        )
-
     def _the_plan(self) -> Plan:
         if self._ledger.plan is None:
             raise RuntimeError("a task runs only after it was planned")
         return self._ledger.plan
 
-    def _rejected(self, news: m.Rejected) -> None:
-        message = why_rejected(news)
-        self._ledger.error = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
-        self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
-
-    def _too_late(self) -> bool:
-        """`expires_at` says until when a start makes sense; who has started once may go on."""
-        return not self._ledger.attempts and until_s(self._ledger.spec.expires_at, far=1.0) <= 0
-
-    def _expire(self) -> None:
-        moment = self._ledger.spec.expires_at
-        self._fail(Failure(kind="expired", verdict=Verdict.FINAL, message=f"no emulator was free before {moment}"))
-
-    def _fail(self, failure: Failure | None) -> None:
-        self._ledger.error = failure
-        self._ledger.move(TaskEvent.FAILED, ENGINE, failure.message if failure else "")
-
-    async def _idle(self, seconds: float) -> bool:
+    async def _idle(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Sleep, durably. False when somebody wants something else."""
         try:
-            await workflow.wait_condition(lambda: bool(self._ledger.intent), timeout=max(seconds, 0.0))
+            wanted = until or (lambda: bool(self._ledger.intent))
+            await workflow.wait_condition(wanted, timeout=max(seconds, 0.0))
         except TimeoutError:
             return True
         return False
-
-    async def _wait(self, condition: Callable[[], bool]) -> bool:
-        """Wait for an answer of the dispatcher; repeat the request when it takes too long."""
-        admitted = self._claim.admitted
-        repeat_s = (admitted.repeat_after_s if admitted else 300.0) * (1 + workflow.random().random() / 10)
-        limit_s = repeat_s
-        if not self._ledger.attempts:
-            limit_s = min(repeat_s, max(until_s(self._ledger.spec.expires_at, far=repeat_s), 0.01))
-        try:
-            await workflow.wait_condition(condition, timeout=limit_s)
-        except TimeoutError:
-            if limit_s == repeat_s:
-                self._claim.repeat()
-            return False
-        return True

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
@@ -9,17 +10,20 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.bodies import optional
-from api.engine import EngineError, Filters
+from api.engine import EngineError, Filters, IllegalError
 from api.errors import Kind, invalid
 from api.house import Home, House
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.schemas import Bulk, Refused, Wish
+from droidherd.contracts.names import Update
+from droidherd.contracts.queue import Order
 from droidherd.contracts.tasks import Ask, Control
+from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/bulk", tags=["tasks"])
 
-Action: TypeAlias = Literal["cancel", "pause", "resume"]
+Action: TypeAlias = Literal["cancel", "pause", "resume", "prioritize", "retry"]
 MOST = 1_000
 """Tasks of one request; `more` says that there are others."""
 PAGE = 200
@@ -38,15 +42,21 @@ async def bulk(
     request: Request,
     dry_run: bool = False,
 ) -> Response:
-    """Cancel, pause or resume all tasks that fit. At least one filter; `dry_run=true` only says which they are."""
+    """Cancel, pause, resume, prioritize or retry all tasks that fit; `dry_run=true` only says which they are.
+
+    At least one filter. `retry` means tasks that failed, or the ended ones in the states that are named.
+    """
     if wanted == Filters():
         raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
     wish = await optional(Wish, request)
-    chosen, more = await _chosen(house, replace(wanted, open=True))
+    if action == "retry":
+        filters = replace(wanted, states=wanted.states or (TaskState.FAILED,))
+    else:
+        filters = replace(wanted, open=True)
+    chosen, more = await _chosen(house, filters)
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))
-    control = Control(action=action, ask=Ask(**dict(wish)))
-    refused = [one for one in await _all(house, chosen, control) if one is not None]
+    refused = [one for one in await _all(chosen, _deed(house, action, Ask(**dict(wish)))) if one is not None]
     names = {one.task_id for one in refused}
     done = [task_id for task_id in chosen if task_id not in names]
     return answer(Bulk(action=action, tasks=done, refused=refused, more=more))
@@ -65,13 +75,35 @@ async def _chosen(house: House, filters: Filters) -> tuple[list[str], bool]:
     return chosen, bool(cursor)
 
 
-async def _all(house: House, chosen: list[str], control: Control) -> list[Refused | None]:
+Deed: TypeAlias = Callable[[str], Awaitable[object]]
+
+
+def _deed(house: House, action: Action, ask: Ask) -> Deed:
+    """What is done to each."""
+
+    async def prioritize(task_id: str) -> None:
+        known = await house.engine.view(task_id)
+        order = Order(request_id=secrets.token_hex(12), actor=ask.actor, reason=ask.reason, task_id=task_id)
+        done = await house.engine.order(known.view.pool, Update.PRIORITIZE, order)
+        if not done.done:
+            raise IllegalError(done.detail or f"prioritize is not possible while {known.view.state}", known)
+
+    if action == "retry":
+        return lambda task_id: house.engine.again(task_id, ask, None)
+    if action == "prioritize":
+        return prioritize
+    control = Control(action=action, ask=ask)
+    return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
+
+
+async def _all(chosen: list[str], deed: Deed) -> list[Refused | None]:
+    """In the order in which they were found, so many at once."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(task_id: str) -> Refused | None:
         async with gate:
             try:
-                await house.engine.control(task_id, control, secrets.token_hex(12))
+                await deed(task_id)
             except EngineError as error:
                 return Refused(task_id=task_id, why=str(error))
             return None

@@ -6,19 +6,19 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from api.bodies import json_body, optional, wait_seconds
+from api.bodies import json_body, optional, parsed, wait_seconds
 from api.engine import IllegalError, Reading
-from api.errors import Kind
+from api.errors import Kind, invalid
 from api.events import audit_of, last_seen, stream
 from api.house import Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.routes.queue import ordered
-from api.schemas import Audit, Precedence, Submission, Submit, TaskList, TaskOut, Wish
+from api.schemas import Audit, Insistence, Precedence, Reply, Submission, Submit, TaskList, TaskOut, Wish
 from api.submission import answer_of, prepared
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
-from droidherd.contracts.tasks import Ask, Control
+from droidherd.contracts.tasks import Ask, Control, Rollback
 from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
@@ -94,10 +94,39 @@ async def events(
     return StreamingResponse(news, headers={"cache-control": "no-store"}, media_type=EVENT_STREAM)
 
 
-@router.post("/{task_id}/cancel", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
+@router.post("/{task_id}/cancel", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Insistence))
 async def cancel(house: Home, task_id: TaskId, request: Request) -> Response:
-    """Stop at the next boundary, clean up, end."""
-    return await _control(house, task_id, "cancel", request)
+    """Stop at the next boundary, clean up, end. With `force` at once; the emulator is fenced and brought in order."""
+    wish = await optional(Insistence, request)
+    return await _controlled(house, task_id, Control(action="cancel", ask=_ask(wish), force=wish.force))
+
+
+@router.post("/{task_id}/answer", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Reply, required=True))
+async def reply(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Answer what a task asks a person: one of the choices it offers. It goes on where it asked."""
+    wish = parsed(Reply, await json_body(request))
+    known = await house.engine.view(task_id)
+    question = known.view.question
+    if question is not None and wish.choice not in question.choices:
+        raise invalid("choice", f"one of: {', '.join(question.choices)}")
+    return await _controlled(house, task_id, Control(action="answer", ask=_ask(wish), choice=wish.choice))
+
+
+@router.post("/{task_id}/retry", responses=answers(TaskOut, *_CHANGE), openapi_extra=body(Wish))
+async def retry(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Try a failed or cancelled task again: a new run under the same id, shown together with the one before."""
+    again = await house.engine.again(task_id, _ask(await optional(Wish, request)), None)
+    return answer(TaskOut.of(again), without={"events"})
+
+
+@router.post("/{task_id}/rollback", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Insistence))
+async def rollback(house: Home, task_id: TaskId, request: Request) -> Response:
+    """Take back what a task changed, the last change first; a task that runs is cancelled before."""
+    wish = await optional(Insistence, request)
+    if (await house.engine.view(task_id)).open:
+        return await _controlled(house, task_id, Control(action="rollback", ask=_ask(wish), force=wish.force))
+    again = await house.engine.again(task_id, _ask(wish), Rollback(force=wish.force, ask=_ask(wish)))
+    return answer(TaskOut.of(again), without={"events"})
 
 
 @router.post("/{task_id}/pause", responses=answers(TaskOut, *_CHANGE, also=(202,)), openapi_extra=body(Wish))
@@ -126,11 +155,15 @@ async def prioritize(house: Home, task_id: TaskId, request: Request) -> Response
     return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
 
 
-async def _control(
-    house: House, task_id: str, action: Literal["pause", "resume", "cancel"], request: Request
-) -> Response:
-    wish = await optional(Wish, request)
-    control = Control(action=action, ask=Ask(**dict(wish)))
+async def _control(house: House, task_id: str, action: Literal["pause", "resume"], request: Request) -> Response:
+    return await _controlled(house, task_id, Control(action=action, ask=_ask(await optional(Wish, request))))
+
+
+def _ask(wish: Wish) -> Ask:
+    return Ask(actor=wish.actor, reason=wish.reason)
+
+
+async def _controlled(house: House, task_id: str, control: Control) -> Response:
     done = await house.engine.control(task_id, control, secrets.token_hex(12))
     if done is not None:
         return answer(TaskOut.of(done), without={"events"})

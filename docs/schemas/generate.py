@@ -15,13 +15,14 @@ from droidherd.contracts import fleet, names, queue, tasks
 
 HERE = Path(__file__).parent
 NONE = type(None)
+WISHES = ("pause", "resume", "cancel", "force_cancel", "rollback")
 ORDERS = ("pause_lane", "resume_lane", "set_capacity", "prioritize")
 
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
         "id": "the task's id: 1 to 64 of A-Z a-z 0-9 . _ -",
         "input": tasks.TaskInput,
-        "signals": {"pause": tasks.Ask, "resume": tasks.Ask, "cancel": tasks.Ask},
+        "signals": {**dict.fromkeys(WISHES, tasks.Ask), "answer": tasks.Answer},
         "updates": {"control": (tasks.Control, tasks.TaskView), "admission": (NONE, tasks.Admission)},
         "queries": {"view": (NONE, tasks.TaskView)},
     },

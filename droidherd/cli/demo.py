@@ -82,7 +82,8 @@ def run(choices: Choices) -> int:
     data = _empty(choices.data or Path(tempfile.mkdtemp(prefix="droidherd-demo-")))
     show = Show(choices, data)
     _only_our_settings(os.environ, data)
-    signal.signal(signal.SIGTERM, _interrupted)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     kept = False
     try:
         door = _open(show)
@@ -252,5 +253,13 @@ def _command() -> str:
     return str(program.relative_to(here)) if program.is_relative_to(here) else str(program)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Somebody wants the demo to end.
+
+    Python remembers a bare `KeyboardInterrupt` that went through `exec`, as every import of a data class may, and
+    ends the process by the signal in the end, whatever exit code we chose after taking the house down.
+    """
+
+
 def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    raise Interrupted

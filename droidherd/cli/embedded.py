@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Self
 
 from droidherd.cli import ports, processes
-from droidherd.cli.errors import CliError, EngineVersionError, NotReadyError
+from droidherd.cli.errors import CliError, EndedEarlyError, EngineVersionError, NotReadyError
 from droidherd.contracts.names import Attribute
 
 CLI_VERSION = "1.9.1"
@@ -46,6 +46,9 @@ DYNAMIC_CONFIG = MappingProxyType[str, int](
 )
 
 READY_S = 60.0
+STARTS = 3
+"""How often a start on ports of our own choice is tried."""
+
 PROGRAM_BYTES = 1_000_000
 """Less is a broken download."""
 
@@ -174,18 +177,29 @@ class EmbeddedTemporal:
 
     @classmethod
     def start(cls, data: Path, *, in_memory: bool = False, profile: Profile | None = None) -> Self:
-        """On free ports unless a profile says otherwise."""
+        """On free ports unless a profile says otherwise.
+
+        The server takes more ports than we name, and takes them from where clients get theirs too: whoever is
+        faster. On ports of our own choice it is started again when it loses.
+        """
         data.mkdir(parents=True, exist_ok=True)
         database = None if in_memory else data / "temporal.db"
-        wanted = profile or Profile(port=ports.free(), database=database)
-        if not wanted.metrics_port:
-            wanted = replace(wanted, metrics_port=ports.free())
         program = find_program(data / "bin")
-        if wanted.database is not None:
-            claim_database(wanted.database, program_version(program))
-        engine = cls(program, wanted, data / "temporal.log")
-        engine.restart()
-        return engine
+        for again in reversed(range(1 if profile else STARTS)):
+            wanted = profile or Profile(port=ports.free(), database=database)
+            if not wanted.metrics_port:
+                wanted = replace(wanted, metrics_port=ports.free(besides={wanted.port}))
+            if wanted.database is not None:
+                claim_database(wanted.database, program_version(program))
+            engine = cls(program, wanted, data / "temporal.log")
+            try:
+                engine.restart()
+            except EndedEarlyError:
+                if not again:
+                    raise
+            else:
+                return engine
+        raise AssertionError("a start either succeeds or says why not")
 
     @property
     def address(self) -> str:
@@ -243,7 +257,7 @@ def _wait_serving(program: Path, profile: Profile, alive: Callable[[], bool], se
     until = time.monotonic() + seconds
     while _run([str(program), "operator", "cluster", "health", "--address", profile.address]).returncode != 0:
         if not alive():
-            raise NotReadyError("the engine ended while it started")
+            raise EndedEarlyError("the engine ended while it started")
         if time.monotonic() >= until:
             raise NotReadyError(f"the engine does not serve at {profile.address} after {seconds:.0f} s")
         time.sleep(0.1)

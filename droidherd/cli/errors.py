@@ -32,3 +32,7 @@ class PortTakenError(CliError):
 
 class NotReadyError(CliError):
     """A process did not become ready in time."""
+
+
+class EndedEarlyError(NotReadyError):
+    """A process ended while it started."""

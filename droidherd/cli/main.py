@@ -266,11 +266,61 @@ def resume(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_
     _show(task_id, task, as_json=as_json)
 
 
-@app.command(epilog="Example: droidherd cancel TASK")
-def cancel(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@app.command(epilog="Examples: droidherd cancel TASK   |   droidherd cancel TASK --force")
+def cancel(  # noqa: PLR0917 (options of a command)
+    task_id: str,
+    force: Annotated[
+        bool, typer.Option("--force", help="At once: wait for nothing that runs, nor for cleanup.")
+    ] = False,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
     """End a task at its next step boundary, with its cleanup."""
     with Door.of(going_up.settings_of(data), url) as door:
-        task = door.post(f"/api/tasks/{task_id}/cancel", {"reason": reason, "actor": getpass.getuser()})
+        wish = {"reason": reason, "actor": getpass.getuser(), **({"force": True} if force else {})}
+        task = door.post(f"/api/tasks/{task_id}/cancel", wish)
+    _show(task_id, task, as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd answer TASK happened")
+def answer(  # noqa: PLR0917 (options of a command)
+    task_id: str,
+    choice: str,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Answer what a task asks a person. `droidherd tasks TASK` shows the question and the choices."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        wish = {"reason": reason, "actor": getpass.getuser(), "choice": choice}
+        task = door.post(f"/api/tasks/{task_id}/answer", wish)
+    _show(task_id, task, as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd retry TASK")
+def retry(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Try a failed or cancelled task again, under its id."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        task = door.post(f"/api/tasks/{task_id}/retry", {"reason": reason, "actor": getpass.getuser()})
+    _show(task_id, task, as_json=as_json)
+
+
+@app.command(epilog="Examples: droidherd rollback TASK   |   droidherd rollback TASK --force")
+def rollback(  # noqa: PLR0917 (options of a command)
+    task_id: str,
+    force: Annotated[bool, typer.Option("--force", help="Restore also what somebody else changed since.")] = False,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Take back what a task changed, the last change first. One that runs is cancelled before."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        wish = {"reason": reason, "actor": getpass.getuser(), **({"force": True} if force else {})}
+        task = door.post(f"/api/tasks/{task_id}/rollback", wish)
     _show(task_id, task, as_json=as_json)
 
 

@@ -5,6 +5,7 @@ import secrets
 import socket
 import sys
 import time
+from collections.abc import Container
 from pathlib import Path
 
 from droidherd.cli.errors import NotReadyError, PortTakenError
@@ -17,14 +18,15 @@ QUIET_PORTS = range(20_000, 32_000)
 TRIES = 100
 
 
-def free(host: str = "127.0.0.1") -> int:
+def free(host: str = "127.0.0.1", *, besides: Container[int] = ()) -> int:
     """A port nobody listens on, outside the range from which the system takes ports for outgoing connections.
 
     A port from that range may be gone again before its server listens, taken by any client on this machine.
+    `besides`: given away already, to somebody who does not listen yet.
     """
     for _ in range(TRIES):
         port = QUIET_PORTS.start + secrets.randbelow(len(QUIET_PORTS))
-        if is_free(port, host):
+        if port not in besides and is_free(port, host):
             return port
     with socket.socket() as probe:
         probe.bind((host, 0))
@@ -81,16 +83,9 @@ class Ports:
                 )
             return wanted
         known = self._chosen.get(setting, 0)
-        port = known if known and is_free(known, host) else self._other(host)
+        port = known if known and is_free(known, host) else free(host, besides=self._chosen.values())
         self._chosen[setting] = port
         write_json(self._path, self._chosen)
-        return port
-
-    def _other(self, host: str) -> int:
-        """One that no other setting was given either."""
-        port = free(host)
-        while port in self._chosen.values():
-            port = free(host)
         return port
 
 

@@ -1,5 +1,6 @@
 """What passes between a task and the activities that run its stages."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from pydantic import Field, JsonValue
@@ -7,7 +8,7 @@ from pydantic import Field, JsonValue
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Conflict, Undo, Value
 from droidherd.contracts.plan import Plan, Stage, TaskPhysics
-from droidherd.contracts.tasks import ArtifactView, TaskSpec
+from droidherd.contracts.tasks import ArtifactView, Question, TaskSpec
 from droidherd.domain.messages import Key
 
 
@@ -43,6 +44,8 @@ class StageWork(Contract):
     app: str = ""
     ahead_s: float = Field(default=0.0, ge=0)
     """How long the lease ahead may still take, for one on deck."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """What people said: step → choice."""
     limit_s: float = Field(default=0.0, ge=0)
     """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None
@@ -75,14 +78,15 @@ class StageReport(Contract):
     """What it changed by value, as it left it."""
     summary: dict[str, JsonValue] = Field(default_factory=dict)
     """What its handlers found, in a few words."""
+    again_at: datetime | None = None
+    """When the whole task wants to run next."""
 
 
-class Captured(Contract):
+class Captured(StageReport):
     """Result of `capture_before`, whose input is that of the stage: the values before its first change."""
 
-    worker: str = ""
+    outcome: StageOutcome = StageOutcome.COMPLETED
     before: tuple[Value, ...] = ()
-    artifacts: tuple[ArtifactView, ...] = ()
 
 
 class UndoWork(StageWork):
@@ -93,16 +97,12 @@ class UndoWork(StageWork):
     """Restore also what somebody else changed since."""
 
 
-class UndoReport(Contract):
+class UndoReport(StageReport):
     """Result of `undo_stage`. With conflicts nothing was restored."""
 
-    worker: str = ""
-    clean: bool = True
-    released: bool = False
-    seconds: float = 0.0
+    outcome: StageOutcome = StageOutcome.COMPLETED
     restored: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-    artifacts: tuple[ArtifactView, ...] = ()
 
 
 class StageTrouble(Contract):
@@ -116,3 +116,5 @@ class StageTrouble(Contract):
     """Cleaned up and let go: the emulator may be granted to the next one at once."""
     artifacts: tuple[ArtifactView, ...] = ()
     after: tuple[Value, ...] = ()
+    question: Question | None = None
+    """What a person is asked, when only a person can say how to go on."""

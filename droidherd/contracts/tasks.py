@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
@@ -37,6 +38,36 @@ class TaskSpec(Contract):
     actor: Text = "somebody"
     policy: PolicyChange | None = None
     """Otherwise than the type says, for this task alone."""
+    on_failure: Literal["keep", "rollback"] = "keep"
+    """Whether what it changed is taken back when it fails."""
+
+
+class Ask(Contract):
+    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
+
+    actor: Text = "somebody"
+    reason: Text = ""
+
+
+class Question(Contract):
+    """What a task asks a person."""
+
+    text: str
+    step: str
+    choices: tuple[str, ...]
+    within_s: float = 3_600.0
+    keep: bool = True
+    """Whether it keeps its emulator, as it is, until somebody answers."""
+    frame: str = ""
+    """The artifact that shows what it saw."""
+    until: datetime | None = None
+
+
+class Answer(Contract):
+    """Argument of the signal `answer`."""
+
+    choice: str
+    ask: Ask = Ask()
 
 
 class Carry(Contract):
@@ -58,9 +89,34 @@ class Carry(Contract):
     ticket: int = 0
     given_up: int = 0
     avoid: str = ""
-    asked: "Ask | None" = None
+    asked: Ask | None = None
     error: "Failure | None" = None
     outbox: tuple[JsonValue, ...] = ()
+    undo: tuple[Undo, ...] = ()
+    first_attempt: int = 1
+    rollback: "Rollback | None" = None
+    question: Question | None = None
+    answers: dict[str, str] = Field(default_factory=dict)
+    not_before: datetime | None = None
+    rounds: int = 0
+
+
+class Rollback(Contract):
+    """That a task is taken back, and how."""
+
+    force: bool = False
+    """Restore also what somebody else changed since."""
+    ask: Ask = Ask()
+    begun: bool = False
+
+
+class Again(Contract):
+    """A new run of a task that ended, under the same id: tried again, or taken back."""
+
+    past: "TaskView"
+    """The task as it ended, its audit with it."""
+    ask: Ask
+    rollback: Rollback | None = None
 
 
 class TaskInput(Contract):
@@ -68,20 +124,18 @@ class TaskInput(Contract):
 
     spec: TaskSpec
     carry: Carry | None = None
-
-
-class Ask(Contract):
-    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
-
-    actor: Text = "somebody"
-    reason: Text = ""
+    again: Again | None = None
 
 
 class Control(Contract):
     """The argument of the update `control`: like the signals, with an answer."""
 
-    action: Literal["pause", "resume", "cancel"]
+    action: Literal["pause", "resume", "cancel", "rollback", "answer"]
     ask: Ask = Ask()
+    force: bool = False
+    """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
+    choice: Text = ""
+    """Of an answer: one of those that the task offered."""
 
 
 class Admission(Contract):
@@ -114,6 +168,8 @@ class AttemptView(Contract):
     """One try of a task on one emulator. A task that lost its emulator has several with the same `n`."""
 
     n: int
+    run: str = ""
+    """The run of the task it belongs to: a task that was tried again has several."""
     emulator: str = ""
     host: str = ""
     worker: str = ""
@@ -129,6 +185,8 @@ class AttemptView(Contract):
 class StageView(Contract):
     name: str
     state: Literal["waiting", "running", "completed"] = "waiting"
+    emulator: str = ""
+    """Where it completed."""
 
 
 class EventView(Contract):
@@ -163,6 +221,8 @@ class TaskView(Contract):
     position: int = 0
     why: str = ""
     """Why it waits, in one sentence."""
+    question: Question | None = None
+    """What it asks, while it waits for a person."""
     error: Failure | None = None
     created_at: datetime
     updated_at: datetime
@@ -171,4 +231,8 @@ class TaskView(Contract):
     expires_at: datetime | None = None
     flow: str = ""
     flow_hash: str = ""
+    rounds: int = 0
+    """How often it completed and wanted to run again."""
+    undo: tuple[Undo, ...] = ()
+    """What it changed by value, and what it takes to take that back; oldest first."""
     events: tuple[EventView, ...] = ()

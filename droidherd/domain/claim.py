@@ -66,19 +66,33 @@ class Claim:
         self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket)
         self._say(replace(self.ask, lease=self.lease))
 
+    def extend(self, until_ms: int) -> None:
+        """Hold the lease longer: a person is asked. The dispatcher is told at once."""
+        if self.lease is not None and self.want is Want.HOLDING:
+            self.lease = replace(self.lease, expires_at_ms=max(self.lease.expires_at_ms, until_ms))
+            self.repeat()
+
     def ending(self) -> None:
         """The last stage stands on the emulator's queue."""
         if self.ask is not None and self.want is Want.HOLDING:
             self.said_ending = True
             self._say(m.Ending(self.ask.key, self._next_seq()))
 
-    def done(self, outcome: str = "", *, clean: bool = True, seconds: float = 0.0, parting: bool = False) -> None:
+    def done(
+        self,
+        outcome: str = "",
+        *,
+        clean: bool = True,
+        seconds: float = 0.0,
+        parting: bool = False,
+        abandoned: bool = False,
+    ) -> None:
         """Neither wait nor hold. `parting`: and nothing that may still come can change that."""
         if self.ask is None or self.want is Want.NOTHING:
             return
         if self.lease is not None:
             self.given_up = max(self.given_up, self.lease.token)
-        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting)
+        self.said = m.Done(self.ask.key, self._next_seq(), outcome, clean, seconds, parting, abandoned)
         self._say(self.said)
         self.want, self.lease, self.revoked = Want.NOTHING, None, None
 

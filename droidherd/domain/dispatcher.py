@@ -16,6 +16,8 @@ from droidherd.domain.moves import GHOST, Tally, ToOthers
 SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
 RETIRED_KEPT = 256
+HOLD_MAX_MS = 86_400_000
+"""No lease is extended beyond this from now."""
 LATE_MS = 3_600_000
 """An emulator that a dispatcher without memory meets for the first time within this is swept."""
 
@@ -57,7 +59,7 @@ class Dispatcher(Memory):
             self._remove(entry, entry.ask.seq, now_ms)
             entry = None
         if entry is not None:
-            self._repeat(entry, ask)
+            self._repeat(entry, ask, now_ms)
         elif ask.lease is not None:
             self._adopt(ask, ask.lease, now_ms)
         else:
@@ -85,6 +87,11 @@ class Dispatcher(Memory):
             return
         if entry.lease is not None and message.outcome:
             self._tally(entry, message)
+        if entry.lease is not None and message.abandoned:
+            self._fence(entry, now_ms, closed=True)
+            self.note(now_ms, "abandoned", task_id)
+            self.assign(now_ms)
+            return
         if entry.lease is not None and not message.clean:
             self._soil(entry)
         self._remove(entry, message.seq, now_ms)
@@ -444,9 +451,13 @@ class Dispatcher(Memory):
             self.why(entry),
         )
 
-    def _repeat(self, entry: Entry, ask: m.Enqueue) -> None:
+    def _repeat(self, entry: Entry, ask: m.Enqueue, now_ms: int) -> None:
         """The same key again: the same answer."""
         entry.ask = replace(entry.ask, seq=ask.seq, lost=ask.lost)
+        if entry.lease is not None and ask.lease is not None:
+            # It asks a person and holds on meanwhile; for how long at most, the pool says.
+            wished_ms = min(ask.lease.expires_at_ms, now_ms + HOLD_MAX_MS)
+            entry.lease = replace(entry.lease, expires_at_ms=max(entry.lease.expires_at_ms, wished_ms))
         if entry.lease is not None and entry.place in (Place.DECK, Place.ACTIVE):
             self._send(entry.task_id, m.Grant(entry.key, entry.ticket, entry.lease, entry.ask.seq))
 

@@ -4,6 +4,7 @@ The verdict decides what happens to the task; it sits on the class and nowhere e
 happened, `to` says to what, `remedy` says what to do next.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
@@ -152,7 +153,28 @@ class IllegalTransitionError(FinalError):
 # --- human: a person is asked --------------------------------------------------------------------------------
 
 
+HAPPENED, DID_NOT = "happened", "did-not-happen"
+"""The answers to whether an act of unknown outcome was carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """How a person is asked."""
+
+    step: str
+    """Where the question came up; the answer is kept under it."""
+    choices: tuple[str, ...] = (HAPPENED, DID_NOT)
+    within_s: float = 3_600.0
+    keep: bool = True
+    """The emulator, as it is, until somebody answers."""
+
+
 class NeedsPersonError(DroidherdError):
     """Only a person can decide what comes next."""
 
     verdict: ClassVar[Verdict] = Verdict.HUMAN
+
+    def __init__(self, what: str, asks: Asks, *, to: str = "", remedy: str = "") -> None:
+        """`what` is the question."""
+        super().__init__(what, to=to, remedy=remedy)
+        self.asks = asks

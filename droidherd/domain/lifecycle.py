@@ -41,6 +41,8 @@ class TaskEvent(StrEnum):
     """This attempt failed and another one follows after its delay."""
     DELAY_OVER = "delay_over"
     LEASE_LOST = "lease_lost"
+    RESCHEDULED = "rescheduled"
+    """It did what it could for now and says itself when it wants to run next."""
     PAUSED = "paused"
     RESUMED = "resumed"
     CANCELLED = "cancelled"
@@ -56,11 +58,13 @@ class TaskEvent(StrEnum):
 
 
 class Intent(StrEnum):
-    """What was asked for and takes effect at the next boundary. Cancel wins over pause in either order."""
+    """What was asked for and takes effect at the next boundary. The stronger wins, in either order."""
 
     NONE = ""
     PAUSE = "pause"
     CANCEL = "cancel"
+    FORCE = "force"
+    """Cancel without waiting for what runs, and without its cleanup."""
 
 
 S, E = TaskState, TaskEvent
@@ -82,6 +86,7 @@ TABLE: dict[tuple[TaskState, TaskEvent], TaskState] = {
     (S.RUNNING, E.FAILED): S.FAILED,
     (S.RUNNING, E.RETRY): S.RETRY_PENDING,
     (S.RUNNING, E.LEASE_LOST): S.PENDING,
+    (S.RUNNING, E.RESCHEDULED): S.PENDING,
     (S.RUNNING, E.PERSON_ASKED): S.WAITING,
     (S.RETRY_PENDING, E.DELAY_OVER): S.PENDING,
     (S.WAITING, E.PERSON_ANSWERED): S.RUNNING,
@@ -133,5 +138,7 @@ def transition(state: TaskState, event: TaskEvent, now_ms: int, actor: str, reas
 
 
 def combine(present: Intent, asked: Intent) -> Intent:
-    """What holds after one more request: cancel wins, whatever came first."""
-    return Intent.CANCEL if Intent.CANCEL in (present, asked) else asked
+    """What holds after one more request: the stronger one, whatever came first."""
+    if asked is Intent.NONE:
+        return Intent.NONE if present is Intent.PAUSE else present
+    return max(present, asked, key=(Intent.NONE, Intent.PAUSE, Intent.CANCEL, Intent.FORCE).index)

@@ -103,6 +103,8 @@ class Done:
     seconds: float = 0.0
     parting: bool = False
     """The task's last word: whatever else arrives, it would say so again."""
+    abandoned: bool = False
+    """What runs on the emulator was not stopped: fence it first, then the lease is free."""
 
 
 # --- dispatcher → task ----------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class Next(StrEnum):
     MOVE = "move"
     """Another emulator, the same ticket, no attempt counted."""
     RETRY = "retry"
+    ASK = "ask"
+    """A person."""
     FAIL = "fail"
 
 
@@ -57,6 +59,8 @@ def react(trouble: Trouble, kind: str, verdict: str, budget: Budget) -> Next:
         return _move(budget)
     if trouble in (Trouble.SILENT, Trouble.RESTARTED) or verdict == Verdict.INFRASTRUCTURE:
         return Next.AGAIN if budget.tries_left > 0 else _move(budget)
+    if trouble is Trouble.ERROR and verdict == Verdict.HUMAN:
+        return Next.ASK
     if trouble is Trouble.TOO_LONG or verdict == Verdict.RETRYABLE:
         return Next.RETRY if budget.retries_left > 0 else Next.FAIL
     return Next.FAIL

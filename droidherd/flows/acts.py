@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from droidherd.contracts.plan import OnUnknown
 from droidherd.domain.errors import (
+    Asks,
     CommandFailedError,
     FinalError,
     LateError,
@@ -174,7 +175,8 @@ class Actor:
             return deed.target is not None and deed.then is None and not self._is_still_there(deed)
         if self._on_unknown is OnUnknown.FAIL:
             raise FinalError(what, to=place, remedy="give the step a `then`, or the stage `on_unknown: repeat`")
-        raise NeedsPersonError(what, to=place, remedy="look at the emulator and say whether it did")
+        remedy = "look at the emulator and say whether it did"
+        raise NeedsPersonError(what, Asks(deed.effect), to=place, remedy=remedy)
 
     def _firmly(self, effect: str, write: Callable[[str], None]) -> None:
         """Write into the journal: harmless to repeat, so a lost answer is no reason to give up."""

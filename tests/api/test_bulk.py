@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
+from tests.api.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +52,37 @@ def test_who_cannot_is_named_with_the_reason(http: httpx.Client):
     until(http, waits, "completed")
 
 
+def test_all_that_failed_are_tried_again_by_filter(world: World, http: httpx.Client):
+    http.post("/api/queue/resume")
+    labels = {"bulk": "again"}
+    with world.breaking("bulk-again"):
+        failed = submit(http, "bulk-again", labels=labels).json()["id"]
+        until(http, failed, "failed")
+    fine = submit(http, "bulk-fine", labels=labels).json()["id"]
+    until(http, fine, "completed")
+    params = {"label": "bulk=again"}
+    eventually(lambda: [failed] == http.post("/api/bulk/retry", params={**params, "dry_run": True}).json()["tasks"])
+    assert [failed] == http.post("/api/bulk/retry", params=params, json={"actor": "ann"}).json()["tasks"]
+    assert 2 == len(until(http, failed, "completed")["attempts"])
+
+
+def test_all_that_wait_are_put_in_front_by_filter(http: httpx.Client):
+    labels = {"bulk": "front"}
+    first, second = (submit(http, f"bulk-front-{n}", labels=labels if n else {}).json()["id"] for n in range(2))
+    assert 1 == until(http, first, "queued")["position"]
+    eventually(lambda: _listed(http, "bulk=front", 1))
+    assert [second] == http.post("/api/bulk/prioritize", params={"label": "bulk=front"}).json()["tasks"]
+    eventually(lambda: 1 == http.get(f"/api/tasks/{second}").json()["position"])
+    http.post("/api/queue/resume")
+    for task_id in (first, second):
+        until(http, task_id, "completed")
+
+
 def test_everything_is_never_meant_by_nothing(http: httpx.Client):
     refused = http.post("/api/bulk/cancel")
     assert (422, "state") == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
-@pytest.mark.parametrize("action", ["delete", "CANCEL", "retry"])
+@pytest.mark.parametrize("action", ["delete", "CANCEL", "rollback"])
 def test_an_unknown_wish_is_refused(http: httpx.Client, action: str):
     assert 422 == http.post(f"/api/bulk/{action}", params={"type": "tap_once"}).status_code

@@ -103,7 +103,7 @@ def test_a_running_task_cannot_be_resumed(world: World, http: httpx.Client):
         until(http, task_id, "running")
         refused = http.post(f"/api/tasks/{task_id}/resume")
         assert (409, "running") == (refused.status_code, refused.json()["state"])
-        assert "possible now: cancel, pause" in refused.json()["detail"]
+        assert "possible now: cancel, pause, rollback" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["", "/events", "/log", "/artifacts", "/artifacts/a.png"])

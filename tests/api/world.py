@@ -154,6 +154,15 @@ class World:
         finally:
             self.hands.held.discard(account)
 
+    @contextmanager
+    def breaking(self, account: str) -> Generator[None]:
+        """Within, a stage for this account fails."""
+        self.hands.broken.add(account)
+        try:
+            yield
+        finally:
+            self.hands.broken.discard(account)
+
     # --- workers --------------------------------------------------------------------------------------------
 
     def work(self) -> None:

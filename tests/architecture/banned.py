@@ -55,6 +55,7 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 
 CLIENT_HOMES = (
     "api/gateway.py",
+    "api/runs.py",
     "activities/engine.py",
     "activities/dispatch.py",
     "activities/post.py",

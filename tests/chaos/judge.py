@@ -7,10 +7,12 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from droidherd.contracts import names
 from droidherd.contracts.stage import StageReport, StageWork
-from droidherd.contracts.tasks import TaskView
-from droidherd.domain.lifecycle import TaskState
-from tests.support.farm import Farm
+from droidherd.contracts.tasks import Answer, Ask, TaskView
+from droidherd.domain.errors import DID_NOT, HAPPENED
+from droidherd.domain.lifecycle import FINAL, TaskState
+from tests.support.farm import Farm, until
 
 TAPS = tuple(range(60, 90, 2))
 WIDTH, HEIGHT = 1280, 720
@@ -30,11 +32,8 @@ class Verdict:
     missing: tuple[int, ...]
     stages_again: tuple[int, ...]
     """Stages that were scheduled again after they had completed."""
-
-    @property
-    def asked(self) -> bool:
-        """It failed because nobody can see whether an act happened, and said so."""
-        return self.state is TaskState.FAILED and "NeedsPerson" in self.error and not self.repeated
+    asked: bool = False
+    """Nobody could see whether an act had happened, so a person was asked."""
 
     @property
     def good(self) -> bool:
@@ -45,7 +44,24 @@ class Verdict:
 
 def wrong(verdicts: list[Verdict], victim: str) -> list[Verdict]:
     """Those that may not be. Only an emulator that dies between an act and its result leaves something to ask about."""
-    return [v for v in verdicts if not (v.good or (v.asked and victim in MAY_ASK))]
+    return [v for v in verdicts if not v.good or (v.asked and victim not in MAY_ASK)]
+
+
+async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: float) -> TaskView:
+    """The task once it ended. What it asks a person meanwhile is answered by one who has looked at the emulators."""
+    while True:
+        view = await farm.reached(client, task_id, *FINAL, TaskState.WAITING)
+        if view.question is None:
+            return view
+        y = int(view.question.text.rpartition(" ")[2].rstrip("%"))
+        happened = taps(farm, x, since_s=since_s)[y] > 0
+        said = Answer(choice=HAPPENED if happened else DID_NOT, ask=Ask(actor="chaos", reason="looked"))
+        await client.get_workflow_handle(task_id).signal(names.Signal.ANSWER, said)
+        await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to take the answer")
+
+
+async def _goes_on(farm: Farm, client: Client, task_id: str) -> bool | None:
+    return True if (await farm.view(client, task_id)).state is not TaskState.WAITING else None
 
 
 async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Verdict:
@@ -59,6 +75,7 @@ async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: f
         repeated=tuple(y for y in TAPS if counts[y] > 1),
         missing=tuple(y for y in TAPS if counts[y] == 0),
         stages_again=await stages_again(client, view.task_id),
+        asked=any(line.event == "person_asked" for line in view.events),
     )
 
 

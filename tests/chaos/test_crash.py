@@ -11,7 +11,7 @@ from droidherd.contracts import names
 from droidherd.contracts.queue import Order, Ordered
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos import strikes
-from tests.chaos.judge import Verdict, judge, wrong
+from tests.chaos.judge import Verdict, attended, judge, wrong
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -50,7 +50,8 @@ async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, n
     await until(lambda: _some_run(place, list(places)), "tasks to run")
     await asyncio.sleep(chance.uniform(0.1, 1.2))
     await strike(place, chance)
-    return [await judge(place, client, await place.ended(client, t), x, began_s) for t, x in places.items()]
+    ends = {t: await attended(place, client, t, x, began_s) for t, x in places.items()}
+    return [await judge(place, client, ends[t], x, began_s) for t, x in places.items()]
 
 
 async def _some_run(place: Farm, tasks: list[str]) -> bool | None:

@@ -276,6 +276,19 @@ def _try_the_readme(urls: dict[str, str]) -> None:
     assert ("completed\n", 0) == (done.stdout, done.returncode), done.stderr
 
 
+def test_a_ctrl_c_amid_an_import_still_ends_with_our_exit_code(tmp_path: Path):
+    """Data classes are made by `exec`."""
+    (tmp_path / "amid.py").write_text(
+        "import sys\nfrom droidherd.cli.demo import Interrupted\n"
+        "try:\n    exec('raise Interrupted')\nexcept KeyboardInterrupt:\n    sys.exit(130)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "amid"], env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}, check=False
+    )
+    assert 130 == done.returncode
+
+
 def test_ctrl_c_takes_everything_down(tmp_path: Path):
     data = tmp_path / "data"
     with subprocess.Popen(

@@ -1,6 +1,8 @@
 import asyncio
 import json
 import mmap
+import socket
+from collections.abc import Container
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,9 +12,9 @@ from temporalio import workflow
 from temporalio.client import Client, WorkflowUpdateStage
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from droidherd.cli import embedded
+from droidherd.cli import embedded, ports
 from droidherd.cli.embedded import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES, EmbeddedTemporal, Profile
-from droidherd.cli.errors import EngineVersionError
+from droidherd.cli.errors import EndedEarlyError, EngineVersionError
 
 ORDER: list[int] = []
 QUEUE = "embedded-test"
@@ -139,6 +141,33 @@ async def test_a_killed_engine_keeps_its_workflows(tmp_path: Path):
             await handle.signal("stop", rpc_timeout=timedelta(seconds=20))
             await asyncio.wait_for(handle.result(), 20)
     assert {"cli": embedded.CLI_VERSION} == json.loads((tmp_path / "engine.json").read_text())
+
+
+def test_an_engine_that_lost_its_port_to_somebody_starts_on_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        taken = somebody.getsockname()[1]
+        choices = iter([taken, ports.free(), ports.free(), ports.free()])
+
+        def free(*, besides: Container[int] = ()) -> int:
+            return next(port for port in choices if port not in besides)
+
+        monkeypatch.setattr(ports, "free", free)
+        engine = EmbeddedTemporal.start(tmp_path, in_memory=True)
+        try:
+            assert taken != engine.profile.port
+        finally:
+            engine.stop()
+
+
+def test_an_engine_on_a_port_that_somebody_named_is_tried_once(tmp_path: Path):
+    with socket.socket() as somebody:
+        somebody.bind(("127.0.0.1", 0))
+        somebody.listen()
+        profile = Profile(port=somebody.getsockname()[1], database=None)
+        with pytest.raises(EndedEarlyError, match="ended while it started"):
+            EmbeddedTemporal.start(tmp_path, profile=profile)
 
 
 def test_a_database_of_another_version_is_refused_with_the_way_out(tmp_path: Path):

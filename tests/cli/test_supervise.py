@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.cli import processes, supervise
+from droidherd.cli import ports, processes, supervise
 from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError, PortTakenError
 from droidherd.cli.lock import Lock, is_held
 from droidherd.cli.ports import Ports, free
@@ -173,6 +173,13 @@ def test_port_0_is_chosen_once_and_remembered(tmp_path: Path):
     first = Ports(path).claim("api.port", 0)
     assert first == Ports(path).claim("api.port", 0)
     assert first != Ports(path).claim("adb.port", 0)
+
+
+def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.MonkeyPatch):
+    one = free()
+    monkeypatch.setattr(ports, "QUIET_PORTS", range(one, one + 1))
+    assert one == free()
+    assert one != free(besides={one})
 
 
 def test_ports_where_adb_looks_are_refused(tmp_path: Path):

@@ -1,10 +1,13 @@
 """What the dispatcher promises, one sentence each."""
 
+from dataclasses import replace
+
 import pytest
 
 from droidherd.domain import messages as m
 from droidherd.domain import snapshot
 from droidherd.domain.board import Place
+from droidherd.domain.dispatcher import HOLD_MAX_MS
 from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
 from droidherd.domain.moves import Config
 from tests.domain.pool import NOW, Pool
@@ -288,6 +291,31 @@ def test_the_lease_of_a_closed_holder_on_an_unreachable_emulator_is_freed_when_i
     assert ({}, True) == (pool.d.keys.held, bool(pool.d.board.rows["e1"].dirty))
 
 
+def test_who_leaves_without_stopping_what_runs_keeps_its_keys_until_its_emulator_is_fenced() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("t", account="ann")
+    token = pool.lease("t").token
+    pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "cancelled", clean=False, abandoned=True), NOW)
+    pool.enqueue("next", account="ann")
+    assert (Place.FENCING, Place.PARKED) == (pool.place("t"), pool.place("next"))
+    assert [token] == [one.token for one in pool.said("emulator/e1", m.Tidy)]
+    pool.emulator("e1", tidied=token)
+    assert (None, Place.ACTIVE) == (pool.place("t"), pool.place("next"))
+
+
+def test_what_was_abandoned_on_an_unreachable_emulator_is_free_when_its_guards_have_run_out() -> None:
+    pool = Pool(fence_s=15.0)
+    pool.emulator("e1")
+    pool.enqueue("t", account="ann")
+    pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "cancelled", clean=False, abandoned=True), NOW)
+    pool.d.tick(NOW + 14_999)
+    assert Place.FENCING is pool.place("t")
+    pool.d.tick(NOW + 15_000)
+    assert (None, {}) == (pool.place("t"), pool.d.keys.held)
+
+
 def test_an_expired_lease_is_fenced_but_time_alone_does_not_free_that_of_a_living_holder() -> None:
     pool = Pool()
     pool.emulator("e1")
@@ -298,6 +326,22 @@ def test_an_expired_lease_is_fenced_but_time_alone_does_not_free_that_of_a_livin
     assert Place.FENCING is pool.place("t")
     pool.done("t", "", clean=False)
     assert pool.place("t") is None
+
+
+def test_who_asks_a_person_holds_its_lease_for_longer_and_not_for_ever() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    ask = pool.enqueue("t", hold_s=10.0)
+    longer = replace(pool.lease("t"), expires_at_ms=NOW + 60_000)
+    pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=longer), NOW)
+    pool.d.tick(NOW + 10_000)
+    assert (Place.ACTIVE, NOW + 60_000) == (pool.place("t"), pool.lease("t").expires_at_ms)
+    for_ever = replace(pool.lease("t"), expires_at_ms=NOW + 10 * HOLD_MAX_MS)
+    pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=for_ever), NOW)
+    assert NOW + HOLD_MAX_MS == pool.lease("t").expires_at_ms
+    shorter = replace(pool.lease("t"), expires_at_ms=NOW)
+    pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=shorter), NOW)
+    assert NOW + HOLD_MAX_MS == pool.lease("t").expires_at_ms
 
 
 def test_a_manual_retry_waits_until_what_its_older_run_left_behind_is_fenced() -> None:

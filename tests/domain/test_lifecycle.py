@@ -75,7 +75,10 @@ def test_every_state_can_be_reached() -> None:
         (Intent.CANCEL, Intent.PAUSE, Intent.CANCEL),
         (Intent.CANCEL, Intent.NONE, Intent.CANCEL),
         (Intent.PAUSE, Intent.NONE, Intent.NONE),
+        (Intent.CANCEL, Intent.FORCE, Intent.FORCE),
+        (Intent.FORCE, Intent.CANCEL, Intent.FORCE),
+        (Intent.FORCE, Intent.NONE, Intent.FORCE),
     ],
 )
-def test_cancel_wins_over_pause_in_either_order(present: Intent, asked: Intent, after: Intent) -> None:
+def test_the_stronger_wish_wins_in_either_order(present: Intent, asked: Intent, after: Intent) -> None:
     assert after is combine(present, asked)

@@ -30,7 +30,7 @@ TABLE = [
     (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_TRIES, Next.RETRY),
     (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_RETRIES, Next.FAIL),
     (Trouble.ERROR, "FlowError", FINAL, PLENTY, Next.FAIL),
-    (Trouble.ERROR, "NeedsPersonError", HUMAN, PLENTY, Next.FAIL),
+    (Trouble.ERROR, "NeedsPersonError", HUMAN, PLENTY, Next.ASK),
     (Trouble.ERROR, "UnclassifiedError", "", PLENTY, Next.FAIL),
     (Trouble.ERROR, "SomebodyElsesError", "a word we do not know", PLENTY, Next.FAIL),
     (Trouble.SILENT, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
@@ -63,8 +63,11 @@ verdicts = st.sampled_from([*Verdict, "", "unknown"])
 
 
 @given(st.sampled_from(Trouble), kinds, verdicts)
-def test_with_nothing_left_every_trouble_is_the_end(trouble: Trouble, kind: str, verdict: str):
-    assert Next.FAIL is react(trouble, kind, verdict, NOTHING)
+def test_with_nothing_left_every_trouble_is_the_end_but_a_person_can_always_be_asked(
+    trouble: Trouble, kind: str, verdict: str
+):
+    asks = trouble is Trouble.ERROR and verdict == HUMAN and kind != FENCED
+    assert (Next.ASK if asks else Next.FAIL) is react(trouble, kind, verdict, NOTHING)
 
 
 @given(st.sampled_from(Trouble), kinds, verdicts, budgets)
@@ -73,6 +76,7 @@ def test_no_answer_spends_what_is_not_there(trouble: Trouble, kind: str, verdict
         Next.AGAIN: budget.tries_left,
         Next.MOVE: budget.moves_left,
         Next.RETRY: budget.retries_left,
+        Next.ASK: 1,
         Next.FAIL: 1,
     }
     assert left[react(trouble, kind, verdict, budget)] > 0

@@ -1,8 +1,10 @@
 """What stands on deck is in its worker's hands before the task ahead has ended, and touches nothing until then."""
 
 import asyncio
+import contextlib
 import os
 import signal
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -19,78 +21,91 @@ FLOWS = Path(__file__).parent / "flows"
 WIDTH = 1280
 
 
+@contextlib.asynccontextmanager
+async def standing(data: Path, *, silence_s: float = 15.0) -> AsyncGenerator[tuple[Farm, Client]]:
+    """A farm of one emulator that is up. A try that is silent for so long is replaced."""
+    with farm(data, 1, flows=FLOWS, heartbeat_timeout_s=silence_s, lease_ttl_s=silence_s / 2) as place:
+        async with asyncio.timeout(100):
+            client = await place.client()
+            await place.wake(client)
+            await place.all_up(client)
+            yield place, client
+
+
 async def test_what_is_on_deck_is_taken_ahead_and_begins_after_the_task_before_let_go(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_hand_over(place), 100)
+    async with standing(tmp_path) as (place, client):
+        await one_on_deck(place, client)
+        assert [] == _taps(place, 20)
+        first, second = await place.ended(client, "first"), await place.ended(client, "second")
+        assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+        before, after = _taps(place, 10), _taps(place, 20)
+        assert (2, 2) == (len(before), len(after))
+        let_go = [c for c in place.journal(place.emulators[0]) if "dh:released" in c.argv]
+        assert any(before[-1].monotonic_s < one.monotonic_s < after[0].monotonic_s for one in let_go)
+        assert [1, 1] == [len(first.attempts), len(second.attempts)]
 
 
 async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_cancelled(place), 100)
+    async with standing(tmp_path) as (place, client):
+        await one_on_deck(place, client)
+        await client.get_workflow_handle("second").signal("cancel", {"actor": "test"})
+        second = await place.ended(client, "second")
+        assert TaskState.CANCELLED is second.state
+        assert TaskState.RUNNING is (await place.view(client, "first")).state
+        assert TaskState.COMPLETED is (await place.ended(client, "first")).state
+        assert [] == _taps(place, 20)
 
 
 async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_worker_does(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_drained(place), 100)
+    async with standing(tmp_path) as (place, client):
+        await one_on_deck(place, client)
+        assert 0 == await asyncio.to_thread(place.worker.stop)
+        assert (2, []) == (len(_taps(place, 10)), _taps(place, 20)), (
+            "the one ahead ended in peace, the other never began"
+        )
+        place.worker.start()
+        first, second = await place.ended(client, "first"), await place.ended(client, "second")
+        assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+        assert (2, 1) == (len(_taps(place, 20)), second.attempt)
 
 
 async def test_a_stage_that_takes_longer_than_every_patience_for_silence_completes_in_one_try(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS, heartbeat_timeout_s=4.0, lease_ttl_s=2.0) as place:
-        await asyncio.wait_for(_long(place), 100)
+    async with standing(tmp_path, silence_s=4.0) as (place, client):
+        await place.submit(client, "first", "linger", params={"x": 10, "lasts": "14s"})
+        view = await place.ended(client, "first")
+        assert (TaskState.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
 
 
 async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_too_long(place), 100)
+    async with standing(tmp_path) as (place, client):
+        change = PolicyChange(time_limit_s=2.0)
+        await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"}, policy=change)
+        view = await place.ended(client, "first")
+        assert view.error is not None
+        assert (TaskState.FAILED, "StageTimeoutError", 1) == (view.state, view.error.kind, len(_taps(place, 10)))
+        assert [one.name for one in view.attempts[-1].artifacts if one.name.startswith("log-")]
 
 
 async def test_between_two_stages_a_worker_that_drains_leaves_the_emulator_in_order(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_drained_between(place), 100)
+    async with standing(tmp_path) as (place, client):
+        await place.submit(client, "first", "linger_twice", params={"x": 10, "lasts": "3s"})
+        await until(lambda: _begun(place), "the first to act")
+        assert 0 == await asyncio.to_thread(place.worker.stop)
+        assert 1 == len(_taps(place, 10))
+        assert ["home", "released"] == _last_words(place)[-2:]
+        place.worker.start()
+        view = await place.ended(client, "first")
+        assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
 
 
 async def test_asked_twice_a_worker_stops_its_stages_at_their_next_boundary(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place:
-        await asyncio.wait_for(_asked_twice(place), 100)
-
-
-async def _long(place: Farm) -> None:
-    client = await _up(place)
-    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "14s"})
-    view = await place.ended(client, "first")
-    assert (TaskState.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
-
-
-async def _too_long(place: Farm) -> None:
-    client = await _up(place)
-    change = PolicyChange(time_limit_s=2.0)
-    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"}, policy=change)
-    view = await place.ended(client, "first")
-    assert view.error is not None
-    assert (TaskState.FAILED, "StageTimeoutError", 1) == (view.state, view.error.kind, len(_taps(place, 10)))
-    assert [one.name for one in view.attempts[-1].artifacts if one.name.startswith("log-")]
-
-
-async def _drained_between(place: Farm) -> None:
-    client = await _up(place)
-    await place.submit(client, "first", "linger_twice", params={"x": 10, "lasts": "3s"})
-    await until(lambda: _begun(place), "the first to act")
-    assert 0 == await asyncio.to_thread(place.worker.stop)
-    assert 1 == len(_taps(place, 10))
-    assert ["home", "released"] == _last_words(place)[-2:]
-    place.worker.start()
-    view = await place.ended(client, "first")
-    assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
-
-
-async def _asked_twice(place: Farm) -> None:
-    client = await _up(place)
-    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "40s"})
-    await until(lambda: _begun(place), "the first to act")
-    os.kill(place.worker.pid, signal.SIGTERM)
-    await until(lambda: _is(client, place.emulators[0], "draining"), "the emulator to drain")
-    assert 0 == await asyncio.to_thread(place.worker.stop)
-    assert (1, "released") == (len(_taps(place, 10)), _last_words(place)[-1])
+    async with standing(tmp_path) as (place, client):
+        await place.submit(client, "first", "linger", params={"x": 10, "lasts": "40s"})
+        await until(lambda: _begun(place), "the first to act")
+        os.kill(place.worker.pid, signal.SIGTERM)
+        await until(lambda: _is(client, place.emulators[0], "draining"), "the emulator to drain")
+        assert 0 == await asyncio.to_thread(place.worker.stop)
+        assert (1, "released") == (len(_taps(place, 10)), _last_words(place)[-1])
 
 
 async def _is(client: Client, emulator: str, state: str) -> bool | None:
@@ -109,55 +124,14 @@ def _last_words(place: Farm) -> list[str]:
     return found
 
 
-async def _up(place: Farm) -> Client:
-    client = await place.client()
-    await place.wake(client)
-    await place.all_up(client)
-    return client
-
-
-async def _hand_over(place: Farm) -> None:
-    client = await _one_on_deck(place)
-    assert [] == _taps(place, 20)
-    first, second = await place.ended(client, "first"), await place.ended(client, "second")
-    assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
-    before, after = _taps(place, 10), _taps(place, 20)
-    assert (2, 2) == (len(before), len(after))
-    let_go = [c for c in place.journal(place.emulators[0]) if "dh:released" in c.argv]
-    assert any(before[-1].monotonic_s < one.monotonic_s < after[0].monotonic_s for one in let_go)
-    assert [1, 1] == [len(first.attempts), len(second.attempts)]
-
-
-async def _cancelled(place: Farm) -> None:
-    client = await _one_on_deck(place)
-    await client.get_workflow_handle("second").signal("cancel", {"actor": "test"})
-    second = await place.ended(client, "second")
-    assert TaskState.CANCELLED is second.state
-    assert TaskState.RUNNING is (await place.view(client, "first")).state
-    assert TaskState.COMPLETED is (await place.ended(client, "first")).state
-    assert [] == _taps(place, 20)
-
-
-async def _drained(place: Farm) -> None:
-    client = await _one_on_deck(place)
-    assert 0 == await asyncio.to_thread(place.worker.stop)
-    assert (2, []) == (len(_taps(place, 10)), _taps(place, 20)), "the one ahead ended in peace, the other never began"
-    place.worker.start()
-    first, second = await place.ended(client, "first"), await place.ended(client, "second")
-    assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
-    assert (2, 1) == (len(_taps(place, 20)), second.attempt)
-
-
-async def _one_on_deck(place: Farm) -> Client:
+async def one_on_deck(place: Farm, client: Client) -> None:
     """`first` runs for some seconds; the only stage of `second` has been taken by the emulator's worker."""
-    client = await _up(place)
     await place.submit(client, "warm", "linger", params={"x": 5})
     await place.ended(client, "warm")  # now its kind is known to be short
     await place.submit(client, "first", "linger", params={"x": 10, "lasts": "6s"})
     await until(lambda: _begun(place), "the first to act")
     await place.submit(client, "second", "linger", params={"x": 20})
     await until(lambda: _taken(client), "the second to be taken")
-    return client
 
 
 async def _begun(place: Farm) -> bool | None:

@@ -37,6 +37,7 @@ class Faults:
             self._terminate_dispatcher,
             *[self._terminate_task] * 2,
             *[self._retry] * 4,
+            self._ask_person,
             self._cancel,
             self._force,
             self._pause,
@@ -163,6 +164,15 @@ class Faults:
             return False
         task.intent = what
         task.asked.append(what)
+        task.process()
+        return True
+
+    def _ask_person(self) -> bool:
+        """A task holds on to its lease for longer."""
+        task = self._some_task()
+        if task is None or not task.alive or task.frozen() or task.claim.lease is None:
+            return False
+        task.claim.extend(self.world.now + 60_000)
         task.process()
         return True
 

@@ -216,9 +216,8 @@ class TaskActor(Actor):
                 self._leave("again")
             return True
         if self.intent == "force":
-            self._abandon()
-            self._leave("cancel")
-            return True
+            self.claim.done("cancelled", clean=False, abandoned=True)
+            return self._finish("cancelled")
         if activity is None or not activity.result:
             return False
         result = activity.result

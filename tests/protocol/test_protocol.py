@@ -11,8 +11,8 @@ from tests.protocol.simulator import history
 HOSTILE = (
     "terminate dispatcher", "continue dispatcher", "continue emulator", "continue host", "continue task",
     "terminate task", "kill worker", "restart worker", "cut off", "stall", "reboot", "move", "freeze", "cancel",
-    "force", "pause", "resume", "retry", "pause lane", "set capacity", "prioritize", "late copy", "leave", "depart",
-    "taken ahead of its turn", "stage not_begun",
+    "force", "pause", "resume", "retry", "pause lane", "set capacity", "prioritize", "late copy", "ask person",
+    "leave", "depart", "taken ahead of its turn", "stage not_begun",
     "successor with memory", "successor without memory", "line cut after the act", "line cut after the intent",
     "audit found a closed holder", "heartbeat timeout", "lease lost", "decks", "revoked deck", "revoked down",
     "revoked restarted", "revoked rebooted", "rejected queue_full", "rejected duplicate", "rejected account_running",

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 from droidherd.contracts import names
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Deaf, Hold, fails
+from tests.workflows.plays import Deaf, Hold, again_in, fails
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,10 +35,10 @@ async def running(world: World, task_id: str) -> Deaf:
 
 async def test_what_is_not_possible_is_refused_with_the_present_state(here: World, task: str):
     deaf = await running(here, task)
-    expected = "resume is not possible while running; possible now: cancel, pause"
+    expected = "resume is not possible while running; possible now: cancel, pause, rollback"
     assert expected == await refused(here, task, "resume")
     await here.control(task, "cancel")
-    expected = "pause is not possible while running with cancel asked for; possible now: cancel"
+    expected = "pause is not possible while running with cancel asked for; possible now: cancel, rollback"
     assert expected == await refused(here, task, "pause")
     deaf.let_go.set()
     await here.ended(task)
@@ -53,6 +53,17 @@ async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: st
     view = await here.ended(task)
     cancelled = [line for line in view.events if line.event == "cancelled"]
     assert ["anna"] == [line.actor for line in cancelled]
+
+
+async def test_a_task_that_waits_for_its_next_round_can_be_cancelled_there(here: World, task: str):
+    await here.submit(task, again_in(timedelta(hours=6)))
+    view = await here.reached(task, TaskState.PENDING)
+    while view.rounds == 0:
+        view = await here.reached(task, TaskState.PENDING)
+    assert view.why.startswith("not before ")
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, 1) == (view.state, len(view.attempts))
 
 
 @pytest.mark.parametrize("order", [("pause", "cancel"), ("cancel", "pause")])

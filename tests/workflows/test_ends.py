@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from droidherd.contracts import names
 from droidherd.contracts.tasks import ArtifactView, TaskView
-from droidherd.domain.errors import FlowError, NeedsPersonError, ScreenNotReachedError
+from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Hold, Play, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import World
@@ -59,9 +59,8 @@ async def test_the_memo_keeps_the_outcome_for_readers_without_a_worker(here: Wor
         ([is_unknown_to_us], {"retries": 3}, ("ForeignError", 1)),
         ([missed], {"retries": 0}, ("ScreenNotReachedError", 1)),
         ([missed, missed, missed], {"retries": 2, "backoff_s": 0}, ("ScreenNotReachedError", 3)),
-        ([fails(NeedsPersonError("a captcha"))], {"retries": 3}, ("NeedsPersonError", 1)),
     ],
-    ids=["final", "bug", "foreign", "no-retries", "retries-used-up", "person"],
+    ids=["final", "bug", "foreign", "no-retries", "retries-used-up"],
 )
 async def test_a_failed_task_is_a_failed_workflow_with_its_view_as_details(
     here: World, task: str, plays: list[Play], policy: dict[str, float], expected: tuple[str, int]

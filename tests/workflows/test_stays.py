@@ -71,7 +71,9 @@ async def test_cancelled_while_nobody_takes_its_next_stage_it_cleans_up_once_som
     async def completes_on_a_worker_that_leaves(work: StageWork) -> StageReport:
         leaving.append(asyncio.create_task(here.emulator_workers["e1"].shutdown()))
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(1.0)  # a worker that is told to end takes nothing new
+            for _ in range(20):  # a worker that is told to end takes nothing new
+                activity.heartbeat()
+                await asyncio.sleep(0.05)
         return await completes(work)
 
     await here.submit(task, completes_on_a_worker_that_leaves, params=TWO, emulator="e1")

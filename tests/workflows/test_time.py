@@ -30,7 +30,7 @@ from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Announce, EmulatorState
-from tests.workflows.plays import Planner, Stages, fails
+from tests.workflows.plays import Planner, Stages, again_in, fails
 from tests.workflows.world import LIMIT_S, TASK_PHYSICS
 from worker_main import WORKFLOWS
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
@@ -38,6 +38,9 @@ from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 KINDS = {"Keyword": "INDEXED_VALUE_TYPE_KEYWORD", "KeywordList": "INDEXED_VALUE_TYPE_KEYWORD_LIST"}
+
+LONG = {"time_limit_s": 86_400}
+"""Time skips while messages are on their way, so a lease must outlive the longest skip."""
 
 missed = fails(ScreenNotReachedError("rewards did not appear"))
 
@@ -139,7 +142,7 @@ def gaps_s(view: TaskView) -> list[float]:
 async def test_exponential_delays_double_up_to_five_minutes(skipping: tuple[Client, Stages]):
     client, stages = skipping
     stages.plays["t1"] = [missed] * 5
-    policy = {"retries": 5, "backoff": "exponential", "backoff_s": 60}
+    policy = {"retries": 5, "backoff": "exponential", "backoff_s": 60, **LONG}
     view = await run(client, "t1", params={"policy": policy})
     assert [60, 120, 240, 300, 300] == gaps_s(view)
     assert (TaskState.COMPLETED, [1, 2, 3, 4, 5, 6]) == (view.state, [one.n for one in view.attempts])
@@ -148,19 +151,28 @@ async def test_exponential_delays_double_up_to_five_minutes(skipping: tuple[Clie
 async def test_fixed_delays_stay_what_they_are(skipping: tuple[Client, Stages]):
     client, stages = skipping
     stages.plays["t2"] = [missed, missed, missed]
-    view = await run(client, "t2", params={"policy": {"retries": 2, "backoff_s": 30}})
+    view = await run(client, "t2", params={"policy": {"retries": 2, "backoff_s": 30, **LONG}})
     assert ([30, 30], TaskState.FAILED) == (gaps_s(view), view.state)
 
 
 async def test_a_task_starts_at_its_time_and_not_before(skipping: tuple[Client, Stages]):
     client, _ = skipping
     moment = await now(client, "clock-1") + timedelta(hours=20)
-    view = await run(client, "t3", not_before=moment)
+    view = await run(client, "t3", not_before=moment, params={"policy": LONG})
     started = view.attempts[0].started
     assert started is not None
     assert (TaskState.COMPLETED, True) == (view.state, timedelta(0) <= started - moment < timedelta(seconds=5))
 
 
+async def test_a_task_that_reschedules_itself_runs_again_at_the_time_it_named(skipping: tuple[Client, Stages]):
+    client, stages = skipping
+    stages.plays["t4"] = [again_in(timedelta(hours=6)), missed, again_in(timedelta(hours=20))]
+    view = await run(client, "t4", params={"policy": {"retries": 1, "backoff_s": 30, **LONG}})
+    assert [6 * 3600, 30, 20 * 3600] == gaps_s(view)
+    assert (TaskState.COMPLETED, 2, [1, 2, 3, 4]) == (view.state, view.rounds, [one.n for one in view.attempts])
+    assert 2 == [line.event for line in view.events].count("rescheduled")
+
+
 async def now(client: Client, task_id: str) -> datetime:
     """What the server takes for now: it only runs ahead."""
-    return (await run(client, task_id)).updated_at
+    return (await run(client, task_id, params={"policy": LONG})).updated_at

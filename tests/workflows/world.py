@@ -28,7 +28,7 @@ from droidherd.contracts.fleet import (
 )
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
-from droidherd.contracts.tasks import Admission, Ask, Control, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
@@ -80,7 +80,7 @@ class World:
         worker = Worker(
             self.client,
             task_queue=names.emulator_id(emulator),
-            activities=[self.stages.run_stage],
+            activities=self.stages.all(),
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
@@ -212,9 +212,30 @@ class World:
     async def admission(self, task_id: str) -> Admission:
         return await self.task(task_id).execute_update(names.Update.ADMISSION, result_type=Admission)
 
-    async def control(self, task_id: str, action: str, actor: str = "anna", reason: str = "") -> TaskView:
-        control = Control.model_validate({"action": action, "ask": Ask(actor=actor, reason=reason)})
+    async def control(
+        self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False, choice: str = ""
+    ) -> TaskView:
+        control = Control.model_validate(
+            {"action": action, "ask": Ask(actor=actor, reason=reason), "force": force, "choice": choice}
+        )
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
+
+    async def again(self, task_id: str, rollback: Rollback | None = None, actor: str = "anna") -> str:
+        """A new run of a task that ended, as the door starts it. Its run id."""
+        past = await self.view(task_id)
+        history = await self.task(task_id).fetch_history()
+        told = history.events[0].workflow_execution_started_event_attributes.input
+        [start] = await self.client.data_converter.decode(list(told.payloads), [TaskInput])
+        handle = await self.client.start_workflow(
+            names.Workflow.TASK,
+            TaskInput(
+                spec=start.spec, again=Again(past=past, ask=Ask(actor=actor, reason="once more"), rollback=rollback)
+            ),
+            id=task_id,
+            task_queue=names.QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+        )
+        return handle.first_execution_run_id or ""
 
     async def ask(self, task_id: str, signal: str, actor: str = "anna", reason: str = "") -> None:
         await self.task(task_id).signal(signal, Ask(actor=actor, reason=reason))

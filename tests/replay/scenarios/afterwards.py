@@ -1,0 +1,120 @@
+"""What becomes of tasks that ended, of tasks nobody waits for, and of tasks that ask."""
+
+from datetime import timedelta
+
+from droidherd.contracts.tasks import Answer, Rollback
+from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Sight
+from tests.replay.scenario import DISPATCHER, TASK, scenario
+from tests.workflows.plays import Deaf, Hold, again_in, asks, completes, fails
+from tests.workflows.world import World
+
+not_reached = fails(ScreenNotReachedError("home did not appear"))
+CHANGES = {"stages": [{"name": n, "changes": [{"step": "1", "thing": "setting", "name": n}]} for n in ("a", "b")]}
+
+
+@scenario("a failed task is tried again: a new run under its id")
+async def tried_again(world: World) -> None:
+    await world.submit("task", not_reached, completes)
+    await world.ended("task")
+    await world.again("task")
+    await world.ended("task")
+
+
+@scenario("a task that changed things is taken back: a new run under its id")
+async def taken_back(world: World) -> None:
+    await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
+    await world.ended("task")
+    await world.again("task", Rollback())
+    await world.ended("task")
+
+
+@scenario("somebody else changed it since: a conflict, then force")
+async def taken_back_by_force(world: World) -> None:
+    await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
+    await world.ended("task")
+    world.stages.things["e1", "b"] = "theirs"
+    await world.again("task", Rollback())
+    await world.ended("task")
+    await world.again("task", Rollback(force=True))
+    await world.ended("task")
+
+
+@scenario("it changes things, is cancelled and taken back in one run")
+async def cancelled_and_taken_back(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", world.stages.sets("1"), world.stages.sets("2", hold), params=CHANGES)
+    await hold.began.wait()
+    await world.ask("task", "rollback")
+    await world.ended("task")
+
+
+@scenario("it fails and is taken back, as its submitter wished")
+async def taken_back_by_policy(world: World) -> None:
+    await world.submit("task", world.stages.sets("1", not_reached), params=CHANGES, on_failure="rollback")
+    await world.ended("task")
+
+
+@scenario("it wants to run again, twice, and is cancelled while it waits")
+async def rescheduled(world: World) -> None:
+    await world.submit("task", again_in(timedelta(seconds=1)), again_in(timedelta(hours=1)))
+    view = await world.view("task")
+    while view.rounds < 2:
+        view = await world.reached("task", TaskState.PENDING, TaskState.RUNNING, TaskState.QUEUED)
+    await world.control("task", "cancel")
+    await world.ended("task")
+
+
+@scenario("a forced cancel: what runs is abandoned, the emulator fenced", keep=(TASK, DISPATCHER))
+async def forced(world: World) -> None:
+    deaf = Deaf()
+    await world.submit("task", deaf, account="42")
+    await deaf.began.wait()
+    await world.ask("task", "force_cancel")
+    await world.ended("task")
+    deaf.let_go.set()
+    await world.idle()
+
+
+@scenario("a person is asked, answers, and the stage goes on on the same lease", keep=(TASK, DISPATCHER))
+async def asked_and_answered(world: World) -> None:
+    await world.submit("task", asks(), completes)
+    await world.reached("task", TaskState.WAITING)
+    await world.control("task", "answer", choice="yes")
+    await world.ended("task")
+
+
+@scenario("a person is asked while the emulator is free for others")
+async def asked_without_an_emulator(world: World) -> None:
+    await world.submit("task", asks(keep=False), completes)
+    await world.reached("task", TaskState.WAITING)
+    await world.task("task").signal("answer", Answer(choice="no"))
+    await world.ended("task")
+
+
+@scenario("nobody answers in time")
+async def nobody_answered(world: World) -> None:
+    await world.submit("task", asks(within_s=0.5))
+    await world.ended("task")
+
+
+@scenario("its emulator goes down while it asks: the question stands")
+async def asked_and_lost(world: World) -> None:
+    await world.submit("task", asks(), completes)
+    await world.reached("task", TaskState.WAITING)
+    await world.sees("e1", Sight.DOWN)
+    await world.signalled("task", "revoked")
+    await world.control("task", "answer", choice="yes")
+    await world.sees("e1", Sight.GOOD, boot="boot-2")
+    await world.ended("task")
+
+
+@scenario("paused and cancelled while it asks")
+async def asked_and_paused(world: World) -> None:
+    await world.submit("task", asks(), completes)
+    await world.reached("task", TaskState.WAITING)
+    await world.control("task", "pause")
+    await world.reached("task", TaskState.PAUSED)
+    await world.control("task", "cancel")
+    await world.ended("task")

@@ -1,0 +1,259 @@
+"""Tasks that ended and go on: tried again, or taken back. And tasks nobody waits for."""
+
+import asyncio
+
+import pytest
+
+from droidherd.contracts.tasks import Rollback
+from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from tests.workflows.plays import Deaf, Hold, completes, fails
+from tests.workflows.world import World, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+not_reached = fails(ScreenNotReachedError("home did not appear"))
+
+
+def changing(*names: str) -> dict[str, object]:
+    """Parameters of a task whose stages change one setting each."""
+    return {
+        "stages": [
+            {"name": f"set-{name}", "changes": [{"step": "1", "thing": "setting", "name": name}]} for name in names
+        ]
+    }
+
+
+def arrows(events: object) -> list[str]:
+    return [line.event for line in events]  # type: ignore[attr-defined]
+
+
+# --- tried again --------------------------------------------------------------------------------------------------
+
+
+async def test_a_failed_task_is_tried_again_under_its_id_and_shows_both_runs(here: World, task: str):
+    await here.submit(task, not_reached, completes)
+    first = await here.ended(task)
+    await here.again(task)
+    second = await here.ended(task)
+    assert (TaskState.FAILED, TaskState.COMPLETED) == (first.state, second.state)
+    assert [(1, "failed"), (2, "completed")] == [(one.n, one.outcome) for one in second.attempts]
+    assert [first.run_id, second.run_id] == [one.run for one in second.attempts]
+    assert "manual_retry" in arrows(second.events)
+    assert first.events == second.events[: len(first.events)]
+    assert ("anna", "once more") == next((e.actor, e.reason) for e in second.events if e.event == "manual_retry")
+
+
+async def test_tried_again_it_has_all_its_retries_and_the_first_delay_again(here: World, task: str):
+    policy = {"retries": 1, "backoff": "exponential", "backoff_s": 0.2}
+    await here.submit(task, not_reached, not_reached, not_reached, completes, params={"policy": policy})
+    assert TaskState.FAILED is (await here.ended(task)).state
+    await here.again(task)
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 4) == (view.state, view.attempt)
+
+
+async def test_tried_again_what_lives_in_the_account_is_not_repeated(here: World, task: str):
+    stages = [{"name": "collect", "lives": "account"}, {"name": "leave"}]
+    await here.submit(task, completes, not_reached, params={"stages": stages})
+    await here.ended(task)
+    await here.again(task)
+    await here.ended(task)
+    assert ["collect", "leave", "leave"] == [work.stage.name for work in here.stages.of(task) if work.stage]
+
+
+async def test_a_cancelled_task_can_be_tried_again(here: World, task: str):
+    hold = Hold()
+    await here.submit(task, hold)
+    await hold.began.wait()
+    await here.control(task, "cancel")
+    await here.ended(task)
+    await here.again(task)
+    assert TaskState.COMPLETED is (await here.ended(task)).state
+
+
+async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task: str):
+    await here.submit(task, completes)
+    await here.ended(task)
+    await here.again(task)
+    view = await here.ended(task)
+    assert TaskState.FAILED is view.state
+    assert view.error is not None
+    assert "manual_retry is not possible while completed" in view.error.message
+
+
+# --- nobody waits -------------------------------------------------------------------------------------------------
+
+
+async def test_forced_a_cancel_waits_for_nothing_and_the_emulator_is_fenced_before_the_account_is_free(
+    here: World, task: str
+):
+    deaf = Deaf()
+    await here.submit(task, deaf, account=task)
+    await deaf.began.wait()
+    await here.control(task, "cancel")
+    await here.control(task, "cancel", force=True)
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, False) == (view.state, deaf.let_go.is_set())
+    token, where = view.attempts[0].token, view.attempts[0].emulator
+    await here.submit(f"{task}-next", completes, account=task)
+    await here.ended(f"{task}-next")
+    assert token <= max(gate.fence for gate in here.gates.seen if gate.emulator_id == where)
+    deaf.let_go.set()
+
+
+async def test_forced_while_it_waits_in_line_it_is_cancelled_like_any_other(here: World, task: str):
+    await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
+    await here.submit(task)
+    await here.reached(task, TaskState.QUEUED)
+    await here.control(task, "cancel", force=True)
+    await here.order("resume_lane", lane="anonymous", actor="anna")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, ()) == (view.state, view.attempts)
+
+
+# --- taken back ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_completed_task_is_taken_back_change_by_change_the_last_one_first(here: World, task: str):
+    sets = here.stages.sets
+    await here.submit(task, sets("1"), sets("2"), params=changing(f"{task}/a", f"{task}/b"))
+    where = (await here.ended(task)).attempts[0].emulator
+    assert ("1", "2") == (here.stages.things[where, f"{task}/a"], here.stages.things[where, f"{task}/b"])
+    await here.again(task, Rollback())
+    view = await here.ended(task)
+    assert TaskState.ROLLBACK_COMPLETED is view.state
+    assert ("", "") == (here.stages.things[where, f"{task}/a"], here.stages.things[where, f"{task}/b"])
+    mine = [work for work in here.stages.undos if work.task_id == task]
+    assert [f"set-{task}/b", f"set-{task}/a"] == [work.undo.stage for work in mine]
+    assert [(where, False), (where, True)] == [(work.emulator_id, work.last) for work in mine]
+    assert ["rollback_asked", "rollback_started", "rollback_done"] == arrows(view.events)[-3:]
+    assert all(entry.undone for entry in view.undo)
+
+
+async def test_values_are_captured_by_an_activity_of_their_own_before_the_first_change(here: World, task: str):
+    name = f"{task}/a"
+    here.stages.things["e1", name] = "before"
+    await here.submit(task, here.stages.sets("after"), params=changing(name), emulator="e1")
+    view = await here.ended(task)
+    assert [("before", "after")] == [(one.before[0].value, one.after[0].value) for one in view.undo]
+    history = await here.task(task).fetch_history()
+    scheduled = [e.activity_task_scheduled_event_attributes.activity_type.name for e in history.events]
+    assert ["capture_before", "run_stage"] == [name for name in scheduled if name in ("capture_before", "run_stage")]
+
+
+async def test_a_stage_that_is_tried_again_keeps_the_values_from_before_its_first_try(here: World, task: str):
+    name = f"{task}/a"
+    here.stages.things["e1", name] = "before"
+    broken = here.stages.sets("half", not_reached)
+    await here.submit(
+        task,
+        broken,
+        here.stages.sets("after"),
+        params={**changing(name), "policy": {"retries": 1, "backoff_s": 0}},
+        emulator="e1",
+    )
+    view = await here.ended(task)
+    assert ["before"] == [one.before[0].value for one in view.undo]
+    assert 1 == len([work for work in here.stages.captures if work.task_id == task])
+
+
+async def test_what_somebody_else_changed_since_stops_the_rollback_and_force_restores_it_all_the_same(
+    here: World, task: str
+):
+    name = f"{task}/a"
+    await here.submit(task, here.stages.sets("ours"), params=changing(name), emulator="e1")
+    await here.ended(task)
+    here.stages.things["e1", name] = "theirs"
+    await here.again(task, Rollback())
+    broke = await here.ended(task)
+    assert TaskState.ROLLBACK_FAILED is broke.state
+    assert broke.error is not None
+    assert f"stage set-{name}, step 1: setting {name} on e1 is theirs" in broke.error.message
+    assert "theirs" == here.stages.things["e1", name]
+    await here.again(task, Rollback(force=True))
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "" == here.stages.things["e1", name]
+
+
+async def test_a_task_that_runs_is_stopped_and_taken_back_in_the_same_breath(here: World, task: str):
+    hold = Hold()
+    await here.submit(
+        task,
+        here.stages.sets("1"),
+        here.stages.sets("2", hold),
+        params=changing(f"{task}/a", f"{task}/b"),
+        emulator="e1",
+    )
+    await hold.began.wait()
+    await here.control(task, "rollback", reason="wrong config")
+    view = await here.ended(task)
+    assert TaskState.ROLLBACK_COMPLETED is view.state
+    assert ["cancelled", "rollback_asked", "rollback_started", "rollback_done"] == arrows(view.events)[-4:]
+    assert ("", "") == (here.stages.things["e1", f"{task}/a"], here.stages.things["e1", f"{task}/b"])
+
+
+async def test_a_task_that_fails_is_taken_back_when_its_submitter_wished_so(here: World, task: str):
+    name = f"{task}/a"
+    await here.submit(
+        task, here.stages.sets("half", not_reached), params=changing(name), emulator="e1", on_failure="rollback"
+    )
+    view = await here.ended(task)
+    assert (TaskState.ROLLBACK_COMPLETED, "policy") == (view.state, view.events[-3].actor)
+
+
+async def test_a_task_that_failed_before_it_changed_anything_stays_failed(here: World, task: str):
+    await here.submit(task, not_reached, on_failure="rollback")
+    assert TaskState.FAILED is (await here.ended(task)).state
+
+
+async def test_a_task_that_changed_nothing_is_taken_back_without_an_emulator(here: World, task: str):
+    await here.submit(task, completes)
+    attempts = len((await here.ended(task)).attempts)
+    await here.again(task, Rollback())
+    view = await here.ended(task)
+    assert (TaskState.ROLLBACK_COMPLETED, attempts) == (view.state, len(view.attempts))
+
+
+async def test_what_was_changed_on_two_emulators_is_taken_back_on_both(here: World, task: str):
+    from tests.workflows.test_stays import fenced
+
+    name = f"{task}/a"
+    stages = [*changing(name)["stages"], {"name": "look"}]  # type: ignore[misc]
+    sets = here.stages.sets
+    await here.submit(task, sets("1"), fenced, sets("1"), completes, params={"stages": stages})
+    view = await here.ended(task)
+    assert {"e1", "e2"} == {one.emulator for one in view.undo}
+    await here.again(task, Rollback())
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert ["", ""] == [here.stages.things[one, name] for one in ("e1", "e2")]
+
+
+async def test_a_rollback_can_be_cancelled_while_it_waits_and_asked_for_again(here: World, task: str):
+    name = f"{task}/a"
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    await here.ended(task)
+    await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
+    await here.again(task, Rollback())
+    await here.reached(task, TaskState.ROLLBACK_PENDING)
+    await here.control(task, "cancel")
+    assert TaskState.CANCELLED is (await here.ended(task)).state
+    await here.order("resume_lane", lane="anonymous", actor="anna")
+    await here.again(task, Rollback())
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "" == here.stages.things["e1", name]
+
+
+async def test_the_undo_log_survives_a_terminate(here: World, task: str):
+    hold, name = Hold(), f"{task}/a"
+    await here.submit(task, here.stages.sets("1", hold), params=changing(name), emulator="e1")
+    await hold.began.wait()
+
+    async def kept() -> bool | None:
+        memo = await (await here.task(task).describe()).memo()
+        return True if memo.get("task", {}).get("undo") else None
+
+    await until(kept, "the undo log to be in the memo")
+    await here.task(task).terminate("a crash")
+    hold.let_go.set()
+    await asyncio.sleep(0)
