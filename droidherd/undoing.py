@@ -1,13 +1,13 @@
 """Takes one stage back, on the emulator it changed: compares, runs the flow's own undo, restores values, lets go.
 
 Everything is compared before anything is touched. Repeating it after a death at any point is harmless: a restored
-thing is as it was before, the flow's undo resumes by its journal like a stage, and a mark in that journal tells
-that the comparison was passed, for what is only half restored by then.
+thing is as it was before, the flow's undo resumes by its journal like a stage, and a mark in a journal that outlives
+the rollback tells that the comparison was passed, for what is only half restored by then.
 """
 
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,11 +17,11 @@ from droidherd.capture import mode_in
 from droidherd.contracts.changes import Conflict, Thing, Undo, Value
 from droidherd.contracts.plan import OnUnknown, Stage
 from droidherd.contracts.stage import UndoReport
-from droidherd.domain.errors import CommandFailedError, FinalError, FlowError
+from droidherd.domain.errors import CommandFailedError, DroidherdError, FinalError, FlowError
 from droidherd.domain.ports import Box, Frame, Match, Recalled, Wanted
 from droidherd.domain.things import ABSENT, MIRRORS, Move, State, move
 from droidherd.emulator import lease
-from droidherd.emulator.hands import EmulatorHands
+from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.things import INSTALL_S, EmulatorThings
 from droidherd.flows import interpreter
 from droidherd.flows.alteration import left_by
@@ -54,12 +54,12 @@ class UndoStay(Stay):
             hands = self._hands()
             things = self._things(hands)
             self._wait_until_quiet(hands)
-            conflicts = self._compare(hands, things)
+            conflicts = self._compare(things)
             if conflicts:
                 lease.release(self.outfit.adb, self._serial(), self._token())
                 self._released = clean = True
             else:
-                restored = self._restore_all(hands, things)
+                restored = self._restore_all(things)
                 clean = self._leave() if self.work.last or self.life.leaving() else True
         return UndoReport(
             worker=self.outfit.worker,
@@ -80,13 +80,15 @@ class UndoStay(Stay):
             self.life.beat("waits for a line that is still at work")
             time.sleep(QUIET_POLL_S)
 
-    def _compare(self, hands: EmulatorHands, things: EmulatorThings) -> tuple[Conflict, ...]:
-        agreed = any(name.startswith(AGREED) and word is Recalled.DONE for name, word in hands.recall().items())
+    def _compare(self, things: EmulatorThings) -> tuple[Conflict, ...]:
+        marks = self._marks().recall()
+        agreed = any(name.startswith(self._agreed()) and word is Recalled.DONE for name, word in marks.items())
         conflicts: list[Conflict] = []
         needed: list[Value] = []
         for value in self.undo.before:
             self.life.beat(f"compare {value.thing} {value.name}")
-            found, now = _read(things, value)
+            with _located(value):
+                found, now = _read(things, value)
             left = self._left(value)
             verdict = move(state_of(value), left, now) if now is not None else Move.CONFLICT
             if verdict is not Move.NOTHING:
@@ -120,14 +122,14 @@ class UndoStay(Stay):
 
     # --- taking back ------------------------------------------------------------------------------------------
 
-    def _restore_all(self, hands: EmulatorHands, things: EmulatorThings) -> tuple[str, ...]:
+    def _restore_all(self, things: EmulatorThings) -> tuple[str, ...]:
         """The flow's own undo, then the values, the last change first."""
         undo, mine = self.undo, f"{self.work.lease}.{self.work.tries}"
         for value in self._needed:
             if value.kept:
-                with self.outfit.artifacts.open(self.work.task_id, value.kept):
+                with _located(value), self.outfit.artifacts.open(self.work.task_id, value.kept):
                     pass  # better to know now that it is gone
-        hands.carry_out(f"{AGREED}{mine}", ":")
+        self._marks().carry_out(f"{self._agreed()}{mine}", ":")
         if undo.steps:
             stage = self.work.stage
             on_unknown = stage.on_unknown if stage else OnUnknown.ASK
@@ -135,13 +137,14 @@ class UndoStay(Stay):
             steps = Stage(name=f"undo-{undo.stage}", steps=undo.steps, on_unknown=on_unknown, limit_s=limit_s)
             interpreter.run_stage(steps, self._stage_run(), stoppable=False)
         things.sweep(tuple(value.name for value in undo.before if value.thing is Thing.FILE))
-        restored = [
-            f"{value.thing} {value.name}"
-            for number, value in reversed([*enumerate(undo.before)])
-            if self._restore(things, value, f"r{mine}.{number}")
-        ]
+        restored: list[str] = []
+        for number, value in reversed([*enumerate(undo.before)]):
+            with _located(value):
+                if self._restore(things, value, f"r{mine}.{number}"):
+                    restored.append(f"{value.thing} {value.name}")
         for value in undo.before:
-            _see(things, value)
+            with _located(value):
+                _see(things, value)
         return tuple(restored)
 
     def _restore(self, things: EmulatorThings, value: Value, effect: str) -> bool:
@@ -161,6 +164,14 @@ class UndoStay(Stay):
     def _journal(self) -> str:
         """Of the rollback alone, whatever lease it runs under: it has to find what it did."""
         return f"{self.work.key.text()}.u"
+
+    def _marks(self) -> EmulatorHands:
+        """On the journal of all rollbacks of this task: one that is asked for again has to find how far others came."""
+        grip = Grip(self._serial(), f"{self.work.task_id}.u", self._token(), self.work.stage_index)
+        return EmulatorHands(self.outfit.adb, grip, self._deadline_uptime)
+
+    def _agreed(self) -> str:
+        return f"{AGREED}{self.undo.lease}."
 
     @override
     def _see_after(self) -> None:
@@ -193,6 +204,16 @@ def state_of(value: Value) -> State:
     return State(value.value) if value.there else ABSENT
 
 
+@contextmanager
+def _located(value: Value) -> Generator[None]:
+    """An error says at which step's change it was met."""
+    try:
+        yield
+    except DroidherdError as error:
+        error.located(f"step {value.step}, {value.thing} {value.name}")
+        raise
+
+
 def _read(things: EmulatorThings, value: Value) -> tuple[str, State | None]:
     """What it is, in words and as a state; none when there is something else in its place."""
     try:
@@ -205,5 +226,5 @@ def _read(things: EmulatorThings, value: Value) -> tuple[str, State | None]:
 def _see(things: EmulatorThings, value: Value) -> None:
     found, now = _read(things, value)
     if now != state_of(value):
-        what = f"{value.thing} {value.name} is {found} after it was restored to {state_of(value)}"
+        what = f"is {found} after it was restored to {state_of(value)}"
         raise CommandFailedError(what, rc=1, remedy="something else on the emulator changes it, too")

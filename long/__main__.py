@@ -49,6 +49,7 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),
+        "rollback": lambda progress: parts.rollback(rounds, seed, progress),
         "engine_away": lambda progress: parts.crash_engine_away(rounds, 60.0, seed, progress),
     }  # fmt: skip
     for name, strike in VICTIMS.items():
