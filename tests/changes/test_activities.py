@@ -1,6 +1,7 @@
 """The three activities on a real engine: what they take, what they say, and in which turn they come."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from temporalio import workflow
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -15,7 +17,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.stage import SLOTS, StageActivities
 from droidherd.contracts.changes import Undo
-from droidherd.contracts.stage import Captured, StageReport, StageTrouble, StageWork, UndoReport, UndoWork
+from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageTrouble, StageWork, UndoReport, UndoWork
 from droidherd.emulator.token import Token
 from tests.changes.world import World
 from tests.emulator.farm import eventually
@@ -41,6 +43,7 @@ class Errand:
             task_queue=QUEUE,
             start_to_close_timeout=LONG,
             heartbeat_timeout=BEAT,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=ONCE,
         )
         return said.model_dump(mode="json")
@@ -120,3 +123,33 @@ async def test_an_undo_waits_for_its_turn_behind_a_stage_and_fences_it_afterward
         undone = UndoReport.model_validate(await said(temporal_client, world, "undo_stage", undo))
         await stage.result()
     assert (("setting global/x",), before) == (undone.restored, world.dump())
+
+
+@pytest.mark.parametrize(("name", "report"), [("capture_before", Captured), ("undo_stage", UndoReport)])
+async def test_what_is_not_wanted_any_more_before_its_turn_touches_nothing(
+    temporal_client: Client, world: World, name: str, report: type[StageReport]
+):
+    world.replan([{"pause": {"for": "30s"}}, {"set": {"setting": "global/x", "to": "1"}}])
+    async with working(temporal_client, world):
+        stage = await started(temporal_client, world, "run_stage")
+        mine = str(Token(world.one.lease, 0, world.tries))
+        await asyncio.to_thread(eventually, lambda: world.shell("getprop debug.droidherd.token").strip() == mine)
+        behind = await started(temporal_client, world, name)
+        await in_hand(behind)
+        await behind.cancel()
+        said = report.model_validate(await behind.result())
+        assert (StageOutcome.NOT_BEGUN, False) == (said.outcome, said.released)
+        assert mine == world.shell("getprop debug.droidherd.token").strip()
+        await stage.cancel()
+        assert StageOutcome.STOPPED == StageReport.model_validate(await stage.result()).outcome
+
+
+async def in_hand(errand: WorkflowHandle[Errand, dict[str, object]]) -> None:
+    """Until a worker has taken its activity."""
+    until_s = time.monotonic() + LONG.total_seconds()
+    while time.monotonic() < until_s:
+        pending = (await errand.describe()).raw_description.pending_activities
+        if any(each.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED for each in pending):
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError(f"nobody took the activity of {errand.id}")

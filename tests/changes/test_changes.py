@@ -1,6 +1,7 @@
 """What a stage changes is captured, changed and taken back, through the real adb server; the dump is the judge."""
 
 import random
+import re
 
 import pytest
 from pydantic import JsonValue
@@ -174,6 +175,29 @@ def test_cut_inside_a_line_that_restores_it_converges(world: World, match: str):
     assert before == world.dump()
 
 
+def test_a_rollback_that_failed_half_way_can_be_asked_for_again(world: World):
+    """What is neither as before nor as the stage left it, the rollback before left so itself."""
+    before = world.dump()
+    captured, report = world.capture(), world.stage()
+    world.one.control.cut_after(world.one.name, "^pm uninstall", when="after")
+    with pytest.raises(StayError):
+        world.undo(captured.before, report.after)
+    world.reconnect()
+    world.rollbacks = 2
+    assert () == world.undo(captured.before, report.after).conflicts
+    assert before == world.dump()
+
+
+def test_what_an_earlier_rollback_of_an_earlier_change_left_half_way_excuses_nothing(world: World):
+    captured, report = world.capture(), world.stage()
+    world.undo(captured.before, report.after)
+    world.one.lease += 1
+    captured, report = world.capture(), world.stage()
+    world.shell(f"pm uninstall {APP}")
+    world.rollbacks = 2
+    assert [APP] == [conflict.name for conflict in world.undo(captured.before, report.after).conflicts]
+
+
 def test_a_capture_that_is_cut_off_changes_nothing_and_can_be_repeated(world: World):
     before = world.dump()
     with world.cut_off(9, sent=True), pytest.raises(CutOffError):
@@ -251,6 +275,7 @@ def test_even_force_does_not_take_a_folder_away_that_stands_where_a_file_was(wor
         world.undo(captured.before, report.after, force=True)
     assert isinstance(caught.value.cause, CommandFailedError)
     assert "is no plain file" in caught.value.cause.what
+    assert caught.value.cause.what.startswith(f"step 1, file {FRESH}: ")
 
 
 def test_a_value_nobody_knows_of_is_a_conflict_that_says_so(world: World):
@@ -278,7 +303,7 @@ def test_when_a_kept_content_is_gone_nothing_is_touched(world: World):
     before = world.dump()
     with pytest.raises(StayError) as caught:
         world.undo(captured.before, report.after)
-    assert "has no artifact before-" in str(caught.value.cause)
+    assert re.match(r"(task-1: )?step \d+, (file|package) .*has no artifact before-", str(caught.value.cause))
     assert before == world.dump()
 
 

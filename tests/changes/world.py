@@ -114,6 +114,7 @@ class World:
     undo_steps: list[JsonValue] = field(default_factory=list[JsonValue])
     cleanup: list[JsonValue] = field(default_factory=list[JsonValue])
     tries: int = 0
+    rollbacks: int = 1
     allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -224,9 +225,19 @@ class World:
     def undo(
         self, before: tuple[Value, ...], after: tuple[Value, ...] = (), *, force: bool = False, last: bool = True
     ) -> UndoReport:
+        """In the rollback that `rollbacks` counts."""
         stage = self.plan.stages[0]
-        undo = Undo(stage_index=0, stage="main", emulator="e1", before=before, after=after, steps=stage.undo)
-        work = self.work(last=last).model_copy(update={"key": Key("task-1", f"{self.run}-undo", 1)})
+        undo = Undo(
+            stage_index=0,
+            stage="main",
+            emulator="e1",
+            lease=self.one.lease,
+            before=before,
+            after=after,
+            steps=stage.undo,
+        )
+        key = Key("task-1", f"{self.run}-undo", self.rollbacks)
+        work = self.work(last=last).model_copy(update={"key": key})
         return UndoStay(self.outfit(), work, self.life_line(), undo=undo, force=force).take_back()
 
     # --- death ------------------------------------------------------------------------------------------------

@@ -165,13 +165,19 @@ def _params(chance: random.Random) -> dict[str, Any]:
 async def _back(place: Farm, client: Client, api: Door, task_id: str, *, at_once: bool) -> TaskState | None:
     """Take it back over HTTP, and see that it was. Gives as what it ended before."""
     ended = None if at_once else (await place.ended(client, task_id)).state
+    await until(lambda: _accepted(api, task_id), f"the rollback of {task_id} to be accepted")
+    await place.reached(client, task_id, *BACK)
+    return ended
+
+
+async def _accepted(api: Door, task_id: str) -> bool | None:
+    """While no worker answers nobody can say what the task did: 503, and the caller asks again."""
     async with httpx.AsyncClient(timeout=60) as http:
         said = await http.post(
             f"{api.url}/api/tasks/{task_id}/rollback", json={"actor": "chaos", "reason": "rehearsal"}
         )
-    assert said.status_code in (200, 202), said.text
-    await place.reached(client, task_id, *BACK)
-    return ended
+    assert said.status_code in (200, 202, 503), said.text
+    return True if said.status_code != httpx.codes.SERVICE_UNAVAILABLE else None
 
 
 async def _changed(place: Farm, emulator: str, mark: str, since_s: float) -> bool | None:

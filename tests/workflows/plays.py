@@ -137,6 +137,10 @@ class Stages:
     """What runs on every emulator's queue: stages, captures, undos. Things are texts in a table."""
 
     plays: dict[str, list[Play]] = field(default_factory=dict)
+    before: dict[str, list[Play]] = field(default_factory=dict)
+    """What comes before the next captures of a task."""
+    back: dict[str, list[Play]] = field(default_factory=dict)
+    """What becomes of its next undos; then they take back."""
     seen: list[StageWork] = field(default_factory=list)
     captures: list[StageWork] = field(default_factory=list)
     undos: list[UndoWork] = field(default_factory=list)
@@ -152,11 +156,17 @@ class Stages:
     @activity.defn(name="capture_before")
     async def capture_before(self, work: StageWork) -> Captured:
         self.captures.append(work)
+        report = await line.pop(0)(work) if (line := self.before.get(work.task_id)) else None
+        if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
+            return Captured(outcome=report.outcome, worker="w1")
         return Captured(worker="w1", before=self._values(work.emulator_id, work.stage.changes if work.stage else ()))
 
     @activity.defn(name="undo_stage")
     async def undo_stage(self, work: UndoWork) -> UndoReport:
         self.undos.append(work)
+        report = await line.pop(0)(work) if (line := self.back.get(work.task_id)) else None
+        if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
+            return UndoReport(outcome=report.outcome, worker="w1")
         undo = work.undo
         after = {value.name: value.value for value in undo.after}
         found = {value.name: self.things.get((undo.emulator, value.name), "") for value in undo.before}
@@ -228,6 +238,7 @@ class Planner:
     """`plan_task`: the parameters themselves say what the plan is."""
 
     physics: TaskPhysics
+    flow_hash: str = "0123"
 
     @activity.defn(name="plan_task")
     async def plan_task(self, request: PlanRequest) -> Planned:
@@ -240,7 +251,7 @@ class Planner:
             plan=Plan(
                 task_type=request.spec.type,
                 flow=request.spec.type,
-                flow_hash="0123",
+                flow_hash=self.flow_hash,
                 params=params,
                 stages=tuple(Stage.model_validate({"steps": [], **stage}) for stage in stages),
                 policy=policy,
