@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import socket
 import sys
 import time
@@ -56,6 +57,7 @@ from droidherd.flows.run import Tempo
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
+from droidherd.web.client import Web
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
@@ -162,7 +164,10 @@ class HostCrew:
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, Tempo(progress_s=physics.progress_s))
+        scratch = settings.data / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)  # of a worker that died
+        self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
+        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, self._web, scratch, tempo)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)

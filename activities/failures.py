@@ -40,6 +40,7 @@ def translate(error: DroidherdError, stay: StayError | None = None) -> Applicati
         remedy=error.remedy,
         clean=stay.clean if stay else False,
         artifacts=stay.artifacts if stay else (),
+        after=stay.after if stay else (),
         question=question(error, stay) if isinstance(error, NeedsPersonError) else None,
     )
     return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from temporalio import activity
 from temporalio.client import Client
@@ -11,10 +12,12 @@ from temporalio.client import Client
 from activities.failures import translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
-from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.capture import CaptureStay
+from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
 from droidherd.domain.errors import StillBusyError
 from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
+from droidherd.undoing import UndoStay
 
 SLOTS = 2
 """Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
@@ -36,6 +39,31 @@ class StageActivities:
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
+        with self._turn(work) as life:
+            if life is None:
+                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
+                return Stay(self._outfit, work, life).run()
+
+    @activity.defn(name="capture_before", no_thread_cancel_exception=True)
+    @translated
+    def capture_before(self, work: StageWork) -> Captured:
+        with self._turn(work) as life:
+            if life is None:
+                return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            return CaptureStay(self._outfit, work, life).capture()
+
+    @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
+    @translated
+    def undo_stage(self, work: UndoWork) -> UndoReport:
+        with self._turn(work) as life:
+            if life is None:
+                return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            return UndoStay(self._outfit, work, life, undo=work.undo, force=work.force).take_back()
+
+    @contextmanager
+    def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
+        """The emulator's turn, one after the other; none when nobody wants it any more before it came."""
         patience_s = work.physics.heartbeat_timeout_s
         life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, self.hurry)
         until_s = time.monotonic() + max(work.ahead_s, patience_s)
@@ -53,10 +81,7 @@ class StageActivities:
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
             self._turns.taken(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
         ):
-            if not taken:
-                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
-            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
-                return Stay(self._outfit, work, life).run()
+            yield life if taken else None
 
     def all(self) -> list[Callable[..., object]]:
-        return [self.run_stage]
+        return [self.run_stage, self.capture_before, self.undo_stage]

@@ -229,12 +229,13 @@ class Gateway:
     async def control(self, task_id: str, control: Control, request_id: str) -> e.Reading | None:
         handle = self._handle(task_id)
         try:
-            view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
-        except e.SilentError:
-            async with asking(ENGINE_S):
-                await _reading(await handle.describe())
-                await handle.signal(_signal(control), _said(control))
-            return None
+            try:
+                view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
+            except e.SilentError:
+                async with asking(ENGINE_S):
+                    await _reading(await handle.describe())
+                    await handle.signal(_signal(control), _said(control))
+                return None
         except WorkflowUpdateFailedError as error:
             now = await self.view(task_id)
             raise e.IllegalError(_cause(error), now) from error

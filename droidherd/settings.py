@@ -192,9 +192,9 @@ class WebSettings(Group):
 
     allow: tuple[str, ...] = Field(default=(), description="origins it may ask: `https://*.example.com`; none: nobody")
     connections: int = Field(default=16, ge=1, le=1024, description="of a process, all together")
-    connect_s: float = Field(default=10.0, gt=0, description="how long a connection may take")
-    read_s: float = Field(default=30.0, gt=0, description="how long a server may be silent")
-    wait_s: float = Field(default=10.0, gt=0, description="how long a request waits for a connection of the pool")
+    connect_s: float = Field(default=3.0, gt=0, description="how long a connection may take")
+    read_s: float = Field(default=8.0, gt=0, description="how long a server may be silent")
+    wait_s: float = Field(default=3.0, gt=0, description="how long a request waits for a connection of the pool")
     redirects: int = Field(default=5, ge=0, le=20, description="redirects of one request, none of them out of `allow`")
     ca_file: str = Field(default="", description="certificates to trust beside the well-known ones")
 
@@ -245,6 +245,14 @@ class Settings(BaseSettings):
     policies: dict[str, PolicySettings] = Field(
         default_factory=dict, description="per task type: `time_limit_s`, `retries`, `backoff`, `backoff_s`"
     )
+
+    @model_validator(mode="after")
+    def _be_heard_while_asking(self) -> Self:
+        """A stage that waits for a server is not to be taken for dead."""
+        web = self.web
+        if web.wait_s + web.connect_s + web.read_s >= self.physics.heartbeat_timeout_s:
+            raise ValueError("must be true: web.wait_s + web.connect_s + web.read_s < physics.heartbeat_timeout_s")
+        return self
 
     @model_validator(mode="after")
     def _keep_what_is_kept(self) -> Self:

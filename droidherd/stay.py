@@ -2,14 +2,20 @@
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
+
+from pydantic import JsonValue
 
 from droidherd import answering, telemetry
 from droidherd.adb.client import AdbClient
+from droidherd.adb.files import Files
+from droidherd.adb.wire import Interrupt
+from droidherd.contracts.changes import Change, Value
 from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
@@ -25,15 +31,19 @@ from droidherd.domain.errors import (
     WriterBusyError,
 )
 from droidherd.domain.ports import Artifacts, Frame, Lifeline
+from droidherd.domain.things import State
 from droidherd.emulator import lease
 from droidherd.emulator.eyes import EmulatorEyes
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.run import StageRun, Tempo
+from droidherd.flows.run import Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
+from droidherd.handlers.base import Web
+from droidherd.handling import InventoryLabels, StayHandlers
 from droidherd.vision.pixels import encode_png
 
 FRESH_S = 1.0
@@ -78,6 +88,10 @@ class Outfit:
     catalogue: Catalogue
     artifacts: Artifacts
     worker: str
+    web: Web
+    """Whom handlers may ask."""
+    scratch: Path
+    """A folder for what is on its way through this host."""
     tempo: Tempo = field(default_factory=Tempo)
 
 
@@ -85,14 +99,24 @@ class StayError(Exception):
     """Why a stage did not complete, and how the emulator was left."""
 
     def __init__(
-        self, cause: DroidherdError, *, clean: bool, artifacts: tuple[ArtifactView, ...], mark: str = ""
+        self,
+        cause: DroidherdError,
+        *,
+        clean: bool,
+        artifacts: tuple[ArtifactView, ...] = (),
+        after: tuple[Value, ...] = (),
+        mark: str = "",
     ) -> None:
-        """`clean`: cleaned up and let go. `mark`: under which the answer to its question is kept."""
+        """`clean`: cleaned up and let go. `after`: what it changes by value, as it left it.
+
+        `mark`: under which the answer to its question is kept.
+        """
         super().__init__(str(cause))
         self.cause = cause
         self.mark = mark
         self.clean = clean
         self.artifacts = artifacts
+        self.after = after
 
 
 @dataclass(slots=True)
@@ -104,25 +128,21 @@ class Stay:
     life: ConfirmedLifeline
     kept: list[ArtifactView] = field(default_factory=list)
     log: list[dict[str, object]] = field(default_factory=list)
+    summary: dict[str, JsonValue] = field(default_factory=dict)
     _log: ArtifactView | None = None
     _lines_kept: int = 0
     _seized: lease.Seized | None = None
     _released: bool = False
     _again_at: datetime | None = None
-    _finder: FlowFinder | None = None
+    _finder: Finder | None = None
+    _held: bool = False
+    _after: tuple[Value, ...] = ()
 
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StayError."""
         began_s = time.monotonic()
-        try:
+        with self._explained():
             outcome, clean = self._run()
-        except DroidherdError as error:
-            self.note(f"{type(error).__name__}: {error}")
-            if isinstance(error, UnknownOutcomeError) or _doubts(error):
-                telemetry.metrics.effects.labels(outcome="unknown").inc()
-            clean = self._tidy_after(error)
-            mark = answering.mark_of(self.work, error)
-            raise StayError(error, clean=clean, artifacts=self._artifacts(), mark=mark) from error
         return StageReport(
             outcome=outcome,
             worker=self.outfit.worker,
@@ -131,15 +151,12 @@ class Stay:
             seconds=time.monotonic() - began_s,
             artifacts=self._artifacts(),
             again_at=self._again_at,
+            after=self._after,
+            summary=self.summary,
         )
 
     def _run(self) -> tuple[StageOutcome, bool]:
-        confirmed = self.life.send("seize")  # seizing needs no guard, so the two go together
-        with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
-            self._seized = lease.seize(
-                self.outfit.adb, self._serial(), self._token(), after=self.work.after, journal=self._journal()
-            )
-        confirmed()
+        self._seize()
         stopped = ""
         stage = self.work.stage
         if stage is not None:
@@ -150,8 +167,41 @@ class Stay:
             for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
+            self._see_after()
         clean = self._leave() if stopped or self.work.last or self.life.leaving() else True
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
+
+    def _seize(self) -> None:
+        confirmed = self.life.send("seize")  # seizing needs no guard, so the two go together
+        with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
+            self._seized = lease.seize(
+                self.outfit.adb, self._serial(), self._token(), after=self.work.after, journal=self._journal()
+            )
+        confirmed()
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        """After an error, leave the emulator as well as can be, and say how that is."""
+        try:
+            yield
+        except DroidherdError as error:
+            self.note(f"{type(error).__name__}: {error}")
+            if isinstance(error, UnknownOutcomeError) or _doubts(error):
+                telemetry.metrics.effects.labels(outcome="unknown").inc()
+            clean = self._tidy_after(error)
+            mark = answering.mark_of(self.work, error)
+            raise StayError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark) from error
+
+    # --- things that are changed by value ---------------------------------------------------------------------
+
+    def _see_after(self) -> None:
+        """What the stage changes, as it is now; before anybody else may touch it."""
+        stage = self.work.stage
+        if stage is not None and stage.changes:
+            things = self._things(self._hands())
+            self._after = tuple(
+                value_of(change, things.read(change.thing, change.name)) for change in once(stage.changes)
+            )
 
     # --- leaving ----------------------------------------------------------------------------------------------
 
@@ -176,6 +226,7 @@ class Stay:
         if isinstance(error, NeedsPersonError) and error.asks.keep:
             return False
         try:
+            self._see_after()
             return self._leave()
         except DroidherdError as trouble:
             self.note(f"could not clean up: {trouble}")
@@ -184,28 +235,63 @@ class Stay:
     # --- what the stage may touch -----------------------------------------------------------------------------
 
     def _stage_run(self) -> StageRun:
-        serial = self._serial()
         work = self.work
-        first = self._finder is None
-        fresh = first and self._seized is not None and self._seized.journal_is_new
-        grip = Grip(serial, self._journal(), self._token(), work.stage_index, fresh)
+        hands, eyes = self._hands(), EmulatorEyes(self.outfit.adb, self._serial())
+        things = self._things(hands)
         standing = answering.standing(work)
         if self._finder is None:
-            self._finder = FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash)
+            self._finder = self._new_finder()
         return StageRun(
-            hands=EmulatorHands(self.outfit.adb, grip, self._deadline_uptime),
-            eyes=EmulatorEyes(self.outfit.adb, serial),
+            hands=hands,
+            eyes=eyes,
             life=self.life,
             clock=_Clock(),
             finder=self._finder,
             keep=self._keep,
             note=self.note,
             tempo=self.outfit.tempo,
+            things=things,
+            payload=self._payload,
+            handlers=StayHandlers(
+                registry=self.outfit.catalogue.handlers,
+                task=(self.work.task_id, self.work.account),
+                hands=hands,
+                things=things,
+                eyes=eyes,
+                labels=InventoryLabels(self.outfit.inventory, self.work.emulator_id),
+                web=self.outfit.web,
+                scratch=self.outfit.scratch,
+                before=self._before_values(),
+                keep=self._keep_file,
+                note=self.note,
+                summarize=self.summary.update,
+            ),
             told=answering.told(work),
             answers={**answering.chosen(work), **standing},
             standing=frozenset(standing),
             rounds=work.rounds,
         )
+
+    def _before_values(self) -> Mapping[tuple[str, str], State]:
+        """For those who undo."""
+        return {}
+
+    def _payload(self, name: str) -> Path:
+        return self.outfit.catalogue.payload(self.work.flow, self.work.flow_hash, name)
+
+    def _new_finder(self) -> Finder:
+        return FlowFinder(self.outfit.catalogue, self.work.flow, self.work.flow_hash)
+
+    def _hands(self) -> EmulatorHands:
+        fresh = not self._held and self._seized is not None and self._seized.journal_is_new
+        self._held = True  # the journal is new to the first hands alone
+        grip = Grip(self._serial(), self._journal(), self._token(), self.work.stage_index, fresh)
+        alive = Interrupt(pulse=lambda: self.life.beat("at work"))
+        return EmulatorHands(self.outfit.adb, grip, self._deadline_uptime, interrupt=alive)
+
+    def _things(self, hands: EmulatorHands) -> EmulatorThings:
+        files = Files(self.outfit.adb, self._serial())
+        return EmulatorThings(hands, files, self._token(), lambda: self.life.beat("on its way"))
 
     def _deadline_uptime(self) -> int:
         """Until when acts are allowed: so long after the last beat the engine confirmed."""
@@ -238,8 +324,11 @@ class Stay:
         self.log.append({"at": time.time(), "text": text})
 
     def _keep(self, name: str, frame: Frame) -> None:
+        self._keep_file(name, encode_png(frame))
+
+    def _keep_file(self, name: str, content: bytes) -> None:
         prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
-        ref = self.outfit.artifacts.put(self.work.task_id, prefix + name, encode_png(frame), "image/png")
+        ref = self.outfit.artifacts.put(self.work.task_id, prefix + name, content, "")
         self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
 
     def _keep_log(self) -> None:
@@ -262,3 +351,14 @@ class Stay:
 def _doubts(error: DroidherdError) -> bool:
     """Whether a person is asked about an act whose outcome nobody knows."""
     return isinstance(error, NeedsPersonError) and error.asks.about is About.EFFECT
+
+
+def once(changes: Iterable[Change]) -> list[Change]:
+    """Each thing once, in the order of their first changes."""
+    return list({(change.thing, change.name): change for change in reversed([*changes])}.values())[::-1]
+
+
+def value_of(change: Change, state: State, kept: str = "") -> Value:
+    return Value(
+        step=change.step, thing=change.thing, name=change.name, there=state.there, value=state.value, kept=kept
+    )

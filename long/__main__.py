@@ -50,6 +50,7 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),
         "subscriptions": parts.subscriptions,
+        "rollback": lambda progress: parts.rollback(rounds, seed, progress),
         "engine_away": lambda progress: parts.crash_engine_away(rounds, 60.0, seed, progress),
     }  # fmt: skip
     for name, strike in VICTIMS.items():

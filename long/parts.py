@@ -16,12 +16,16 @@ from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, wrong
 from tests.chaos.resume import resume_after_restart_s
+from tests.chaos.rollback import Returned, furnish, write_flows
+from tests.chaos.rollback import rehearse as rehearse_rollback
 from tests.chaos.test_crash import EMULATORS, FLOWS, rehearse
 from tests.e2e.test_stall import rehearse_stall
+from tests.support.door import door
 from tests.support.farm import Farm, farm
 
 ROOT = Path(__file__).resolve().parents[1]
 RESUME_TARGET_S = 2.0
+ROLLBACK_EMULATORS = 5
 SUSPECT_TARGET_S, DOWN_TARGET_S = 5.0, 15.0
 
 Progress = Callable[[str], None]
@@ -94,6 +98,34 @@ def resume(rounds: int, seed: int, progress: Progress) -> Figures:
     return Figures("resume_after_restart", p50 <= RESUME_TARGET_S, figures=figures)
 
 
+def rollback(rounds: int, seed: int, progress: Progress) -> Figures:
+    """Tasks that change their emulator are taken back; in every other round the worker is killed amid the changes."""
+    chance = random.Random(seed)
+    calm: list[Returned] = []
+    killed: list[Returned] = []
+
+    async def all_rounds(place: Farm) -> None:
+        with door(place) as api:
+            await furnish(place)
+            for number in range(rounds):
+                kill = number % 2 == 1
+                round_ = rehearse_rollback(place, api, chance, f"b{number}", kill=kill)
+                (killed if kill else calm).extend(await asyncio.wait_for(round_, 300))
+                progress(f"rollback: round {number + 1} of {rounds}")
+
+    with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
+        _on_a_farm(ROLLBACK_EMULATORS, all_rounds, write_flows(Path(folder)))
+    problems = [str(one) for one in calm + killed if not one.good]
+    figures = {
+        "tasks": len(calm) + len(killed),
+        "worker_killed": len(killed),
+        "killed_between_first_and_last_change": sum(one.struck for one in killed),
+        "taken_back_while_it_ran": sum(one.ended is None for one in killed),
+        "wrong": len(problems),
+    }
+    return Figures("rollback", not problems, figures=figures, problems=problems)
+
+
 def stall(rounds: int, progress: Progress) -> Figures:
     """How fast a stalled emulator is suspected and given up."""
     suspect: list[float] = []
@@ -159,11 +191,11 @@ def command_part(name: str, *line: str) -> Figures:
     return Figures(name, done.returncode == 0, figures=figures, problems=problems)
 
 
-def _on_a_farm(count: int, work: Callable[[Farm], Awaitable[None]]) -> None:
+def _on_a_farm(count: int, work: Callable[[Farm], Awaitable[None]], flows: Path = FLOWS) -> None:
     with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
         data = Path(folder)
         try:
-            with farm(data, count, flows=FLOWS) as place:
+            with farm(data, count, flows=flows) as place:
                 asyncio.run(_awaited(work(place)))
         except BaseException:
             kept = Path(tempfile.gettempdir()) / f"droidherd-long-worker-{int(time.time())}.log"

@@ -100,7 +100,15 @@ class Backward:
         if entry is None or entry.emulator != self._ledger.emulator:
             return None
         last = self._ledger.errands_left() == 1
-        return Errand("undo_stage", UndoReport, entry.stage_index, f"undo {entry.stage}", last, undo=entry)
+        what = f"undo {entry.stage}"
+        return Errand("undo_stage", UndoReport, entry.stage_index, what, last, self._stage(entry), undo=entry)
+
+    def _stage(self, entry: Undo) -> Stage | None:
+        """As the flow had it that changed things: what its steps may have made of them is known then."""
+        plan = self._ledger.plan
+        if plan is None or plan.flow_hash != entry.flow_hash:
+            return None
+        return next((stage for stage in plan.stages if stage.name == entry.stage), None)
 
     def began(self, errand: Errand) -> None:
         """Nothing is noted: an undo that broke off is compared anew."""

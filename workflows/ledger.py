@@ -218,8 +218,17 @@ class Ledger:
 
     def captured(self, index: int, before: tuple[Value, ...]) -> None:
         """Before the first change its value stands in history, and in the memo."""
-        name = self.plan.stages[index].name if self.plan else ""
-        self.undo.append(Undo(stage_index=index, stage=name, emulator=self.emulator, before=before))
+        self.undo.append(self._new_entry(index).model_copy(update={"before": before}))
+
+    def _new_entry(self, index: int) -> Undo:
+        plan, attempts = self.plan, self.attempts
+        return Undo(
+            stage_index=index,
+            stage=plan.stages[index].name if plan else "",
+            emulator=self.emulator,
+            lease=attempts[-1].token if attempts else 0,
+            flow_hash=plan.flow_hash if plan else "",
+        )
 
     def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
         """How a stage left what it changed. The flow's own undo is for stages that completed."""
@@ -227,7 +236,7 @@ class Ledger:
         if stage is None or not (after or (completed and stage.undo)):
             return
         at = self._entry(stage.name)
-        entry = self.undo[at] if at is not None else Undo(stage_index=index, stage=stage.name, emulator=self.emulator)
+        entry = self.undo[at] if at is not None else self._new_entry(index)
         news = {(value.thing, value.name): value for value in (*entry.after, *after)}
         steps = stage.undo if completed else entry.steps
         entry = entry.model_copy(update={"after": tuple(news.values()), "steps": steps})

@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.errors import Verdict
     from droidherd.domain.lifecycle import TaskEvent
     from droidherd.domain.reaction import Next
-    from workflows.errands import Backward
+    from workflows.errands import CONFLICT, Backward
     from workflows.intake import why_rejected
     from workflows.ledger import ENGINE, Ledger
     from workflows.line import spoken, wish
@@ -97,13 +97,21 @@ class RollingBack:
             ledger.moves += ended.counts
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, reason)
         elif ended.next is not None:
-            self._broke(ended.failure)
+            self._broke(self._located(ended.failure))
         elif ledger.next_undo() is not None:
             self._claim.ticket = 0
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, "goes on with another emulator")
         else:
             ledger.error = None
             ledger.move(TaskEvent.ROLLBACK_DONE, ENGINE)
+
+    def _located(self, failure: Failure | None) -> Failure | None:
+        """With the stage that could not be taken back."""
+        entry = self._ledger.next_undo()
+        if failure is None or entry is None or failure.kind == CONFLICT:
+            return failure
+        message = f"undo of stage {entry.stage} on {entry.emulator}: {failure.message}"
+        return failure.model_copy(update={"message": message})
 
     def _broke(self, failure: Failure | None) -> None:
         self._ledger.error = failure

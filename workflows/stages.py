@@ -117,19 +117,19 @@ class Stages:
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
             result = _Hit(Trouble.REVOKED, lost, self._is_clean(result), counts=False)
-        return await self._troubled(result)
+        return await self._troubled(errand, result)
 
-    async def _troubled(self, result: "_Hit") -> Ended | None:
+    async def _troubled(self, errand: Errand, result: "_Hit") -> Ended | None:
         """What comes next is decided elsewhere, and done here."""
         self._troubles += 1
         following = react(result.trouble, result.failure.kind, result.failure.verdict, self._budget())
         if following is Next.AGAIN:
             await self._before_again(result)
             return None
-        if following is Next.ASK and result.question is not None:
+        if following is Next.ASK and result.question is not None and errand.undo is None:
             return await self._ask(result.question, result)
         if following is Next.ASK:
-            following = Next.FAIL  # it does not say what
+            following = Next.FAIL  # it does not say what; and who takes something back asks nobody
         return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
 
     def _completed(self, errand: Errand, report: StageReport) -> Ended | None:
@@ -326,9 +326,9 @@ class Stages:
     def _limit_s(self, errand: Errand) -> float:
         """What is left of the attempt's time, and no more than the stage's own."""
         left_s = max(self._plan.policy.time_limit_s - self._spent_s, 1.0)
-        if errand.stage is not None:
-            return min(left_s, errand.stage.limit_s)
-        return left_s if errand.undo is not None else 0.0
+        if errand.undo is not None:
+            return left_s
+        return min(left_s, errand.stage.limit_s) if errand.stage is not None else 0.0
 
     # --- how it ended -----------------------------------------------------------------------------------------
 

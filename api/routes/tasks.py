@@ -125,8 +125,12 @@ async def retry(house: Home, task_id: TaskId, caller: Caller, request: Request) 
 async def rollback(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Take back what a task changed, the last change first; a task that runs is cancelled before."""
     wish = signed(await optional(Insistence, request), caller)
-    if (await house.engine.view(task_id)).open:
+    try:
         return await _controlled(house, task_id, Control(action="rollback", ask=_ask(wish), force=wish.force))
+    except IllegalError as error:
+        if error.now.open:
+            raise
+    # It has ended. Looking first would not tell: it may end between the look and the question.
     again = await house.engine.again(task_id, _ask(wish), Rollback(force=wish.force, ask=_ask(wish)))
     return answer(TaskOut.of(again), without={"events"})
 

@@ -1,13 +1,17 @@
 """Files on one emulator, by the sync protocol, under the same deadlines as everything else."""
 
+import io
 import struct
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.model import RemoteFile
 from droidherd.adb.wire import Deadline, Interrupt, Wire, WireClosedError
 from droidherd.domain.errors import BadParametersError, CommandFailedError, DiskFullError
+from droidherd.domain.ports import Sink
 
 HEAD = struct.Struct("<4sI")
 STAT = struct.Struct("<4sIII")
@@ -15,10 +19,33 @@ CHUNK_BYTES = 64 << 10
 PATH_LIMIT_BYTES = 1024
 PULL_LIMIT_BYTES = 256 << 20
 FILE_MODE = 0o644
+FLUSH_S = 60.0
+"""How long an emulator may take to bring a whole file to its disk."""
+
+
+class Source(Protocol):
+    """What can be read piece by piece."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a transfer may stand still, and who is told that it moves."""
+
+    stall_s: float
+    moved: Callable[[], None]
+
+    def go_on(self, wire: Wire) -> None:
+        self.moved()
+        wire.renew(Deadline(self.stall_s))
 
 
 class Files:
-    """Push, pull and stat on one emulator. Each call is one stream with one total deadline."""
+    """Push, pull and stat on one emulator: each call is one stream with one total deadline.
+
+    `send` and `fetch` are for what may be large: they have a deadline for each piece instead.
+    """
 
     def __init__(self, adb: AdbClient, serial: str) -> None:
         """On the emulator at `serial`."""
@@ -36,37 +63,60 @@ class Files:
 
     def push(self, content: bytes, path: str, deadline_s: float, mode: int = FILE_MODE) -> None:
         """Write the whole file, or raise; a reader may see a part of it, so push beside and `mv` what matters."""
-        target = _path(path) + b",%d" % (0o100000 | mode)
         with self._stream(deadline_s) as wire:
-            view = memoryview(content)
-            parts = [HEAD.pack(b"SEND", len(target)) + target]
-            for start in range(0, len(view), CHUNK_BYTES):
-                chunk = view[start : start + CHUNK_BYTES]
-                parts.append(HEAD.pack(b"DATA", len(chunk)) + chunk)
-                if len(parts) > 1:
-                    # Small sends one by one would each wait for the emulator's acknowledgement.
-                    wire.send(b"".join(parts))
-                    parts.clear()
-            wire.send(b"".join(parts) + HEAD.pack(b"DONE", 0))
-            word, size = HEAD.unpack(wire.exactly(HEAD.size))
-            if word != b"OKAY":
-                self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
+            self._send(wire, io.BytesIO(content), _target(path, mode), lambda: None)
+            self._read_verdict(wire, path)
+
+    def send(self, source: Source, path: str, pace: Pace, mode: int = FILE_MODE) -> None:
+        """Write a file of any size, piece by piece, from `source`."""
+        target = _target(path, mode)
+        with self._stream(pace.stall_s) as wire:
+            self._send(wire, source, target, lambda: pace.go_on(wire))
+            wire.renew(Deadline(FLUSH_S))
+            wire.pulse = pace.moved
+            self._read_verdict(wire, path)
 
     def pull(self, path: str, deadline_s: float, limit_bytes: int = PULL_LIMIT_BYTES) -> bytes:
         """The whole file."""
-        name = _path(path)
-        content = bytearray()
+        content = io.BytesIO()
         with self._stream(deadline_s) as wire:
-            wire.send(HEAD.pack(b"RECV", len(name)) + name)
-            while True:
-                word, size = HEAD.unpack(wire.exactly(HEAD.size))
-                if word == b"DONE":
-                    return bytes(content)
-                if word != b"DATA":
-                    self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
-                if len(content) + size > limit_bytes:
-                    raise BadParametersError(f"{path} is larger than {limit_bytes} bytes", to=self._serial)
-                content += wire.exactly(size)
+            self._receive(wire, path, content, limit_bytes, lambda: None)
+        return content.getvalue()
+
+    def fetch(self, path: str, into: Sink, pace: Pace, limit_bytes: int) -> int:
+        """Read a file of any size, piece by piece, into `into`; returns its size."""
+        with self._stream(pace.stall_s) as wire:
+            return self._receive(wire, path, into, limit_bytes, lambda: pace.go_on(wire))
+
+    def _send(self, wire: Wire, source: Source, target: bytes, moved: Callable[[], None]) -> None:
+        parts = [HEAD.pack(b"SEND", len(target)) + target]
+        while chunk := source.read(CHUNK_BYTES):
+            # Small sends one by one would each wait for the emulator's acknowledgement.
+            wire.send(b"".join((*parts, HEAD.pack(b"DATA", len(chunk)), chunk)))
+            parts.clear()
+            moved()
+        wire.send(b"".join(parts) + HEAD.pack(b"DONE", 0))
+
+    def _read_verdict(self, wire: Wire, path: str) -> None:
+        word, size = HEAD.unpack(wire.exactly(HEAD.size))
+        if word != b"OKAY":
+            self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
+
+    def _receive(self, wire: Wire, path: str, into: Sink, limit_bytes: int, moved: Callable[[], None]) -> int:
+        name = _path(path)
+        received = 0
+        wire.send(HEAD.pack(b"RECV", len(name)) + name)
+        while True:
+            word, size = HEAD.unpack(wire.exactly(HEAD.size))
+            if word == b"DONE":
+                return received
+            if word != b"DATA":
+                self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
+            received += size
+            if received > limit_bytes:
+                raise BadParametersError(f"{path} is larger than {limit_bytes} bytes", to=self._serial)
+            into.write(wire.exactly(size))
+            moved()
 
     @contextmanager
     def _stream(self, deadline_s: float, interrupt: Interrupt | None = None) -> Generator[Wire]:
@@ -80,6 +130,10 @@ class Files:
         if "No space left" in text:
             raise DiskFullError(text, to=f"{self._serial}:{path}", remedy="free space on the emulator")
         raise CommandFailedError(text, rc=1, to=f"{self._serial}:{path}")
+
+
+def _target(path: str, mode: int) -> bytes:
+    return _path(path) + b",%d" % (0o100000 | mode)
 
 
 def _path(path: str) -> bytes:

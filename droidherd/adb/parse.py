@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from droidherd.adb.model import Listed
+from droidherd.domain.facts import InstalledPackage, Storage
 
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$")
 _SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
@@ -11,6 +12,10 @@ _DENSITY = re.compile(r"^\s*(Physical|Override) density:\s*(\d{1,6})\s*$")
 _FOCUS = re.compile(r"mCurrentFocus=Window\{\S+(?: \S+)? (.+)\}\s*$")
 _COMPONENT = re.compile(r"^[A-Za-z0-9_.$]+/[A-Za-z0-9_.$]+$")
 _PACKAGE = re.compile(r"^package:(?:.*=)?([A-Za-z0-9_.]+)\s*$")
+_INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,20}))?\s*$")
+_STORAGE = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d{1,3}%\s")
+_NODE = re.compile(r"<node\b([^>]*)>")
+_ATTRIBUTE = re.compile(r"([a-z-]+)=[\"']([^\"']*)[\"']")
 _UPTIME = re.compile(r"^\s*(\d{1,12}\.\d{1,6})\s+\d+(?:\.\d+)?\s*$")
 _LISTED = re.compile(r"^(\S+)\s+(no permissions|\S+)(?:\s+(.*))?$")
 
@@ -88,3 +93,27 @@ def devices(text: str) -> tuple[Listed, ...]:
             words = (word.partition(":") for word in (one[3] or "").split() if ":" in word)
             found.append(Listed(one[1], one[2], {name: value for name, _, value in words}))
     return tuple(found)
+
+
+def override_of(what: str, text: str) -> str | None:
+    """The override that `wm size` or `wm density` tells of, empty without one; None when it tells nothing."""
+    pattern = _SIZE if what == "size" else _DENSITY
+    found = {one[1]: "x".join(one.groups()[1:]) for line in _lines(text) if (one := pattern.match(line))}
+    return found.get("Override", "") if "Physical" in found else None
+
+
+def installed(text: str) -> tuple[InstalledPackage, ...]:
+    """`pm list packages -f --show-versioncode`. A path may hold `=`, a name holds none."""
+    found = (_INSTALLED.match(line) for line in _lines(text))
+    return tuple(InstalledPackage(one[2], one[1], int(one[3]) if one[3] else None) for one in found if one)
+
+
+def storage(text: str) -> Storage | None:
+    """`df -k`: the last file system it names. A long name may stand on a line of its own."""
+    found = _STORAGE.findall(text.replace("\r\n", "\n"))
+    return Storage(int(found[-1][0]), int(found[-1][2])) if found else None
+
+
+def nodes(text: str) -> tuple[dict[str, str], ...]:
+    """`uiautomator dump`: the attributes of every element, as they stand in the XML."""
+    return tuple(dict(_ATTRIBUTE.findall(node)) for node in _NODE.findall(text))

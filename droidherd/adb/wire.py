@@ -5,13 +5,17 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from typing_extensions import override
 
 STATUS_BYTES = 4
 REQUEST_LIMIT_BYTES = 0xFFFF
+PULSE_S = 1.0
+
+T = TypeVar("T")
 
 
 class WireError(Exception):
@@ -48,10 +52,14 @@ class Deadline:
 
 
 class Interrupt:
-    """Ends calls from another thread: closes what is open now, and refuses what would be opened later."""
+    """Ends calls from another thread: closes what is open now, and refuses what would be opened later.
 
-    def __init__(self) -> None:
-        """Not fired."""
+    `pulse` may end them from within: it is called about once a second while an answer is waited for.
+    """
+
+    def __init__(self, pulse: Callable[[], None] | None = None) -> None:
+        """Not fired. What `pulse` raises ends the call."""
+        self.pulse = pulse
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._fired = False
@@ -99,12 +107,13 @@ class Closing(ABC):
 class Wire(Closing):
     """A smart-socket connection. Raises WireError only."""
 
-    __slots__ = ("_deadline", "_interrupt", "_sock")
+    __slots__ = ("_deadline", "_interrupt", "_sock", "pulse")
 
     def __init__(self, deadline: Deadline, interrupt: Interrupt | None = None) -> None:
         """Not connected yet."""
         self._deadline = deadline
         self._interrupt = interrupt
+        self.pulse = interrupt.pulse if interrupt else None
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
     def connect(self, host: str, port: int) -> None:
@@ -136,11 +145,7 @@ class Wire(Closing):
 
     def some(self, limit: int) -> bytes:
         """At least one byte."""
-        try:
-            self._sock.settimeout(self._deadline.left_s())
-            data = self._sock.recv(limit)
-        except OSError as error:
-            raise self._translated(error) from error
+        data = self._received(lambda: self._sock.recv(limit))
         if not data:
             raise self._ended()
         return data
@@ -149,11 +154,8 @@ class Wire(Closing):
         """Exactly as many bytes as `view` holds, straight into it."""
         position, size = 0, len(view)
         while position < size:
-            try:
-                self._sock.settimeout(self._deadline.left_s())
-                count = self._sock.recv_into(view[position:])
-            except OSError as error:
-                raise self._translated(error) from error
+            rest = view[position:]
+            count = self._received(lambda rest=rest: self._sock.recv_into(rest))
             if not count:
                 raise self._ended()
             position += count
@@ -184,6 +186,20 @@ class Wire(Closing):
         except ValueError as error:
             raise WireClosedError(f"the adb server answered {digits!r} where a length belongs") from error
         return self.exactly(size)
+
+    def _received(self, receive: Callable[[], T]) -> T:
+        """Wait for what comes next, with a pulse now and then."""
+        while True:
+            left_s = self._deadline.left_s()
+            try:
+                self._sock.settimeout(left_s if self.pulse is None else min(left_s, PULSE_S))
+                return receive()
+            except TimeoutError as error:
+                if self.pulse is None or left_s <= PULSE_S:
+                    raise self._translated(error) from error
+            except OSError as error:
+                raise self._translated(error) from error
+            self.pulse()
 
     def _ended(self) -> WireError:
         fired = self._interrupt is not None and self._interrupt.fired

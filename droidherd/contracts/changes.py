@@ -49,6 +49,10 @@ class Undo(Contract):
     stage_index: int
     stage: str
     emulator: str
+    lease: int = 0
+    """Under which it began. With the stage it names this entry: leases only grow."""
+    flow_hash: str = ""
+    """Of the flow that changed it."""
     before: tuple[Value, ...] = ()
     after: tuple[Value, ...] = ()
     """As the stage left them. Empty when it never said so: then only what is still as before, or forced, is certain."""

@@ -78,6 +78,8 @@ class StageReport(Contract):
     artifacts: tuple[ArtifactView, ...] = ()
     after: tuple[Value, ...] = ()
     """What it changed by value, as it left it."""
+    summary: dict[str, JsonValue] = Field(default_factory=dict)
+    """What its handlers found, in a few words."""
     again_at: datetime | None = None
     """When the whole task wants to run next."""
 

@@ -30,6 +30,10 @@ class DroidherdError(Exception):
         self.to = to
         self.remedy = remedy
 
+    def located(self, place: str) -> None:
+        """Say where in the work it was met."""
+        self.what = f"{place}: {self.what}"
+
     def __str__(self) -> str:
         """One line for people."""
         text = f"{self.to}: {self.what}" if self.to else self.what
@@ -108,6 +112,10 @@ class NoAnswerError(RetryableError):
 
 class ServerBusyError(RetryableError):
     """A server answered that it cannot do this now: 429, 503 and their like."""
+
+
+class UnhealthyError(RetryableError):
+    """A check found something wrong. Another look may find it well."""
 
 
 class CommandFailedError(RetryableError):

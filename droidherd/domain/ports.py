@@ -1,9 +1,12 @@
 """What the core asks of the outside, as protocols. Flows are written against these, and so are the activities."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import BinaryIO, Protocol, TypeAlias
+
+from droidherd.domain.things import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Hands(Protocol):
     def key(self, effect: str, key: str) -> Acted: ...
     def start_app(self, effect: str, app: str) -> Acted: ...
     def stop_app(self, effect: str, app: str) -> Acted: ...
+    def clear_app(self, effect: str, app: str) -> Acted: ...
 
     def mark(self, effect: str) -> Acted:
         """Write down, as of any effect, that the stage came here; nothing else is done."""
@@ -69,6 +73,37 @@ class Hands(Protocol):
 
     def forget(self, effect: str) -> None:
         """Write down that an effect of unknown outcome was observed *not* to have happened, so it may be repeated."""
+        ...
+
+
+Content: TypeAlias = Callable[[], AbstractContextManager[BinaryIO]]
+"""Opens a content on the host, from its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a thing is to be."""
+
+    thing: str
+    name: str
+    state: State
+    content: Content | None = None
+    """Of a file or a package that is to be there; the state's value is its digest."""
+    mode: str = ""
+    """Of a file, in octal; empty: as it is, or 644."""
+    restoring: bool = False
+    """To an older version of a package if need be, though that costs the app its data."""
+
+
+class Things(Protocol):
+    """Changes and reads things by value on one emulator under one lease. Guarded and journaled like all acts."""
+
+    def make(self, effect: str, wanted: Wanted) -> Acted:
+        """Make a thing what it is to be, and see that it is. Twice is the same as once."""
+        ...
+
+    def read(self, thing: str, name: str) -> State:
+        """What a thing is now; FinalError for what cannot be changed by value."""
         ...
 
 
@@ -129,9 +164,24 @@ class ArtifactRef:
     content_type: str
 
 
+class Sink(Protocol):
+    """What can be written piece by piece."""
+
+    def write(self, piece: bytes, /) -> object: ...
+
+
 class Artifacts(Protocol):
     """Keeps artifacts by reference. Names cannot escape the task they belong to."""
 
     def put(self, task_id: str, name: str, content: bytes, content_type: str) -> ArtifactRef: ...
+
+    def stream(self, task_id: str, name: str, *, size_max: int) -> AbstractContextManager[Sink]:
+        """For a content of any size up to this: what is written appears, whole, when the block ends well."""
+        ...
+
+    def open(self, task_id: str, name: str) -> AbstractContextManager[BinaryIO]:
+        """The content, to be read piece by piece."""
+        ...
+
     def get(self, task_id: str, name: str) -> bytes: ...
     def list(self, task_id: str) -> Sequence[ArtifactRef]: ...

@@ -53,6 +53,12 @@ def stop_app(app: str) -> str:
     return f"am force-stop {quote(package(app.partition('/')[0]))}"
 
 
+def clear_app(app: str) -> str:
+    """`pm` says so in words when it failed."""
+    name = quote(package(app.partition("/")[0]))
+    return f'{{ p=$(pm clear {name} 2>&1); case "$p" in *Success*) ;; *) echo "$p"; exit 1;; esac; }}'
+
+
 def package(app: str) -> str:
     if not _PACKAGE.fullmatch(app):
         raise BadParametersError(f"{app!r} names no app", remedy="say for example com.example.game")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
+from droidherd.adb.model import ShellResult
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Recalled
@@ -13,6 +14,7 @@ from droidherd.emulator.token import Token
 
 ACT_S = 10.0
 """How long one act may take, beside what it takes by itself."""
+CLEAR_S = 60.0
 MESSAGE_LIMIT = 500
 
 
@@ -42,7 +44,7 @@ class EmulatorHands:
         act_s: float = ACT_S,
         interrupt: Interrupt | None = None,
     ) -> None:
-        """On an emulator that `grip.token` has seized."""
+        """On an emulator that `grip.token` has seized. Something long is given a pulse by `interrupt`."""
         self._adb = adb
         self._grip = grip
         self._fresh = grip.fresh
@@ -51,25 +53,28 @@ class EmulatorHands:
         self._interrupt = interrupt
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
-        return self._act(effect, acts.tap(x, y))
+        return self.carry_out(effect, acts.tap(x, y))
 
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
-        return self._act(effect, acts.swipe(start, end, duration_s), duration_s)
+        return self.carry_out(effect, acts.swipe(start, end, duration_s), duration_s)
 
     def type_text(self, effect: str, text: str) -> Acted:
-        return self._act(effect, acts.type_text(text))
+        return self.carry_out(effect, acts.type_text(text))
 
     def key(self, effect: str, key: str) -> Acted:
-        return self._act(effect, acts.key(key))
+        return self.carry_out(effect, acts.key(key))
 
     def start_app(self, effect: str, app: str) -> Acted:
-        return self._act(effect, acts.start_app(app))
+        return self.carry_out(effect, acts.start_app(app))
 
     def stop_app(self, effect: str, app: str) -> Acted:
-        return self._act(effect, acts.stop_app(app))
+        return self.carry_out(effect, acts.stop_app(app))
+
+    def clear_app(self, effect: str, app: str) -> Acted:
+        return self.carry_out(effect, acts.clear_app(app), CLEAR_S)
 
     def mark(self, effect: str) -> Acted:
-        return self._act(effect, acts.NOTHING)
+        return self.carry_out(effect, acts.NOTHING)
 
     def settle(self, effect: str) -> None:
         self._write(lines.settle(self._entry(effect)))
@@ -83,7 +88,7 @@ class EmulatorHands:
             self._fresh = False  # true of the beginning alone
             return {}
         line = lines.recall(self._entry("recall"), grip.stage)
-        result = self._adb.shell(serial, line, self._act_s, interrupt=self._interrupt)
+        result = self._shell(line, self._act_s)
         answer = Answer.of(result, serial)
         if answer.word != "recalled":
             answer.refuse(serial)
@@ -91,11 +96,8 @@ class EmulatorHands:
             raise UnknownOutcomeError(f"the journal cannot be read: {answer.error_output}", to=serial)
         return recalled(answer.output, grip.stage)
 
-    def _entry(self, effect: str) -> lines.Entry:
-        grip = self._grip
-        return lines.Entry(grip.key, f"{grip.stage}/{effect}", grip.token, self._deadline_uptime())
-
-    def _act(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
+    def carry_out(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
+        """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
         answer = self._say(lines.effect(self._entry(effect), act), self._act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):
@@ -112,14 +114,43 @@ class EmulatorHands:
             raise CommandFailedError(what[:MESSAGE_LIMIT], rc=_number(rc), to=self._grip.serial)
         return acted
 
+    def ask(self, question: str, takes_s: float = 0.0) -> ShellResult:
+        """Ask the emulator something while the token stands; what it says is not touched."""
+        serial = self._grip.serial
+        result = self._shell(lines.asked(self._grip.token, question), self._act_s + takes_s)
+        first, _, out = result.out.partition(b"\n")
+        if first.rstrip(b"\r") != b"dh:asked":
+            Answer.of(result, serial).refuse(serial)
+        return ShellResult(result.rc, out, result.err)
+
+    def is_quiet(self, task: str, *, last_look: bool) -> bool:
+        """Whether no line of this task is still at work here. At the last look, what is not is an error."""
+        answer = self._say(lines.quiet(self._grip.token, task), self._act_s)
+        if answer.word != "quiet" and (last_look or answer.word != "running"):
+            answer.refuse(self._grip.serial)
+        return answer.word == "quiet"
+
+    def tidy(self, act: str) -> None:
+        """Do what belongs to droidherd alone and may be repeated: without the journal."""
+        answer = self._say(lines.guarded(self._grip.token, act), self._act_s)
+        if answer.word != "acted":
+            answer.refuse(self._grip.serial)
+
+    def _entry(self, effect: str) -> lines.Entry:
+        grip = self._grip
+        return lines.Entry(grip.key, f"{grip.stage}/{effect}", grip.token, self._deadline_uptime())
+
     def _write(self, line: str) -> None:
         answer = self._say(line, self._act_s)
         if answer.word != "written":
             answer.refuse(self._grip.serial)
 
     def _say(self, line: str, deadline_s: float) -> Answer:
+        return Answer.of(self._shell(line, deadline_s), self._grip.serial)
+
+    def _shell(self, line: str, deadline_s: float) -> ShellResult:
         serial = self._grip.serial
-        return Answer.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
+        return self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt)
 
 
 def recalled(journal: str, stage: int) -> dict[str, Recalled]:

@@ -127,6 +127,13 @@ class Inventory:
             self._write(new)
         return new
 
+    def label(self, emulator_id: str, name: str, value: str) -> tuple[InventoryEntry, ...]:
+        """Give an emulator a label; an empty value takes it away. Returns the new list."""
+        with self._locked():
+            new = tuple(_labelled(one, name, value) if one.emulator_id == emulator_id else one for one in self.load())
+            self._write(new)
+        return new
+
     def _check(self, entries: tuple[InventoryEntry, ...]) -> None:
         if len(entries) > EMULATORS_LIMIT:
             raise BadParametersError(f"{len(entries)} emulators are too many for one host", to=str(self.path))
@@ -175,6 +182,14 @@ class Inventory:
             yield
         finally:
             lock.unlink(missing_ok=True)
+
+
+def _labelled(entry: InventoryEntry, name: str, value: str) -> InventoryEntry:
+    labels = {key: old for key, old in entry.labels.items() if key != name} | ({name: value} if value else {})
+    try:
+        return InventoryEntry.model_validate({**entry.model_dump(), "labels": labels})
+    except ValidationError as error:
+        raise BadParametersError(_explained(error), to=entry.emulator_id) from error
 
 
 def _break_stale(lock: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from droidherd.adb.quote import quote
 from droidherd.domain.errors import BadParametersError
+from droidherd.domain.things import OWN_FOLDER
 from droidherd.emulator.token import Token
 
 TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
@@ -30,7 +31,7 @@ _EFFECT = re.compile(r"[A-Za-z0-9._#/-]{1,64}")
 class Places:
     """Where things are on an emulator. Tests run the very lines elsewhere."""
 
-    root: str = "/data/local/tmp/droidherd"
+    root: str = OWN_FOLDER
     uptime: str = "/proc/uptime"
     boot_id: str = "/proc/sys/kernel/random/boot_id"
     processes: str = "/proc"
@@ -38,6 +39,11 @@ class Places:
     @property
     def journals(self) -> str:
         return f"{self.root}/j"
+
+    @property
+    def uploads(self) -> str:
+        """Files on their way. Whatever is in there when a try begins to send some is of nobody."""
+        return f"{self.root}/in"
 
     def journal(self, key: str) -> str:
         if not _KEY.fullmatch(key) or key.startswith("."):
@@ -140,6 +146,33 @@ def recall(entry: Entry, stage: int, places: Places = ON_ANDROID) -> str:
         + f"f={quote(places.journal(entry.key))}; echo dh:recalled\n"
         + f'if [ -f "$f" ]; then grep {quote(f"^{stage}/")} "$f"; [ "$?" -le 1 ] || exit 78; fi\n'
         + "exit 0"
+    )
+
+
+def asked(token: Token, question: str) -> str:
+    """Ask something while the token stands. What comes after the marker, and the return code, are the question's."""
+    return _token_guard(token) + f"echo dh:asked\n{{ {question}\n}} </dev/null"
+
+
+def quiet(token: Token, task: str, places: Places = ON_ANDROID) -> str:
+    """Say whether a line of this task, of whatever run or lease, is still at work here.
+
+    Lines of one task follow each other, so only the last effect of each of its journals can be.
+    """
+    if not _KEY.fullmatch(task):
+        raise BadParametersError(f"{task!r} cannot name a journal")
+    return (
+        _token_guard(token)
+        + f"read i <{quote(places.boot_id)}\n"
+        + f"for f in {quote(places.journals)}/{quote(task)}.*; do\n"
+        + '  s=$(tail -n 1 "$f" 2>/dev/null); s=${s#* }\n'
+        + '  case "$s" in\n'
+        + "  begin*)\n"
+        + "    p=${s#begin * }; q=${p#* }; p=${p%% *}\n"
+        + f'    if [ "$q" = "$i" ] && [ -d {quote(places.processes)}/"$p" ]; then echo "dh:running $s"; exit 78; fi;;\n'
+        + "  esac\n"
+        + "done\n"
+        + "echo dh:quiet"
     )
 
 

@@ -1,21 +1,25 @@
 """All flows there are: found in folders, read again when their files change."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import JsonValue, ValidationError
 
+from droidherd.contracts.changes import Change
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
 from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows.alteration import CHANGES_MAX, changes, changing
 from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
 from droidherd.flows.lint import flow_folders
-from droidherd.flows.model import STEPS, Flow, FlowStage
+from droidherd.flows.model import STEPS, Flow, Handle, Step
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.payload import with_package
 from droidherd.flows.problems import place_of, value_at
 from droidherd.flows.spelling import nearest
+from droidherd.handlers.registry import Registry, registered
 
 GALLERY = Path(__file__).with_name("gallery")
 
@@ -31,10 +35,14 @@ class Catalogue:
     """Flows by name. A flow in an earlier path hides one of the same name in a later path; the gallery comes last."""
 
     def __init__(
-        self, paths: Iterable[str | Path] = (), policies: Mapping[str, PolicyChange] = MappingProxyType({})
+        self,
+        paths: Iterable[str | Path] = (),
+        policies: Mapping[str, PolicyChange] = MappingProxyType({}),
+        handlers: Registry | None = None,
     ) -> None:
         """`paths` are folders of flows; they may appear and change later. `policies`: an operator's, by type."""
         self._policies = policies
+        self.handlers = handlers or registered()
         self._paths = (*(Path(path) for path in paths), GALLERY)
         self._lock = threading.Lock()
         self._kept: dict[Path, _Kept] = {}
@@ -50,7 +58,7 @@ class Catalogue:
         with self._lock:
             kept = self._kept.get(folder)
             if kept is None or kept.signature != current:
-                kept = self._kept[folder] = _read(folder, current)
+                kept = self._kept[folder] = _read(folder, current, self.handlers)
         if kept.loaded is None:
             raise FlowError(kept.problem)
         return kept.loaded
@@ -72,8 +80,7 @@ class Catalogue:
         values = checked_params(flow.params, params)
         policy = self.policy(flow, change)
         stages = tuple(
-            _stage(stage, _steps(steps, values), flow.app, policy.time_limit_s)
-            for stage, steps in zip(flow.stages, loaded.stages, strict=True)
+            _stage(loaded, number, values, policy.time_limit_s, self.handlers) for number in range(len(flow.stages))
         )
         return Plan(
             task_type=task_type,
@@ -82,7 +89,7 @@ class Catalogue:
             app=flow.app or "",
             params=values,
             stages=stages,
-            cleanup=_with_app(_steps(loaded.cleanup or [], values), flow.app),
+            cleanup=_filled_in(_steps(loaded.cleanup or [], values), loaded),
             policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in flow.requires.items())),
         )
@@ -101,6 +108,13 @@ class Catalogue:
             raise FlowError(f"the flow has no image {name[:120]}", to=flow)
         return found
 
+    def payload(self, flow: str, flow_hash: str, name: str) -> Path:
+        """A file that a planned flow carries."""
+        found = self.planned(flow, flow_hash).payloads.get(name)
+        if found is None:
+            raise FlowError(f"the flow has no file {name[:120]}", to=flow)
+        return found
+
     def _folder(self, name: str) -> Path:
         for path in self._paths:
             for folder in flow_folders(path):
@@ -111,9 +125,9 @@ class Catalogue:
         raise BadParametersError(f"there is no task type {name[:60]!r}", to="type", remedy=remedy)
 
 
-def _read(folder: Path, current: Signature) -> _Kept:
+def _read(folder: Path, current: Signature, handlers: Registry) -> _Kept:
     try:
-        return _Kept(current, load_flow(folder), "")
+        return _Kept(current, load_flow(folder, handlers), "")
     except FlowError as error:
         return _Kept(current, None, str(error))
 
@@ -135,29 +149,57 @@ def _steps(steps: JsonValue, values: Mapping[str, JsonValue]) -> tuple[JsonValue
     return made
 
 
-def _stage(stage: FlowStage, steps: tuple[JsonValue, ...], app: str | None, time_limit_s: float) -> Stage:
+def _stage(
+    loaded: LoadedFlow, number: int, values: Mapping[str, JsonValue], time_limit_s: float, handlers: Registry
+) -> Stage:
+    stage = loaded.flow.stages[number]
+    steps = _filled_in(_steps(loaded.stages[number], values), loaded)
+    parsed = STEPS.validate_python(steps)
+    undo = _filled_in(_steps(loaded.undos[number] or [], values), loaded)
     return Stage(
         name=stage.stage,
-        steps=_with_app(steps, app),
+        steps=steps,
         lives=stage.lives,
         on_unknown=stage.on_unknown,
         limit_s=time_limit_s if stage.limit is None else min(stage.limit, time_limit_s),
+        changes=_changes(parsed, stage.stage, handlers),
+        undo=(*undo, *_handlers_undo(parsed, handlers)),
     )
 
 
-def _with_app(steps: tuple[JsonValue, ...], app: str | None) -> tuple[JsonValue, ...]:
-    """Write the flow's app where a step leaves it out, so that a stage stands on its own."""
-    return tuple(_filled(step, app) for step in steps)
+def _changes(steps: tuple[Step, ...], stage: str, handlers: Registry) -> tuple[Change, ...]:
+    for path, args in changing(steps):
+        if isinstance(args, Handle) and (problem := handlers.problem(args.by, args.params)[0]):
+            raise BadParametersError(problem, to=f"params of step {path}")
+    found = changes(steps, handlers)
+    if len(found) > CHANGES_MAX:
+        raise BadParametersError(f"changes {len(found)} things, at most {CHANGES_MAX} are allowed", to=f"stage {stage}")
+    return found
 
 
-def _filled(value: JsonValue, app: str | None) -> JsonValue:
+def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[JsonValue]:
+    """What handlers take back beside values, the last one first."""
+    for _, args in reversed([*changing(steps)]):
+        if isinstance(args, Handle) and handlers.takes_back(args.by):
+            yield {"handle": {"by": args.by, "with": args.params, "undo": True}}
+
+
+def _filled_in(steps: tuple[JsonValue, ...], loaded: LoadedFlow) -> tuple[JsonValue, ...]:
+    """Write the flow's app, and the package an APK holds, where a step leaves it out: a stage stands on its own."""
+    return tuple(_filled(step, loaded) for step in steps)
+
+
+def _filled(value: JsonValue, loaded: LoadedFlow) -> JsonValue:
     if isinstance(value, list):
-        return [_filled(item, app) for item in value]
+        return [_filled(item, loaded) for item in value]
     if not isinstance(value, dict):
         return value
-    filled: dict[str, JsonValue] = {key: _filled(item, app) for key, item in value.items()}
-    for key in ("start_app", "stop_app"):
+    filled: dict[str, JsonValue] = {key: _filled(item, loaded) for key, item in value.items()}
+    for key in ("start_app", "stop_app", "clear_app"):
         inner = filled.get(key)
         if isinstance(inner, dict) and "app" not in inner:
-            filled[key] = {**inner, "app": app}
+            filled[key] = {**inner, "app": loaded.flow.app}
+    install = filled.get("install")
+    if isinstance(install, dict):
+        filled["install"] = with_package(install, loaded.payloads)
     return filled

@@ -8,10 +8,11 @@ from typing import TypeAlias
 from droidherd.contracts.plan import Lives
 from droidherd.flows import course, model
 from droidherd.flows.again import seconds_of
+from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.loader import Place
 from droidherd.flows.spelling import nearest
 
-ACTS = frozenset({"start_app", "stop_app", "tap", "type", "swipe", "key"})
+ACTS = frozenset({"start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "handle", *CHANGE_KINDS})
 NOT_IN_CLEANUP = frozenset({"ask", "again", "fail"})
 
 

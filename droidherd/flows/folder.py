@@ -4,18 +4,19 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.errors import FlowError
 from droidherd.flows.coherence import complaints
-from droidherd.flows.loader import BadYamlError, Document, Place, parse_document
+from droidherd.flows.loader import BadYamlError, Place, parse_document
 from droidherd.flows.model import Flow
 from droidherd.flows.params import Param, placeholders, substituted
-from droidherd.flows.problems import Problem, Severity, errors_of, from_validation, value_at
+from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
+from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
+from droidherd.handlers.registry import Registry, registered
 
 FILE = "flow.yaml"
 FILES_MAX = 500
@@ -24,6 +25,8 @@ NESTING_MAX = 5
 IMAGE_BYTES_MAX = 8 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
 _IMAGE_KEYS = {"image", "gone"}
+_PARTS = ("steps", "undo")
+"""Of a stage: what holds steps."""
 
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -33,52 +36,49 @@ class LoadedFlow:
     flow: Flow
     stages: tuple[JsonValue, ...]
     """The steps of each stage as they are written, with their placeholders."""
+    undos: tuple[JsonValue, ...]
     cleanup: JsonValue
     folder: Path
     images: Mapping[str, Path]
+    payloads: Mapping[str, Path]
+    """The files in its folder `files`, by their name there."""
     hash: str
-    """Of the document and the images together."""
+    """Of the document, the images and the payloads together."""
 
 
-@dataclass(slots=True)
-class _Findings:
-    file: str
-    document: Document
-    problems: list[Problem] = field(default_factory=list)
-
-    def add(self, place: Place, what: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
-        self.problems.append(Problem(self.file, self.document.line_of(place), what, fix, severity))
-
-
-def load_flow(folder: Path) -> LoadedFlow:
+def load_flow(folder: Path, handlers: Registry | None = None) -> LoadedFlow:
     """Read a flow. FlowError holds every problem, one line each."""
-    loaded, problems = inspect(folder)
+    loaded, problems = inspect(folder, handlers)
     if loaded is None:
         raise FlowError("\n".join(str(problem) for problem in errors_of(problems)))
     return loaded
 
 
-def inspect(folder: Path) -> tuple[LoadedFlow | None, list[Problem]]:
+def inspect(folder: Path, handlers: Registry | None = None) -> tuple[LoadedFlow | None, list[Problem]]:
     """Read and judge a flow: the flow unless it has errors, and all problems in the order of their lines."""
     path = folder / FILE
     try:
         with path.open("rb") as file:
             content = file.read(1_000_000)
-        images = dict(_images(folder))
+        images, payloads = dict(_images(folder)), dict(_payloads(folder))
     except OSError as error:
         return None, [Problem(str(path), 1, f"cannot be read: {error.strerror}")]
     try:
         document = parse_document(content)
     except BadYamlError as error:
         return None, [Problem(str(path), error.line, error.what, error.fix)]
-    findings = _Findings(str(path), document)
-    flow = _judge(findings, folder, images)
+    findings = Findings(str(path), document)
+    flow = _judge(findings, folder, images, payloads, handlers or registered())
     problems = sorted(findings.problems, key=lambda problem: problem.line)
     if flow is None or errors_of(problems):
         return None, problems
-    stages = tuple(value_at(document.data, ("stages", n, "steps")) for n in range(len(flow.stages)))
+    stages, undos = (
+        tuple(value_at(document.data, ("stages", n, part)) for n in range(len(flow.stages)))
+        for part in ("steps", "undo")
+    )
     cleanup = value_at(document.data, ("cleanup",))
-    return LoadedFlow(flow, stages, cleanup, folder, images, _hash(content, images)), problems
+    digest = _hash(content, {**images, **{f"{PAYLOADS}/{name}": path for name, path in payloads.items()}})
+    return LoadedFlow(flow, stages, undos, cleanup, folder, images, payloads, digest), problems
 
 
 def signature(folder: Path) -> Signature:
@@ -98,7 +98,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
         for name in sorted(names):
             path = Path(root) / name
-            if name == FILE or name.endswith(".png"):
+            carried = path.relative_to(folder).parts[0] == PAYLOADS and not name.startswith(".")
+            if name == FILE or name.endswith(".png") or carried:
                 count += 1
                 if count > FILES_MAX:
                     return
@@ -109,17 +110,26 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
 
 
 def _images(folder: Path) -> Iterator[tuple[str, Path]]:
-    return ((name, path) for name, path, _ in _files(folder) if name.endswith(".png"))
+    found = ((name, path) for name, path, _ in _files(folder) if name.endswith(".png"))
+    return ((name, path) for name, path in found if not name.startswith(f"{PAYLOADS}/"))
 
 
-def _hash(content: bytes, images: Mapping[str, Path]) -> str:
+def _payloads(folder: Path) -> Iterator[tuple[str, Path]]:
+    inside = f"{PAYLOADS}/"
+    return ((name.removeprefix(inside), path) for name, path, _ in _files(folder) if name.startswith(inside))
+
+
+def _hash(content: bytes, files: Mapping[str, Path]) -> str:
     whole = hashlib.sha256(hashlib.sha256(content).digest())
-    for name in sorted(images):
-        whole.update(name.encode() + b"\0" + hashlib.sha256(images[name].read_bytes()).digest())
+    for name in sorted(files):
+        with files[name].open("rb") as file:
+            whole.update(name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
     return whole.hexdigest()
 
 
-def _judge(findings: _Findings, folder: Path, images: Mapping[str, Path]) -> Flow | None:
+def _judge(
+    findings: Findings, folder: Path, images: Mapping[str, Path], payloads: Mapping[str, Path], handlers: Registry
+) -> Flow | None:
     data = findings.document.data
     if not isinstance(data, dict):
         findings.add((), "a flow is a mapping", "begin with flow: <name>")
@@ -128,9 +138,13 @@ def _judge(findings: _Findings, folder: Path, images: Mapping[str, Path]) -> Flo
     texts = list(_texts_of_steps(data))
     _judge_placeholders(findings, declared, texts)
     _judge_images(findings, folder, images, texts)
+    judge_payloads(findings, folder / PAYLOADS, payloads, maps(data, ()))
+    judge_changes(findings, data)
     _judge_nesting(findings, data)
-    flow = _validated(findings, declared, data)
+    whole = _sampled(data, _samples(declared, texts))
+    flow = _validated(findings, whole)
     if flow is not None:
+        judge_handles(findings, whole, flow, handlers)
         if flow.flow != folder.resolve().name:
             fix = f"name the folder {flow.flow}, or the flow {folder.resolve().name}"
             findings.add(("flow",), f"the flow is called {flow.flow}, its folder {folder.resolve().name}", fix)
@@ -156,7 +170,8 @@ def _texts_of_steps(data: dict[str, JsonValue]) -> Iterator[tuple[Place, str]]:
     stages = data.get("stages")
     for number, stage in enumerate(stages if isinstance(stages, list) else ()):
         if isinstance(stage, dict):
-            yield from _texts(stage.get("steps"), ("stages", number, "steps"))
+            for part in _PARTS:
+                yield from _texts(stage.get(part), ("stages", number, part))
     yield from _texts(data.get("cleanup"), ("cleanup",))
 
 
@@ -171,7 +186,7 @@ def _texts(value: JsonValue, place: Place) -> Iterator[tuple[Place, str]]:
             yield from _texts(item, (*place, key))
 
 
-def _judge_placeholders(findings: _Findings, declared: Mapping[str, Param], texts: list[tuple[Place, str]]) -> None:
+def _judge_placeholders(findings: Findings, declared: Mapping[str, Param], texts: list[tuple[Place, str]]) -> None:
     used: set[str] = set()
     for place, text in texts:
         for name in placeholders(text):
@@ -184,9 +199,7 @@ def _judge_placeholders(findings: _Findings, declared: Mapping[str, Param], text
         findings.add(("params", name), f"parameter {name!r} is not used", "remove it", Severity.WARNING)
 
 
-def _judge_images(
-    findings: _Findings, folder: Path, images: Mapping[str, Path], texts: list[tuple[Place, str]]
-) -> None:
+def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], texts: list[tuple[Place, str]]) -> None:
     used: set[str] = set()
     for place, name in texts:
         if place[-1] not in _IMAGE_KEYS:
@@ -217,27 +230,27 @@ def _image_problem(folder: Path, path: Path) -> str:
     return "" if 0 < width <= 4096 and 0 < height <= 4096 else f"{width}x{height} pixels are too many"  # noqa: PLR2004
 
 
-def _validated(findings: _Findings, declared: Mapping[str, Param], data: dict[str, JsonValue]) -> Flow | None:
-    """Validate with sample values in the place of parameters: their text would not fit a number."""
-    samples: dict[str, JsonValue] = {name: param.sample() for name, param in declared.items()}
-    samples |= {
-        name: "sample" for _, text in _texts_of_steps(data) for name in placeholders(text) if name not in samples
-    }
+def _samples(declared: Mapping[str, Param], texts: list[tuple[Place, str]]) -> dict[str, JsonValue]:
+    """Values in the place of parameters: their text would not fit a number."""
+    known: dict[str, JsonValue] = {name: param.sample() for name, param in declared.items()}
+    return {**{name: "sample" for _, text in texts for name in placeholders(text)}, **known}
+
+
+def _validated(findings: Findings, whole: dict[str, JsonValue]) -> Flow | None:
     try:
-        return Flow.model_validate(_sampled(data, samples))
+        return Flow.model_validate(whole)
     except ValidationError as error:
-        found = from_validation(error, findings.document, findings.file)
-        findings.problems.extend(found)
+        findings.problems.extend(from_validation(error, findings.document, findings.file))
     return None
 
 
-def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> dict[str, Any]:
-    whole: dict[str, Any] = {**data}
+def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    whole: dict[str, JsonValue] = {**data}
     stages = data.get("stages")
     if isinstance(stages, list):
         whole["stages"] = [
-            {**stage, "steps": substituted(stage["steps"], samples)}
-            if isinstance(stage, dict) and "steps" in stage
+            {**stage, **{part: substituted(stage[part], samples) for part in _PARTS if part in stage}}
+            if isinstance(stage, dict)
             else stage
             for stage in stages
         ]
@@ -246,25 +259,15 @@ def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> di
     return whole
 
 
-def _judge_nesting(findings: _Findings, data: JsonValue) -> None:
-    for place, _ in _maps(data, ()):
+def _judge_nesting(findings: Findings, data: JsonValue) -> None:
+    for place, _ in maps(data, ()):
         if place.count("do") + place.count("else") > NESTING_MAX:
             findings.add(place, f"more than {NESTING_MAX} blocks within each other", "split the stage")
             return
 
 
-def _judge_apps(findings: _Findings, data: JsonValue) -> None:
+def _judge_apps(findings: Findings, data: JsonValue) -> None:
     """Every start and stop of an app has to know which one."""
-    for place, step in _maps(data, ()):
-        if place and place[-1] in {"start_app", "stop_app"} and "app" not in step:
+    for place, step in maps(data, ()):
+        if place and place[-1] in {"start_app", "stop_app", "clear_app"} and "app" not in step:
             findings.add(place, f"{place[-1]} does not say which app", "add app: <package> to the flow")
-
-
-def _maps(value: JsonValue, place: Place) -> Iterator[tuple[Place, dict[str, JsonValue]]]:
-    if isinstance(value, dict):
-        yield place, value
-        for key, item in value.items():
-            yield from _maps(item, (*place, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _maps(item, (*place, number))

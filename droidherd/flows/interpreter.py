@@ -23,6 +23,9 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Acted, Recalled
 from droidherd.flows import course, model
 from droidherd.flows.acts import Actor, Deed
+from droidherd.flows.alteration import wanted
+from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
+from droidherd.flows.doing import StepDoing
 from droidherd.flows.past import Past
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.turns import Course
@@ -40,16 +43,16 @@ class CleanupReport:
         return not self.failures
 
 
-def run_stage(stage: Stage, run: StageRun) -> Outcome:
+def run_stage(stage: Stage, run: StageRun, *, stoppable: bool = True) -> Outcome:
     """Run a stage to its end, or to the step boundary where it was asked to stop. Everything else is raised.
 
     Running the same stage again, after whatever end, is safe while the hands keep their journal.
     """
     steps = _parsed(stage.steps, stage.name)
     watch = Watch(run, stage.limit_s)
-    past = Past({**_of_steps(_recalled(run)), **dict.fromkeys(run.standing, Recalled.DONE)})
+    past = Past({**_recalled(run), **dict.fromkeys(run.standing, Recalled.DONE)})
     actor = Actor(run, watch, past, stage.on_unknown)
-    interpreter = Interpreter(run, watch, actor, past, stage.name)
+    interpreter = Interpreter(run, watch, actor, past, stage.name, stoppable=stoppable)
     try:
         interpreter.steps(steps, "")
     except StopAskedError as stop:
@@ -109,6 +112,8 @@ class Interpreter:
         self._walk: Mapping[str, Callable[[Any, str], None]] = {
             "start_app": self._start_app,
             "stop_app": self._stop_app,
+            "clear_app": self._clear_app,
+            "handle": self._handle,
             "tap": self._tap,
             "type": self._type,
             "swipe": self._swipe,
@@ -118,6 +123,7 @@ class Interpreter:
             "pause": self._pause,
             "optional": self._optional,
             "repeat": self._repeat,
+            **dict.fromkeys(CHANGE_KINDS, self._change),
             "ask": self.course.ask,
             "when": self._when,
             "again": self.course.again,
@@ -155,6 +161,17 @@ class Interpreter:
         act = self._now(lambda: self._run.hands.stop_app(path, app))
         self._actor.perform(Deed(path, f"stop {app}", act, args.then, harmless=True))
 
+    def _clear_app(self, args: model.ClearApp, path: str) -> None:
+        app = args.app or ""
+        act = self._now(lambda: self._run.hands.clear_app(path, app))
+        self._actor.perform(Deed(path, f"clear {app}", act, args.then, harmless=True))
+
+    def _handle(self, args: model.Handle, path: str) -> None:
+        """A handler looks by itself what is done; but when the stage had gone on after it, it is left alone."""
+        if self._past.is_behind(f"{path}."):
+            return
+        self._run.handlers.run(args, StepDoing(self._run, self._watch, self._actor, path, stoppable=self._stoppable))
+
     def _tap(self, args: model.Tap, path: str) -> None:
         def ready() -> Callable[[], Acted]:
             x, y = self._place_of(args, path)
@@ -178,6 +195,11 @@ class Interpreter:
     def _key(self, args: model.Key, path: str) -> None:
         act = self._now(lambda: self._run.hands.key(path, args.name))
         self._actor.perform(Deed(path, f"key {args.name}", act, args.then, harmless=args.name == "home"))
+
+    def _change(self, args: ChangeArgs, path: str) -> None:
+        """Made again when nobody knows whether it was made: twice is the same as once."""
+        act = self._now(lambda: self._run.things.make(path, wanted(args, self._run.payload)))
+        self._actor.perform(Deed(path, f"change {args.thing} {args.subject}", act, harmless=True))
 
     def _wait(self, args: model.Wait, path: str) -> None:
         if not self._past.replaying:
@@ -250,12 +272,12 @@ def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
         raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
 
 
-def _of_steps(recorded: Mapping[str, Recalled]) -> Mapping[str, Recalled]:
-    """Without what a cleanup in the same journal did: no step of the stage will ever meet it."""
-    return {effect: recalled for effect, recalled in recorded.items() if effect[0].isdigit()}
-
-
 def _recalled(run: StageRun) -> Mapping[str, Recalled]:
+    """The effects of the steps alone: those of a cleanup are no past of theirs, though they stand in the journal."""
+    return {effect: word for effect, word in _asked(run).items() if effect[:1].isdecimal()}
+
+
+def _asked(run: StageRun) -> Mapping[str, Recalled]:
     """Ask once, bearing what a single lost answer is worth."""
     for attempt in range(run.tempo.sends_max - 1):
         try:

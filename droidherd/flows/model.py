@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    JsonValue,
     StringConstraints,
     Tag,
     TypeAdapter,
@@ -19,6 +20,7 @@ from pydantic import (
 )
 
 from droidherd.contracts.plan import Backoff, Lives, OnUnknown
+from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.course import Again, Ask, Choice, Fail
 from droidherd.flows.params import Param
 from droidherd.flows.part import Part
@@ -165,6 +167,20 @@ class Pause(Part):
     time: Seconds = Field(alias="for", gt=0, le=300.0)
 
 
+class ClearApp(Act):
+    """Take an app's data away, as if it was installed just now. No rollback brings it back."""
+
+    app: App | None = None
+
+
+class Handle(Part):
+    """Call a handler: a body in Python, for what flows cannot say."""
+
+    by: Name = Field(description="its name")
+    params: dict[Name, JsonValue] = Field(default_factory=dict, alias="with", max_length=50)
+    undo: bool = Field(default=False, description="take it back; written by the plan")
+
+
 class OptionalBlock(Part):
     """Steps that may fail to find their image: the rest of the block is left out then, and the flow goes on."""
 
@@ -206,6 +222,14 @@ class StartAppStep(Part):
 
 class StopAppStep(Part):
     stop_app: StopApp
+
+
+class ClearAppStep(Part):
+    clear_app: ClearApp
+
+
+class HandleStep(Part):
+    handle: Handle
 
 
 class TapStep(Part):
@@ -261,8 +285,8 @@ class FailStep(Part):
 
 
 STEP_KINDS = (
-    "start_app", "stop_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
-    "ask", "when", "again", "fail",
+    "start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
+    "ask", "when", "again", "fail", *CHANGE_KINDS, "handle",
 )  # fmt: skip
 
 
@@ -278,6 +302,7 @@ def kind_of(step: object) -> str | None:
 Step: TypeAlias = Annotated[
     Annotated[StartAppStep, Tag("start_app")]
     | Annotated[StopAppStep, Tag("stop_app")]
+    | Annotated[ClearAppStep, Tag("clear_app")]
     | Annotated[TapStep, Tag("tap")]
     | Annotated[TypeStep, Tag("type")]
     | Annotated[SwipeStep, Tag("swipe")]
@@ -285,6 +310,12 @@ Step: TypeAlias = Annotated[
     | Annotated[WaitStep, Tag("wait")]
     | Annotated[FrameStep, Tag("frame")]
     | Annotated[PauseStep, Tag("pause")]
+    | Annotated[SetStep, Tag("set")]
+    | Annotated[PutStep, Tag("put")]
+    | Annotated[DeleteStep, Tag("delete")]
+    | Annotated[InstallStep, Tag("install")]
+    | Annotated[UninstallStep, Tag("uninstall")]
+    | Annotated[HandleStep, Tag("handle")]
     | Annotated[OptionalStep, Tag("optional")]
     | Annotated[RepeatStep, Tag("repeat")]
     | Annotated[AskStep, Tag("ask")]
@@ -304,6 +335,7 @@ class FlowStage(Part):
     lives: Lives = Field(default=Lives.EMULATOR, description="where the effect lives: account (never repeated) ...")
     on_unknown: OnUnknown = Field(default=OnUnknown.ASK, description="when nobody can tell whether an act happened")
     steps: Steps
+    undo: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX, description="takes back what values cannot")] = ()
 
 
 class FlowPolicy(Part):

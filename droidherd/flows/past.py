@@ -32,6 +32,11 @@ class Past:
         """Whether the stage had gone on without it."""
         return self.replaying and effect not in self._ahead
 
+    def is_behind(self, prefix: str) -> bool:
+        """Whether something is recorded beyond a step whose own effects begin with `prefix`. They are met by this."""
+        self._ahead = {effect for effect in self._ahead if not effect.startswith(prefix)}
+        return self.replaying
+
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""
         return any(_turn_of(effect, path) >= turn for effect in self._ahead)

@@ -1,13 +1,13 @@
 """What is wrong with a flow, said so that it can be mended: file, line, what, fix."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import course, model
+from droidherd.flows import change, course, model
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
 from droidherd.flows.spelling import nearest
@@ -32,6 +32,18 @@ class Problem:
         return f"{text} ({self.fix})" if self.fix else text
 
 
+@dataclass(slots=True)
+class Findings:
+    """What was found in one file so far."""
+
+    file: str
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, place: Place, what: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
+        self.problems.append(Problem(self.file, self.document.line_of(place), what, fix, severity))
+
+
 def errors_of(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity is Severity.ERROR]
 
@@ -43,6 +55,8 @@ _PATTERNS = {
     course.TIME_PATTERN: ("is not a time of day", 'hours and minutes, as in "14:05"'),
     course.CHOICE_PATTERN: ("is not a choice", "up to 100 characters in one line, as in done"),
     model.KEY_PATTERN: ("is not a key", "an Android key name in lower case, as in home, back or enter"),
+    change.PAYLOAD_PATTERN: ("is not the name of a file", "a file in the flow's folder `files`, as in game.apk"),
+    change.PACKAGE_PATTERN: ("is not a package", "as in com.example.game"),
 }
 _TYPES = {
     "string_type": ("must be text", "put it in quotes"),
@@ -63,6 +77,10 @@ _MISSING = {
     "choices": "add what a person may answer, as in choices: [done, give up]",
     "what": "say it for people, as in what: solve the captcha",
     "do": "add the steps, as in do: [{tap: {image: ok.png}}]",
+    "to": "say the value, as in to: 1",
+    "file": "say which, as in file: /sdcard/game.cfg",
+    "apk": "say which, as in apk: game.apk, a file in the flow's folder `files`",
+    "package": "say which, as in package: com.example.game",
     "steps": "add the steps, as in steps: [{tap: {image: ok.png}}]",
     "stages": "add at least one stage, as in stages: [{stage: main, steps: [...]}]",
     "flow": "begin with the name of the folder, as in flow: daily_reward",
@@ -70,6 +88,8 @@ _MISSING = {
 _MODELS: dict[str, type[model.Part]] = {
     "start_app": model.StartApp,
     "stop_app": model.StopApp,
+    "clear_app": model.ClearApp,
+    "handle": model.Handle,
     "tap": model.Tap,
     "type": model.TypeText,
     "swipe": model.Swipe,
@@ -83,6 +103,11 @@ _MODELS: dict[str, type[model.Part]] = {
     "when": model.When,
     "again": course.Again,
     "fail": course.Fail,
+    "set": change.SetValue,
+    "put": change.PutFile,
+    "delete": change.DeleteFile,
+    "install": change.Install,
+    "uninstall": change.Uninstall,
     "then": model.Then,
     "while": model.Check,
     "until": model.Check,
@@ -126,6 +151,17 @@ def value_at(data: JsonValue, place: Sequence[str | int]) -> JsonValue:
             return None
         data = inside[0]
     return data
+
+
+def maps(value: JsonValue, place: Place = ()) -> Iterator[tuple[Place, dict[str, JsonValue]]]:
+    """Every mapping in a document, with its place."""
+    if isinstance(value, dict):
+        yield place, value
+        for key, item in value.items():
+            yield from maps(item, (*place, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from maps(item, (*place, number))
 
 
 def _inside(value: JsonValue, step: str | int) -> list[JsonValue]:

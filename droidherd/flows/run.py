@@ -3,9 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from droidherd.domain.ports import Box, Eyes, Frame, Hands, Lifeline, Match
+from droidherd.domain.errors import FlowError
+from droidherd.domain.ports import Acted, Box, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
+from droidherd.domain.things import State
+from droidherd.flows.model import Handle
+
+if TYPE_CHECKING:
+    from droidherd.flows.doing import StepDoing
 
 
 class Clock(Protocol):
@@ -46,6 +53,39 @@ def _forget(_: str) -> None:
     pass
 
 
+class Nowhere:
+    """Where nothing can be changed by value."""
+
+    def make(self, effect: str, wanted: Wanted) -> Acted:
+        raise FlowError(f"{wanted.thing} {wanted.name} cannot be changed here", to=f"step {effect}")
+
+    def read(self, thing: str, name: str) -> State:
+        raise FlowError(f"{thing} {name} cannot be read here")
+
+
+NOWHERE = Nowhere()
+
+
+class Handlers(Protocol):
+    """Runs the bodies of `handle` steps."""
+
+    def run(self, args: Handle, doing: "StepDoing") -> None: ...
+
+
+class NoHandlers:
+    """Where no handler can run."""
+
+    def run(self, args: Handle, doing: "StepDoing") -> None:  # noqa: ARG002 - the shape of the port
+        raise FlowError(f"handler {args.by} cannot run here")
+
+
+NO_HANDLERS = NoHandlers()
+
+
+def _no_payload(name: str) -> Path:
+    raise FlowError(f"there is no file {name} here")
+
+
 @dataclass(frozen=True, slots=True)
 class StageRun:
     """The outside of a stage: everything it may touch."""
@@ -60,6 +100,10 @@ class StageRun:
     note: Callable[[str], None] = _forget
     """Writes a line to the task's log. Never holds what was typed."""
     tempo: Tempo = Tempo()
+    things: Things = NOWHERE
+    payload: Callable[[str], Path] = _no_payload
+    """The file that the flow carries under this name."""
+    handlers: Handlers = NO_HANDLERS
     told: Mapping[str, bool] = field(default_factory=dict)
     """What a person said about effects of unknown outcome: whether each happened."""
     answers: Mapping[str, str] = field(default_factory=dict)

@@ -14,10 +14,11 @@ from pydantic import JsonValue
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.errors import BadParametersError, DroidherdError
 from droidherd.domain.messages import Key
+from droidherd.domain.ports import Artifacts
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link
@@ -29,6 +30,8 @@ from droidherd.flows.run import Tempo
 from droidherd.stay import Outfit, Stay, StayError
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
+from droidherd.web.allow import AllowList
+from droidherd.web.client import Web
 
 NAME, TASK = "virtual-1", "a-flow"
 CONNECT_S, SHELL_S = 10.0, 10.0
@@ -90,17 +93,27 @@ def run_flow(
     emulator: VirtualEmulator,
     params: Mapping[str, JsonValue] | None = None,
     tempo: Tempo | None = None,
+    allow: tuple[str, ...] = (),
 ) -> FlowRun:
     """One attempt of a flow, stage by stage: a folder, or the text of a `flow.yaml` that needs no images.
 
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
+    `allow`: origins its handlers may ask, as in `web.allow`.
     """
     folder = flow if isinstance(flow, Path) else _written(flow, emulator.home / "flows")
     catalogue = Catalogue([folder.parent])
     plan = catalogue.plan(folder.name, params or {})
     number = next(emulator.leases)
     store = DirectoryStore(emulator.home / f"artifacts-{number}")
-    outfit = Outfit(emulator.adb, Inventory(emulator.home), catalogue, store, "test", tempo or Tempo())
+    with Web(AllowList.of(allow)) as web:
+        scratch = emulator.home / "scratch"
+        outfit = Outfit(
+            emulator.adb, Inventory(emulator.home), catalogue, store, "test", web, scratch, tempo or Tempo()
+        )
+        return _run(plan, outfit, number)
+
+
+def _run(plan: Plan, outfit: Outfit, number: int) -> FlowRun:
     steps: list[str] = []
     log: list[str] = []
     reports: list[StageReport] = []
@@ -132,7 +145,7 @@ def run_flow(
         log.extend(str(line["text"]) for line in stay.log)
         if error is not None:
             break
-    return FlowRun(error, clean, tuple(reports), tuple(steps), _frames(store), tuple(log))
+    return FlowRun(error, clean, tuple(reports), tuple(steps), _frames(outfit.artifacts), tuple(log))
 
 
 @dataclass(slots=True)
@@ -172,7 +185,7 @@ def _written(text: str, root: Path) -> Path:
     return folder
 
 
-def _frames(store: DirectoryStore) -> dict[str, bytes]:
+def _frames(store: Artifacts) -> dict[str, bytes]:
     """Without the attempt, stage and try before their names."""
     names: Sequence[str] = [ref.name for ref in store.list(TASK) if ref.name.endswith(".png")]
     return {name.split("-", 3)[-1]: store.get(TASK, name) for name in names}

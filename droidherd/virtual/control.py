@@ -53,6 +53,10 @@ class Control:
         """What the app counted, over all boots: `taps`, `claims`, `sign_ins`; and `commands`, `boot`."""
         return self._ask("counters", emulator=emulator)
 
+    def dump(self, emulator: str) -> dict[str, Any]:
+        """Settings, screen, properties, packages and files, droidherd's own aside: two of them can be compared."""
+        return self._ask("dump", emulator=emulator)
+
     def kept_frame_bytes(self) -> int:
         return self._ask("frames")["kept_bytes"]
 

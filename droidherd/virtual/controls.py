@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from droidherd.virtual.dump import dump
 from droidherd.virtual.faults import UnknownFaultError
 from droidherd.virtual.frames import Frames
 from droidherd.virtual.machine import REBOOT_S
@@ -54,6 +55,7 @@ class Controls:
         acts: dict[str, Callable[[Seat, Request], Awaitable[JsonValue]]] = {
             "state": _state, "counters": _counters, "set_fault": _set_fault, "clear_fault": _clear_fault, "kill": _kill,
             "start": _start, "reboot": _reboot, "drop": _drop, "app": _app, "log": _log, "swap_ports": self._swap,
+            "dump": _dump,
         }  # fmt: skip
         if op not in acts:
             raise ValueError(f"no operation {op!r}; known: {', '.join(['list', 'frames', *acts])}")
@@ -91,6 +93,10 @@ async def _state(seat: Seat, _request: Request) -> JsonValue:
 
 async def _counters(seat: Seat, _request: Request) -> JsonValue:
     return dict(seat.emulator.counters())
+
+
+async def _dump(seat: Seat, _request: Request) -> JsonValue:
+    return dump(seat.emulator)
 
 
 async def _set_fault(seat: Seat, request: Request) -> JsonValue:

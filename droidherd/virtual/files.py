@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote_to_bytes
 
+from droidherd.virtual.store import Store
+
 WRITABLE = ("/data/local/tmp", "/sdcard")
 _ALIASES = (("/storage/emulated/0", "/sdcard"), ("/mnt/sdcard", "/sdcard"), ("/storage/self/primary", "/sdcard"))
 _DIRECTORIES = frozenset(
@@ -33,6 +35,43 @@ class FileStat:
     mtime: int
 
 
+class Modes:
+    """The modes that were set, by path. They go along when a file is moved."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+        kept = store.load("modes") if store else {}
+        self._modes = {path: mode for path, mode in kept.items() if isinstance(mode, int)}
+
+    def get(self, path: str, default: int) -> int:
+        return self._modes.get(path, default)
+
+    def set(self, path: str, mode: int) -> None:
+        if self._modes.get(path) != mode:
+            self._modes[path] = mode
+            self._save()
+
+    def drop(self, path: str) -> None:
+        """It is gone, with all that was in it."""
+        gone = [each for each in self._modes if each == path or each.startswith(path + "/")]
+        for each in gone:
+            del self._modes[each]
+        if gone:
+            self._save()
+
+    def move(self, source: str, target: str) -> None:
+        inside = {path: mode for path, mode in self._modes.items() if path == source or path.startswith(source + "/")}
+        self.drop(source)
+        self.drop(target)
+        self._modes |= {target + path[len(source) :]: mode for path, mode in inside.items()}
+        if inside:
+            self._save()
+
+    def _save(self) -> None:
+        if self._store:
+            self._store.save("modes", self._modes)
+
+
 class EmulatorFiles:
     """Failures are OSError with the errno Android gives."""
 
@@ -43,15 +82,21 @@ class EmulatorFiles:
         self.generated = generated
         self.is_process = is_process
         self.full = False
-        self._modes: dict[str, int] = {}
+        self._lent: Callable[[str], Path | None] = lambda _path: None
+        self._modes = Modes()
         for root in WRITABLE:
             self._host(root).mkdir(parents=True, exist_ok=True)
+
+    def lend(self, lent: Callable[[str], Path | None], store: Store) -> None:
+        """Files that stand elsewhere on the host, to be read only; and where modes are kept over a restart."""
+        self._lent = lent
+        self._modes = Modes(store)
 
     # --- facts
 
     def kind(self, path: str) -> str:
         path = normal(path)
-        if path in self.generated:
+        if path in self.generated or self._lent(path):
             return "file"
         if path in _DIRECTORIES or self._is_process_folder(path):
             return "directory"
@@ -72,6 +117,8 @@ class EmulatorFiles:
             return FileStat(stat.S_IFREG | 0o444, len(self.generated[path]()), 1_230_768_000)
         if path in _DIRECTORIES or self._is_process_folder(path):
             return FileStat(stat.S_IFDIR | 0o755, 4096, 1_230_768_000)
+        if lent := self._lent(path):
+            return FileStat(stat.S_IFREG | 0o644, lent.stat().st_size, int(lent.stat().st_mtime))
         host = self._existing(path)
         facts = host.stat()
         if host.is_dir():
@@ -101,16 +148,15 @@ class EmulatorFiles:
         path = normal(path)
         if path in self.generated:
             return self.generated[path]()
-        if self.kind(path) == "directory":
-            raise _problem(errno.EISDIR, path)
-        return self._existing(path).read_bytes()
+        with self.open(path) as file:
+            return file.read()
 
     def open(self, path: str) -> BinaryIO:
         """For reading piece by piece a file that may be large."""
         path = normal(path)
         if self.kind(path) == "directory":
             raise _problem(errno.EISDIR, path)
-        return self._existing(path).open("rb")
+        return (self._lent(path) or self._existing(path)).open("rb")
 
     def truncate(self, path: str) -> None:
         self._target(path).write_bytes(b"")
@@ -151,14 +197,17 @@ class EmulatorFiles:
             shutil.rmtree(host)
         else:
             raise _problem(errno.EISDIR, path)
+        self._modes.drop(path)
 
     def remove_directory(self, path: str) -> None:
         _check_may_write(normal(path))
         self._existing(normal(path)).rmdir()
+        self._modes.drop(normal(path))
 
     def rename(self, source: str, target: str) -> None:
         _check_may_write(normal(source))
         os.replace(self._existing(normal(source)), self._target(target))  # noqa: PTH105 - both sides are paths already
+        self._modes.move(normal(source), normal(target))
 
     def copy(self, source: str, target: str) -> None:
         data = self.read(source)
@@ -176,7 +225,7 @@ class EmulatorFiles:
     def chmod(self, path: str, mode: int) -> None:
         _check_may_write(normal(path))
         _ = self._existing(normal(path))
-        self._modes[normal(path)] = mode & 0o7777
+        self._modes.set(normal(path), mode & 0o7777)
 
     # --- places
 

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -14,11 +15,13 @@ from droidherd.virtual.app import AppState, Scene
 from droidherd.virtual.faults import Faults
 from droidherd.virtual.files import EmulatorFiles
 from droidherd.virtual.frames import Frames
+from droidherd.virtual.installed import Packages
 from droidherd.virtual.journal import Journal
 from droidherd.virtual.logs import Log
 from droidherd.virtual.properties import TOKEN, Properties, identity
 from droidherd.virtual.store import Store
-from droidherd.virtual.tables import Packages, SettingsTable
+from droidherd.virtual.tables import SettingsTable
+from droidherd.virtual.window import Window
 
 FIRST_UPTIME_S = 40.0
 """A kernel is up this long when its adbd answers first."""
@@ -51,8 +54,10 @@ class VirtualEmulator:
         self.store = Store(body.folder / "store")
         self.properties = Properties(self.store, identity(body.serialno))
         self.settings = SettingsTable(self.store)
-        self.packages = Packages(self.store)
+        self.window = Window(self.settings, (body.width, body.height))
+        self.packages = Packages(self.store, body.folder / "apks")
         self.files = EmulatorFiles(body.folder / "files", _generated(self), self.is_process)
+        self.files.lend(self.packages.file, self.store)
         self.journal = Journal(body.folder)
         self.log = Log()
         self.app = _restore(self.store.load("app"))
@@ -62,8 +67,6 @@ class VirtualEmulator:
         self.lines: set[int] = set()
         """Pids of the shells that are at work."""
         self._last_pid = FIRST_PID
-        self.density = 320
-        self.size_override: tuple[int, int] | None = None
         self.on_reboot: Callable[[], None] = lambda: None
         """Set by who hosts it: drops the connections."""
         self._booted_at = 0.0
@@ -79,6 +82,7 @@ class VirtualEmulator:
         self._booted_at = time.monotonic() - FIRST_UPTIME_S
         self._complete_at = time.monotonic() + boot_s
         self.properties.boot()
+        self.window.boot()
         self.app = app.reboot(self.app)
         self.log.clear()
         self.log.add("boot", f"boot {self.boot} begins")
@@ -102,7 +106,7 @@ class VirtualEmulator:
 
     @property
     def size(self) -> tuple[int, int]:
-        return self.size_override or (self.body.width, self.body.height)
+        return self.window.size
 
     @property
     def shown(self) -> AppState:
@@ -207,7 +211,9 @@ def _generated(emulator: VirtualEmulator) -> dict[str, Callable[[], bytes]]:
     def uptime() -> bytes:
         return f"{emulator.uptime_s:.2f} {emulator.uptime_s * 3.1:.2f}\n".encode()
 
+    system = {path: partial(bytes, content) for path, content in emulator.packages.system_files().items()}
     return {
+        **system,
         "/proc/uptime": uptime,
         "/proc/sys/kernel/random/boot_id": lambda: b"%s\n" % emulator.boot_id.encode(),
         "/proc/version": lambda: b"Linux version 5.15.41-android13 (virtual)\n",

@@ -1,11 +1,5 @@
-"""Settings and packages: what `settings` and `pm` see, kept over restarts."""
+"""Settings: what `settings` sees, kept over restarts."""
 
-import hashlib
-import io
-import re
-import zipfile
-
-from droidherd.virtual.app import LAUNCHER_PACKAGE, PACKAGE
 from droidherd.virtual.store import Store
 
 NAMESPACES = ("system", "secure", "global")
@@ -15,11 +9,6 @@ _FIRST_SETTINGS = {
     "secure": {"android_id": "0123456789abcdef", "default_input_method": "com.android.inputmethod.latin/.LatinIME"},
     "global": {"airplane_mode_on": "0", "adb_enabled": "1", "device_provisioned": "1", "window_animation_scale": "1"},
 }
-_SYSTEM_PACKAGES = (
-    "android", "com.android.settings", "com.android.shell", "com.android.systemui", LAUNCHER_PACKAGE,
-    "com.android.inputmethod.latin",
-)  # fmt: skip
-_PACKAGE_NAME = re.compile(rb'package="([A-Za-z][A-Za-z0-9_.]*)"')
 
 
 class SettingsTable:
@@ -48,50 +37,3 @@ class SettingsTable:
 
     def all(self, namespace: str) -> dict[str, str]:
         return dict(sorted(self._values[namespace].items()))
-
-
-class Packages:
-    """Installed packages with their paths. The app "Herd" is there from the start."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        saved = store.load("packages")
-        self._added = {name: str(path) for name, path in saved.items() if name} if saved else {PACKAGE: _path(PACKAGE)}
-
-    def third_party(self) -> dict[str, str]:
-        return dict(sorted(self._added.items()))
-
-    def all(self) -> dict[str, str]:
-        system = {name: f"/system/app/{name}/{name}.apk" for name in _SYSTEM_PACKAGES}
-        return dict(sorted({**system, **self._added}.items()))
-
-    def install(self, name: str) -> None:
-        self._added[name] = _path(name)
-        self._save()
-
-    def uninstall(self, name: str) -> bool:
-        known = self._added.pop(name, None) is not None
-        self._save()
-        return known
-
-    def _save(self) -> None:
-        # An empty table must not read as "never saved".
-        self._store.save("packages", self._added or {"": ""})
-
-
-def package_name(apk: bytes, fallback: str = "") -> str:
-    """Which package an APK holds: from a manifest in plain text, else made up from its name or content."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(apk)) as archive:
-            found = _PACKAGE_NAME.search(archive.read("AndroidManifest.xml"))
-    except (zipfile.BadZipFile, KeyError, ValueError):
-        found = None
-    if found:
-        return found.group(1).decode("ascii")
-    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+", fallback):
-        return fallback
-    return f"virtual.installed.p{hashlib.sha256(apk).hexdigest()[:8]}"
-
-
-def _path(name: str) -> str:
-    return f"/data/app/~~{hashlib.sha256(name.encode()).hexdigest()[:16]}==/{name}/base.apk"

@@ -37,10 +37,10 @@ class WebLimits:
     """How much at once, and how long."""
 
     connections: int = 16
-    connect_s: float = 10.0
-    read_s: float = 30.0
+    connect_s: float = 3.0
+    read_s: float = 8.0
     """Silence of a server."""
-    wait_s: float = 10.0
+    wait_s: float = 3.0
     """For a connection, while all of them are in use."""
     redirects: int = 5
     total_s: float = 1800.0

@@ -8,7 +8,13 @@ import pytest
 
 from droidherd.adb.client import STDIN_LIMIT_BYTES, AdbClient
 from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import BadParametersError, DroidherdError, NotSentError, UnknownOutcomeError
+from droidherd.domain.errors import (
+    AbandonedError,
+    BadParametersError,
+    DroidherdError,
+    NotSentError,
+    UnknownOutcomeError,
+)
 from tests.adb.talker import Talk, exit_frame, frame, frames, talking
 
 SERIAL = "127.0.0.1:16384"
@@ -250,3 +256,29 @@ def test_every_call_opens_a_span_with_its_operation_and_serial():
     with talking(script) as talker:
         AdbClient(talker.port, span=Span).shell(SERIAL, "x", LONG_S)
     assert [("shell", SERIAL), ("in", ""), ("out", "")] == seen
+
+
+def test_while_an_answer_is_waited_for_there_is_a_pulse_that_may_end_the_call():
+    beats: list[int] = []
+
+    def pulse() -> None:
+        beats.append(1)
+        if len(beats) == 2:
+            raise AbandonedError("given up")
+
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.silence()
+
+    with talking(script) as talker, pytest.raises(AbandonedError):
+        AdbClient(talker.port).shell(SERIAL, "x", 60.0, interrupt=Interrupt(pulse))
+    assert [1, 1] == beats
+
+
+def test_a_pulse_does_not_move_the_deadline():
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.silence()
+
+    with talking(script) as talker, pytest.raises(UnknownOutcomeError, match=r"no answer within 1\.5 s"):
+        AdbClient(talker.port).shell(SERIAL, "x", 1.5, interrupt=Interrupt(lambda: None))

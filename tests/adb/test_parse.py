@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +7,7 @@ from hypothesis import strategies as st
 from droidherd.adb import parse
 from droidherd.adb.model import Listed
 from droidherd.adb.parse import Focus, Size
+from droidherd.domain.facts import InstalledPackage, Storage
 
 WARNING = "WARNING: linker: something is unused\r\n"
 any_text = st.text(max_size=300)
@@ -22,6 +25,10 @@ def test_no_parser_stumbles_over_anything(text: str):
         parse.uptime_s,
         parse.packages,
         parse.devices,
+        parse.installed,
+        parse.storage,
+        parse.nodes,
+        partial(parse.override_of, "size"),
     ):
         one(text)
 
@@ -94,3 +101,47 @@ def test_the_list_of_emulators_is_read_short_and_long():
     assert Listed("127.0.0.1:16386", "offline") == second
     assert ("0123", "no permissions", "4") == (third.serial, third.state, third.details["transport_id"])
     assert ("localhost:1", "unauthorized", False) == (fourth.serial, fourth.state, fourth.ready)
+
+
+def test_packages_are_read_with_their_places_and_versions():
+    text = (
+        "package:/data/app/~~x==/com.example.herd-1==/base.apk=com.example.herd versionCode:7\r\n"
+        "package:/system/app/Settings/Settings.apk=com.android.settings\nError: x\n"
+    )
+    assert (
+        InstalledPackage("com.example.herd", "/data/app/~~x==/com.example.herd-1==/base.apk", 7),
+        InstalledPackage("com.android.settings", "/system/app/Settings/Settings.apk", None),
+    ) == parse.installed(text)
+
+
+DF = "Filesystem     1K-blocks    Used Available Use% Mounted on\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DF}/dev/block/dm-5  8126464 1024000   7102464  13% /data\n",
+        f"{DF}/dev/block/a-very-long-name\n  8126464 1024000 7102464 13% /data\r\n",
+    ],
+)
+def test_the_room_on_a_disk_is_read_also_below_a_long_name(text: str):
+    assert Storage(8126464, 7102464) == parse.storage(text)
+
+
+def test_no_disk_is_none():
+    assert None is parse.storage("df: /data: No such file or directory\n")
+
+
+def test_the_overrides_of_the_screen_are_told_from_the_panel():
+    both = "Physical size: 1280x720\r\nOverride size: 720x1280\n"
+    assert ("720x1280", "240") == (
+        parse.override_of("size", both),
+        parse.override_of("density", "Physical density: 320\nOverride density: 240\n"),
+    )
+    assert ("", None) == (parse.override_of("size", "Physical size: 1280x720\n"), parse.override_of("size", "error"))
+
+
+def test_the_elements_of_a_screen_are_read_with_what_they_say():
+    head = "<?xml version='1.0' ?><hierarchy rotation='0'>"
+    tree = head + '<node text="OK" resource-id="a.b:id/ok" /><node text=""></node>'
+    assert ({"text": "OK", "resource-id": "a.b:id/ok"}, {"text": ""}) == parse.nodes(tree)

@@ -162,3 +162,25 @@ def test_an_artifact_is_streamed_from_an_open_file(store: DirectoryStore) -> Non
     store.put("task-1", "a.log", b"line 1\nline 2\n")
     with store.open("task-1", "a.log") as file:
         assert [b"line 1\n", b"line 2\n"] == list(file)
+
+
+def test_what_is_written_piece_by_piece_appears_whole_when_the_block_ends_well(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    with store.stream("task-1", "a.bin", size_max=1_000_000) as file:
+        for _ in range(10):
+            file.write(b"x" * 100_000)
+        assert () == store.list("task-1")
+    assert b"x" * 1_000_000 == store.get("task-1", "a.bin")
+    assert ["a.bin"] == [path.name for path in (tmp_path / "artifacts" / "task-1").iterdir()]
+
+
+def test_whoever_raises_while_writing_leaves_nothing(store: DirectoryStore, tmp_path: Path) -> None:
+    def write() -> None:
+        with store.stream("task-1", "a.bin", size_max=1_000_000) as file:
+            file.write(b"x")
+            raise FinalError("changed while it was read")
+
+    with pytest.raises(FinalError):
+        write()
+    assert [] == [*(tmp_path / "artifacts" / "task-1").iterdir()]

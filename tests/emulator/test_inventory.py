@@ -118,3 +118,23 @@ def test_a_typo_in_the_list_costs_no_emulator_that_is_known(tmp_path: Path, capl
     assert 1 == len(caplog.records)
     inventory.path.write_text('{"emulators": []}', encoding="utf-8")
     assert () == inventory.known()
+
+
+def test_a_label_comes_and_goes_and_leaves_the_others_alone(tmp_path: Path):
+    inventory = Inventory(tmp_path)
+    inventory.add(ONE.model_copy(update={"labels": {"region": "cn"}}), TWO)
+    inventory.label(ONE.emulator_id, "account", "ann")
+    found = inventory.find(ONE.emulator_id)
+    assert found is not None
+    assert {"region": "cn", "account": "ann"} == found.labels
+    inventory.label(ONE.emulator_id, "account", "")
+    inventory.label(ONE.emulator_id, "account", "")
+    assert [{"region": "cn"}, TWO.labels] == [one.labels for one in inventory.load()]
+
+
+def test_a_label_that_cannot_be_is_refused(tmp_path: Path):
+    inventory = Inventory(tmp_path)
+    inventory.add(ONE)
+    with pytest.raises(BadParametersError, match="labels"):
+        inventory.label(ONE.emulator_id, "account", "a b")
+    assert (ONE,) == inventory.load()

@@ -121,6 +121,9 @@ class FakeHands:
     def mark(self, effect: str) -> Acted:
         return self._act(effect, "mark", lambda state: state)
 
+    def clear_app(self, effect: str, app: str) -> Acted:
+        return self._act(effect, f"clear {app}", scenes.clear)
+
     def settle(self, effect: str) -> None:
         self._write(effect, "settled")
 

@@ -19,6 +19,7 @@ from adb_shell.auth.sign_pythonrsa import PythonRSASigner
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.virtual.scenes import AppState, render
+from droidherd.virtual.tinyapk import tiny_apk
 from tests.support.adbserver import PrivateAdb, free_port
 
 TIMEOUT_S = 10.0
@@ -70,13 +71,15 @@ def test_adb_pushes_and_pulls_whole_folders(private_adb: PrivateAdb, first: str,
 
 
 def test_adb_installs_and_uninstalls(private_adb: PrivateAdb, first: str, tmp_path: Path):
-    apk = tmp_path / "com.example.other.apk"
-    apk.write_bytes(b"not really an apk")
+    apk = tmp_path / "any name.apk"
+    apk.write_bytes(tiny_apk("com.example.other", 3, "3.0"))
     assert b"Success" in private_adb.run("-s", first, "install", "-r", str(apk)).stdout
     added = private_adb.shell(first, "pm list packages -3")[1]
     assert 2 == added.count("package:")
     assert b"Success" in private_adb.run("-s", first, "install", "--no-streaming", str(apk)).stdout
     assert "package:com.example.other\n" in private_adb.shell(first, "pm list packages")[1]
+    apk.write_bytes(b"not an apk")
+    assert b"INSTALL_PARSE_FAILED_NOT_APK" in private_adb.run("-s", first, "install", "-r", str(apk)).stderr
     assert b"Success" in private_adb.run("-s", first, "uninstall", "com.example.other").stdout
     assert 1 == private_adb.shell(first, "pm path com.example.other")[0]
 

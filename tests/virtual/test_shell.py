@@ -25,6 +25,7 @@ LINES = [
     ("set -- a 'b c'; printf '%s|' \"$@\"; printf '%s|' $#; shift; echo \"$1\"", "a|b c|2|b c\n"),
     ("X=1 env | grep ^X=; echo [$X]", "X=1\n[]\n"),
     ("export A=5; env | grep A=5", "A=5\n"),
+    ("{ cat /none; } </dev/null 2>&1; echo $?", "cat: /none: No such file or directory\n1\n"),
     ("echo 1 >&2 2>/dev/null; echo out 2>&1", "out\n"),
     ("echo x >/sdcard/f; echo y >>/sdcard/f; cat </sdcard/f; cat /sdcard/f | sort -r", "x\ny\ny\nx\n"),
     ("exec echo gone; echo never", "gone\n"),

@@ -10,17 +10,21 @@ from typing import cast
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from typing_extensions import override
 
 from activities.failures import translate
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
 from droidherd.contracts.post import Asking, Parting, Verdict
 from droidherd.contracts.stage import (
+    Captured,
     Planned,
     PlanRequest,
     StageOutcome,
     StageReport,
     StageWork,
+    UndoReport,
+    UndoWork,
 )
 from droidherd.domain.errors import BadParametersError
 from droidherd.testing.answers import Answer, again_in, asks, breaks, completes, fails
@@ -101,6 +105,10 @@ class Stages(Memory):
     """What runs on every emulator's queue: stages, captures, undos."""
 
     plays: dict[str, list[Play]] = field(default_factory=dict)
+    before: dict[str, list[Play]] = field(default_factory=dict)
+    """What comes before the next captures of a task."""
+    back: dict[str, list[Play]] = field(default_factory=dict)
+    """What becomes of its next undos; then they take back."""
     seen: list[StageWork] = field(default_factory=list)
 
     @activity.defn(name="run_stage")
@@ -108,6 +116,24 @@ class Stages(Memory):
         self.seen.append(work)
         line = self.plays.get(work.task_id)
         return await (line.pop(0) if line else completes)(work)
+
+    @activity.defn(name="capture_before")
+    @override
+    async def capture_before(self, work: StageWork) -> Captured:
+        report = await line.pop(0)(work) if (line := self.before.get(work.task_id)) else None
+        if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
+            self.captures.append(work)
+            return Captured(outcome=report.outcome, worker="w1")
+        return await super().capture_before(work)
+
+    @activity.defn(name="undo_stage")
+    @override
+    async def undo_stage(self, work: UndoWork) -> UndoReport:
+        report = await line.pop(0)(work) if (line := self.back.get(work.task_id)) else None
+        if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
+            self.undos.append(work)
+            return UndoReport(outcome=report.outcome, worker="w1")
+        return await super().undo_stage(work)
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage, *self.changing()]
@@ -143,6 +169,7 @@ class Planner:
     """`plan_task`: the parameters themselves say what the plan is."""
 
     physics: TaskPhysics
+    flow_hash: str = "0123"
 
     @activity.defn(name="plan_task")
     async def plan_task(self, request: PlanRequest) -> Planned:
@@ -155,7 +182,7 @@ class Planner:
             plan=Plan(
                 task_type=request.spec.type,
                 flow=request.spec.type,
-                flow_hash="0123",
+                flow_hash=self.flow_hash,
                 params=params,
                 stages=tuple(Stage.model_validate({"steps": [], **stage}) for stage in stages),
                 policy=policy,

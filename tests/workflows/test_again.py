@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from droidherd.contracts.tasks import Rollback
-from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Deaf, Hold, completes, fails
+from tests.workflows.plays import AtTheDoor, Deaf, Hold, asks, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -172,6 +172,84 @@ async def test_what_somebody_else_changed_since_stops_the_rollback_and_force_res
     assert f"stage set-{name}, step 1: setting {name} on e1 is theirs" in broke.error.message
     assert "theirs" == here.stages.things["e1", name]
     await here.again(task, Rollback(force=True))
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "" == here.stages.things["e1", name]
+
+
+async def test_an_undo_is_told_the_stage_that_changed_things_as_long_as_its_flow_is_the_same(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    name = f"{task}/a"
+    here.stages.back[task] = [fails(CommandFailedError("no", rc=1))]
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    lease = (await here.ended(task)).attempts[0].token
+    await here.again(task, Rollback())
+    await here.ended(task)
+    monkeypatch.setattr(here.planner, "flow_hash", "another")
+    await here.again(task, Rollback())
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    told = [work for work in here.stages.undos if work.task_id == task]
+    assert [f"set-{name}", ""] == [work.stage.name if work.stage else "" for work in told]
+    assert [(lease, "0123")] * 2 == [(work.undo.lease, work.undo.flow_hash) for work in told]
+
+
+async def test_a_rollback_that_failed_names_the_stage_and_goes_on_there_when_it_is_asked_for_again(
+    here: World, task: str
+):
+    first, second = f"{task}/a", f"{task}/b"
+    sets = here.stages.sets
+    here.stages.back[task] = [completes, fails(CommandFailedError("step 1: no", rc=1))]
+    await here.submit(task, sets("1"), sets("2"), params=changing(first, second), emulator="e1")
+    await here.ended(task)
+    await here.again(task, Rollback())
+    broke = await here.ended(task)
+    assert TaskState.ROLLBACK_FAILED is broke.state
+    assert broke.error is not None
+    assert f"undo of stage set-{first} on e1: step 1: no" == broke.error.message
+    assert ("1", "") == (here.stages.things["e1", first], here.stages.things["e1", second])
+    await here.again(task, Rollback())
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    told = [work.undo.stage for work in here.stages.undos if work.task_id == task]
+    assert [f"set-{second}", f"set-{first}", f"set-{first}"] == told
+
+
+async def test_a_rollback_asks_nobody(here: World, task: str):
+    name = f"{task}/a"
+    here.stages.back[task] = [asks()]
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    await here.ended(task)
+    await here.again(task, Rollback())
+    view = await here.ended(task)
+    assert (TaskState.ROLLBACK_FAILED, None) == (view.state, view.question)
+    assert view.error is not None
+    assert f"undo of stage set-{name} on e1: did it pay?" == view.error.message
+
+
+async def test_a_capture_whose_turn_never_came_kept_nothing_and_is_run_anew(here: World, task: str):
+    name, door = f"{task}/a", AtTheDoor()
+    here.stages.before[task] = [door]
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    await door.began.wait()
+    await here.control(task, "pause")
+    paused = await here.reached(task, TaskState.PAUSED)
+    assert () == paused.undo
+    await here.control(task, "resume")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1) == (view.state, len(view.undo))
+    assert 2 == len([work for work in here.stages.captures if work.task_id == task])
+
+
+async def test_an_undo_whose_turn_never_came_took_nothing_back_and_is_run_anew(here: World, task: str):
+    name, door = f"{task}/a", AtTheDoor()
+    here.stages.back[task] = [door]
+    await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
+    await here.ended(task)
+    await here.again(task, Rollback())
+    await door.began.wait()
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, False) == (view.state, view.undo[0].undone)
+    await here.again(task, Rollback())
     assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
 

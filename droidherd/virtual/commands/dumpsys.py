@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from droidherd.virtual import app
 from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.commands.packages import dump_of
 from droidherd.virtual.commands.system import APP_PID
 
 
@@ -84,17 +85,8 @@ _PARTS: dict[str, Callable[[Context], str]] = {
 
 
 def _package(context: Context, words: list[str]) -> str:
-    names = [word for word in words if word in context.emulator.packages.all()]
-    if not names:
-        return f"Unable to find package: {words[0] if words else ''}\n"
-    path = context.emulator.packages.all()[names[0]]
-    return (
-        f"Packages:\n  Package [{names[0]}] (7f3a2c1):\n    userId=10101\n    codePath={path.rpartition('/')[0]}\n"
-        "    versionCode=7 minSdk=24 targetSdk=33\n    versionName=1.7.0\n    flags=[ HAS_CODE ]\n"
-        "    pkgFlags=[ HAS_CODE ]\n    timeStamp=2024-01-01 00:00:00\n    firstInstallTime=2024-01-01 00:00:00\n"
-        "    lastUpdateTime=2024-01-01 00:00:00\n    "
-        "signatures=PackageSignatures{1a2b3c version:2, signatures:[00c0ffee]}\n"
-    )
+    packages = context.emulator.packages.all()
+    return dump_of(packages, next((word for word in words if word in packages), words[0] if words else ""))
 
 
 async def _dumpsys(context: Context) -> int:

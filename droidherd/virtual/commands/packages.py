@@ -1,11 +1,12 @@
 """Apps: `pm`, `cmd`, `am`, `monkey`."""
 
 import os
+from collections.abc import Mapping
 
 from droidherd.virtual import app
 from droidherd.virtual.commands.base import INPUT_LIMIT, Command, Context
 from droidherd.virtual.commands.settings import settings
-from droidherd.virtual.tables import package_name
+from droidherd.virtual.installed import Package, RefusedError
 
 _NOT_BOOTED = 20
 
@@ -50,25 +51,26 @@ async def _list(context: Context, words: list[str]) -> int:
     table = context.emulator.packages
     chosen = table.third_party() if "-3" in words else table.all()
     part = next((word for word in words[1:] if not word.startswith("-")), "")
-    for name, path in chosen.items():
+    for name, package in chosen.items():
         if "-s" in words and name in table.third_party():
             continue
         if part in name:
-            context.say(f"package:{path + '=' if '-f' in words else ''}{name}\n")
+            place = f"{package.path}=" if "-f" in words else ""
+            version = f" versionCode:{package.version_code}" if "--show-versioncode" in words else ""
+            context.say(f"package:{place}{name}{version}\n")
     return 0
 
 
 async def _path(context: Context, words: list[str]) -> int:
-    path = context.emulator.packages.all().get(words[-1]) if words else None
-    context.say(f"package:{path}\n" if path else "")
-    return int(path is None)
+    package = context.emulator.packages.all().get(words[-1]) if words else None
+    context.say(f"package:{package.path}\n" if package else "")
+    return int(package is None)
 
 
 async def _install(context: Context, words: list[str]) -> int:
     """From a file, or streamed through standard input with `-S size`."""
     if "-S" in words and words.index("-S") + 1 < len(words):
         data = await _streamed(context, words[words.index("-S") + 1])
-        fallback = ""
     else:
         names = [word for word in words if not word.startswith("-")]
         if not names:
@@ -79,14 +81,14 @@ async def _install(context: Context, words: list[str]) -> int:
         except OSError as problem:
             context.complain(f"Error: Unable to open file: {names[-1]}: {os.strerror(problem.errno or 0)}\n")
             return 255
-        fallback = names[-1].rpartition("/")[2].removesuffix(".apk")
-    if not data:
-        context.say("Failure [INSTALL_PARSE_FAILED_NOT_APK]\n")
-        return 1
     if context.emulator.files.full:
         context.say("Failure [INSTALL_FAILED_INSUFFICIENT_STORAGE]\n")
         return 1
-    context.emulator.packages.install(package_name(data, fallback))
+    try:
+        context.emulator.packages.install(data)
+    except RefusedError as problem:
+        context.say(f"Failure [{problem}]\n")
+        return 1
     context.say("Success\n")
     return 0
 
@@ -125,16 +127,23 @@ async def _clear(context: Context, words: list[str]) -> int:
 
 
 async def _dump(context: Context, words: list[str]) -> int:
-    name = words[-1] if words else ""
-    path = context.emulator.packages.all().get(name)
-    if path is None:
-        context.say(f"Unable to find package: {name}\n")
-        return 0
-    context.say(f"Packages:\n  Package [{name}] (7f3a2c1):\n    userId=10101\n    codePath={path.rpartition('/')[0]}\n")
-    context.say("    versionCode=7 minSdk=24 targetSdk=33\n    versionName=1.7.0\n    flags=[ HAS_CODE ]\n")
-    context.say("    firstInstallTime=2024-01-01 00:00:00\n    lastUpdateTime=2024-01-01 00:00:00\n")
-    context.say("    signatures=PackageSignatures{1a2b3c version:2, signatures:[], past signatures:[]}\n")
+    context.say(dump_of(context.emulator.packages.all(), words[-1] if words else ""))
     return 0
+
+
+def dump_of(packages: Mapping[str, Package], name: str) -> str:
+    """As `pm dump` and `dumpsys package` show a package."""
+    package = packages.get(name)
+    if package is None:
+        return f"Unable to find package: {name}\n"
+    return (
+        f"Packages:\n  Package [{name}] (7f3a2c1):\n    userId=10101\n"
+        f"    codePath={package.path.rpartition('/')[0]}\n"
+        f"    versionCode={package.version_code} minSdk=24 targetSdk=33\n    versionName={package.version_name}\n"
+        "    flags=[ HAS_CODE ]\n    pkgFlags=[ HAS_CODE ]\n    timeStamp=2024-01-01 00:00:00\n"
+        "    firstInstallTime=2024-01-01 00:00:00\n    lastUpdateTime=2024-01-01 00:00:00\n"
+        "    signatures=PackageSignatures{1a2b3c version:2, signatures:[00c0ffee], past signatures:[]}\n"
+    )
 
 
 async def _resolve(context: Context, words: list[str]) -> int:

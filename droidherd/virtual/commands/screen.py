@@ -10,6 +10,7 @@ from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.layout import labels, regions
 from droidherd.virtual.machine import VirtualEmulator
 from droidherd.virtual.shell.streams import pause
+from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
 
 _KEY_NAMES = {3: "HOME", 4: "BACK", 61: "TAB", 66: "ENTER", 67: "DEL", 82: "MENU", 111: "ESCAPE", 187: "APP_SWITCH"}
 _SOURCES = frozenset({"touchscreen", "keyboard", "mouse", "touchpad", "dpad", "gamepad", "trackball"})
@@ -103,32 +104,45 @@ async def _screencap(context: Context) -> int:
 
 async def _wm(context: Context) -> int:
     words = context.words
-    emulator = context.emulator
+    if not context.emulator.booted:
+        context.complain("cmd: Can't find service: window\n")
+        return 20
     if words[:1] == ["size"]:
         return _wm_size(context, words[1:])
     if words[:1] == ["density"]:
-        if len(words) > 1:
-            emulator.density = int(words[1]) if words[1].isdecimal() else 320
-            return 0
-        context.say("Physical density: 320\n")
-        context.say("" if emulator.density == 320 else f"Override density: {emulator.density}\n")  # noqa: PLR2004
-        return 0
+        return _wm_density(context, words[1:])
     context.complain("Window manager (window) commands: size [reset|WxH], density [reset|DENSITY]\n")
     return 255
 
 
 def _wm_size(context: Context, words: list[str]) -> int:
-    emulator = context.emulator
+    window = context.emulator.window
     if not words:
-        context.say(f"Physical size: {emulator.body.width}x{emulator.body.height}\n")
-        if emulator.size_override:
-            context.say("Override size: {}x{}\n".format(*emulator.size_override))
+        context.say("Physical size: {}x{}\n".format(*window.physical))
+        if window.size != window.physical:
+            context.say("Override size: {}x{}\n".format(*window.size))
         return 0
-    found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", words[0])
+    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", words[0])
     if words[0] != "reset" and not found:
         context.complain(f"Error: bad size {words[0]}\n")
         return 255
-    emulator.size_override = (int(found.group(1)), int(found.group(2))) if found else None
+    window.resize((int(found[1]), int(found[2])) if found else None)
+    return 0
+
+
+def _wm_density(context: Context, words: list[str]) -> int:
+    window = context.emulator.window
+    if not words:
+        context.say(f"Physical density: {PHYSICAL_DENSITY}\n")
+        context.say("" if window.density == PHYSICAL_DENSITY else f"Override density: {window.density}\n")
+        return 0
+    if words[0] != "reset" and not re.fullmatch(r"\d{1,5}", words[0]):
+        context.complain(f'Error: bad number java.lang.NumberFormatException: For input string: "{words[0]}"\n')
+        return 255
+    if words[0] != "reset" and int(words[0]) < DENSITY_MIN:
+        context.complain(f"Error: density must be >= {DENSITY_MIN}\n")
+        return 255
+    window.scale(None if words[0] == "reset" else int(words[0]))
     return 0
 
 

@@ -29,6 +29,10 @@ async def _getprop(context: Context) -> int:
 
 async def _setprop(context: Context) -> int:
     words = context.words
+    if words[:1] == ["--"]:
+        words = words[1:]
+    elif option := next((word for word in words if re.fullmatch("-[^-].*", word)), ""):
+        return context.fail(f"Unknown option '{option[1]}' (see \"setprop --help\")")
     if len(words) != 2:  # noqa: PLR2004 - a name and a value
         return context.fail("usage: setprop NAME VALUE")
     problem = context.emulator.properties.put(*words)

@@ -35,7 +35,7 @@ _TEXTUAL: dict[str, Callable[[bytes, bytes], bool]] = {
     "<": bytes.__lt__,
     ">": bytes.__gt__,
 }
-_UNARY = frozenset({"-n", "-z", "-e", "-f", "-d", "-s", "-r", "-w", "-x"})
+_UNARY = frozenset({"-n", "-z", "-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 _DEPTH_LIMIT = 40
 
 
@@ -63,6 +63,8 @@ class Condition:
     def unary(self, op: str, word: str) -> bool:
         if op in {"-n", "-z"}:
             return bool(word) == (op == "-n")
+        if op in {"-L", "-h"}:
+            return False  # there are no links
         kind = self.files.kind(word)
         if op == "-s":
             return bool(kind) and self.files.size(word) > 0

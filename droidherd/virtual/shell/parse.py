@@ -138,6 +138,7 @@ class _Parser(WordReader):
         redirects: list[Redirect] = []
         while redirect := self._redirect():
             redirects.append(redirect)
+            self.match(_BLANKS)
         if subshell or redirects:
             return Group(node, subshell, tuple(redirects))
         return node

@@ -7,7 +7,7 @@ from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.replay.scenario import DISPATCHER, TASK, scenario
-from tests.workflows.plays import Deaf, Hold, again_in, asks, completes, fails
+from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World
 
 not_reached = fails(ScreenNotReachedError("home did not appear"))
@@ -38,6 +38,33 @@ async def taken_back_by_force(world: World) -> None:
     await world.again("task", Rollback())
     await world.ended("task")
     await world.again("task", Rollback(force=True))
+    await world.ended("task")
+
+
+@scenario("a rollback asks a person, which fails it, and is asked for again")
+async def taken_back_at_last(world: World) -> None:
+    world.stages.back["task"] = [asks()]
+    await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
+    await world.ended("task")
+    await world.again("task", Rollback())
+    await world.ended("task")
+    await world.again("task", Rollback())
+    await world.ended("task")
+
+
+@scenario("a capture and an undo stand at the door when they are not wanted any more")
+async def captured_and_undone_at_the_door(world: World) -> None:
+    capture, undo = AtTheDoor(), AtTheDoor()
+    world.stages.before["task"], world.stages.back["task"] = [capture], [undo]
+    await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
+    await capture.began.wait()
+    await world.control("task", "pause")
+    await world.reached("task", TaskState.PAUSED)
+    await world.control("task", "resume")
+    await world.ended("task")
+    await world.again("task", Rollback())
+    await undo.began.wait()
+    await world.control("task", "cancel")
     await world.ended("task")
 
 

@@ -1,0 +1,46 @@
+"""What a handler does on the emulator, as acts of its step: journaled under its path, made again when unknown."""
+
+from collections.abc import Callable
+
+from droidherd.domain.ports import Acted, Frame, Wanted
+from droidherd.flows.acts import Actor, Deed
+from droidherd.flows.run import StageRun
+from droidherd.flows.watch import Watch
+
+
+class StepDoing:
+    """Implements `handlers.base.Doing` for one step. Twice must be the same as once for all of it."""
+
+    def __init__(self, run: StageRun, watch: Watch, actor: Actor, path: str, *, stoppable: bool) -> None:
+        """`path` is the step's."""
+        self._stoppable = stoppable
+        self._run = run
+        self._watch = watch
+        self._actor = actor
+        self._path = path
+
+    def make(self, name: str, wanted: Wanted) -> None:
+        effect = self._effect(name)
+        self._perform(effect, f"change {wanted.thing} {wanted.name}", lambda: self._run.things.make(effect, wanted))
+
+    def start_app(self, name: str, app: str) -> None:
+        effect = self._effect(name)
+        self._perform(effect, f"start {app}", lambda: self._run.hands.start_app(effect, app))
+
+    def stop_app(self, name: str, app: str) -> None:
+        effect = self._effect(name)
+        self._perform(effect, f"stop {app}", lambda: self._run.hands.stop_app(effect, app))
+
+    def look(self) -> Frame:
+        return self._watch.look(self._path)
+
+    def rest(self, seconds: float) -> None:
+        """Here the stage may be asked to stop: the handler goes on with its cleanup, and the step is not done."""
+        self._watch.boundary(self._path, stoppable=self._stoppable)
+        self._watch.rest(seconds, self._path)
+
+    def _effect(self, name: str) -> str:
+        return f"{self._path}.{name}"
+
+    def _perform(self, effect: str, what: str, act: Callable[[], Acted]) -> None:
+        self._actor.perform(Deed(effect, what, lambda: act, harmless=True))

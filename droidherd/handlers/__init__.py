@@ -1,0 +1,1 @@
+"""What flows cannot say: task types, or steps of flows, in Python. Registered by name."""

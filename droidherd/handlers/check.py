@@ -1,0 +1,95 @@
+"""`check`: whether the emulator, the app and the sign-in are healthy.
+
+Healthy is an answer; everything else is an error that says what is wrong, all of it at once.
+"""
+
+from typing import Annotated, ClassVar
+
+from pydantic import JsonValue, StringConstraints
+from typing_extensions import override
+
+from droidherd.domain.errors import CommandFailedError, UnhealthyError
+from droidherd.handlers.associate import bound_account
+from droidherd.handlers.base import Ground, Handler, Params
+
+FREE_MB_MIN = 200
+APP_POLLS, POLL_S = 40, 0.5
+
+
+class CheckParams(Params):
+    """Without an app only the emulator is looked at."""
+
+    app: Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+)?$")] = ""
+    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    """Whom the emulator, or the app on it, has to be bound to (see `associate`)."""
+    signed_in: Annotated[str, StringConstraints(max_length=200)] = ""
+    """What is on the app's screen only while somebody is signed in: a text, or the id of an element."""
+
+
+class Check(Handler[CheckParams]):
+    name: ClassVar[str] = "check"
+    params = CheckParams
+
+    @override
+    def execute(self, ground: Ground, params: CheckParams) -> dict[str, JsonValue]:
+        wrong = _emulator(ground)
+        if params.app and not wrong:
+            wrong = _app(ground, params.app)
+        if params.signed_in and not wrong:
+            wrong = _sign_in(ground, params.signed_in)
+        if params.account:
+            wrong += _binding(ground, params)
+        for each in wrong:
+            ground.note(each)
+        if wrong:
+            raise UnhealthyError("; ".join(wrong), to=ground.emulator_id, remedy="see the task's log")
+        return {"healthy": True}
+
+
+def _emulator(ground: Ground) -> list[str]:
+    wrong: list[str] = []
+    if ground.facts.properties().get("sys.boot_completed") != "1":
+        wrong.append("it has not booted")
+    if not any(each.name == "android" for each in ground.facts.packages()):
+        wrong.append("its package manager does not answer")
+    window = ground.facts.window()
+    if window is None or window.not_responding:
+        wrong.append(f"a dialog is in the way: {window.title}" if window else "no window has the focus")
+    storage = ground.facts.storage()
+    if storage is None or storage.free_kb < FREE_MB_MIN * 1024:
+        wrong.append(f"less than {FREE_MB_MIN} MB are free")
+    ground.doing.look()  # a picture that is none says so itself
+    return wrong
+
+
+def _app(ground: Ground, app: str) -> list[str]:
+    if not ground.things.read("package", app).there:
+        return [f"{app} is not installed"]
+    ground.doing.start_app("start", app)
+    for _ in range(APP_POLLS):
+        if ground.eyes.focus().startswith(f"{app}/"):
+            return []
+        ground.doing.rest(POLL_S)
+    return [f"{app} does not come to the front: {ground.eyes.focus() or 'nothing'} is there"]
+
+
+def _sign_in(ground: Ground, sign: str) -> list[str]:
+    """Screens take a moment to come."""
+    last = ""
+    for _ in range(APP_POLLS):
+        try:
+            if sign in ground.facts.labels():
+                return []
+            last = f"nobody is signed in: {sign} is not on the screen"
+        except CommandFailedError as error:
+            last = f"the screen cannot be read: {error.what}"
+        ground.doing.rest(POLL_S)
+    return [last]
+
+
+def _binding(ground: Ground, params: CheckParams) -> list[str]:
+    """What holds for the emulator as a whole holds for an app without a binding of its own."""
+    bound = bound_account(ground, params.app) or bound_account(ground, "")
+    if bound == params.account:
+        return []
+    return [f"{params.app or 'it'} is bound to {bound or 'nobody'}, not to {params.account}"]

@@ -1,0 +1,100 @@
+"""Handlers by name: ours, and those that installed packages offer under `droidherd.handlers`."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from pydantic import JsonValue, ValidationError
+
+from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.domain.things import State, problem_with
+from droidherd.flows.spelling import nearest
+from droidherd.handlers.associate import Associate
+from droidherd.handlers.base import Ground, Handler, Params, Subject
+from droidherd.handlers.check import Check
+from droidherd.handlers.download import Download
+from droidherd.handlers.scan import Scan
+
+GROUP = "droidherd.handlers"
+AnyHandler: TypeAlias = Handler[Any]
+
+
+class Registry:
+    """Finds handlers and runs them."""
+
+    def __init__(self, handlers: Iterable[AnyHandler]) -> None:
+        """Of two with the same name the later one counts."""
+        self._handlers = MappingProxyType({handler.name: handler for handler in handlers})
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._handlers)
+
+    def problem(self, by: str, params: Mapping[str, JsonValue]) -> tuple[str, str]:
+        """What is wrong with a `handle` step, and the fix; empty texts when it is sound."""
+        if by not in self._handlers:
+            near = nearest(by, self._handlers)
+            return f"there is no handler {by[:60]!r}", f"did you mean {near}?" if near else f"known: {self.names}"
+        handler = self._handlers[by]
+        try:
+            subjects = handler.changes(handler.params.model_validate(params))
+        except ValidationError as error:
+            detail = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in detail["loc"])
+            message = detail["msg"].removeprefix("Value error, ")
+            return f"{where}: {message}" if where else message, ""
+        wrong = ((one.name, problem_with(one.thing, one.name)) for one in subjects)
+        return next(((f"{name[:80]} {problem}", "") for name, problem in wrong if problem), ("", ""))
+
+    def changes(self, by: str, params: Mapping[str, JsonValue]) -> tuple[Subject, ...]:
+        handler, parsed = self._bound(by, params)
+        return handler.changes(parsed)
+
+    def takes_back(self, by: str) -> bool:
+        return self._found(by).takes_back
+
+    def run(self, by: str, params: Mapping[str, JsonValue], ground: Ground) -> dict[str, JsonValue]:
+        """What is done already is not done again. The summary."""
+        handler, parsed = self._bound(by, params)
+        if handler.is_done(ground, parsed):
+            ground.note(f"{by}: is done")
+            return {}
+        try:
+            handler.prepare(ground, parsed)
+            return handler.execute(ground, parsed)
+        finally:
+            handler.cleanup(ground, parsed)
+
+    def undo(
+        self, by: str, params: Mapping[str, JsonValue], ground: Ground, before: Mapping[tuple[str, str], State]
+    ) -> None:
+        handler, parsed = self._bound(by, params)
+        handler.rollback(ground, parsed, before)
+
+    def _found(self, by: str) -> AnyHandler:
+        if by not in self._handlers:
+            raise FlowError(f"there is no handler {by[:60]!r} on this host", remedy="install what offers it")
+        return self._handlers[by]
+
+    def _bound(self, by: str, params: Mapping[str, JsonValue]) -> tuple[AnyHandler, Params]:
+        handler = self._found(by)
+        try:
+            return handler, handler.params.model_validate(params)
+        except ValidationError as error:
+            raise FlowError(f"handler {by} takes other parameters than when it was planned") from error
+
+
+BUILT_IN: tuple[AnyHandler, ...] = (Associate(), Check(), Download(), Scan())
+
+
+def registered() -> Registry:
+    """Ours, then those of installed packages."""
+    return Registry((*BUILT_IN, *(_loaded(point.load(), point.name) for point in entry_points(group=GROUP))))
+
+
+def _loaded(found: object, name: str) -> AnyHandler:
+    handler = found() if isinstance(found, type) else found
+    if not isinstance(handler, Handler):
+        raise BadParametersError(f"{name} in the group {GROUP} is no handler", remedy="subclass Handler")
+    return handler

@@ -1,0 +1,39 @@
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from droidherd.adb.server import AdbServer
+from droidherd.virtual.process import VirtualFleet
+from tests.changes.world import World
+from tests.emulator.farm import Farm
+from tests.handlers.server import Site, serving
+
+
+@pytest.fixture(scope="session")
+def handler_farm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Farm]:
+    """One virtual emulator behind a real adb server."""
+    root = tmp_path_factory.mktemp("handlers")
+    with (
+        VirtualFleet.start(state=root / "virtual", count=1) as fleet,
+        AdbServer(0, root / "adb", environment=os.environ) as server,
+        fleet.control() as control,
+    ):
+        yield Farm(fleet, server, control)
+
+
+@pytest.fixture
+def site() -> Generator[Site]:
+    with serving() as one:
+        yield one
+
+
+@pytest.fixture
+def world(handler_farm: Farm, tmp_path: Path, site: Site) -> Generator[World]:
+    world = World(handler_farm.emulator("virtual-1"), tmp_path, allow=(site.address,))
+    world.clear()
+    world.shell("pm uninstall com.example.fetched")
+    world.shell("for s in droidherd_account droidherd_account.com.example.herd; do settings delete global $s; done")
+    yield world
+    handler_farm.control.clear_fault("virtual-1")

@@ -1,0 +1,214 @@
+"""Handlers by name: ours, those of others, and how one is run."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from pydantic import JsonValue
+from typing_extensions import override
+
+from droidherd.contracts.plan import Stage
+from droidherd.domain.errors import BadParametersError, CommandFailedError, FlowError
+from droidherd.domain.ports import Wanted
+from droidherd.domain.things import State
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.folder import inspect
+from droidherd.flows.lint import lint
+from droidherd.handlers.base import Ground, Handler, Params, Subject
+from droidherd.handlers.registry import Registry, registered
+from droidherd.stay import StayError
+from tests.changes.world import CutOffError, World
+from tests.flows.test_lint import HEAD, flow_at
+
+NAME = "global/from_handler"
+
+
+class GreetParams(Params):
+    whom: str
+    fails: bool = False
+
+
+class Greet(Handler[GreetParams]):
+    """Writes down which of its methods ran."""
+
+    name: ClassVar[str] = "greet"
+    params = GreetParams
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    @override
+    def changes(self, params: GreetParams) -> tuple[Subject, ...]:
+        return (Subject("setting", NAME, State(params.whom)),)
+
+    @override
+    def is_done(self, ground: Ground, params: GreetParams) -> bool:
+        self.ran.append("is_done")
+        return ground.things.read("setting", NAME) == State(params.whom)
+
+    @override
+    def prepare(self, ground: Ground, params: GreetParams) -> None:
+        self.ran.append("prepare")
+        assert ground.scratch.is_dir()
+
+    @override
+    def execute(self, ground: Ground, params: GreetParams) -> dict[str, JsonValue]:
+        self.ran.append("execute")
+        if params.fails:
+            raise CommandFailedError("no", rc=1)
+        ground.doing.make("write", Wanted("setting", NAME, State(params.whom)))
+        return {"greeted": params.whom}
+
+    @override
+    def cleanup(self, ground: Ground, params: GreetParams) -> None:
+        self.ran.append("cleanup")
+
+    @override
+    def rollback(self, ground: Ground, params: GreetParams, before: Mapping[tuple[str, str], State]) -> None:
+        self.ran.append(f"rollback {before['setting', NAME]}")
+
+
+@pytest.fixture
+def greet() -> Greet:
+    return Greet()
+
+
+@pytest.fixture
+def task(world: World, greet: Greet, tmp_path: Path) -> World:
+    """A task whose flow calls the handler, and then does something else."""
+    world.shell(f"settings delete {NAME.replace('/', ' ')}")
+    plan_it(world, greet, tmp_path, "ann")
+    return world
+
+
+def plan_it(world: World, greet: Greet, tmp_path: Path, whom: str, fails: str = "false") -> None:
+    step = f"{{handle: {{by: greet, with: {{whom: {whom}, fails: {fails}}}}}}}"
+    flow_at(
+        tmp_path / "mine" / "demo", f"flow: demo\nstages: [{{stage: main, steps: [{step}, {{key: {{name: menu}}}}]}}]\n"
+    )
+    world.catalogue = Catalogue([tmp_path / "mine"], handlers=Registry([greet]))
+    world.plan = world.catalogue.plan("demo", {})
+
+
+def stage_of(world: World) -> Stage:
+    return world.plan.stages[0]
+
+
+def test_a_handler_prepares_executes_and_cleans_up_unless_it_is_done(task: World, greet: Greet):
+    _, report = task.all()
+    assert (["is_done", "prepare", "execute", "cleanup"], {"greeted": "ann"}) == (greet.ran, report.summary)
+    greet.ran.clear()
+    task.one.lease += 10
+    _, report = task.all()
+    assert (["is_done"], {}) == (greet.ran, report.summary)
+
+
+def test_what_it_changes_is_captured_and_its_own_rollback_runs_before_values_come_back(task: World, greet: Greet):
+    assert [NAME] == [change.name for change in stage_of(task).changes]
+    before = task.dump()
+    captured, report = task.all()
+    task.undo(captured.before, report.after)
+    assert ("rollback absent", before) == (greet.ran[-1], task.dump())
+
+
+def test_it_cleans_up_when_it_failed_too(task: World, greet: Greet, tmp_path: Path):
+    plan_it(task, greet, tmp_path, "ann", fails="true")
+    with pytest.raises(StayError):
+        task.stage()
+    assert ["is_done", "prepare", "execute", "cleanup"] == greet.ran
+    assert [] == [*(task.root / "scratch").iterdir()]
+
+
+def test_when_the_stage_had_gone_on_after_it_it_is_left_alone(task: World, greet: Greet):
+    """It is cut off right after the step behind the handler was done: that one is not done again, nor is this."""
+    task.one.mark()
+    calls = 0
+    while not task.one.did("input keyevent KEYCODE_MENU"):
+        calls += 1
+        with task.cut_off(calls, sent=True):
+            try:
+                task.stage()
+            except CutOffError:
+                continue
+    greet.ran.clear()
+    task.stage()
+    assert ([], 1) == (greet.ran, len(task.one.did("input keyevent KEYCODE_MENU")))
+
+
+def test_a_host_without_the_handler_says_so(task: World):
+    task.catalogue.handlers = Registry([])
+    with pytest.raises(StayError) as caught:
+        task.stage()
+    assert isinstance(caught.value.cause, FlowError)
+    assert "there is no handler 'greet' on this host" in str(caught.value.cause)
+
+
+# --- judged before it runs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("handle: {by: scn}", "flow.yaml:6: error: handle scn: there is no handler 'scn' (did you mean scan?)"),
+        (
+            "handle: {by: scan, with: {deep: 1}}",
+            "flow.yaml:6: error: handle scan: deep: Extra inputs are not permitted",
+        ),
+        (
+            "handle: {by: download, with: {url: x}}",
+            "flow.yaml:6: error: handle download: exactly one of file and package is needed",
+        ),
+        (
+            "handle: {by: download, with: {url: x, file: y}}",
+            "flow.yaml:6: error: handle download: y is not a plain absolute path, as in /sdcard/game.cfg",
+        ),
+        ("handle: {}", "flow.yaml:6: error: by is missing"),
+        ("handle: {by: scan, wiht: {}}", "flow.yaml:6: error: unknown key 'wiht' (did you mean with?)"),
+    ],
+)
+def test_a_faulty_call_is_named_with_file_and_line(tmp_path: Path, step: str, expected: str):
+    folder = flow_at(tmp_path / "demo", f"{HEAD}      - {step}\n")
+    assert expected in [str(problem).removeprefix(f"{folder}/") for problem in lint([folder])]
+
+
+def test_a_handler_that_changes_something_cannot_stand_where_nobody_captures_it(tmp_path: Path):
+    call = "{handle: {by: associate, with: {account: a}}}"
+    account = f"flow: demo\nstages: [{{stage: a, lives: account, steps: [{call}]}}]\n"
+    cleanup = f"{HEAD}      - key: {{name: home}}\ncleanup: [{call}]\n"
+    for text, expected in ((account, "its stage lives in the account"), (cleanup, "cannot stand in cleanup")):
+        (problem,) = inspect(flow_at(tmp_path / "demo", text))[1]
+        assert expected in problem.what
+
+
+def test_parameters_are_checked_when_a_task_is_submitted(tmp_path: Path):
+    text = HEAD.replace("stages:", "params: {who: {type: string, example: a}}\nstages:")
+    flow_at(tmp_path / "demo", f'{text}      - handle: {{by: associate, with: {{account: "${{who}}"}}}}\n')
+    with pytest.raises(BadParametersError, match="params of step 1: account"):
+        Catalogue([tmp_path]).plan("demo", {"who": "not a name"})
+
+
+# --- those of others -----------------------------------------------------------------------------------------
+
+
+def test_ours_are_there():
+    assert ["associate", "check", "download", "scan"] == registered().names
+
+
+def test_an_installed_package_offers_its_handlers_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    about = tmp_path / "herd_extras-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: herd-extras\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[droidherd.handlers]\nhello = herd_extras:Hello\n")
+    (tmp_path / "herd_extras.py").write_text(
+        "from droidherd.handlers.base import Handler, Params\n"
+        "class Hello(Handler):\n    name = 'hello'\n    params = Params\n"
+        "    def execute(self, ground, params):\n        return {}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "hello" in registered().names
+    (about / "entry_points.txt").write_text("[droidherd.handlers]\nhello = herd_extras:__name__\n")
+    with pytest.raises(BadParametersError, match="is no handler"):
+        registered()
+    sys.modules.pop("herd_extras")

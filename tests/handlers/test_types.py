@@ -1,0 +1,225 @@
+"""The built-in task types on a virtual emulator, and their policies."""
+
+import json
+from typing import Any
+
+import pytest
+
+from droidherd.contracts.plan import Backoff, Policy
+from droidherd.domain.errors import BadParametersError, CommandFailedError, UnhealthyError
+from droidherd.flows.catalogue import Catalogue
+from droidherd.stay import StayError
+from tests.changes.world import World
+
+HERD = "com.example.herd"
+CATALOGUE = Catalogue()
+
+
+def policy(limit_s: float, retries: int, backoff_s: float, backoff: Backoff = Backoff.FIXED) -> Policy:
+    return Policy(time_limit_s=limit_s, retries=retries, backoff=backoff, backoff_s=backoff_s)
+
+
+POLICIES: list[tuple[str, dict[str, str], Policy]] = [
+    ("download", {"url": "http://x", "file": "/sdcard/x"}, policy(1800, 3, 60, Backoff.EXPONENTIAL)),
+    ("scan", {}, policy(300, 2, 30)),
+    ("associate", {"account": "ann"}, policy(120, 2, 10)),
+    ("check", {}, policy(60, 1, 5)),
+    ("start_app", {"app": HERD}, policy(20, 2, 2)),
+    ("stop_app", {"app": HERD}, policy(20, 2, 2)),
+    ("change_config", {"setting": "global/x", "value": "1"}, policy(20, 2, 2)),
+    ("switch_region", {"time_zone": "UTC", "locale": "de"}, policy(30, 2, 2)),
+    ("switch_runtime", {"app": HERD}, policy(30, 2, 2)),
+    ("reset_state", {"app": HERD}, policy(480, 2, 2)),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "expected"), POLICIES, ids=[name for name, _, _ in POLICIES])
+def test_a_built_in_type_has_just_this_policy(name: str, params: dict[str, Any], expected: Policy):
+    plan = CATALOGUE.plan(name, params)
+    assert expected == plan.policy
+    assert [expected.time_limit_s] == [stage.limit_s for stage in plan.stages]
+
+
+def trouble(world: World) -> str:
+    with pytest.raises(StayError) as caught:
+        world.stage(last=True)
+    assert caught.value.clean
+    return str(caught.value.cause)
+
+
+# --- those that are flows ------------------------------------------------------------------------------------
+
+
+def there_and_back(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The dump after the task; that after its rollback equals the one before."""
+    before = world.dump()
+    captured, report = world.all()
+    changed = world.dump()
+    assert () == world.undo(captured.before, report.after).conflicts
+    assert before == world.dump()
+    return before, changed
+
+
+def test_change_config_gives_a_setting_a_value(world: World):
+    world.gallery("change_config", setting="global/animator_duration_scale", value="0.5")
+    before, changed = there_and_back(world)
+    assert "0.5" == changed["settings"]["global"]["animator_duration_scale"]
+    assert before != changed
+
+
+def test_switch_region_moves_time_zone_and_language(world: World):
+    world.gallery("switch_region", time_zone="Asia/Tokyo", locale="ja-JP")
+    _, changed = there_and_back(world)
+    assert ("Asia/Tokyo", "ja-JP", "0") == (
+        changed["properties"]["persist.sys.timezone"],
+        changed["settings"]["system"]["system_locales"],
+        changed["settings"]["global"]["auto_time_zone"],
+    )
+
+
+def test_switch_runtime_sets_the_renderer_and_stops_the_app(world: World):
+    world.shell(f"monkey -p {HERD} 1")
+    world.gallery("switch_runtime", app=HERD, renderer="skiavk")
+    _, changed = there_and_back(world)
+    assert "skiavk" == changed["properties"]["debug.hwui.renderer"]
+    assert not world.one.control.state(world.one.name)["app"]["running"]
+
+
+def test_reset_state_leaves_an_app_as_if_just_installed(world: World):
+    world.one.control.set_app(world.one.name, signed_in="ann", gift_taken=True, running=True, scene="home")
+    world.gallery("reset_state", app=HERD)
+    world.all()
+    app = world.one.control.state(world.one.name)["app"]
+    assert ("", False, False, "launcher") == (app["signed_in"], app["gift_taken"], app["running"], app["scene"])
+
+
+def test_reset_state_of_an_app_that_is_not_there_fails(world: World):
+    world.gallery("reset_state", app="com.example.none")
+    assert "Failed" in trouble(world)
+
+
+# --- scan ----------------------------------------------------------------------------------------------------
+
+
+def test_scan_leaves_everything_and_says_the_least(world: World):
+    before = world.dump()
+    world.gallery("scan")
+    captured, report = world.all()
+    assert ((), before) == (captured.before, world.dump())
+    assert {"android": "13", "screen": "1280x720", "free_mb": 6936, "packages": 9, "third_party": 3} == report.summary
+    name = next(each.name for each in report.artifacts if each.name.endswith("scan.json"))
+    found = json.loads(world.store.get("task-1", name))
+    herd = next(each for each in found["packages"] if each["name"] == HERD)
+    assert (7, False) == (herd["version_code"], herd["system"])
+    assert "VIRT0001" == found["properties"]["ro.serialno"]
+    assert {"size": "1280x720", "density": 320} == found["screen"]
+
+
+# --- associate -----------------------------------------------------------------------------------------------
+
+
+def label(world: World) -> str:
+    entry = world.inventory.find("e1")
+    return entry.labels.get("account", "") if entry else ""
+
+
+def test_associate_binds_the_emulator_and_its_label_and_is_taken_back(world: World):
+    world.inventory.label("e1", "account", "bob")
+    world.shell("settings put global droidherd_account bob")
+    before = world.dump()
+    world.gallery("associate", account="ann")
+    captured, report = world.all()
+    assert ("ann", "ann\n") == (label(world), world.shell("settings get global droidherd_account"))
+    assert {"account": "ann", "app": ""} == report.summary
+    world.undo(captured.before, report.after)
+    assert ("bob", before) == (label(world), world.dump())
+
+
+def test_a_binding_where_none_was_is_gone_after_the_rollback(world: World):
+    world.gallery("associate", account="ann")
+    captured, report = world.all()
+    world.undo(captured.before, report.after)
+    assert ("", "null\n") == (label(world), world.shell("settings get global droidherd_account"))
+
+
+def test_associate_binds_an_app_and_leaves_the_emulator_alone(world: World):
+    world.gallery("associate", account="ann", app=HERD)
+    _, changed = there_and_back(world)
+    assert ("ann", "") == (changed["settings"]["global"][f"droidherd_account.{HERD}"], label(world))
+
+
+def test_an_app_that_is_not_there_cannot_be_bound(world: World):
+    world.gallery("associate", account="ann", app="com.example.none")
+    assert "com.example.none is not installed" in trouble(world)
+
+
+def test_associate_again_does_nothing(world: World):
+    world.gallery("associate", account="ann")
+    world.all()
+    world.one.mark()
+    world.all()
+    assert [] == world.one.did("settings put")
+
+
+def test_a_label_that_went_astray_is_set_again(world: World):
+    world.gallery("associate", account="ann")
+    world.all()
+    world.inventory.label("e1", "account", "")
+    world.all()
+    assert "ann" == label(world)
+
+
+@pytest.mark.parametrize("account", ["", "a b", "x" * 65])
+def test_whom_nobody_can_be_is_not_bound(world: World, account: str):
+    with pytest.raises(BadParametersError):
+        world.gallery("associate", account=account)
+
+
+# --- check ---------------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_emulator_is_healthy(world: World):
+    world.gallery("check")
+    assert {"healthy": True} == world.all()[1].summary
+
+
+def test_an_app_and_its_sign_in_are_healthy(world: World):
+    world.one.control.set_app(world.one.name, signed_in="ann")
+    world.gallery("associate", account="ann", app=HERD)
+    world.all()
+    world.gallery("check", app=HERD, account="ann", signed_in=f"{HERD}:id/sign_out")
+    assert {"healthy": True} == world.all()[1].summary
+
+
+def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: World):
+    world.gallery("associate", account="ann")
+    world.all()
+    world.gallery("check", app=HERD, account="ann")
+    assert {"healthy": True} == world.all()[1].summary
+    world.shell(f"settings put global droidherd_account.{HERD} bob")
+    assert f"{HERD} is bound to bob, not to ann" in trouble(world)
+
+
+def test_everything_that_is_wrong_is_said_at_once(world: World):
+    world.one.control.set_fault(world.one.name, "disk_full")
+    world.gallery("check", account="ann")
+    said = trouble(world)
+    assert ("less than 200 MB are free" in said, "it is bound to nobody, not to ann" in said) == (True, True)
+
+
+def test_a_missing_app_is_unhealthy(world: World):
+    world.gallery("check", app="com.example.none")
+    assert "com.example.none is not installed" in trouble(world)
+
+
+def test_nobody_signed_in_is_unhealthy(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.handlers.check.APP_POLLS", 3)
+    world.shell(f"pm clear {HERD}")
+    world.gallery("check", app=HERD, signed_in=f"{HERD}:id/sign_out")
+    assert "nobody is signed in" in trouble(world)
+    world.one.control.set_fault(world.one.name, "ui_fail")
+    assert "the screen cannot be read" in trouble(world)
+
+
+def test_unhealthy_is_looked_at_once_more_and_a_failed_question_too():
+    assert ["retryable"] * 2 == [UnhealthyError.verdict, CommandFailedError.verdict]
