@@ -29,6 +29,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from activities.accounts import AccountBook
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
 from activities.planning import PlanningActivities
@@ -42,19 +43,21 @@ from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
+from droidherd.credentials import Book, Keeper
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
+from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
-WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow]
+WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, AccountWorkflow]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_WATCH_S = 5
@@ -127,7 +130,7 @@ class Running:
 class HostCrew:
     """The workers of one host: one on its own queue, one per emulator."""
 
-    def __init__(self, settings: Settings, client: Client, server: AdbServer) -> None:
+    def __init__(self, settings: Settings, client: Client, server: AdbServer, book: Book) -> None:
         """Nothing runs yet."""
         self._settings = settings
         self._client = client
@@ -141,7 +144,10 @@ class HostCrew:
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        outfit = Outfit(adb, self._inventory, catalogue, DirectoryStore(settings.artifact_directory), self._name)
+        places = settings.credentials
+        keeper = Keeper(book, os.environ, places.env_prefix, places.directory)
+        store = DirectoryStore(settings.artifact_directory)
+        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)
@@ -258,7 +264,7 @@ class HostCrew:
 
 
 def workflow_workers(
-    settings: Settings, client: Client, engine: EngineActivities, threads: ThreadPoolExecutor
+    settings: Settings, client: Client, engine: EngineActivities, threads: ThreadPoolExecutor, book: Book
 ) -> list[Worker]:
     """What runs workflows, and the activities that answer them.
 
@@ -273,7 +279,7 @@ def workflow_workers(
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
     )
-    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics)
+    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics, book)
     activities = [*engine.all(), *planning.all(), *PostActivities(client).all()]
     return [
         Worker(
@@ -317,6 +323,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
         interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
     )
     engine = EngineActivities(client, pool_settings(settings))
+    book = AccountBook(client, asyncio.get_running_loop())
     await engine.configure(settings.host.pool)
     home = settings.data / "adb"
     home.mkdir(parents=True, exist_ok=True)
@@ -324,12 +331,12 @@ async def run(settings: Settings, roles: set[str]) -> int:
     server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
     async with contextlib.AsyncExitStack() as stack:
         if "workflow" in roles:
-            for worker in workflow_workers(settings, client, engine, threads):
+            for worker in workflow_workers(settings, client, engine, threads, book):
                 await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
             await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))
-            crew = HostCrew(settings, client, server)  # only now the server knows its port
+            crew = HostCrew(settings, client, server, book)  # only now the server knows its port
             await crew.serve(stop, engine)
         await stop.asked.wait()
     return 0

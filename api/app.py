@@ -13,11 +13,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import GrpcCompression, RetryConfig
 
 from api import auth, errors, starting
+from api.account_views import AccountBody, Disabling
+from api.accounts import Accounts
 from api.gateway import Gateway
 from api.handover import handing_over
 from api.house import House
 from api.limits import BodyLimit
 from api.observe import Observed
+from api.routes import accounts as account_routes
 from api.routes import answers, bulk, figures, files, fleet, health, queue, requests, tasks
 from api.schemas import Capacity, Command, Insistence, LaneOrder, Precedence, Reply, Submit, Wish
 from droidherd import __version__, telemetry
@@ -40,7 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for room in (tasks, requests, bulk, files, queue, figures, fleet, health):
+    for room in (tasks, requests, bulk, files, queue, figures, account_routes, fleet, health):
         app.include_router(room.router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
@@ -68,9 +71,11 @@ def _lifespan(settings: Settings) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        engine = Gateway(await connect(settings), _gateway_house(settings))
+        client, known = await connect(settings), _gateway_house(settings)
+        engine = Gateway(client, known)
+        accounts = Accounts(client, known, engine)
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, Catalogue(settings.flows.paths, settings.policies), store, settings)
+        app.state.house = House(engine, accounts, Catalogue(settings.flows.paths, settings.policies), store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):
             yield
@@ -102,7 +107,19 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [*answers.SCHEMAS, Submit, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply]
+    models = [
+        *answers.SCHEMAS,
+        Submit,
+        Wish,
+        Command,
+        Capacity,
+        LaneOrder,
+        Precedence,
+        Insistence,
+        Reply,
+        AccountBody,
+        Disabling,
+    ]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from api.engine import Reading
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import (
-    AccountView,
     LaneView,
     QueuePage,
     QueueRow,
@@ -265,10 +264,6 @@ class QueueOut(BaseModel):
             statistics=list(page.tallies),
             **page.model_dump(exclude={"queue", "runs", "lanes", "tallies"}),
         )
-
-
-class AccountOut(AccountView):
-    last_run: TaskView | None = None
 
 
 class ParamOut(BaseModel):

@@ -12,6 +12,7 @@ from droidherd.adb.client import AdbClient
 from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
+from droidherd.credentials import Keeper, Vault
 from droidherd.domain.errors import (
     DID_NOT,
     HAPPENED,
@@ -74,6 +75,7 @@ class Outfit:
     catalogue: Catalogue
     artifacts: Artifacts
     worker: str
+    keeper: Keeper
 
 
 class StayError(Exception):
@@ -101,9 +103,17 @@ class Stay:
     _seized: lease.Seized | None = None
     _released: bool = False
     _finder: FlowFinder | None = None
+    _vault: Vault = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vault = Vault(self.outfit.keeper, self.work.account)
 
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StayError."""
+        with self._vault:
+            return self._stay()
+
+    def _stay(self) -> StageReport:
         began_s = time.monotonic()
         try:
             outcome, clean = self._run()
@@ -188,6 +198,7 @@ class Stay:
             finder=self._finder,
             keep=self._keep,
             note=self.note,
+            secret=self._vault.reveal,
             told={step: choice == HAPPENED for step, choice in work.answers.items() if choice in (HAPPENED, DID_NOT)},
         )
 
@@ -219,7 +230,7 @@ class Stay:
     # --- what it leaves behind --------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        self.log.append({"at": time.time(), "text": text})
+        self.log.append({"at": time.time(), "text": self._vault.masked(text)})
 
     def _keep(self, name: str, frame: Frame) -> None:
         prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"

@@ -18,6 +18,7 @@ class Workflow(StrEnum):
     DISPATCHER = "DispatcherWorkflow"
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
+    ACCOUNT = "AccountWorkflow"
 
 
 class Signal(StrEnum):
@@ -44,6 +45,8 @@ class Query(StrEnum):
     PLACE = "place"
     STATS = "stats"
     AUDIT = "audit"
+    ACCOUNTS = "accounts"
+    DISABLED = "disabled"
 
 
 class Update(StrEnum):
@@ -56,6 +59,10 @@ class Update(StrEnum):
     SET_CAPACITY = "set_capacity"
     SET_ORDER = "set_order"
     PRIORITIZE = "prioritize"
+    DISABLE_ACCOUNT = "disable_account"
+    ENABLE_ACCOUNT = "enable_account"
+    SET = "set"
+    REMOVE = "remove"
 
 
 class Attribute(StrEnum):
@@ -77,6 +84,9 @@ class Attribute(StrEnum):
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
 
+MEMO_ACCOUNT = "account"
+"""The memo in which an account keeps its record."""
+
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
 
@@ -91,6 +101,10 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def account_id(account: str) -> str:
+    return f"account/{account}"
 
 
 def tag(name: str, value: str) -> str:

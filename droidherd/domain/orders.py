@@ -81,9 +81,12 @@ class Orders(Memory):
         self.assign(now_ms)
         return True
 
+    def is_disabled(self, account: str) -> bool:
+        return account_key(account) in self.keys.barred
+
     def refusal_to_disable(self, account: str) -> str:
         """Why one more account cannot be disabled; empty when it can."""
-        if account_key(account) in self.keys.barred:
+        if self.is_disabled(account):
             return ""
         if len(self.keys.barred) >= BARRED_MAX:
             return f"pool {self.pool} keeps {BARRED_MAX} accounts disabled, and no more: enable or remove some first"

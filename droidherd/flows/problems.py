@@ -66,6 +66,7 @@ _MODELS: dict[str, type[model.Part]] = {
     "stop_app": model.StopApp,
     "tap": model.Tap,
     "type": model.TypeText,
+    "text": model.Secret,
     "swipe": model.Swipe,
     "key": model.Key,
     "wait": model.Wait,

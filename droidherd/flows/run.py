@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from droidherd.domain.errors import CredentialError
 from droidherd.domain.ports import Box, Eyes, Frame, Hands, Lifeline, Match
 
 
@@ -37,6 +38,10 @@ class Tempo:
     """Between such tries; doubles each time."""
 
 
+def _no_secret(name: str) -> str:
+    raise CredentialError(f"has no credential {name}", to="nobody")
+
+
 def _forget(_: str) -> None:
     pass
 
@@ -57,6 +62,8 @@ class StageRun:
     tempo: Tempo = Tempo()
     told: Mapping[str, bool] = field(default_factory=dict)
     """What a person said about effects of unknown outcome: whether each happened."""
+    secret: Callable[[str], str] = _no_secret
+    """The text of a credential. Raises CredentialError."""
 
 
 @dataclass(frozen=True, slots=True)

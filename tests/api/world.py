@@ -20,6 +20,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities.accounts import AccountBook
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
@@ -34,6 +35,7 @@ from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.messages import Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
+from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
@@ -178,7 +180,8 @@ class World:
     async def _work(self) -> None:
         enter = self._workers.enter_async_context
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
-        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
+        book = AccountBook(self.client, self.loop)
+        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
         activities = [*engine.all(), *carried, *planning.all()]
@@ -187,7 +190,7 @@ class World:
                 Worker(
                     self.client,
                     task_queue=queue,
-                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
+                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, AccountWorkflow],
                     activities=activities,
                     activity_executor=threads,
                     workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),

@@ -56,6 +56,8 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 CLIENT_HOMES = (
     "api/gateway.py",
     "api/runs.py",
+    "api/accounts.py",
+    "activities/accounts.py",
     "activities/engine.py",
     "activities/dispatch.py",
     "activities/post.py",

@@ -1,0 +1,134 @@
+"""Accounts over HTTP: what is asked, what is answered."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.schemas import SOMEBODY, Line, Refused, Wish
+from droidherd.contracts.accounts import AccountRecord, AccountWish
+from droidherd.contracts.queue import AccountView
+from droidherd.contracts.tasks import TaskView
+from droidherd.domain.lifecycle import TaskState
+
+NEXT = (TaskState.QUEUED, TaskState.PENDING, TaskState.RETRY_PENDING)
+"""States of a task that is still to run."""
+
+
+class AccountBody(AccountWish):
+    """The body of a PUT: the record from now on, whole."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    note: Line = ""
+    actor: Line = SOMEBODY
+    reason: Line = ""
+
+
+class Disabling(Wish):
+    """The body of disable. It may be left out."""
+
+    tasks: Literal["keep", "cancel"] = Field(
+        default="keep", description="keep: what runs goes on, what waits stays in line; cancel: all of it ends"
+    )
+
+
+class DisabledOut(BaseModel):
+    by: str
+    reason: str
+    since: datetime
+
+
+class NextRun(BaseModel):
+    """What runs next for an account."""
+
+    task: str = ""
+    state: TaskState | None = None
+    at: datetime | None = Field(default=None, description="none: as soon as it gets an emulator")
+
+
+class AccountRow(BaseModel):
+    """An account in a list."""
+
+    account: str
+    state: Literal["running", "disabled", "queued", "idle"]
+    emulator: str = Field(default="", description="the one it is bound to; empty: any")
+    credentials: dict[str, str] = Field(default_factory=dict, description="where workers find them")
+    note: str = ""
+    disabled: DisabledOut | None = None
+    is_queued: bool
+    is_running: bool
+    running_on: str = ""
+    running_task: str = ""
+    queued_tasks: tuple[str, ...] = ()
+    recorded: bool = Field(default=False, description="somebody set it; others are known by their tasks alone")
+    changed_at: datetime | None = None
+    changed_by: str = ""
+
+    @classmethod
+    def of(cls, now: AccountView, record: AccountRecord | None, **more: object) -> Self:
+        """By its dispatcher's word and its own record."""
+        words = record.model_dump(exclude={"account", "reason"}) if record else {}
+        off = now.disabled
+        return cls.model_validate(
+            {
+                **now.model_dump(exclude={"emulator", "disabled"}),
+                **words,
+                "running_on": now.emulator,
+                "recorded": record is not None,
+                "state": _state(now),
+                "disabled": off and {"by": off.by, "reason": off.reason, "since": _moment(off.since_ms)},
+                **more,
+            }
+        )
+
+
+class AccountOut(AccountRow):
+    """One account, whole."""
+
+    last_run: TaskView | None = None
+    last_emulator: str = ""
+    next_run: NextRun | None = None
+
+
+class AccountList(BaseModel):
+    accounts: list[AccountRow]
+    cursor: str = Field(default="", description="for the next page; empty: this was the last")
+
+
+class AccountOrdered(BaseModel):
+    """What became of an order, and of the tasks it was to end."""
+
+    done: bool = True
+    detail: str = ""
+    tasks: list[str] = []
+    refused: list[Refused] = []
+    more: bool = False
+
+
+def ran_on(last: TaskView | None) -> str:
+    """Where its last run was."""
+    return next((one.emulator for one in reversed(last.attempts) if one.emulator), "") if last else ""
+
+
+def next_of(tasks: Iterable[TaskView], planned: Sequence[NextRun] = ()) -> NextRun | None:
+    """The earliest of what waits; `planned` is what will be submitted, at its time."""
+    waiting = [NextRun(task=one.task_id, state=one.state, at=_at(one)) for one in tasks if one.state in NEXT]
+    return min((*waiting, *planned), key=lambda one: one.at.timestamp() if one.at else 0.0, default=None)
+
+
+def _at(task: TaskView) -> datetime | None:
+    return task.not_before if task.state is TaskState.PENDING else None
+
+
+def _state(now: AccountView) -> str:
+    if now.is_running:
+        return "running"
+    if now.disabled is not None:
+        return "disabled"
+    return "queued" if now.is_queued else "idle"
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
