@@ -53,35 +53,22 @@ class AccountRow(BaseModel):
 
     account: str
     state: Literal["running", "disabled", "queued", "idle"]
-    emulator: str = Field(default="", description="the one it is bound to; empty: any")
-    credentials: dict[str, str] = Field(default_factory=dict, description="where workers find them")
-    note: str = ""
+    record: AccountRecord | None = Field(
+        default=None, description="the emulator it is bound to, where its credentials are; none: nobody set it"
+    )
     disabled: DisabledOut | None = None
     is_queued: bool
     is_running: bool
-    running_on: str = ""
+    emulator: str = Field(default="", description="where it runs now")
     running_task: str = ""
     queued_tasks: tuple[str, ...] = ()
-    recorded: bool = Field(default=False, description="somebody set it; others are known by their tasks alone")
-    changed_at: datetime | None = None
-    changed_by: str = ""
 
     @classmethod
     def of(cls, now: AccountView, record: AccountRecord | None, **more: object) -> Self:
         """By its dispatcher's word and its own record."""
-        words = record.model_dump(exclude={"account", "reason"}) if record else {}
         off = now.disabled
-        return cls.model_validate(
-            {
-                **now.model_dump(exclude={"emulator", "disabled"}),
-                **words,
-                "running_on": now.emulator,
-                "recorded": record is not None,
-                "state": _state(now),
-                "disabled": off and {"by": off.by, "reason": off.reason, "since": _moment(off.since_ms)},
-                **more,
-            }
-        )
+        since = off and {"by": off.by, "reason": off.reason, "since": _moment(off.since_ms)}
+        return cls.model_validate({**dict(now), "record": record, "state": _state(now), "disabled": since, **more})
 
 
 class AccountOut(AccountRow):

@@ -11,6 +11,9 @@ import typer
 
 from droidherd import telemetry
 from droidherd.cli import (
+    accounts as accounting,
+)
+from droidherd.cli import (
     connect as connecting,
 )
 from droidherd.cli import (
@@ -381,6 +384,10 @@ def lanes(  # noqa: PLR0917 (options of a command)
         output.emit({"lanes": found})
     else:
         output.out.print(tasking.lanes(found))
+
+
+app.command(epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")(accounting.accounts)
+app.add_typer(accounting.app, name="account")
 
 
 @app.command(epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")
