@@ -27,6 +27,7 @@ stages:
   - stage: enter
     on_unknown: repeat
     steps:
+      - stop_app: {{}}
       - start_app: {{then: {{image: sign_in.png, within: 15s}}}}
       - tap: {{image: password_empty.png}}
       - type: {{text: {{secret: {secret}}}, then: {{gone: password_empty.png, within: 5s}}}}
@@ -107,7 +108,7 @@ async def test_a_secret_stands_on_the_emulator_and_nowhere_else(place: Farm) -> 
     assert "ScreenNotReachedError" in errors["fails"]
     assert "CredentialError: env:ANN_LOST: is not set on this worker" in errors["unset"]
     assert "BadParametersError: account ann: has no credential other" in errors["unnamed"]
-    typed = [one.command for one in place.journal(place.emulators[0]) if "Canary7" in one.command]
+    typed = [one.line for one in place.journal(place.emulators[0]) if "Canary7" in one.line]
     assert 2 <= len(typed), "it was typed by the one that completed and by the one that failed"
     assert place.worker.stop() == 0
     kept = [text async for text in histories(client)]

@@ -16,6 +16,8 @@ from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Hold
 from tests.workflows.world import World, until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SECRET = {"password": "env:ANN_PASSWORD"}
 
 
