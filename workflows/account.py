@@ -13,21 +13,23 @@ class AccountWorkflow:
     """Waits for changes, for ever; its memo says what it knows, so that nobody needs a worker to read it."""
 
     @workflow.init
-    def __init__(self, start: AccountInput) -> None:
+    def __init__(self, start: AccountInput | None = None) -> None:
+        """A client starts it with nothing, and `set`."""
         name = workflow.info().workflow_id.removeprefix(names.account_id(""))
-        self._record = start.record or AccountRecord.model_construct(account=name)
+        self._start = start or AccountInput()
+        self._record = self._start.record or AccountRecord.model_construct(account=name)
         self._changes = 0
         self._removed = False
 
     @workflow.run
-    async def run(self, start: AccountInput) -> AccountRecord:
+    async def run(self, start: AccountInput | None = None) -> AccountRecord:  # noqa: ARG002 - taken by __init__
         """Ends when it is removed: a `set` that came after all keeps it."""
         await workflow.wait_condition(
-            lambda: (self._removed or self._changes >= start.continue_after) and workflow.all_handlers_finished()
+            lambda: (self._removed or self._changes >= self._start.continue_after) and workflow.all_handlers_finished()
         )
         if not self._removed:
             workflow.continue_as_new(
-                start.model_copy(update={"record": self._record}),
+                self._start.model_copy(update={"record": self._record}),
                 task_queue=names.FLEET_QUEUE,
                 memo={names.MEMO_ACCOUNT: self._written()},
             )

@@ -16,6 +16,7 @@ from droidherd.cli.tasks import pairs
 COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "why")
 KEPT = ("emulator", "credentials", "note")
 
+listing = typer.Typer()
 app = typer.Typer(no_args_is_help=True, help="Set, remove, disable or enable one account.")
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
@@ -24,6 +25,7 @@ Url = Annotated[str, typer.Option("--url", help="The API. Default: the house in 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT")]
 
 
+@listing.command(epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")
 def accounts(
     account: Annotated[str, typer.Argument(help="One account, whole.", metavar="[ACCOUNT]")] = "",
     *,

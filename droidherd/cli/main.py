@@ -386,7 +386,7 @@ def lanes(  # noqa: PLR0917 (options of a command)
         output.out.print(tasking.lanes(found))
 
 
-app.command(epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")(accounting.accounts)
+app.add_typer(accounting.listing)
 app.add_typer(accounting.app, name="account")
 
 

@@ -155,9 +155,9 @@ class TypeText(Act):
     """Type text into what has the focus."""
 
     text: Annotated[
-        Annotated[str, StringConstraints(min_length=1, max_length=1000), Tag("words")]
+        Annotated[str, StringConstraints(min_length=1, max_length=1000), Tag("text")]
         | Annotated[Secret, Tag("secret")],
-        Discriminator(lambda text: "secret" if isinstance(text, Mapping | Secret) else "words"),
+        Discriminator(lambda text: "secret" if isinstance(text, Mapping | Secret) else "text"),
     ]
 
 
