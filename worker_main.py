@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,50 +30,70 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from activities.accounts import AccountBook
+from activities.archive import EngineArchive
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
+from activities.maintenance import MaintenanceActivities, ScheduleError, keep_schedule
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from activities.stage import SLOTS, StageActivities
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
+from droidherd.artifacts.writer import Writer
+from droidherd.cleanup import Keep
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.credentials import Book, Keeper
+from droidherd.domain.room import Need
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.catalogue import Catalogue
+from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
 from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
+from workflows.maintenance import MaintenanceWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
-WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, AccountWorkflow]
+WORKFLOWS = [
+    TaskWorkflow,
+    DispatcherWorkflow,
+    EmulatorWorkflow,
+    HostWorkflow,
+    OccasionWorkflow,
+    MaintenanceWorkflow,
+    AccountWorkflow,
+]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
-DISPATCHER_WATCH_S = 5
+DISPATCHER_NEED_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
 REFUSED = 3
-"""Exit code: another machine serves this host id."""
+"""Exit code: another machine serves this host id, or the engine refuses our settings."""
+AGAIN = 75
+"""Exit code: drained, and to be started again."""
+MEMORY_CHECK_S = 1.0
 
 log = logging.getLogger("droidherd.worker")
 
 
 class RefusedError(Exception):
-    """Another machine serves this host id."""
+    """Another machine serves this host id, or the engine refuses our settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +147,23 @@ class Running:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all workers of this process work with."""
+
+    engine: EngineActivities
+    upkeep: MaintenanceActivities
+    book: Book
+
+
 class HostCrew:
     """The workers of one host: one on its own queue, one per emulator."""
 
-    def __init__(self, settings: Settings, client: Client, server: AdbServer, book: Book) -> None:
+    def __init__(
+        self, settings: Settings, client: Client, server: AdbServer, store: DirectoryStore, shared: Shared
+    ) -> None:
         """Nothing runs yet."""
+        self._upkeep = shared.upkeep
         self._settings = settings
         self._client = client
         self._inventory = Inventory(settings.data)
@@ -145,8 +177,7 @@ class HostCrew:
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
         places = settings.credentials
-        keeper = Keeper(book, os.environ, places.env_prefix, places.directory)
-        store = DirectoryStore(settings.artifact_directory)
+        keeper = Keeper(shared.book, os.environ, places.env_prefix, places.directory)
         outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
@@ -176,7 +207,7 @@ class HostCrew:
                     log.warning("the engine runs no presence of this host: joining again")
                     await self._join()
                     absent_s = 0.0
-                if beat % DISPATCHER_WATCH_S == 0:
+                if beat % DISPATCHER_NEED_S == 0:
                     await engine.keep_dispatcher(self._settings.host.pool)
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
@@ -203,7 +234,7 @@ class HostCrew:
         return Worker(
             self._client,
             task_queue=names.host_id(self._settings.host.id),
-            activities=self._fleet.all(),
+            activities=[*self._fleet.all(), *self._upkeep.of_host()],
             activity_executor=self._host_threads,
             max_concurrent_activities=HOST_ACTIVITIES,
             graceful_shutdown_timeout=self._longest(),
@@ -263,9 +294,7 @@ class HostCrew:
         log.info("joined as %s, incarnation %d", self._name, self._incarnation)
 
 
-def workflow_workers(
-    settings: Settings, client: Client, engine: EngineActivities, threads: ThreadPoolExecutor, book: Book
-) -> list[Worker]:
+def workflow_workers(settings: Settings, client: Client, shared: Shared, threads: ThreadPoolExecutor) -> list[Worker]:
     """What runs workflows, and the activities that answer them.
 
     Tasks and the fleet each have a worker of their own: a task may wait for its dispatcher's answer, and no number of
@@ -279,8 +308,9 @@ def workflow_workers(
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
     )
-    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics, book)
-    activities = [*engine.all(), *planning.all(), *PostActivities(client).all()]
+    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics, shared.book)
+    carried = [*planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]
+    activities = [*shared.engine.all(), *carried, *shared.upkeep.all()]
     return [
         Worker(
             client,
@@ -292,6 +322,8 @@ def workflow_workers(
             max_cached_workflows=CACHED[queue],
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=physics.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=5),
+            # Whoever goes on with a cleanup begins where its last heartbeat said.
+            max_heartbeat_throttle_interval=timedelta(seconds=1),
         )
         for queue in names.WORKFLOW_QUEUES
     ]
@@ -313,8 +345,20 @@ def pool_settings(settings: Settings) -> PoolSettings:
     )
 
 
+def artifact_store(settings: Settings) -> DirectoryStore:
+    """The one store of this process, with its one writer."""
+    limits = settings.limits
+    store = DirectoryStore(
+        settings.artifact_directory,
+        writer=Writer(limits.writes_at_once, limits.write_wait_s, limits.disk_reserve_bytes),
+    )
+    if not settings.artifacts.directory:
+        store.mark()  # a directory of our own; of another one only who made it knows what it holds
+    return store
+
+
 async def run(settings: Settings, roles: set[str]) -> int:
-    """Serve until SIGTERM or SIGINT, then drain."""
+    """Serve until SIGTERM or SIGINT, or until the memory limit is reached; then drain."""
     stop = Stop.by_signal()
     client = await Client.connect(
         settings.temporal.address,
@@ -323,23 +367,42 @@ async def run(settings: Settings, roles: set[str]) -> int:
         interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
     )
     engine = EngineActivities(client, pool_settings(settings))
-    book = AccountBook(client, asyncio.get_running_loop())
     await engine.configure(settings.host.pool)
     home = settings.data / "adb"
     home.mkdir(parents=True, exist_ok=True)
     threads = ThreadPoolExecutor(thread_name_prefix="plan", max_workers=8)
     server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
+    store = artifact_store(settings)
+    upkeep = MaintenanceActivities(EngineArchive(client), store, Keep.of(settings.retention))
+    shared = Shared(engine, upkeep, AccountBook(client, asyncio.get_running_loop()))
+    memory = MemorySentry(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(watched(MEMORY_CHECK_S, memory.check, stop.asked))
+        starting: list[Awaitable[object]] = []
         if "workflow" in roles:
-            for worker in workflow_workers(settings, client, engine, threads, book):
+            starting.append(_keep_schedule(settings, client))
+            for worker in workflow_workers(settings, client, shared, threads):
                 await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
-            await asyncio.gather(asyncio.to_thread(server.start), _wake(settings, engine))
-            crew = HostCrew(settings, client, server, book)  # only now the server knows its port
-            await crew.serve(stop, engine)
+            starting += [asyncio.to_thread(server.start), _wake(settings, engine)]
+        await asyncio.gather(*starting)
+        if "host" in roles:
+            limits = settings.limits
+            need = Need(settings.host.id, limits.disk_free_bytes, limits.disk_margin)
+            disks = DiskSentry(need, settings.places, engine, settings.host.pool)
+            await stack.enter_async_context(watched(limits.disk_check_s, disks.check, stop.asked))
+            # Only now the server knows its port.
+            await HostCrew(settings, client, server, store, shared).serve(stop, engine)
         await stop.asked.wait()
-    return 0
+    return AGAIN if memory.exceeded else 0
+
+
+async def _keep_schedule(settings: Settings, client: Client) -> None:
+    try:
+        await keep_schedule(client, settings.retention.at, settings.retention.time_zone)
+    except ScheduleError as error:
+        raise RefusedError(f"{error}: see `retention.at` and `retention.time_zone`") from error
 
 
 def _roles(text: str) -> set[str]:

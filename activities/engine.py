@@ -1,21 +1,31 @@
 """Questions to the engine itself, asked for workflows: who is closed, what a dead dispatcher left behind."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowQueryFailedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
-from droidherd.contracts.queue import DispatcherInput, QueueSettings
+from droidherd.contracts.queue import DispatcherInput, LaneView, Order, Ordered, QueuePage, QueueQuery, QueueSettings
+
+log = logging.getLogger("droidherd.worker")
 
 AT_ONCE = 16
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=2)
+ORDER_TIMEOUT = timedelta(seconds=5)
 
 
 class EngineActivities:
@@ -116,6 +126,40 @@ class EngineActivities:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
+
+    # --- for the sentry of a host's disks: the port `droidherd.sentry.Lanes` ------------------------------------
+
+    async def lanes(self, pool: str) -> tuple[LaneView, ...] | None:
+        handle = self._client.get_workflow_handle(names.dispatcher_id(pool))
+        try:
+            page = await handle.query(
+                names.Query.QUEUE, QueueQuery(limit=1), result_type=QueuePage, rpc_timeout=ORDER_TIMEOUT
+            )
+        except (RPCError, WorkflowQueryFailedError) as error:
+            missing = isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+            log.log(logging.DEBUG if missing else logging.WARNING, "the lanes of %s are not known: %s", pool, error)
+            return None
+        whole = LaneView(
+            name="", waiting=0, running=0, capacity=0, paused_by=page.paused_by, paused_why=page.paused_why
+        )
+        return (whole, *page.lanes)
+
+    async def pause(self, pool: str, actor: str, reason: str) -> bool:
+        return await self._order(pool, names.Update.PAUSE_LANE, Order(actor=actor, reason=reason))
+
+    async def resume(self, pool: str, lane: str, actor: str) -> bool:
+        return await self._order(pool, names.Update.RESUME_LANE, Order(actor=actor, lane=lane))
+
+    async def _order(self, pool: str, update: names.Update, order: Order) -> bool:
+        handle = self._client.get_workflow_handle(names.dispatcher_id(pool))
+        try:
+            done = await handle.execute_update(update, order, result_type=Ordered, rpc_timeout=ORDER_TIMEOUT)
+        except (RPCError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+            log.warning("pool %s did not answer the order %s: %s", pool, update, error)
+            return False
+        return done.done
+
+    # --- for a worker that starts -----------------------------------------------------------------------------
 
     async def forget_dead_workers(self, workflow_ids: list[str]) -> None:
         """A worker that was killed is still expected to have these in its cache; each would wait for that in vain."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.schemas import SOMEBODY, Line, Refused, Wish
 from droidherd.contracts.accounts import AccountRecord, AccountWish
 from droidherd.contracts.queue import AccountView
+from droidherd.contracts.subscriptions import SubscriptionRow
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.lifecycle import TaskState
 
@@ -44,6 +45,7 @@ class NextRun(BaseModel):
     """What runs next for an account."""
 
     task: str = ""
+    subscription: str = Field(default="", description="that will submit a task `at` this time")
     state: TaskState | None = None
     at: datetime | None = Field(default=None, description="none: as soon as it gets an emulator")
 
@@ -99,10 +101,15 @@ def ran_on(last: TaskView | None) -> str:
     return next((one.emulator for one in reversed(last.attempts) if one.emulator), "") if last else ""
 
 
-def next_of(tasks: Iterable[TaskView], planned: Sequence[NextRun] = ()) -> NextRun | None:
-    """The earliest of what waits; `planned` is what will be submitted, at its time."""
+def planned(subscriptions: Iterable[SubscriptionRow]) -> list[NextRun]:
+    """When each is due next; one that is paused is not."""
+    return [NextRun(subscription=one.id, at=min(one.next_times)) for one in subscriptions if one.next_times]
+
+
+def next_of(tasks: Iterable[TaskView], due: Sequence[NextRun] = ()) -> NextRun | None:
+    """The earliest of what waits and of what will be submitted."""
     waiting = [NextRun(task=one.task_id, state=one.state, at=_at(one)) for one in tasks if one.state in NEXT]
-    return min((*waiting, *planned), key=lambda one: one.at.timestamp() if one.at else 0.0, default=None)
+    return min((*waiting, *due), key=lambda one: one.at.timestamp() if one.at else 0.0, default=None)
 
 
 def _at(task: TaskView) -> datetime | None:

@@ -19,10 +19,35 @@ from api.gateway import Gateway
 from api.handover import handing_over
 from api.house import House
 from api.limits import BodyLimit
+from api.maintenance import Upkeep
 from api.observe import Observed
 from api.routes import accounts as account_routes
-from api.routes import answers, bulk, figures, files, fleet, health, queue, requests, tasks
-from api.schemas import Capacity, Command, Insistence, LaneOrder, Precedence, Reply, Submit, Wish
+from api.routes import (
+    answers,
+    bulk,
+    figures,
+    files,
+    fleet,
+    health,
+    maintenance,
+    queue,
+    requests,
+    subscriptions,
+    tasks,
+)
+from api.schedules import Schedules
+from api.schemas import (
+    Capacity,
+    CleanupWish,
+    Command,
+    Insistence,
+    LaneOrder,
+    Precedence,
+    Reply,
+    Submit,
+    Wish,
+)
+from api.subscribing import Wanted
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
@@ -43,7 +68,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    for room in (tasks, requests, bulk, files, queue, figures, account_routes, fleet, health):
+    rooms = (tasks, requests, bulk, files, queue, figures, account_routes, fleet, subscriptions, maintenance, health)
+    for room in rooms:
         app.include_router(room.router)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
@@ -72,10 +98,12 @@ def _lifespan(settings: Settings) -> Any:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
         client, known = await connect(settings), _gateway_house(settings)
-        engine = Gateway(client, known)
+        engine, upkeep = Gateway(client, known), Upkeep(client)
         accounts = Accounts(client, known, engine)
+        schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
-        app.state.house = House(engine, accounts, Catalogue(settings.flows.paths, settings.policies), store, settings)
+        catalogue = Catalogue(settings.flows.paths, settings.policies)
+        app.state.house = House(engine, accounts, schedules, upkeep, catalogue, store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):
             yield
@@ -107,19 +135,8 @@ def _gateway_house(settings: Settings) -> starting.House:
 def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
-    models = [
-        *answers.SCHEMAS,
-        Submit,
-        Wish,
-        Command,
-        Capacity,
-        LaneOrder,
-        Precedence,
-        Insistence,
-        Reply,
-        AccountBody,
-        Disabling,
-    ]
+    wishes = (Submit, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply, CleanupWish, Wanted)
+    models = [*answers.SCHEMAS, *wishes, AccountBody, Disabling]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -1,10 +1,12 @@
 """What the door asks of the engine, as a port. `gateway.py` is its only adapter."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from droidherd.contracts.accounts import AccountRecord, AccountWish
 from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import (
     AccountsPage,
@@ -111,6 +113,7 @@ class Filters:
     lane: str = ""
     pool: str = ""
     emulator: str = ""
+    subscription: str = ""
     labels: tuple[str, ...] = ()
     open: bool = False
     """Only those that have not ended, whatever state they wrote down last."""
@@ -139,6 +142,38 @@ class Ready:
     @property
     def good(self) -> bool:
         return not any(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """One cleanup."""
+
+    id: str
+    run_id: str
+    state: str
+    """running, completed, failed, canceled, terminated, timed_out."""
+    report: CleanupReport | None = None
+    """What went. None: it is not over, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """The schedule of cleanups."""
+
+    next: tuple[datetime, ...] = ()
+    paused: bool = False
+    note: str = ""
+
+
+class Maintenance(Protocol):
+    """Like `Engine`: bounded in time, raises an EngineError."""
+
+    async def cleanup(self, wanted: CleanupInput, seconds: float) -> Cleanup:
+        """Start one, and wait so long for its end."""
+        ...
+
+    async def recent(self) -> tuple[Cleanup, ...]: ...
+    async def timetable(self) -> Timetable | None: ...
 
 
 class Engine(Protocol):

@@ -33,7 +33,7 @@ class Kind(Enum):
     FORBIDDEN = ("forbidden", 403, "Only this machine is served without an API key")
     NOT_FOUND = ("not-found", 404, "There is nothing of this name")
     METHOD = ("method-not-allowed", 405, "Not with this method")
-    ID_TAKEN = ("id-taken", 409, "Another task has this id")
+    ID_TAKEN = ("id-taken", 409, "The id is taken")
     PLACE_TAKEN = ("place-taken", 409, "Another task holds the place")
     ILLEGAL = ("illegal-transition", 409, "Not possible in this state")
     TOO_LARGE = ("body-too-large", 413, "The body is too large")

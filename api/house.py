@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.auth import CALLER
-from api.engine import Accounts, Engine, MissingError
+from api.engine import Accounts, Engine, Maintenance, MissingError
+from api.schedules import Schedules
 from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.flows.catalogue import Catalogue
@@ -17,6 +18,8 @@ from droidherd.settings import Settings
 class House:
     engine: Engine
     accounts: Accounts
+    schedules: Schedules
+    upkeep: Maintenance
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings

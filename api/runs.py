@@ -3,12 +3,13 @@
 from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.converter import decode_typed_search_attributes
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from api import engine as e
 from api.asking import asking
-from api.starting import House, again_options
-from droidherd.contracts.names import Workflow
+from api.starting import KEYWORD, House, again_options
+from droidherd.contracts.names import Attribute, Workflow
 from droidherd.contracts.tasks import Again, TaskInput, TaskSpec
 from droidherd.domain.lifecycle import TaskEvent, may
 
@@ -38,21 +39,21 @@ class Runs:
         """One of two callers wins; the other is told what the task is by now."""
         task_id = again.past.task_id
         async with asking(ENGINE_S):
-            spec = await self._spec(self._client.get_workflow_handle(task_id))
+            spec, subscription = await self._submitted(self._client.get_workflow_handle(task_id))
+        options = again_options(again, spec, self._house, subscription)
         try:
             async with asking(ENGINE_S):
-                await self._client.start_workflow(
-                    Workflow.TASK.value, TaskInput(spec=spec, again=again), **again_options(again, spec, self._house)
-                )
+                await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         except WorkflowAlreadyStartedError as error:
             raise e.IllegalError(f"{event_of(again)} is not possible: somebody was faster", now) from error
 
-    async def _spec(self, handle: WorkflowHandle[Any, Any]) -> TaskSpec:
-        """What was submitted: it stands at the beginning of the history."""
+    async def _submitted(self, handle: WorkflowHandle[Any, Any]) -> tuple[TaskSpec, str]:
+        """What was submitted, and by which subscription: it stands at the beginning of the history."""
         async for event in handle.fetch_history_events(page_size=1):
-            told = event.workflow_execution_started_event_attributes.input
-            [start] = await self._client.data_converter.decode(list(told.payloads), [TaskInput])
+            told = event.workflow_execution_started_event_attributes
+            [start] = await self._client.data_converter.decode(list(told.input.payloads), [TaskInput])
             if isinstance(start, TaskInput):
-                return start.spec
+                known = decode_typed_search_attributes(told.search_attributes)
+                return start.spec, known.get(KEYWORD[Attribute.SUBSCRIPTION_ID]) or ""
             break
         raise e.BrokenError("the task's history does not begin with what was submitted")

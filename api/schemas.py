@@ -1,12 +1,14 @@
 """What goes in and comes out over HTTP, where it differs from the contracts."""
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
-from api.engine import Reading
+from api.engine import Cleanup, Reading, Timetable
+from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import (
     LaneView,
@@ -128,6 +130,45 @@ class Precedence(BaseModel):
     actor: Line = SOMEBODY
     reason: Line = ""
     priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
+
+
+class CleanupWish(CleanupInput):
+    """The body of a cleanup. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = "http"
+    reason: Line = ""
+
+
+class CleanupOut(BaseModel):
+    """A cleanup. `report` stands there when it is over."""
+
+    id: str
+    run_id: str
+    state: str
+    report: CleanupReport | None = None
+
+    @classmethod
+    def of(cls, found: Cleanup) -> Self:
+        return cls(id=found.id, run_id=found.run_id, state=found.state, report=found.report)
+
+
+class MaintenanceOut(BaseModel):
+    """The last cleanups, newest first, without the names of what went; and when the next one comes."""
+
+    next: datetime | None = None
+    paused: bool = False
+    note: str = ""
+    cleanups: list[CleanupOut]
+
+    @classmethod
+    def of(cls, timetable: Timetable | None, recent: Sequence[Cleanup]) -> Self:
+        cleanups = [CleanupOut.of(one) for one in recent]
+        if timetable is None:
+            return cls(cleanups=cleanups, note="no worker has made the schedule yet")
+        following = timetable.next[0] if timetable.next and not timetable.paused else None
+        return cls(next=following, paused=timetable.paused, note=timetable.note, cleanups=cleanups)
 
 
 class Refused(BaseModel):

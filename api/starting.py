@@ -49,31 +49,33 @@ def start_options(request: Request, house: House) -> dict[str, Any]:
     }
 
 
-def again_options(again: Again, spec: TaskSpec, house: House) -> dict[str, Any]:
-    """For another run of a task that ended."""
+def again_options(again: Again, spec: TaskSpec, house: House, subscription: str) -> dict[str, Any]:
+    """For another run of a task that ended. It still belongs to the subscription that started it, if one did."""
     past = again.past
     state = TaskState.ROLLBACK_PENDING if again.rollback else TaskState.PENDING
     first = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
     return {
-        **_options(past.task_id, spec, house, state),
+        **_options(past.task_id, spec, house, state, subscription),
         "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         "memo": {names.MEMO_TASK: first.model_dump(mode="json", exclude_defaults=True)},
     }
 
 
-def _options(task_id: str, spec: TaskSpec, house: House, state: TaskState) -> dict[str, Any]:
+def _options(task_id: str, spec: TaskSpec, house: House, state: TaskState, subscription: str = "") -> dict[str, Any]:
     whom = f" for {spec.account}" if spec.account else ""
     return {
         "id": task_id,
         "task_queue": names.QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
         "task_timeout": timedelta(seconds=house.workflow_task_s),
-        "search_attributes": _attributes(task_id, spec, house.region, state),
+        "search_attributes": _attributes(task_id, spec, house.region, state, subscription),
         "static_summary": f"{spec.type}{whom}",
     }
 
 
-def _attributes(task_id: str, spec: TaskSpec, region: str, state: TaskState) -> TypedSearchAttributes:
+def _attributes(
+    task_id: str, spec: TaskSpec, region: str, state: TaskState, subscription: str
+) -> TypedSearchAttributes:
     keywords = {
         Attribute.TASK_STATE: state.value,
         Attribute.TASK_TYPE: spec.type,
@@ -81,6 +83,7 @@ def _attributes(task_id: str, spec: TaskSpec, region: str, state: TaskState) -> 
         Attribute.POOL_ID: spec.pool,
         Attribute.LANE: names.lane_of(spec.lane, spec.account),
         Attribute.REGION: region,
+        Attribute.SUBSCRIPTION_ID: subscription,
     }
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(KEYWORD[name], value) for name, value in keywords.items() if value

@@ -50,6 +50,7 @@ def query_for(filters: Filters) -> str:
         (Attribute.LANE, filters.lane),
         (Attribute.POOL_ID, filters.pool),
         (Attribute.EMULATOR_ID, filters.emulator),
+        (Attribute.SUBSCRIPTION_ID, filters.subscription),
     )
     parts += [f"{name} = {quoted(value)}" for name, value in single if value]
     parts += [f"{Attribute.TAGS} = {quoted(label)}" for label in filters.labels]

@@ -8,12 +8,13 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from typing_extensions import override
 
 from droidherd.contracts.plan import PolicyChange
 from droidherd.contracts.queue import QueueSettings
+from droidherd.web.allow import AllowList
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 Capacity = Annotated[int, Field(ge=0, le=10_000)]
@@ -145,6 +146,73 @@ class ArtifactSettings(Group):
     directory: str = Field(default="", description="empty: `artifacts` in the data directory")
 
 
+class RetentionSettings(Group):
+    """How long what has ended is kept."""
+
+    completed_days: float = Field(
+        default=7.0, ge=0, le=3650, description="completed and cancelled tasks are kept so long"
+    )
+    failed_days: float = Field(default=30.0, ge=0, le=3650, description="failed tasks are kept so long")
+    rejected_days: float = Field(default=1.0, ge=0, le=3650, description="rejected tasks are kept so long")
+    orphan_days: float = Field(
+        default=1.0, ge=0, le=3650, description="artifacts of tasks nobody knows are kept so long"
+    )
+    artifacts_max_bytes: int = Field(
+        default=20_000_000_000, ge=0, description="beyond this the oldest artifacts go, their tasks stay; 0: no limit"
+    )
+    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="when cleanups run, every day")
+    time_zone: str = Field(
+        default="UTC", pattern=r"^[A-Za-z0-9_+/-]{1,64}$", description="of that time: `Europe/Berlin`"
+    )
+
+
+class Limits(Group):
+    """What a process may use of its machine."""
+
+    disk_free_bytes: int = Field(
+        default=1_000_000_000,
+        ge=0,
+        description="with less room on its disks a host has its pool's lanes paused; 0: never",
+    )
+    disk_margin: float = Field(
+        default=0.1, ge=0, le=10, description="so much more must be free before they are resumed"
+    )
+    disk_reserve_bytes: int = Field(
+        default=250_000_000,
+        ge=0,
+        description="artifacts that would leave less are refused: the engine needs room as well",
+    )
+    disk_check_s: float = Field(default=5.0, gt=0, description="how often a worker looks at its disks")
+    worker_rss_bytes: int = Field(default=0, ge=0, description="a worker with more memory drains and restarts; 0: none")
+    writes_at_once: int = Field(default=4, ge=1, le=1024, description="artifacts a process writes at once")
+    write_wait_s: float = Field(default=10.0, gt=0, description="how long a write waits for its turn")
+
+    @model_validator(mode="after")
+    def _pause_before_refusing(self) -> Self:
+        """Lanes are paused first; only what runs on may use the rest, down to the reserve."""
+        if self.disk_free_bytes and self.disk_reserve_bytes > self.disk_free_bytes:
+            raise ValueError("must be true: disk_reserve_bytes <= disk_free_bytes")
+        return self
+
+
+class WebSettings(Group):
+    """Requests that droidherd itself sends."""
+
+    allow: tuple[str, ...] = Field(default=(), description="origins it may ask: `https://*.example.com`; none: nobody")
+    connections: int = Field(default=16, ge=1, le=1024, description="of a process, all together")
+    connect_s: float = Field(default=10.0, gt=0, description="how long a connection may take")
+    read_s: float = Field(default=30.0, gt=0, description="how long a server may be silent")
+    wait_s: float = Field(default=10.0, gt=0, description="how long a request waits for a connection of the pool")
+    redirects: int = Field(default=5, ge=0, le=20, description="redirects of one request, none of them out of `allow`")
+    ca_file: str = Field(default="", description="certificates to trust beside the well-known ones")
+
+    @field_validator("allow")
+    @classmethod
+    def _are_origins(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        AllowList.of(texts)
+        return texts
+
+
 class Telemetry(Group):
     """Traces, metrics, logs."""
 
@@ -179,10 +247,25 @@ class Settings(BaseSettings):
     physics: Physics = Physics()
     artifacts: ArtifactSettings = ArtifactSettings()
     credentials: CredentialSettings = CredentialSettings()
+    retention: RetentionSettings = RetentionSettings()
+    limits: Limits = Limits()
+    web: WebSettings = WebSettings()
     telemetry: Telemetry = Telemetry()
     policies: dict[str, PolicySettings] = Field(
         default_factory=dict, description="per task type: `time_limit_s`, `retries`, `backoff`, `backoff_s`"
     )
+
+    @model_validator(mode="after")
+    def _keep_what_is_kept(self) -> Self:
+        """The engine must not forget a task before its time has come."""
+        kept = self.retention
+        longest = max(kept.completed_days, kept.failed_days, kept.rejected_days)
+        if longest >= self.temporal.retention_days:
+            raise ValueError(
+                f"must be true: retention.completed_days, .failed_days, .rejected_days < temporal.retention_days; "
+                f"{longest:g} days are to be kept, and the engine forgets after {self.temporal.retention_days}"
+            )
+        return self
 
     @override
     @classmethod
@@ -201,6 +284,11 @@ class Settings(BaseSettings):
     @property
     def artifact_directory(self) -> Path:
         return Path(self.artifacts.directory) if self.artifacts.directory else self.data / "artifacts"
+
+    @property
+    def places(self) -> dict[str, Path]:
+        """Where this machine needs room."""
+        return {"data": self.data, "artifacts": self.artifact_directory}
 
 
 def load(**flags: Any) -> Settings:

@@ -23,6 +23,7 @@ from droidherd.domain.errors import (
     InfrastructureError,
     NeedsPersonError,
     UnknownOutcomeError,
+    WriterBusyError,
 )
 from droidherd.domain.ports import Artifacts, Frame, Lifeline
 from droidherd.emulator import lease
@@ -243,7 +244,7 @@ class Stay:
             return
         name = f"log-{self.work.key.attempt}-{self.work.lease}-{self.work.stage_index}-{self.work.tries}.jsonl"
         text = "".join(json.dumps(line) + "\n" for line in self.log)
-        with suppress(FinalError, OSError):
+        with suppress(FinalError, WriterBusyError, OSError):
             ref = self.outfit.artifacts.put(self.work.task_id, name, text.encode(), "application/jsonl")
             self._log = ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
             self._lines_kept = len(self.log)

@@ -286,6 +286,7 @@ class Metrics:
         self.emulators = Gauge("droidherd_emulators", "emulators by state", ["pool", "state"], registry=r)
         self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", ["pool"], registry=r)
         self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", ["host"], registry=r)
+        self.disk_free = Gauge("droidherd_disk_free_bytes", "room on this machine's disks", ["place"], registry=r)
         self.stage_seconds = Histogram(
             "droidherd_stage_seconds", "stages", ["type", "outcome"], buckets=_STAGE_BUCKETS, registry=r
         )

@@ -49,12 +49,18 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),
+        "subscriptions": parts.subscriptions,
         "engine_away": lambda progress: parts.crash_engine_away(rounds, 60.0, seed, progress),
     }  # fmt: skip
     for name, strike in VICTIMS.items():
         found[f"crash_{name}"] = _crash(name, strike, rounds, seed)
     found["others"] = lambda _: parts.pytest_part(
-        "others", "tests", "--ignore=tests/e2e", "--ignore=tests/conformance", "--ignore=tests/protocol"
+        "others",
+        "tests",
+        "--ignore=tests/e2e",
+        "--ignore=tests/conformance",
+        "--ignore=tests/protocol",
+        "--ignore=tests/api/test_subscriptions_outage.py",
     )
     return found
 

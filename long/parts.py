@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, wrong
 from tests.chaos.resume import resume_after_restart_s
@@ -112,6 +113,25 @@ def stall(rounds: int, progress: Progress) -> Figures:
     figures = {"suspect_s_max": max(suspect), "down_s_max": max(down), "rounds": rounds}
     passed = max(suspect) <= SUSPECT_TARGET_S and max(down) <= DOWN_TARGET_S and not problems
     return Figures("stall", passed, figures=figures, problems=problems)
+
+
+def subscriptions(progress: Progress) -> Figures:
+    """Due every 2 s. The engine is away for 20 s: all caught up. For 60 s, with a window of 10: the rest reported."""
+    wide, narrow = Recurs("wide", 2, "buffer_all", 60), Recurs("narrow", 2, "buffer_all", 10)
+    found: dict[str, Outcome] = {}
+    for away_s, recurs in ((20.0, wide), (60.0, narrow)):
+        with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
+            found |= rehearse_outage(Path(folder), away_s, recurs, progress=progress)
+    caught_up, beyond = found["wide"], found["narrow"]
+    problems: list[str] = []
+    if caught_up.due != caught_up.started or caught_up.missed_count:
+        problems.append(f"not all caught up: {caught_up}")
+    unstarted = [one for one in beyond.due if one not in beyond.started]
+    if not unstarted or unstarted != list(beyond.missed):
+        problems.append(f"not exactly the missed ones reported: {beyond}")
+    problems += [f"two ran at once: {one}" for one in found.values() if one.overlaps]
+    figures = {name: one.figures() for name, one in found.items()}
+    return Figures("subscriptions", not problems, figures=figures, problems=problems)
 
 
 def pytest_part(name: str, *words: str) -> Figures:

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from droidherd.contracts.plan import Backoff
-from droidherd.settings import Physics, PolicySettings, load
+from droidherd.settings import Limits, Physics, PolicySettings, RetentionSettings, Settings, WebSettings, load
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,31 @@ def test_keys_are_read_from_the_environment_and_never_shown(monkeypatch: pytest.
     monkeypatch.setenv("DROIDHERD_API__KEYS", '{"ann": "s3cret"}')
     settings = load()
     assert ({"ann": "s3cret"}, False) == (settings.api.keys, "s3cret" in repr(settings))
+
+
+@pytest.mark.parametrize("setting", ["completed_days", "failed_days", "rejected_days"])
+def test_the_engine_may_not_forget_what_is_to_be_kept(setting: str):
+    with pytest.raises(ValidationError, match="35 days are to be kept, and the engine forgets after 35"):
+        Settings(retention=RetentionSettings.model_validate({setting: 35}))
+    kept = Settings(retention=RetentionSettings.model_validate({setting: 34.5}))
+    assert 34.5 == getattr(kept.retention, setting)
+
+
+@pytest.mark.parametrize(
+    "retention", [{"at": "24:00"}, {"at": "2am"}, {"at": "2:00"}, {"time_zone": "UTC; x"}, {"failed_days": -1}]
+)
+def test_a_retention_that_makes_no_sense_stops_the_start(retention: dict[str, object]):
+    with pytest.raises(ValidationError, match=next(iter(retention))):
+        RetentionSettings.model_validate(retention)
+
+
+def test_the_reserve_of_a_disk_is_what_is_left_after_lanes_were_paused():
+    with pytest.raises(ValidationError, match="disk_reserve_bytes <= disk_free_bytes"):
+        Limits(disk_free_bytes=100, disk_reserve_bytes=101)
+    assert 0 == Limits(disk_free_bytes=0).disk_free_bytes
+
+
+def test_an_origin_that_is_none_stops_the_start():
+    with pytest.raises(ValidationError, match="not an origin"):
+        WebSettings(allow=("https://files.example.com/path",))
+    assert ("https://*.example.com",) == WebSettings(allow=("https://*.example.com",)).allow

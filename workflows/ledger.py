@@ -115,6 +115,8 @@ class Ledger:
         self.state, self.updated_at = step.after, now
         line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
         self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
+        if self.state in FINAL:
+            self.intent = Intent.NONE  # what was asked for came too late
 
     def fail(self, failure: Failure | None) -> None:
         self.error = failure

@@ -21,6 +21,15 @@ PRESENCE_LIFE = timedelta(days=3650)
 DIRECT_TIMEOUT = timedelta(seconds=1)
 """For a message that is carried directly. After that it is sent as a signal, which needs nobody to be awake."""
 
+CLEANUP_TOTAL = timedelta(hours=6)
+CLEANUP_HEARTBEAT = timedelta(seconds=20)
+CLEANUP_RETRY = RetryPolicy(
+    maximum_attempts=20, initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1)
+)
+"""A cleanup goes on where it stopped; what twenty tries did not do waits for the next day."""
+SWEEP_START = timedelta(seconds=30)
+"""A host that takes nothing for so long is away."""
+
 POST_TIMEOUT = timedelta(seconds=3)
 POST_TOTAL = timedelta(seconds=30)
 POST_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=2))

@@ -351,7 +351,6 @@ class TaskWorkflow:
             self._take_effect() if ledger.intent else ledger.next_round()
         elif ended.next is None:
             self._let_go("completed", "completed", ended, seconds, parting=True)
-            ledger.intent = Intent.NONE
             ledger.move(TaskEvent.COMPLETED, ENGINE)
         else:
             self._next(ended, ended.next, lease, seconds)

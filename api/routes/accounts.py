@@ -14,6 +14,7 @@ from api.account_views import (
     AccountRow,
     Disabling,
     next_of,
+    planned,
     ran_on,
 )
 from api.bodies import json_body, optional, parsed
@@ -23,6 +24,7 @@ from api.house import Caller, Home, House, plain
 from api.routes.answers import answer, answers, body
 from api.routes.bulk import all_of, chosen_of, deed_of
 from api.routes.filters import Name
+from api.schedules import RowFilters
 from api.schemas import Wish
 from api.signing import signed
 from droidherd.contracts.accounts import AccountRecord, AccountWish
@@ -34,7 +36,7 @@ router: Final = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
 OPEN_READ: Final = 100
-"""Open tasks of an account that are looked at for the next run."""
+"""Open tasks, and subscriptions, of an account that are looked at for the next run."""
 
 
 async def _account(account: str) -> str:
@@ -80,7 +82,9 @@ async def _whole(house: House, pool: str, name: str, record: AccountRecord | Non
     now = await house.accounts.states(pool or house.settings.host.pool, (name,))
     last = await house.engine.last_run(name)
     waiting = await house.engine.tasks(Filters(account=name, open=True), "", OPEN_READ)
-    more: dict[str, Any] = {"last_run": last, "last_emulator": ran_on(last), "next_run": next_of(waiting.tasks)}
+    recurring, _ = await house.schedules.page(RowFilters(account=name), "", OPEN_READ)
+    following = next_of(waiting.tasks, planned(recurring))
+    more: dict[str, Any] = {"last_run": last, "last_emulator": ran_on(last), "next_run": following}
     return AccountOut.of(now.accounts[0], record, **more)
 
 

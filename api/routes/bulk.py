@@ -50,7 +50,7 @@ async def bulk(
     At least one filter. `retry` means tasks that failed, or the ended ones in the states that are named.
     """
     if wanted == Filters():
-        raise invalid("state", "name at least one filter: state, type, account, lane, pool, emulator, label")
+        raise invalid("state", "name at least one of state, type, account, lane, pool, emulator, subscription, label")
     wish = signed(await optional(Wish, request), caller)
     if action == "retry":
         filters = replace(wanted, states=wanted.states or (TaskState.FAILED,))

@@ -21,8 +21,10 @@ def _what(
     return Filters(types=tuple(type), states=tuple(state), labels=tuple(label))
 
 
-def _where(account: Name = "", lane: Name = "", pool: Name = "", emulator: Name = "") -> Filters:
-    return Filters(account=account, lane=lane, pool=pool, emulator=emulator)
+def _where(
+    account: Name = "", lane: Name = "", pool: Name = "", emulator: Name = "", subscription: Name = ""
+) -> Filters:
+    return Filters(account=account, lane=lane, pool=pool, emulator=emulator, subscription=subscription)
 
 
 def _filters(what: Annotated[Filters, Depends(_what)], where: Annotated[Filters, Depends(_where)]) -> Filters:

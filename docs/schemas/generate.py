@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from droidherd.contracts import accounts, fleet, names, queue, tasks
+from droidherd.contracts import accounts, fleet, maintenance, names, queue, tasks
 
 HERE = Path(__file__).parent
 NONE = type(None)
@@ -59,6 +59,13 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "remove": (tasks.Ask, accounts.AccountRecord),
         },
         "queries": {"view": (NONE, accounts.AccountRecord)},
+    },
+    names.Workflow.MAINTENANCE: {
+        "id": "maintenance/cleanup/<anything>",
+        "input": maintenance.CleanupInput,
+        "signals": {},
+        "updates": {},
+        "queries": {"view": (NONE, maintenance.CleanupReport)},
     },
 }
 """Workflow type → how it is addressed and what it understands. (argument, answer); NONE: no argument."""

@@ -1,35 +1,42 @@
 """The artifact store as a directory: `<root>/<task id>/<name>`."""
 
-import errno
 import os
 import secrets
+import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from droidherd.artifacts.names import checked_name, content_type_of
-from droidherd.domain.errors import BadParametersError, DiskFullError, FinalError
+from droidherd.artifacts.writer import Stream, Writer
+from droidherd.domain.errors import BadParametersError, FinalError
 from droidherd.domain.ports import ArtifactRef
+from droidherd.domain.retention import Folder
 
 SIZE_MAX = 64 * 1024 * 1024
 COUNT_MAX = 2_000
+MARK = ".droidherd"
+"""A file that says that a directory is an artifact store and nothing else."""
 _UNFINISHED = ".part-"
-_FULL = {errno.ENOSPC, errno.EDQUOT if hasattr(errno, "EDQUOT") else errno.ENOSPC}
+_GONE = ".gone-"
 
 
 class DirectoryStore:
-    """Implements `ports.Artifacts` for many processes on one file system.
+    """Implements `ports.Artifacts` and `retention.Shelf` for many processes on one file system.
 
     A file appears whole or not at all, and the same name put twice holds what was put last, so a stage that runs
     again replaces its own artifacts. The content type follows from the name: one truth, no file beside the file.
     """
 
-    def __init__(self, root: Path, *, size_max: int = SIZE_MAX, count_max: int = COUNT_MAX) -> None:
-        """`size_max` is bytes per artifact, `count_max` artifacts per task."""
+    def __init__(
+        self, root: Path, *, size_max: int = SIZE_MAX, count_max: int = COUNT_MAX, writer: Writer | None = None
+    ) -> None:
+        """`size_max` is bytes per artifact, `count_max` artifacts per task. All stores of a process share a writer."""
         self._root = root
         self._size_max = size_max
         self._count_max = count_max
+        self._writer = writer or Writer()
 
     def put(self, task_id: str, name: str, content: bytes, content_type: str = "") -> ArtifactRef:
         """Keep `content` under `name`."""
@@ -37,11 +44,15 @@ class DirectoryStore:
         kind = content_type_of(name)
         if content_type and content_type.partition(";")[0] != kind.partition(";")[0]:
             raise BadParametersError(f"{content_type} does not go with the name {name}", remedy=f"it means {kind}")
-        if len(content) > self._size_max:
-            raise BadParametersError(f"{len(content)} bytes are more than {self._size_max}", to=name)
-        self._refuse_too_many(path)
-        self._write(path, content)
+        with self._written(path, self._size_max) as stream:
+            stream.write(content)
         return ArtifactRef(name, len(content), kind)
+
+    @contextmanager
+    def stream(self, task_id: str, name: str, *, size_max: int) -> Generator[Stream]:
+        """Keep what is written piece by piece, in constant memory. Whoever raises inside leaves nothing."""
+        with self._written(self._path(task_id, name), size_max) as stream:
+            yield stream
 
     def get(self, task_id: str, name: str) -> bytes:
         """The whole content."""
@@ -86,25 +97,98 @@ class DirectoryStore:
         if path.parent.is_dir() and not path.exists() and sum(1 for _ in path.parent.iterdir()) >= self._count_max:
             raise FinalError(f"the task has {self._count_max} artifacts already", to=path.name)
 
-    def _write(self, path: Path, content: bytes) -> None:
+    @contextmanager
+    def _written(self, path: Path, size_max: int) -> Generator[Stream]:
+        """Appears under its name when it is whole."""
+        self._refuse_too_many(path)
         unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        except OSError as error:
+            with self._begun(unfinished) as file:
+                stream = Stream(path, file, self._writer, size_max)
+                yield stream
+                stream.finish()
+            with self._writer.turn(path, 0):
+                unfinished.replace(path)
+        finally:
             unfinished.unlink(missing_ok=True)
-            _refuse_full(error, path)
+
+    def _begun(self, unfinished: Path) -> BinaryIO:
+        folder = unfinished.parent
+        with self._writer.turn(unfinished, 0):
+            if not folder.is_dir():
+                if not self._root.is_dir() or not any(self._root.iterdir()):
+                    self.mark()
+                folder.mkdir(exist_ok=True)
+            return unfinished.open("xb")
+
+    # --- tidying up -------------------------------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """This directory is a store and nothing else: what no task owns may be removed."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        (self._root / MARK).touch()
+
+    def ours(self) -> str:
+        """Empty, or why nothing may be removed here that no task is known to own."""
+        if not self._root.exists() or (self._root / MARK).exists():
+            return ""
+        return f"{self._root} may hold more than artifacts; if it does not, make an empty file {MARK} in it"
+
+    def purge(self) -> None:
+        """Finish removals that were broken off."""
+        for path in self._root.glob(f"{_GONE}*"):
+            shutil.rmtree(path)
+
+    def folders(self) -> Generator[Folder]:
+        """What each task left. What does not look like a task's folder is passed over."""
+        try:
+            entries = os.scandir(self._root)
+        except FileNotFoundError:
+            return
+        with entries:
+            for entry in entries:
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    folder = _measured(entry.path, entry.name)
+                    if folder is not None:
+                        yield folder
+
+    def size(self, task_id: str) -> int:
+        """Bytes that a task left."""
+        folder = _measured(self._folder(task_id), task_id)
+        return folder.size if folder else 0
+
+    def remove(self, task_id: str) -> int:
+        """Remove everything a task left, at one stroke for who looks; how many bytes that were."""
+        folder, gone = self._folder(task_id), self._root / f"{_GONE}{secrets.token_hex(8)}"
+        found = _measured(folder, task_id)
+        if found is None:
+            return 0
+        try:
+            folder.rename(gone)
+        except FileNotFoundError:
+            return 0
+        shutil.rmtree(gone)
+        return found.size
 
 
 class MissingArtifactError(FinalError):
     """There is no artifact of this name."""
 
 
-def _refuse_full(error: OSError, path: Path) -> NoReturn:
-    if error.errno in _FULL:
-        raise DiskFullError("no space left in the artifact store", to=path.name) from error
-    raise error
+def _measured(path: str | Path, task_id: str) -> Folder | None:
+    """A folder of plain files, as the store makes them; anything else is not one of ours."""
+    size, changed = 0, 0.0
+    try:
+        checked_name(task_id, "artifact's task")
+        if os.path.islink(path):  # noqa: PTH114 (both kinds of path)
+            return None
+        with os.scandir(path) as entries:
+            changed = os.stat(path).st_mtime  # noqa: PTH116
+            for entry in entries:
+                about = entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    return None
+                size, changed = size + about.st_size, max(changed, about.st_mtime)
+    except (FileNotFoundError, NotADirectoryError, BadParametersError):
+        return None
+    return Folder(task_id, size, int(changed * 1000))

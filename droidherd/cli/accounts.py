@@ -127,7 +127,7 @@ def _next(one: Document) -> str:
     following: dict[str, Any] = one.get("next_run") or {}
     if not following:
         return ""
-    return f"{following.get('task')} {output.clock(following.get('at')) or 'next'}"
+    return f"{following.get('task') or following.get('subscription')} {output.clock(following.get('at')) or 'next'}"
 
 
 def _credentials(now: dict[str, str], given: Iterable[str]) -> dict[str, str]:

@@ -57,8 +57,8 @@ class Door:
     def put(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._ask("PUT", path, json=dict(body))
 
-    def delete(self, path: str, body: Mapping[str, Any]) -> Document:
-        return self._ask("DELETE", path, json=dict(body))
+    def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
+        return self._ask("DELETE", path, json=dict(body), params=_given(query))
 
     def file(self, path: str) -> bytes:
         return self._request("GET", path).content
@@ -153,6 +153,9 @@ def _refusal(answer: httpx.Response) -> str:
     title = str(problem.get("title") or answer.reason_phrase)
     detail = problem.get("detail")
     text = f"{title}: {detail}" if isinstance(detail, str) and detail else title
+    parts = problem.get("parts")
+    if isinstance(parts, dict):  # of a readiness: what is not as it should be
+        text = "; ".join(f"{name}: {why}" for name, why in cast("Document", parts).items() if why) or text
     for one in rows_of(problem, "errors"):
         said = f"{one.get('field')}: {one.get('message')}"
         text += "" if said in text else f"; {said}"

@@ -14,6 +14,9 @@ from droidherd.cli import (
     accounts as accounting,
 )
 from droidherd.cli import (
+    cleanup as cleaning,
+)
+from droidherd.cli import (
     connect as connecting,
 )
 from droidherd.cli import (
@@ -38,6 +41,9 @@ from droidherd.cli import (
     status as looking,
 )
 from droidherd.cli import (
+    subscriptions as recurring,
+)
+from droidherd.cli import (
     tasks as tasking,
 )
 from droidherd.cli import (
@@ -57,6 +63,8 @@ app = typer.Typer(
     help="Durable task execution for fleets of Android emulators.",
     epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
 )
+
+app.add_typer(recurring.app, name="subscriptions")
 
 Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
@@ -424,6 +432,27 @@ def audit(
         output.emit({"entries": found})
     else:
         output.out.print(figuring.audit(found))
+
+
+@app.command(epilog="Examples: droidherd cleanup --dry-run   |   droidherd cleanup --reason audit --json")
+def cleanup(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    reason: str = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Remove what is old now: tasks by the days they are kept, and artifacts. It happens every night by itself."""
+    wish = {"dry_run": dry_run, "reason": reason, "actor": getpass.getuser()}
+    with Door.of(going_up.settings_of(data), url) as door:
+        found = door.post("/api/maintenance/cleanup", wish, wait="30s")
+    if as_json:
+        output.emit(found)
+    else:
+        cleaning.show(found)
+    if (found.get("report") or {}).get("tally", {}).get("troubles"):
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")

@@ -19,6 +19,8 @@ class Workflow(StrEnum):
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
     ACCOUNT = "AccountWorkflow"
+    MAINTENANCE = "MaintenanceWorkflow"
+    OCCASION = "OccasionWorkflow"
 
 
 class Signal(StrEnum):
@@ -87,6 +89,15 @@ MEMO_TASK = "task"
 MEMO_ACCOUNT = "account"
 """The memo in which an account keeps its record."""
 
+MAINTENANCE = "maintenance/cleanup"
+"""The schedule of the daily cleanup; and how the ids of all cleanups begin."""
+
+MEMO_REPORT = "report"
+"""The memo in which a cleanup leaves its report, without the names."""
+
+MEMO_OCCASION = "occasion"
+"""The memo in which an occasion of a subscription says which task it started, and what was missed before it."""
+
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
 
@@ -105,6 +116,16 @@ def host_id(host: str) -> str:
 
 def account_id(account: str) -> str:
     return f"account/{account}"
+
+
+def subscription_id(subscription: str) -> str:
+    """Of its schedule."""
+    return f"subscription/{subscription}"
+
+
+def occasion_id(subscription: str) -> str:
+    """The engine puts a dash and the time it is for behind it."""
+    return f"occasion/{subscription}"
 
 
 def tag(name: str, value: str) -> str:

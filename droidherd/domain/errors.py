@@ -98,6 +98,18 @@ class StuckError(RetryableError):
     """No step advanced and no frame changed for too long, though the emulator answers."""
 
 
+class WriterBusyError(RetryableError):
+    """The disk has too much to do: no turn to write came in time."""
+
+
+class NoAnswerError(RetryableError):
+    """A server was not reached, fell silent, or broke off in the middle."""
+
+
+class ServerBusyError(RetryableError):
+    """A server answered that it cannot do this now: 429, 503 and their like."""
+
+
 class CommandFailedError(RetryableError):
     """A command ran on the emulator and said no."""
 
@@ -128,6 +140,14 @@ class FlowError(FinalError):
 
 class DiskFullError(FinalError):
     """No space left where something had to be written."""
+
+
+class ServerRefusedError(FinalError):
+    """A server answered that it will not do this: 400, 401, 403, 404 and their like."""
+
+
+class AddressRefusedError(FinalError):
+    """The settings do not allow requests to this address."""
 
 
 class IllegalTransitionError(FinalError):

@@ -1,5 +1,6 @@
 """One world for the room; a client at its door."""
 
+import secrets
 from collections.abc import Iterator
 
 import httpx
@@ -21,3 +22,11 @@ def world(temporal_server: EmbeddedTemporal, tmp_path_factory: pytest.TempPathFa
 def http(world: World) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=world.url, timeout=30) as client:
         yield client
+
+
+@pytest.fixture
+def name(http: httpx.Client) -> Iterator[str]:
+    """Of a subscription that is gone after the test, and of its account."""
+    one = f"s{secrets.token_hex(3)}"
+    yield one
+    http.delete(f"/api/subscriptions/{one}", params={"tasks": "cancel"})

@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from api.account_views import NextRun, next_of
+from api.account_views import NextRun, next_of, planned
+from droidherd.contracts.subscriptions import SubscriptionRow
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.lifecycle import TaskState
 from tests.api.test_tasks import submit, until
@@ -149,7 +150,7 @@ def task(name: str, state: TaskState, at: datetime | None = None) -> TaskView:
 
 
 def name_of(run: NextRun | None) -> str:
-    return run.task if run else ""
+    return run.task or run.subscription if run else ""
 
 
 def test_the_next_run_is_the_earliest_of_what_waits():
@@ -157,8 +158,19 @@ def test_the_next_run_is_the_earliest_of_what_waits():
     sooner = task("sooner", TaskState.PENDING, NOW + timedelta(hours=1))
     queued = task("queued", TaskState.QUEUED, NOW)
     runs = task("runs", TaskState.RUNNING)
-    planned = NextRun(task="planned", at=NOW + timedelta(minutes=1))
+    row = SubscriptionRow(id="nightly", next_times=(NOW + timedelta(days=1), NOW + timedelta(minutes=1)))
+    due = planned([row, SubscriptionRow(id="paused")])
     assert "sooner" == name_of(next_of([later, runs, sooner]))
-    assert "queued" == name_of(next_of([later, queued], [planned]))
-    assert "planned" == name_of(next_of([later, sooner], [planned]))
+    assert "queued" == name_of(next_of([later, queued], due))
+    assert "nightly" == name_of(next_of([later, sooner], due))
     assert None is next_of([runs])
+
+
+def test_the_next_time_of_a_subscription_is_the_next_run(http: httpx.Client):
+    task = {"type": "tap_once", "account": "due-1"}
+    made = http.post("/api/subscriptions", json={"id": "due-1-nightly", "cron": "0 3 * * *", "task": task})
+    assert 201 == made.status_code, made.text
+    eventually(lambda: http.get("/api/accounts/due-1").json()["next_run"] is not None)
+    due = http.get("/api/accounts/due-1").json()["next_run"]
+    assert ("due-1-nightly", made.json()["next_times"][0]) == (due["subscription"], due["at"])
+    http.request("DELETE", "/api/subscriptions/due-1-nightly")

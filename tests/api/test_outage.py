@@ -16,7 +16,7 @@ from droidherd.cli.embedded import EmbeddedTemporal, Profile
 from tests.api.test_tasks import submit, until
 from tests.api.world import World
 
-SHORT = {"verdict_s": 0.5, "answer_s": 0.5}
+SHORT: dict[str, Any] = {"verdict_s": 0.5, "answer_s": 0.5}
 URN = "urn:droidherd:problem:"
 
 

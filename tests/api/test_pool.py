@@ -170,7 +170,10 @@ def test_task_types_tell_what_may_be_submitted(http: httpx.Client):
 def test_it_says_that_it_lives_and_is_ready(http: httpx.Client):
     assert (200, {"status": "ok"}) == (http.get("/healthz").status_code, http.get("/healthz").json())
     ready = http.get("/readyz")
-    assert (200, {"engine": "", "dispatcher": "", "artifacts": ""}) == (ready.status_code, ready.json()["parts"])
+    assert (200, {"engine": "", "dispatcher": "", "artifacts": "", "disk": ""}) == (
+        ready.status_code,
+        ready.json()["parts"],
+    )
 
 
 def test_metrics_show_the_queue_and_the_requests(http: httpx.Client):
@@ -179,6 +182,7 @@ def test_metrics_show_the_queue_and_the_requests(http: httpx.Client):
     assert 'droidherd_queue_length{lane="account",pool="default"} 0.0' in text
     assert 'droidherd_emulators{pool="default",state="up"} ' in text
     assert 'droidherd_engine_up{pool="default"} 1.0' in text
+    assert 'droidherd_disk_free_bytes{place="artifacts"} ' in text
     assert 'droidherd_http_seconds_count{method="GET",route="/api/tasks/{task_id}",status="404"}' in text
     assert "nobody" not in text
 

@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import uvicorn
@@ -21,12 +22,16 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from activities.accounts import AccountBook
+from activities.archive import EngineArchive
 from activities.engine import EngineActivities
+from activities.maintenance import MaintenanceActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
 from api.app import create_app
 from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
+from droidherd.cleanup import Keep
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
@@ -38,6 +43,8 @@ from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Sett
 from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.maintenance import MaintenanceWorkflow
+from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
@@ -45,6 +52,8 @@ T = TypeVar("T")
 EMULATORS = ("e1", "e2", "e3")
 POOL = "default"
 HOST = "h1"
+EVERYTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
+"""As it is by default."""
 
 
 @dataclass
@@ -77,8 +86,12 @@ async def pass_gate(work: GateWork) -> GateResult:
 class World:
     """Everything in one thread with a loop of its own, so that tests are plain functions."""
 
-    def __init__(self, address: str, namespace: str, data: Path, **api: Any) -> None:
+    def __init__(
+        self, address: str, namespace: str, data: Path, groups: Mapping[str, Any] = EVERYTHING_ELSE, **api: Any
+    ) -> None:
+        """`groups` are other groups of settings, `api` fields of that group."""
         self.settings = Settings(
+            **groups,
             data=data,
             temporal=Temporal(address=address, namespace=namespace, embedded=False),
             api=Api(port=0, **api),
@@ -184,13 +197,21 @@ class World:
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
-        activities = [*engine.all(), *carried, *planning.all()]
+        upkeep = MaintenanceActivities(EngineArchive(self.client), self.store, Keep.of(self.settings.retention))
+        activities = [*engine.all(), *carried, *planning.all(), *ReckoningActivities().all(), *upkeep.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
                     self.client,
                     task_queue=queue,
-                    workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, AccountWorkflow],
+                    workflows=[
+                        TaskWorkflow,
+                        DispatcherWorkflow,
+                        EmulatorWorkflow,
+                        OccasionWorkflow,
+                        MaintenanceWorkflow,
+                        AccountWorkflow,
+                    ],
                     activities=activities,
                     activity_executor=threads,
                     workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),

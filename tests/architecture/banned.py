@@ -58,7 +58,11 @@ CLIENT_HOMES = (
     "api/runs.py",
     "api/accounts.py",
     "activities/accounts.py",
+    "api/schedules.py",
+    "api/maintenance.py",
+    "activities/archive.py",
     "activities/engine.py",
+    "activities/maintenance.py",
     "activities/dispatch.py",
     "activities/post.py",
     "activities/lifeline.py",
@@ -67,7 +71,8 @@ CLIENT_HOMES = (
     "droidherd/cli/",
     "droidherd/testing/",
 )
-"""Who may hold a Temporal client: the two adapters of the port `Engine`, that of `Lifeline`, and the roots."""
+"""Who may hold a Temporal client: the adapters of the port `Engine`, of schedules, of `Lifeline`, `Archive` and
+`Maintenance`, and the roots."""
 
 CLIENT_RATCHET = ("activities/fleet.py", "activities/stage.py")
 """Pass a client on, or call it once, where a port would do. Entries are only ever removed."""
@@ -136,7 +141,7 @@ def _import(module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[tuple
     if any(one == "temporalio.client" or one.startswith("temporalio.client.") for one in found):
         kept = module.path.startswith((*CLIENT_HOMES, *CLIENT_RATCHET))
         if not kept:
-            yield node.lineno, f"temporalio.client: use the port Engine; its homes are {', '.join(CLIENT_HOMES[:2])}"
+            yield node.lineno, f"temporalio.client: use the port Engine; its homes are {', '.join(CLIENT_HOMES[:3])}"
 
 
 def _is_broad(node: ast.ExceptHandler, names: dict[str, str]) -> bool:

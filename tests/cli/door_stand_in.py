@@ -42,6 +42,9 @@ class Book:
         self.key = ""
         self.sick = False
         self.refuse_next = 0
+        self.slow = False
+        self.parts: dict[str, str] = {}
+        self.troubles: list[str] = []
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
         parts = path.strip("/").split("/")
@@ -58,7 +61,7 @@ class Book:
         }
         match parts:
             case ["readyz" | "healthz"]:
-                return (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
+                return self._health()
             case ["api", "accounts", *name]:
                 return 200, self._accounts(query) if not name else self.accounts.get(name[0], ACCOUNT)
             case ["api", "tasks"]:
@@ -77,6 +80,8 @@ class Book:
                 return self._account(name, action, body)
             case ["api", "queue", "pause" | "resume" | "capacity" | "order"] | ["api", "tasks", _, "prioritize"]:
                 return 200, {"done": True}
+            case ["api", "maintenance", "cleanup"]:
+                return self._cleanup(body)
             case ["api", "tasks"]:
                 return self._submit(body)
             case ["api", "tasks", name, action] if action in states:
@@ -99,6 +104,11 @@ class Book:
                 one["record"] = {key: body.get(key, RECORD[key]) for key in RECORD}
         return 200, {**one, "done": True, "tasks": ["t1"] if body.get("tasks") == "cancel" else []}
 
+    def _health(self) -> tuple[int, Document]:
+        if self.parts:
+            return 503, {"ready": False, "parts": self.parts}
+        return (503, problem("engine away", "Temporal is silent")) if self.sick else (200, {"status": "ok"})
+
     def _page(self, query: dict[str, str]) -> tuple[int, Document]:
         start = int(query.get("cursor", "0"))
         chosen = [one for one in self.tasks if query.get("state", one["state"]) == one["state"]]
@@ -111,6 +121,15 @@ class Book:
         task = {"task_id": f"t{len(self.tasks) + 1}", "state": "queued", "position": 1, **body}
         self.tasks.append(task)
         return 201, {"id": task["task_id"], "state": "queued", "position": 1, "verdict": True, "task": None}
+
+    def _cleanup(self, wish: Document) -> tuple[int, Document]:
+        gone = {"task_id": "t1", "why": "age", "state": "failed", "age_s": 3_000_000.0, "bytes": 2_500_000}
+        tally = {"tasks": {"failed": 2}, "orphans": 1, "shed": 0, "bytes": 2_500_000, "removed": [gone], "more": 2}
+        report = {"dry_run": wish["dry_run"], "tally": {**tally, "troubles": self.troubles}}
+        known = {"id": "maintenance/cleanup/by-hand", "run_id": "r1"}
+        if self.slow:
+            return 202, {**known, "state": "running", "report": None}
+        return 200, {**known, "state": "completed", "report": report}
 
     def _one(self, name: str) -> tuple[int, Document]:
         for one in self.tasks:

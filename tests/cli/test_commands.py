@@ -2,16 +2,20 @@
 
 import getpass
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from droidherd.cli import main, output
+from droidherd.cli.door import Door
 from droidherd.cli.errors import CliError
+from droidherd.cli.house import serves
 from tests.cli.door_stand_in import Book, Document, running
 
 
@@ -67,6 +71,7 @@ def test_every_word_shows_an_example(droidherd: Terminal):
         "lanes",
         "stats",
         "audit",
+        "cleanup",
         "demo",
     ]
     missing = [
@@ -325,3 +330,52 @@ def test_documents_are_json_with_accents(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "state": "failed", "error": {"message": "é"}}]
     found: Document = droidherd.json("tasks", "t1")
     assert "é" == found["error"]["message"]
+
+
+def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, book: Book):
+    code, said = droidherd("cleanup", "--reason", "audit")
+    assert 0 == code
+    assert "gone: 2 failed, artifacts of 1 unknown tasks, 2.5 MB" in said
+    assert "and 2 more" in said
+    assert ["t1", "failed", "35", "d", "2.5", "MB", "old", "enough"] == said.splitlines()[1].split()
+    wish = {"dry_run": False, "reason": "audit", "actor": getpass.getuser()}
+    assert [("POST /api/maintenance/cleanup", "wait=30s", wish)] == [asked[:3] for asked in book.asked]
+
+
+def test_a_dry_run_of_a_cleanup_says_what_would_go(droidherd: Terminal, book: Book):
+    assert "would go: 2 failed" in droidherd("cleanup", "--dry-run")[1]
+    assert droidherd.json("cleanup", "--dry-run")["report"]["dry_run"]
+
+
+def test_a_cleanup_that_left_something_says_so_by_its_exit_code(droidherd: Terminal, book: Book):
+    book.troubles = ["host h1 is away [x]"]
+    code, said = droidherd("cleanup")
+    assert (1, True) == (code, "not done: host h1 is away [x]" in said)
+
+
+def test_a_cleanup_that_takes_long_goes_on_by_itself(droidherd: Terminal, book: Book):
+    book.slow = True
+    code, said = droidherd("cleanup")
+    assert (0, True) == (code, "still at it as maintenance/cleanup/by-hand" in said)
+
+
+def test_a_door_that_is_not_ready_says_what_is_wrong(book: Book):
+    book.parts = {"engine": "", "disk": "0.10 GB free at /data (data), wanted are 1.00 GB"}
+    with Door(f"http://127.0.0.1:{os.environ['DROIDHERD_API__PORT']}") as door:
+        assert f"disk: {book.parts['disk']} (HTTP 503)" == door.healthy()
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "expected"),
+    [
+        (200, {}, True),
+        (503, {"parts": {"engine": "", "disk": "full"}}, True),
+        (503, {"parts": {"engine": "away", "disk": "full"}}, False),
+        (503, {"parts": {"engine": "", "disk": ""}}, False),
+        (503, {"title": "away"}, False),
+        (503, [], False),
+    ],
+)
+def test_a_house_short_of_nothing_but_room_serves(status: int, content: object, expected: bool):
+    """Who is to make room needs its door."""
+    assert expected == serves(httpx.Response(status, json=content))

@@ -15,6 +15,7 @@ from droidherd.contracts.tasks import Admission, TaskInput, TaskSpec
 from droidherd.domain.lifecycle import TaskState
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.maintenance import MaintenanceWorkflow
 from workflows.task import TaskWorkflow
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,6 +24,7 @@ DEFINED = {
     "TaskWorkflow": TaskWorkflow,
     "DispatcherWorkflow": DispatcherWorkflow,
     "EmulatorWorkflow": EmulatorWorkflow,
+    "MaintenanceWorkflow": MaintenanceWorkflow,
 }
 
 
@@ -76,7 +78,8 @@ def test_everything_a_person_may_send_is_in_the_index():
         "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
         "DispatcherWorkflow": {"ask", "enqueue", "ending", "done", "announce", "snapshot"},
         "EmulatorWorkflow": {"seen", "tidy", "recall"},
-        "AccountWorkflow": set(),
+        "AccountWorkflow": set[str](),
+        "MaintenanceWorkflow": set[str](),
     }
     for name, kind in DEFINED.items():
         definition = workflow._Definition.must_from_class(kind)

@@ -447,3 +447,21 @@ def test_a_lane_somebody_paused_is_kept_though_it_is_empty() -> None:
     pool.d.pause("mine", "anna", "maintenance", pool.now)
     pool.done("t")
     assert "anna" == pool.d.board.lanes["mine"].paused_by
+
+
+def test_a_person_takes_over_a_pause_of_the_system_and_keeps_it() -> None:
+    pool = Pool()
+    pool.d.pause("account", "system:disk_full", "host h: full", pool.now)
+    pool.d.pause("account", "ann", "holiday", pool.now)
+    pool.d.resume("account", "system:disk_full", pool.now)
+    assert "ann" == pool.d.board.lane("account").paused_by
+
+
+def test_a_person_lifts_a_pause_of_the_system() -> None:
+    pool = Pool()
+    pool.d.pause("account", "system:disk_full", "host h: full", pool.now)
+    pool.enqueue("a", "account")
+    pool.emulator("e1")
+    assert "" == pool.on("e1")
+    pool.d.resume("account", "ann", pool.now)
+    assert "a" == pool.on("e1")

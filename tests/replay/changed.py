@@ -4,6 +4,7 @@ from temporalio import workflow
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorInput, HostInput, Join
+from droidherd.contracts.maintenance import CleanupInput, CleanupReport, Hosts
 from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.emulator import GateOrder
@@ -11,6 +12,7 @@ from workflows import options
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
+from workflows.maintenance import MaintenanceWorkflow
 from workflows.task import Given, TaskWorkflow
 
 
@@ -59,6 +61,16 @@ class SkipsItsGates(EmulatorWorkflow):
 
     async def _gate(self, order: GateOrder) -> str:
         return ""
+
+
+@workflow.defn(name=names.Workflow.MAINTENANCE)
+class SweepsNobody(MaintenanceWorkflow):
+    @workflow.run
+    async def run(self, start: CleanupInput) -> CleanupReport:
+        return await super().run(start)
+
+    async def _hosts(self) -> Hosts:
+        return Hosts()
 
 
 @workflow.defn(name=names.Workflow.HOST)

@@ -52,6 +52,7 @@ def test_every_history_replays_under_the_workflows_of_today(seed: str):
         (changed.ForgetsItsPredecessor, JOINED[0]),
         (changed.SkipsItsGates, JOINED[1]),
         (changed.AsksBeforePresence, JOINED[2]),
+        (changed.SweepsNobody, library.HISTORIES / "cleaned_up.maintenance-cleanup-by-hand.json"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -114,7 +115,8 @@ def test_every_activity_and_every_way_a_workflow_ends_stands_in_a_history():
     expected = {"run_stage", "pass_gate", "presence", "find_predecessor", "closed_holders", "request_cancel"}
     expected |= {f"TaskWorkflow {end}" for end in ("COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW")}
     expected |= {f"{one}Workflow CONTINUED_AS_NEW" for one in ("Account", "Dispatcher", "Emulator", "Host")}
-    expected |= {"DispatcherWorkflow TERMINATED"}
+    expected |= {"DispatcherWorkflow TERMINATED", "MaintenanceWorkflow COMPLETED", "MaintenanceWorkflow CANCELED"}
+    expected |= {"remove_tasks", "list_hosts", "sweep_artifacts"}
     assert set() == expected - seen
 
 

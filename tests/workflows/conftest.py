@@ -2,14 +2,15 @@
 
 import itertools
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 import pytest_asyncio
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli import ports
+from droidherd.cli.embedded import EmbeddedTemporal, Profile
 from tests.workflows.world import World, world
 
 _numbers = itertools.count(1)
@@ -44,3 +45,26 @@ async def client(temporal_server: EmbeddedTemporal) -> Client:
 def task(request: pytest.FixtureRequest) -> str:
     """An id nobody else uses."""
     return f"t{next(_numbers)}"
+
+
+AT_ONCE = {
+    "history.transferProcessorUpdateAckInterval": "100ms",
+    "history.visibilityProcessorUpdateAckInterval": "100ms",
+}
+"""The engine forgets a run only when its queues are past the run's end, which it writes down every half minute."""
+
+
+@pytest.fixture(scope="session")
+def prompt_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTemporal]:
+    """As in production, but that it forgets what ended just now."""
+    profile = Profile(port=ports.free(), database=None, dynamic_config=AT_ONCE)
+    with EmbeddedTemporal.start(tmp_path_factory.mktemp("temporal"), in_memory=True, profile=profile) as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def prompt(prompt_engine: EmbeddedTemporal) -> Client:
+    """In a namespace of its own."""
+    name = f"keep-{next(_numbers)}"
+    prompt_engine.add_namespace(name)
+    return await Client.connect(prompt_engine.address, namespace=name, data_converter=pydantic_data_converter)

@@ -110,6 +110,8 @@ class AtTheDoor(Hold):
 class Deaf(Hold):
     """Runs until it is let go, and does not listen when asked to stop."""
 
+    end: "Play" = completes
+
     async def __call__(self, work: StageWork) -> StageReport:
         self.began.set()
         until = asyncio.get_running_loop().time() + PATIENCE_S
@@ -117,7 +119,7 @@ class Deaf(Hold):
             with contextlib.suppress(asyncio.CancelledError):
                 activity.heartbeat()
                 await asyncio.sleep(BEAT_S)
-        return await completes(work)
+        return await self.end(work)
 
 
 @dataclass

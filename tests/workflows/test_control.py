@@ -7,7 +7,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
-from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Deaf, Hold, again_in, fails
 from tests.workflows.world import World
@@ -42,6 +42,16 @@ async def test_what_is_not_possible_is_refused_with_the_present_state(here: Worl
     assert expected == await refused(here, task, "pause")
     deaf.let_go.set()
     await here.ended(task)
+
+
+async def test_what_was_asked_of_a_task_that_fails_at_that_moment_is_not_asked_for_ever(here: World, task: str):
+    deaf = Deaf(end=fails(BadParametersError("never any good")))
+    await here.submit(task, deaf)
+    await deaf.began.wait()
+    assert "cancel" == (await here.control(task, "cancel")).intent
+    deaf.let_go.set()
+    view = await here.ended(task)
+    assert (TaskState.FAILED, "") == (view.state, view.intent)
 
 
 async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: str):

@@ -3,19 +3,27 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
+from activities.archive import EngineArchive
 from activities.engine import EngineActivities
+from activities.maintenance import MaintenanceActivities
 from activities.post import PostActivities
+from activities.reckoning import ReckoningActivities
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.cleanup import Keep
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
@@ -26,11 +34,13 @@ from droidherd.contracts.fleet import (
     Join,
     Joined,
 )
+from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.retention import Retention
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
@@ -48,6 +58,17 @@ POOL = PoolSettings(
 )
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    """What a cleanup removes: everything that has ended, at once."""
+
+    keep: Keep = Keep(Retention(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
+    archive: Callable[[Client], EngineArchive] = EngineArchive
+
+
+UPKEEP = Upkeep()
+
+
 @dataclass
 class World:
     """Everything a test or a recording asks for."""
@@ -58,6 +79,8 @@ class World:
     gates: Gates
     presence: Presence
     planner: Planner
+    upkeep: MaintenanceActivities
+    store: DirectoryStore
     host: str = "h1"
     pool: str = "default"
     emulator_workers: dict[str, Worker] = field(default_factory=dict)
@@ -70,7 +93,7 @@ class World:
         worker = Worker(
             self.client,
             task_queue=names.host_id(host or self.host),
-            activities=[self.presence.presence, self.gates.pass_gate],
+            activities=[self.presence.presence, self.gates.pass_gate, *self.upkeep.of_host()],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
         self.host_worker = await self.stack.enter_async_context(worker)
@@ -174,6 +197,42 @@ class World:
             return True if not page.waiting and not page.running and page.free == page.emulators else None
 
         await until(empty, "the pool to be idle")
+
+    # --- upkeep -----------------------------------------------------------------------------------------------
+
+    async def start_cleanup(
+        self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any
+    ) -> "WorkflowHandle[Any, CleanupReport]":
+        return await self.client.start_workflow(
+            names.Workflow.MAINTENANCE,
+            CleanupInput(**wish),
+            id=workflow_id,
+            task_queue=names.FLEET_QUEUE,
+            result_type=CleanupReport,
+        )
+
+    async def clean_up(self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any) -> CleanupReport:
+        return await (await self.start_cleanup(workflow_id, **wish)).result()
+
+    async def known(self, task_id: str) -> bool:
+        """Whether the engine knows such a task, in whatever run."""
+        try:
+            await self.task(task_id).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def listed(self, *task_ids: str) -> None:
+        """Wait until lists show these as closed: they lag behind."""
+
+        async def there() -> bool | None:
+            query = "WorkflowType = 'TaskWorkflow' AND ExecutionStatus != 'Running'"
+            found = {run.id async for run in self.client.list_workflows(query)}
+            return True if set(task_ids) <= found else None
+
+        await until(there, f"{task_ids} to be listed as closed")
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
@@ -288,21 +347,27 @@ async def world(
     joined: bool = True,
     direct: list[Callable[..., object]] | None = None,
     post: PostActivities | None = None,
+    upkeep: Upkeep = UPKEEP,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
     async with AsyncExitStack() as stack:
-        here = World(client, stack, Stages(), Gates(), presence, Planner(physics))
+        store = DirectoryStore(Path(stack.enter_context(TemporaryDirectory())) / "artifacts")
+        maintenance = MaintenanceActivities(upkeep.archive(client), store, upkeep.keep)
+        here = World(client, stack, Stages(), Gates(), presence, Planner(physics), maintenance, store)
         engine = EngineActivities(client, pool)
+        threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        activities = [*engine.all(), *carried, here.planner.plan_task]
+        served = [*ReckoningActivities().all(), *maintenance.all()]
+        activities = [*engine.all(), *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
                 task_queue=queue,
                 workflows=WORKFLOWS,
                 activities=activities,
+                activity_executor=threads,
                 workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )

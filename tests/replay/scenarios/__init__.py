@@ -1,5 +1,15 @@
 """All paths, one noun per file. Importing this package registers them."""
 
-from tests.replay.scenarios import accounts, afterwards, control, dispatchers, ends, fleet, stays
+from tests.replay.scenarios import (
+    accounts,
+    afterwards,
+    control,
+    dispatchers,
+    ends,
+    fleet,
+    maintenance,
+    occasions,
+    stays,
+)
 
-__all__ = ["accounts", "afterwards", "control", "dispatchers", "ends", "fleet", "stays"]
+__all__ = ["accounts", "afterwards", "control", "dispatchers", "ends", "fleet", "maintenance", "occasions", "stays"]

@@ -1,0 +1,225 @@
+"""Subscriptions from the command line: tasks that recur."""
+
+import getpass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+
+from droidherd.cli import output, tasks
+from droidherd.cli import up as going_up
+from droidherd.cli.door import Document, Door, rows_of
+from droidherd.cli.errors import CliError
+
+PATH = "/api/subscriptions"
+TIMES_SHOWN = 3
+MISSED_SHOWN = 5
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Tasks that recur: by cron, or every so often.",
+    epilog='Example: droidherd subscriptions add daily_reward --account a42 --cron "30 5 * * *"',
+)
+
+Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
+Url = Annotated[str, typer.Option("--url", help="The API. Default: the house in the data directory.", metavar="URL")]
+Name = Annotated[str, typer.Argument(help="Its id.", metavar="SUBSCRIPTION")]
+Reason = Annotated[str, typer.Option(help="Why; it is written down.")]
+
+
+@app.command("list", epilog="Examples: droidherd subscriptions list   |   droidherd subscriptions list --paused --json")
+def list_(
+    *,
+    kind: Annotated[str, typer.Option("--type", help="Only of this task type.")] = "",
+    account: Annotated[str, typer.Option(help="Only of this account.")] = "",
+    paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these. Default: all.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """List subscriptions, the newest first."""
+    query = {"type": kind, "account": account, "paused": paused}
+    with Door.of(going_up.settings_of(data), url) as door:
+        found = list(door.pages(PATH, "subscriptions", limit=limit, **query))
+    if as_json:
+        output.emit({"subscriptions": found})
+    else:
+        output.out.print(table(found))
+
+
+@app.command(epilog="Examples: droidherd subscriptions show NAME   |   droidherd subscriptions show NAME --json")
+def show(name: Name, data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """When it is due next, what it did last, what it missed."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        _show(door.get(f"{PATH}/{name}"), as_json=as_json)
+
+
+@app.command(
+    epilog='Examples: droidherd subscriptions add daily_reward --id daily --account a42 --cron "30 5 * * *" '
+    "--time-zone Asia/Shanghai   |   droidherd subscriptions add check --every 6h --overlap buffer_one"
+)
+def add(
+    kind: Annotated[str, typer.Argument(help="Task type.", metavar="TYPE")],
+    *,
+    name: Annotated[str, typer.Option("--id", help="Default: one is made.")] = "",
+    cron: Annotated[str, typer.Option(help="Five fields, or @hourly, @daily, @weekly, @monthly, @yearly.")] = "",
+    every: Annotated[str, typer.Option(help="Instead of a cron: 90s, 20m, 6h.", metavar="TIME")] = "",
+    offset: Annotated[str, typer.Option(help="Shifts --every, which counts from 1970 on.", metavar="TIME")] = "",
+    time_zone: Annotated[str, typer.Option(help="Of the cron. Default: UTC.")] = "",
+    jitter: Annotated[str, typer.Option(help="Start up to this much later, at random.", metavar="TIME")] = "",
+    overlap: Annotated[str, typer.Option(help="skip, buffer_one, buffer_all or cancel_other.")] = "",
+    catch_up: Annotated[str, typer.Option(help="How late after an outage. Default: 1h.", metavar="TIME")] = "",
+    account: Annotated[str, typer.Option(help="Whom its tasks act for.")] = "",
+    param: Annotated[list[str] | None, typer.Option(help="name=value; JSON values are taken as JSON.")] = None,
+    params: Annotated[str, typer.Option(help="All parameters as one JSON object.", metavar="JSON")] = "",
+    pool: Annotated[str, typer.Option(help="Default: default.")] = "",
+    lane: Annotated[str, typer.Option(help="Default: by whether there is an account.")] = "",
+    priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 is first. Default: 5.")] = None,
+    on_busy: Annotated[str, typer.Option(help="reject or queue, when the account is busy.")] = "",
+    label: Annotated[list[str] | None, typer.Option(help="name=value, to find its tasks by.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Make it, but do not let it run yet.")] = False,
+    reason: Reason = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Let a task recur."""
+    task = {
+        "type": kind,
+        "account": account,
+        "params": tasks.parameters(param or (), params),
+        "pool": pool,
+        "lane": lane,
+        "priority": priority,
+        "on_busy": on_busy,
+        "labels": tasks.pairs(label or (), "--label"),
+    }
+    times = {"every_s": every, "offset_s": offset, "jitter_s": jitter, "catch_up_s": catch_up}
+    body = {
+        "id": name,
+        "cron": cron,
+        "time_zone": time_zone,
+        "overlap": overlap,
+        "paused": paused,
+        "reason": reason,
+        **{field: _seconds(text, field) for field, text in times.items()},
+        "task": _given(task),
+        "actor": getpass.getuser(),
+    }
+    with Door.of(going_up.settings_of(data), url) as door:
+        _show(door.post(PATH, _given(body)), as_json=as_json)
+
+
+@app.command(epilog='Example: droidherd subscriptions run NAME --reason "the reward changed" --wait 60s')
+def run(
+    name: Name,
+    *,
+    reason: Reason = "",
+    wait: Annotated[str, typer.Option(help="Wait this long for the end of its task.", metavar="TIME")] = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Run it now, once. With --wait: exit code 0 only if its task completed."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        found = door.post(f"{PATH}/{name}/run", {"reason": reason, "actor": getpass.getuser()})
+        if wait and found.get("outcome") == "started":
+            found |= tasks.wait_for(door, str(found["task_id"]), seconds=output.duration_s(wait))
+    if as_json:
+        output.emit(found)
+    else:
+        output.out.print(f"{found.get('state') or found.get('outcome')}: task {found.get('task_id')}")
+    if wait and found.get("state") != "completed":
+        raise typer.Exit(1)
+
+
+@app.command(epilog='Example: droidherd subscriptions pause NAME --reason "the game is under maintenance"')
+def pause(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Nothing is due any more. The task that runs goes on."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        _show(door.post(f"{PATH}/{name}/pause", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd subscriptions resume NAME")
+def resume(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Due again from now on. What was due meanwhile is not made up for."""
+    with Door.of(going_up.settings_of(data), url) as door:
+        _show(door.post(f"{PATH}/{name}/resume", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd subscriptions remove NAME --tasks cancel")
+def remove(
+    name: Name,
+    *,
+    what: Annotated[str, typer.Option("--tasks", help="finish: let the task that runs end; or cancel.")] = "finish",
+    reason: Reason = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Delete it: nothing starts any more. Its tasks stay to be read."""
+    wish = {"reason": reason, "actor": getpass.getuser()}
+    with Door.of(going_up.settings_of(data), url) as door:
+        gone = door.delete(f"{PATH}/{name}", wish, tasks=what)
+    if as_json:
+        output.emit(gone)
+    else:
+        left = f"; task {gone['running']} {'is cancelled' if what == 'cancel' else 'ends by itself'}"
+        output.out.print(f"{name} is gone" + (left if gone.get("running") else ""))
+
+
+def table(rows: Sequence[Document]) -> RenderableType:
+    columns = ("subscription", "type", "account", "due", "state", "next", "note")
+    return output.table(columns, [_row(one) for one in rows])
+
+
+def _row(one: Document) -> list[str]:
+    state = "paused" if one.get("paused") else "active"
+    following = next(iter(one.get("next_times") or []), "")
+    fields = (one.get("id"), one.get("type"), one.get("account"), _due(one), state, _moment(following))
+    return [*[str(value or "") for value in fields], str(one.get("note") or "")]
+
+
+def _show(one: Document, *, as_json: bool) -> None:
+    if as_json:
+        output.emit(one)
+        return
+    task = one.get("task") or {}
+    output.out.print(table([{**one, "type": task.get("type"), "account": task.get("account")}]))
+    times = ", ".join(map(_moment, (one.get("next_times") or [])[:TIMES_SHOWN]))
+    counts = f"started {one.get('started', 0)}   skipped {one.get('skipped', 0)}   missed {one.get('missed', 0)}"
+    output.out.print(f"\nnext: {times or '-'}\n{counts}   waiting {one.get('waiting', 0)}", markup=False)
+    for row in rows_of(one, "missed_runs")[-MISSED_SHOWN:]:
+        span = f"{_moment(row.get('first'))} to {_moment(row.get('last'))}"
+        output.out.print(f"missed {row.get('count')} from {span}: {row.get('why')}", markup=False)
+    if last := rows_of(one, "last_tasks"):
+        output.out.print(tasks.table([{**row, "type": task.get("type")} for row in last]))
+
+
+def _due(one: Mapping[str, Any]) -> str:
+    if one.get("every_s"):
+        return f"every {output.age(float(one['every_s']))}"
+    return f"{one.get('cron', '')} {one.get('time_zone', '')}"
+
+
+def _moment(text: Any) -> str:
+    return str(text or "").replace("T", " ")[:19]
+
+
+def _seconds(text: str, field: str) -> int | None:
+    if not text:
+        return None
+    seconds = output.duration_s(text)
+    if seconds != int(seconds):
+        raise CliError(f"--{field.removesuffix('_s').replace('_', '-')} is in whole seconds", code=2)
+    return int(seconds)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what was said: the rest is the API's to decide."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], {}, False)}

@@ -1,0 +1,125 @@
+"""What passes when what is old is removed: who asked for it, how far it came, what went."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from droidherd.contracts.base import Contract
+from droidherd.contracts.tasks import Text
+
+LISTED = 200
+"""Removals that a report names; the others are counted."""
+TROUBLES = 20
+
+
+class CleanupInput(Contract):
+    """Input of `MaintenanceWorkflow`."""
+
+    actor: Text = "somebody"
+    reason: Text = ""
+    dry_run: bool = False
+    """Only say what would go."""
+
+
+class Why(StrEnum):
+    """Why something went."""
+
+    AGE = "age"
+    """The task ended long enough ago: it went with its artifacts."""
+    ORPHAN = "orphan"
+    """Artifacts of a task the engine does not know."""
+    SIZE = "size"
+    """Artifacts that did not fit any more; the task itself stays."""
+
+
+class Removed(Contract):
+    """One removal."""
+
+    task_id: str
+    why: Why
+    state: str = ""
+    age_s: float = 0.0
+    """Since the task ended; of an orphan: since something in it last changed."""
+    bytes: int = 0
+    """Of its artifacts."""
+
+
+class Tally(Contract):
+    """What went, or would go."""
+
+    tasks: dict[str, int] = Field(default_factory=dict)
+    """How many tasks, by the state they ended in."""
+    orphans: int = 0
+    shed: int = 0
+    """Tasks whose artifacts went because the store was too large."""
+    bytes: int = 0
+    removed: tuple[Removed, ...] = ()
+    more: int = 0
+    """Removals beyond those that are named."""
+    troubles: tuple[str, ...] = ()
+    """What could not be removed, and why. It is tried again next time."""
+
+    def with_one(self, one: Removed) -> "Tally":
+        fits = len(self.removed) < LISTED
+        tasks = {**self.tasks, one.state: self.tasks.get(one.state, 0) + 1} if one.why is Why.AGE else self.tasks
+        return self.model_copy(
+            update={
+                "tasks": tasks,
+                "orphans": self.orphans + (one.why is Why.ORPHAN),
+                "shed": self.shed + (one.why is Why.SIZE),
+                "bytes": self.bytes + one.bytes,
+                "removed": (*self.removed, one) if fits else self.removed,
+                "more": self.more + (not fits),
+            }
+        )
+
+    def with_trouble(self, text: str) -> "Tally":
+        return self.model_copy(update={"troubles": (*self.troubles, text[:500])[:TROUBLES]})
+
+    def plus(self, other: "Tally") -> "Tally":
+        removed = (*self.removed, *other.removed)
+        names = sorted({*self.tasks, *other.tasks})
+        return Tally(
+            tasks={name: self.tasks.get(name, 0) + other.tasks.get(name, 0) for name in names},
+            orphans=self.orphans + other.orphans,
+            shed=self.shed + other.shed,
+            bytes=self.bytes + other.bytes,
+            removed=removed[:LISTED],
+            more=self.more + other.more + len(removed[LISTED:]),
+            troubles=(*self.troubles, *other.troubles)[:TROUBLES],
+        )
+
+
+class CleanupWork(Contract):
+    """Input of `remove_tasks` and `sweep_artifacts`."""
+
+    now_ms: int
+    """One moment for all of it, however long it takes and however often it begins again."""
+    dry_run: bool = False
+
+
+class Progress(Contract):
+    """How far it came: what a heartbeat carries, so that whoever goes on begins there."""
+
+    cohort: int = 0
+    cursor: str = ""
+    tally: Tally = Tally()
+
+
+class Hosts(Contract):
+    """Result of `list_hosts`: each has a store of its own, or shares one."""
+
+    hosts: tuple[str, ...] = ()
+
+
+class CleanupReport(Contract):
+    """The answer of the query `view`, and the result of the workflow."""
+
+    actor: str = ""
+    reason: str = ""
+    dry_run: bool = False
+    started_at: datetime
+    ended_at: datetime | None = None
+    """None: it is still under way."""
+    tally: Tally = Tally()

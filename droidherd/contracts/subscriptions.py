@@ -1,0 +1,161 @@
+"""A task that recurs: what its schedule carries, what its occasions say, what is shown of it."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from droidherd.contracts.base import Contract
+from droidherd.contracts.tasks import TaskSpec, Text
+from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.reckoning import Missed, Overlap, Reckoning, Rules
+from droidherd.domain.timetable import Timetable
+
+DAY_S = 86_400
+CATCH_UP_MIN_S = 10
+"""The engine takes no less."""
+ID_MAX = 40
+"""So that the id of a task fits: a dot, sixteen characters of time and a mark against doubles come after it."""
+CHANGES_KEPT = 20
+RUN = "run"
+SYSTEM = "system:subscription"
+"""The actor of what a subscription does by itself."""
+
+SubscriptionId = Annotated[str, StringConstraints(pattern=rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{ID_MAX - 1}}}$")]
+
+
+class Timing(Contract):
+    """When it is due, and what becomes of a run that cannot start then. Either `cron` or `every_s`."""
+
+    cron: str = Field(default="", max_length=200, description="five fields, or @hourly, @daily, @weekly, ...")
+    every_s: int = Field(default=0, ge=0, le=366 * DAY_S, description="seconds, counted from 1970-01-01 UTC on")
+    offset_s: int = Field(default=0, ge=0, le=366 * DAY_S, description="shifts an interval; less than `every_s`")
+    time_zone: str = Field(default="UTC", max_length=64, description="of the cron: an IANA name")
+    jitter_s: int = Field(default=0, ge=0, le=DAY_S, description="each run up to this much later, never past the next")
+    overlap: Overlap = Overlap.SKIP
+    catch_up_s: int = Field(
+        default=3600, ge=CATCH_UP_MIN_S, le=366 * DAY_S, description="how late a run may start after an outage"
+    )
+
+    def rules(self) -> Rules:
+        timetable = Timetable(self.cron, self.every_s, self.offset_s, self.time_zone)
+        return Rules(timetable, self.overlap, self.catch_up_s, self.jitter_s)
+
+
+class AuditLine(Contract):
+    """One line of a subscription's audit."""
+
+    at: datetime
+    what: str
+    """created, changed, paused, resumed, run, deleted."""
+    actor: Text = ""
+    reason: Text = ""
+    id: str = ""
+
+
+class Subscription(Timing):
+    """A subscription, whole: the argument of its occasions, kept by its schedule on the engine."""
+
+    id: SubscriptionId
+    task: TaskSpec
+    region: str = "default"
+    created_at: datetime
+    paused_at: datetime | None = None
+    paused_by: Text = ""
+    reckoning: Reckoning
+    """As it stood at the last change; the occasions since then carry theirs."""
+    changes: tuple[AuditLine, ...] = ()
+    request: str = ""
+    """Digest of the request it was made with."""
+
+    def by_hand(self, scheduled_at: datetime) -> bool:
+        """Whether a run for this moment was somebody's wish."""
+        asked = any(one.what == RUN and one.at == scheduled_at for one in self.changes)
+        return asked or not self.rules().timetable.at(int(scheduled_at.timestamp()))
+
+
+class Occasion(Contract):
+    """One run of a subscription: the result of its `OccasionWorkflow`, and its memo while it runs."""
+
+    task_id: str = ""
+    scheduled_at: datetime
+    started_at: datetime
+    ended_at: datetime | None = None
+    outcome: str = ""
+    """How the task ended: completed, failed, cancelled, rejected, ...; empty while it runs."""
+    reckoning: Reckoning
+
+
+class ReckonWork(Contract):
+    """Input of `reckon`: an occasion that begins, and the one before it."""
+
+    subscription: Subscription
+    scheduled_at: datetime
+    started_at: datetime
+    before: Occasion | None = None
+
+
+class LastTask(Contract):
+    task_id: str
+    state: TaskState
+    created_at: datetime
+    ended_at: datetime | None = None
+    why: str = ""
+
+
+class SubscriptionRow(Contract):
+    """A subscription in a list."""
+
+    id: str
+    type: str = ""
+    account: str = ""
+    pool: str = ""
+    cron: str = ""
+    every_s: int = 0
+    time_zone: str = "UTC"
+    paused: bool = False
+    note: str = ""
+    next_times: tuple[datetime, ...] = ()
+    last_times: tuple[datetime, ...] = ()
+
+
+class SubscriptionView(Timing):
+    """A subscription as it stands."""
+
+    id: str
+    task: TaskSpec
+    paused: bool = False
+    paused_at: datetime | None = None
+    paused_by: str = ""
+    note: str = ""
+    """Why it is paused, or what was said when it was resumed."""
+    created_at: datetime
+    next_times: tuple[datetime, ...] = ()
+    started: int = 0
+    """Runs that were started, those by hand among them."""
+    skipped: int = 0
+    """Runs that were due while the one before still ran, and dropped by `overlap`."""
+    missed: int = 0
+    """Runs that were due and were never started: `missed_runs` says which and why."""
+    missed_runs: tuple[Missed, ...] = ()
+    running: bool = False
+    waiting: int = 0
+    """Runs that were due and wait for the one before to end."""
+    last_tasks: tuple[LastTask, ...] = ()
+    changes: tuple[AuditLine, ...] = ()
+
+
+_SCHEDULED = re.compile(r"-(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)", re.ASCII)
+
+
+def scheduled_at(occasion_id: str) -> datetime | None:
+    """The time an occasion is for, which the engine puts behind its id. None: somebody else started it."""
+    found = _SCHEDULED.fullmatch(occasion_id[-21:])
+    return datetime.fromisoformat(found[1]) if found else None
+
+
+def task_id_of(subscription_id: str, scheduled_at: datetime, mark: str = "") -> str:
+    """What the task of an occasion is called."""
+    moment = f"{scheduled_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    return f"{subscription_id}.{moment}-{mark}" if mark else f"{subscription_id}.{moment}"

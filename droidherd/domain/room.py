@@ -1,0 +1,52 @@
+"""Room on disks: work stops when it runs out, and goes on when there is clearly room again. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ACTOR = "system:disk_full"
+"""Who pauses lanes when a disk is full. It overrules nobody: see `Dispatcher.pause`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much is free at one place."""
+
+    place: str
+    path: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one host wants."""
+
+    host: str
+    wanted_bytes: int
+    """0: it does not care."""
+    margin: float = 0.1
+    """So much more than wanted must be free before work goes on: no to and fro around one number."""
+
+    def short(self, rooms: Sequence[Room]) -> Room | None:
+        """The fullest place, when it has less than is wanted."""
+        least = min(rooms, key=lambda room: room.free_bytes, default=None)
+        return least if least is not None and least.free_bytes < self.wanted_bytes else None
+
+    def ample(self, rooms: Sequence[Room]) -> bool:
+        """Whether there is clearly room."""
+        return all(room.free_bytes >= self.wanted_bytes * (1 + self.margin) for room in rooms)
+
+    def reason(self, room: Room) -> str:
+        """Why a lane is paused, for people; and whose pause it is."""
+        return f"{self._signature()} {said(room, self.wanted_bytes)}"
+
+    def mine(self, paused_by: str, paused_why: str) -> bool:
+        """Whether this host paused a lane. Others may be full, too, and people have reasons of their own."""
+        return paused_by == ACTOR and paused_why.startswith(self._signature())
+
+    def _signature(self) -> str:
+        return f"host {self.host}:"
+
+
+def said(room: Room, wanted_bytes: int) -> str:
+    """In one sentence."""
+    return f"{room.free_bytes / 1e9:.2f} GB free at {room.path} ({room.place}), wanted are {wanted_bytes / 1e9:.2f} GB"

@@ -1,0 +1,1 @@
+"""What droidherd itself fetches over HTTP."""

@@ -1,0 +1,197 @@
+"""The HTTP client of a process: one pool of connections, bounded in every way, its errors with a verdict.
+
+Nothing is tried again here: whether and when is the task's policy. Proxies, cookies and passwords of the environment
+are not used, so that what a task may reach stands in the settings alone.
+"""
+
+import ssl
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Self
+
+import httpx
+
+from droidherd import __version__
+from droidherd.domain.errors import (
+    AddressRefusedError,
+    BadParametersError,
+    DroidherdError,
+    FinalError,
+    NoAnswerError,
+    ServerBusyError,
+    ServerRefusedError,
+)
+from droidherd.settings import WebSettings
+from droidherd.web.allow import AllowList, Origin, shown
+from droidherd.web.pool import Pool
+
+_LATER = frozenset({408, 425, 429})
+_SERVER_ERRORS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class WebLimits:
+    """How much at once, and how long."""
+
+    connections: int = 16
+    connect_s: float = 10.0
+    read_s: float = 30.0
+    """Silence of a server."""
+    wait_s: float = 10.0
+    """For a connection, while all of them are in use."""
+    redirects: int = 5
+    total_s: float = 1800.0
+    """For a whole answer, however steadily it drips."""
+
+
+class Answer:
+    """A good answer whose body is still on its way."""
+
+    def __init__(self, response: httpx.Response, until_s: float) -> None:
+        """`until_s` is on the monotonic clock."""
+        self._response = response
+        self._until_s = until_s
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        length = response.headers.get("content-length", "")
+        self.size: int | None = int(length) if length.isascii() and length.isdigit() else None
+        """As the server announced it."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body, once, in constant memory. Ends only when all of it came."""
+        with _translated(self._response.url):
+            # As it arrives: asked for pieces of a size, the client would wait for more than is there.
+            for piece in self._response.iter_raw():
+                if time.monotonic() > self._until_s:
+                    raise NoAnswerError("the answer took too long as a whole", to=shown(self._response.url))
+                yield piece
+
+
+class Web:
+    """Safe for many threads. Close it when the process ends."""
+
+    def __init__(self, allow: AllowList, limits: WebLimits | None = None, *, ca_file: str = "") -> None:
+        """`ca_file`: whom to trust beside the well-known authorities."""
+        self._allow = allow
+        self.limits = chosen = limits or WebLimits()
+        context = ssl.create_default_context()
+        if ca_file:
+            context.load_verify_locations(ca_file)
+
+        def make() -> httpx.Client:
+            return httpx.Client(
+                verify=context,
+                limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+                timeout=httpx.Timeout(chosen.read_s, connect=chosen.connect_s),
+                follow_redirects=False,
+                trust_env=False,
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                # A few bytes can unpack to gigabytes: what is asked for comes as it is.
+                headers={"accept-encoding": "identity", "user-agent": f"droidherd/{__version__}"},
+            )
+
+        self._pool = Pool(chosen.connections, chosen.wait_s, make)
+
+    @classmethod
+    def of(cls, settings: WebSettings) -> Self:
+        limits = WebLimits(
+            settings.connections, settings.connect_s, settings.read_s, settings.wait_s, settings.redirects
+        )
+        return cls(AllowList.of(settings.allow), limits, ca_file=settings.ca_file)
+
+    @contextmanager
+    def get(
+        self, url: str, *, headers: Mapping[str, str] | None = None, total_s: float | None = None
+    ) -> Generator[Answer]:
+        """Ask, follow redirects inside the allow-list, hand out a good answer. `headers` go to this origin alone."""
+        until_s = time.monotonic() + (self.limits.total_s if total_s is None else total_s)
+        target = self._allow.checked(url)
+        first = _origin(target)
+        for _ in range(self.limits.redirects + 1):
+            own = dict(headers or {}) if _origin(target) == first else {}
+            with self._asked(target, own) as response:
+                if not response.has_redirect_location:
+                    _refuse_unless_good(response)
+                    yield Answer(response, until_s)
+                    return
+                target = self._next(response)
+        raise ServerRefusedError(f"more than {self.limits.redirects} redirects", to=shown(target))
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _asked(self, url: httpx.URL, headers: Mapping[str, str]) -> Generator[httpx.Response]:
+        with self._pool.taken(f"{url.scheme}://{url.netloc.decode('ascii')}", shown(url)) as http:
+            with _translated(url):
+                response = http.send(http.build_request("GET", url, headers=headers), stream=True)
+            try:
+                yield response
+            finally:
+                response.close()
+
+    def _next(self, response: httpx.Response) -> httpx.URL:
+        """Where a redirect leads. Out of the allow-list it leads nowhere."""
+        came_from = shown(response.url)
+        try:
+            return self._allow.checked(str(response.url.join(response.headers["location"])))
+        except httpx.InvalidURL as error:
+            raise ServerRefusedError("its redirect is not an address", to=came_from) from error
+        except (AddressRefusedError, BadParametersError) as error:
+            raise AddressRefusedError(f"redirects to where it may not: {error}", to=came_from) from error
+
+
+def trouble(status: int) -> type[DroidherdError]:
+    """What an answer that is not a good one means."""
+    return ServerBusyError if status in _LATER or status >= _SERVER_ERRORS else ServerRefusedError
+
+
+def _refuse_unless_good(response: httpx.Response) -> None:
+    status, to = response.status_code, shown(response.url)
+    if not response.is_success:
+        after = response.headers.get("retry-after", "")[:40]
+        raise trouble(status)(
+            f"answered {status} {response.reason_phrase}".strip(),
+            to=to,
+            remedy=f"it says: not before {after}" if after else "",
+        )
+    packed = response.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        raise ServerRefusedError(f"sends its answer packed as {packed[:40]}, though it was asked not to", to=to)
+
+
+@contextmanager
+def _translated(url: httpx.URL) -> Generator[None]:
+    """What the client says, in our words."""
+    to = shown(url)
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise NoAnswerError(f"no answer in time ({type(error).__name__})", to=to) from error
+    except httpx.LocalProtocolError as error:
+        raise BadParametersError(f"not a request that can be sent: {error}", to=to) from error
+    except httpx.TransportError as error:
+        if _untrusted(error):
+            raise FinalError(f"its certificate is not trusted: {error}", to=to, remedy="see `web.ca_file`") from error
+        raise NoAnswerError(f"the connection failed: {error or type(error).__name__}", to=to) from error
+
+
+def _untrusted(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _origin(url: httpx.URL) -> Origin:
+    return Origin(url.scheme, url.host, url.port or 0)

@@ -1,0 +1,139 @@
+"""`droidherd subscriptions`, against the real door."""
+
+import getpass
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from droidherd.cli import main, output
+from tests.api.recurring import show, tasks
+from tests.api.test_tasks import until
+from tests.api.world import World
+
+WORDS = ["list", "show", "add", "run", "pause", "resume", "remove"]
+
+
+class Terminal:
+    """Runs the command as a user would, in this process."""
+
+    def __init__(self, url: str, capture: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._url = url
+        self._capture = capture
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        line = ["droidherd", "subscriptions", *words, *([] if "--help" in words else ["--url", self._url])]
+        self._monkeypatch.setattr(sys, "argv", line)
+        with pytest.raises(SystemExit) as end:
+            main.main()
+        said = self._capture.readouterr()
+        return int(end.value.code or 0), said.out + said.err
+
+    def json(self, *words: str) -> Any:
+        code, said = self(*words, "--json")
+        assert 0 == code, said
+        return json.loads(said)
+
+
+@pytest.fixture
+def droidherd(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    for console in (output.out, output.err):
+        monkeypatch.setattr(console, "_width", 200)
+    return Terminal(world.url, capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_shows_an_example(droidherd: Terminal, word: str):
+    code, said = droidherd(word, "--help")
+    assert (0, True) == (code, f"droidherd subscriptions {word}" in said.split("Example", 1)[-1])
+
+
+def test_what_is_added_is_what_was_said(droidherd: Terminal, http: httpx.Client, name: str):
+    words = ("--cron", "30 5 * * 1-5", "--time-zone", "Asia/Shanghai", "--jitter", "2m", "--catch-up", "2h")
+    task = ("--account", name, "--param", "down=7", "--label", "team=ops", "--priority", "4", "--on-busy", "queue")
+    made = droidherd.json("add", "tap_once", "--id", name, *words, *task, "--overlap", "buffer_one", "--reason", "new")
+    assert (name, "30 5 * * 1-5", "Asia/Shanghai", 120, 7200, "buffer_one") == tuple(
+        made[one] for one in ("id", "cron", "time_zone", "jitter_s", "catch_up_s", "overlap")
+    )
+    assert {"account": name, "params": {"down": 7}, "labels": {"team": "ops"}, "priority": 4, "on_busy": "queue"} == {
+        field: made["task"][field] for field in ("account", "params", "labels", "priority", "on_busy")
+    }
+    assert ("created", getpass.getuser(), "new") == tuple(
+        made["changes"][0][one] for one in ("what", "actor", "reason")
+    )
+    assert name in droidherd("list", "--account", name)[1]
+    assert [name] == [one["id"] for one in droidherd.json("list", "--account", name)["subscriptions"]]
+    assert [] == droidherd.json("list", "--account", name, "--paused")["subscriptions"]
+
+
+def test_what_is_left_out_is_the_doors_to_decide(droidherd: Terminal, name: str):
+    made = droidherd.json("add", "tap_once", "--id", name, "--every", "6h", "--offset", "20m", "--paused")
+    expected = (21_600, 1200, "skip", 3600, "UTC", True)
+    assert expected == tuple(
+        made[one] for one in ("every_s", "offset_s", "overlap", "catch_up_s", "time_zone", "paused")
+    )
+    assert (5, "default", {}) == tuple(made["task"][one] for one in ("priority", "pool", "labels"))
+
+
+def test_it_is_run_paused_resumed_and_removed(droidherd: Terminal, http: httpx.Client, name: str):
+    droidherd.json("add", "tap_once", "--id", name, "--every", "24h", "--account", name)
+    done = droidherd.json("run", name, "--wait", "30s", "--reason", "now")
+    assert ("completed", True) == (done["state"], done["task_id"].startswith(f"{name}."))
+    assert "now" == show(http, name)["changes"][-1]["reason"]
+    code, said = droidherd("pause", name, "--reason", "night")
+    assert (0, True, True) == (code, "paused" in said, "night" in said)
+    assert (False, "") == ((now := droidherd.json("resume", name))["paused"], now["note"])
+    said = droidherd("show", name)[1]
+    assert all(word in said for word in (name, "started 1", "missed 0", "completed", "every 24 h")), said
+    gone = droidherd.json("remove", name)
+    assert (name, "finish", "") == (gone["id"], gone["tasks"], gone["running"])
+    assert "completed" == tasks(http, name)[0]["state"]
+
+
+def test_removing_may_cancel_the_task_that_runs(world: World, droidherd: Terminal, http: httpx.Client, name: str):
+    droidherd.json("add", "tap_once", "--id", name, "--every", "24h", "--account", name)
+    with world.holding(name):
+        task_id = droidherd.json("run", name)["task_id"]
+        until(http, task_id, "running")
+        code, said = droidherd("remove", name, "--tasks", "cancel")
+        assert (0, True) == (code, f"task {task_id} is cancelled" in said)
+        until(http, task_id, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("show", "nobody"), (1, "there is no subscription nobody (HTTP 404)")),
+        (("run", "nobody"), (1, "there is no subscription nobody (HTTP 404)")),
+        (("add", "tap_once"), (1, "say either `cron` or `every_s`")),
+        (("add", "tap_once", "--cron", "0 25 * * *"), (1, "cron: '25' is no hour")),
+        (("add", "no_such", "--every", "1h"), (1, "task.type: there is no task type 'no_such'")),
+        (("add", "tap_once", "--every", "soon"), (2, "'soon' is not a duration")),
+        (("add", "tap_once", "--every", "0.5s"), (2, "--every is in whole seconds")),
+        (("remove", "nobody", "--tasks", "kill"), (1, "tasks: ")),
+    ],
+)
+def test_what_is_not_possible_is_said_in_one_sentence(
+    droidherd: Terminal, words: tuple[str, ...], expected: tuple[int, str]
+):
+    code, said = droidherd(*words)
+    assert (expected[0], True) == (code, expected[1] in said), said
+
+
+def test_a_run_that_may_not_begin_says_who_holds_the_place(
+    world: World, droidherd: Terminal, http: httpx.Client, name: str
+):
+    droidherd.json("add", "tap_once", "--id", name, "--every", "24h", "--account", name)
+    with world.holding(name):
+        task_id = droidherd.json("run", name)["task_id"]
+        until(http, task_id, "running")
+        code, said = droidherd("run", name)
+        assert (1, True) == (code, task_id in said), said
+    until(http, task_id, "completed")
