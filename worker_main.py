@@ -54,6 +54,7 @@ from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.run import Tempo
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
@@ -176,9 +177,9 @@ class HostCrew:
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        places = settings.credentials
+        places, tempo = settings.credentials, Tempo(progress_s=physics.progress_s)
         keeper = Keeper(shared.book, os.environ, places.env_prefix, places.directory)
-        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper)
+        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper, tempo)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)

@@ -51,6 +51,7 @@ def question(error: NeedsPersonError, stay: StayError | None) -> Question:
     return Question(
         text=error.what,
         step=error.asks.step,
+        mark=stay.mark if stay else "",
         choices=error.asks.choices,
         within_s=error.asks.within_s,
         keep=error.asks.keep,

@@ -4,20 +4,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, Self
+from urllib.parse import quote
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Cleanup, Reading, Timetable
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
-from droidherd.contracts.queue import (
-    LaneView,
-    QueuePage,
-    QueueRow,
-    RunningRow,
-    TallyView,
-)
-from droidherd.contracts.tasks import ArtifactView, Ask, EventView, TaskSpec, TaskView, Text
+from droidherd.contracts.queue import LaneView, QueuePage, QueueRow, RunningRow, TallyView
+from droidherd.contracts.tasks import ArtifactView, Ask, EventView, Question, TaskSpec, TaskView, Text
 from droidherd.domain.lifecycle import Intent, TaskState
 
 EXAMPLE: JsonValue = {
@@ -188,14 +183,28 @@ class Bulk(BaseModel):
     more: bool = False
 
 
+class QuestionOut(Question):
+    """What a task asks, with the address of the picture that goes with it."""
+
+    frame_url: str = ""
+
+    @classmethod
+    def of(cls, question: Question, task_id: str) -> Self:
+        url = f"/api/tasks/{task_id}/artifacts/{quote(question.frame)}" if question.frame else ""
+        return cls(**dict(question), frame_url=url)
+
+
 class TaskOut(TaskView):
     """A task. `stale`: no worker answered, so this is what it wrote down last."""
 
     stale: bool = False
+    question: QuestionOut | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
     @classmethod
     def of(cls, reading: Reading) -> Self:
-        return cls.model_construct(None, **dict(reading.view), stale=reading.stale)
+        view = reading.view
+        asked = QuestionOut.of(view.question, view.task_id) if view.question else None
+        return cls.model_construct(None, **{**dict(view), "question": asked}, stale=reading.stale)
 
 
 class Submission(BaseModel):

@@ -124,6 +124,7 @@ class Physics(Group):
     down_after_s: float = Field(default=12.0, gt=0, description="unanswered probes make an emulator suspect, then down")
     presence_timeout_s: float = Field(default=10.0, gt=0, description="a host this silent: emulators suspect")
     presence_grace_s: float = Field(default=5.0, gt=0, description="then a restarted presence must start within this")
+    progress_s: float = Field(default=120.0, gt=0, description="no step done, no frame changed: the stage is stuck")
     cleanup_s: float = Field(default=30.0, gt=0, description="how long the cleanup of a flow may take")
     lease_margin_s: float = Field(default=30.0, gt=0, description="a lease outlives attempt and cleanup by this")
     sticky_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a dead worker's cache")

@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol
 
-from droidherd import telemetry
+from droidherd import answering, telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.credentials import Keeper, Vault
 from droidherd.domain.errors import (
-    DID_NOT,
-    HAPPENED,
+    About,
     DroidherdError,
     EmulatorLostError,
     FencedError,
@@ -33,7 +33,7 @@ from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.run import StageRun
+from droidherd.flows.run import StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.vision.pixels import encode_png
 
@@ -66,6 +66,9 @@ class _Clock:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def date(self) -> datetime:
+        return datetime.now(UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class Outfit:
@@ -77,15 +80,19 @@ class Outfit:
     artifacts: Artifacts
     worker: str
     keeper: Keeper
+    tempo: Tempo = field(default_factory=Tempo)
 
 
 class StayError(Exception):
     """Why a stage did not complete, and how the emulator was left."""
 
-    def __init__(self, cause: DroidherdError, *, clean: bool, artifacts: tuple[ArtifactView, ...]) -> None:
-        """`clean`: cleaned up and let go."""
+    def __init__(
+        self, cause: DroidherdError, *, clean: bool, artifacts: tuple[ArtifactView, ...], mark: str = ""
+    ) -> None:
+        """`clean`: cleaned up and let go. `mark`: under which the answer to its question is kept."""
         super().__init__(str(cause))
         self.cause = cause
+        self.mark = mark
         self.clean = clean
         self.artifacts = artifacts
 
@@ -103,6 +110,7 @@ class Stay:
     _lines_kept: int = 0
     _seized: lease.Seized | None = None
     _released: bool = False
+    _again_at: datetime | None = None
     _finder: FlowFinder | None = None
     _vault: Vault = field(init=False)
 
@@ -120,10 +128,11 @@ class Stay:
             outcome, clean = self._run()
         except DroidherdError as error:
             self.note(f"{type(error).__name__}: {error}")
-            if isinstance(error, UnknownOutcomeError | NeedsPersonError):
+            if isinstance(error, UnknownOutcomeError) or _doubts(error):
                 telemetry.metrics.effects.labels(outcome="unknown").inc()
             clean = self._tidy_after(error)
-            raise StayError(error, clean=clean, artifacts=self._artifacts()) from error
+            mark = answering.mark_of(self.work, error)
+            raise StayError(error, clean=clean, artifacts=self._artifacts(), mark=mark) from error
         return StageReport(
             outcome=outcome,
             worker=self.outfit.worker,
@@ -131,6 +140,7 @@ class Stay:
             released=self._released,
             seconds=time.monotonic() - began_s,
             artifacts=self._artifacts(),
+            again_at=self._again_at,
         )
 
     def _run(self) -> tuple[StageOutcome, bool]:
@@ -146,7 +156,7 @@ class Stay:
             self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
             limited = stage.model_copy(update={"limit_s": self.work.limit_s or stage.limit_s})
             outcome = interpreter.run_stage(limited, self._stage_run())
-            stopped = outcome.stopped
+            stopped, self._again_at = outcome.stopped, outcome.again_at
             for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
@@ -189,6 +199,7 @@ class Stay:
         first = self._finder is None
         fresh = first and self._seized is not None and self._seized.journal_is_new
         grip = Grip(serial, self._journal(), self._token(), work.stage_index, fresh)
+        standing = answering.standing(work)
         if self._finder is None:
             self._finder = FlowFinder(self.outfit.catalogue, work.flow, work.flow_hash)
         return StageRun(
@@ -200,7 +211,11 @@ class Stay:
             keep=self._keep,
             note=self.note,
             secret=self._vault.reveal,
-            told={step: choice == HAPPENED for step, choice in work.answers.items() if choice in (HAPPENED, DID_NOT)},
+            tempo=self.outfit.tempo,
+            told=answering.told(work),
+            answers={**answering.chosen(work), **standing},
+            standing=frozenset(standing),
+            rounds=work.rounds,
         )
 
     def _deadline_uptime(self) -> int:
@@ -253,3 +268,8 @@ class Stay:
         """Everything kept, the log with it."""
         self._keep_log()
         return (*self.kept, self._log) if self._log else tuple(self.kept)
+
+
+def _doubts(error: DroidherdError) -> bool:
+    """Whether a person is asked about an act whose outcome nobody knows."""
+    return isinstance(error, NeedsPersonError) and error.asks.about is About.EFFECT

@@ -35,7 +35,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.lane import LaneRules, Ordering
     from droidherd.domain.moves import Config
     from workflows import figures, options, report
-    from workflows.handles import ignore, unless_ended
+    from workflows.handles import ignore, unless_cancelled, unless_ended
     from workflows.postman import Postman
 
 REMEMBERED_REQUESTS = 256
@@ -360,6 +360,7 @@ class DispatcherWorkflow:
         try:
             closed = await self._closed_holders({task_id: asked[task_id] for task_id in due})
         except ActivityError as error:
+            unless_cancelled(error)
             workflow.logger.warning("holders could not be looked at, again at the next tick: %s", error.cause)
             return
         for task_id, run in closed.holders.items():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 
 def ignore(task: "asyncio.Task[Any]") -> None:
@@ -22,3 +23,9 @@ async def unless_ended(condition: Callable[[], bool], *loops: "asyncio.Task[None
     for loop in loops:
         if loop.done():
             raise LoopEndedError("a loop of this workflow ended") from (None if loop.cancelled() else loop.exception())
+
+
+def unless_cancelled(error: ActivityError) -> None:
+    """A loop that was cancelled ends: whatever it asked for next would stand behind the continue-as-new."""
+    if is_cancelled_exception(error):
+        raise asyncio.CancelledError from error

@@ -82,10 +82,10 @@ class Ledger:
         self.rollback: Rollback | None = carry.rollback if carry else None
         self.question: Question | None = carry.question if carry else None
         self.answers: dict[str, str] = dict(carry.answers) if carry else {}
-        """What people said: step → choice."""
+        """What people said, by the mark of the question."""
         self.not_before: datetime | None = carry.not_before if carry else start.spec.not_before
         self.rounds = carry.rounds if carry else 0
-        self.again_at: datetime | None = None
+        self.again_at: datetime | None = carry.again_at if carry else None
         """When it wants to run next, by what its stages say."""
         self.answer: Answer | None = None
         """What somebody said just now."""
@@ -195,7 +195,7 @@ class Ledger:
     def answered(self, choice: str, actor: str, reason: str, *, later: bool) -> None:
         """Where it asked, it goes on with the answer."""
         if self.question is not None:
-            self.answers[self.question.step] = choice
+            self.answers[self.question.mark or self.question.step] = choice
         self.question, self.why = None, ""
         event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
         self.move(event, actor, f"{choice}: {reason}" if reason else choice)
@@ -444,4 +444,5 @@ class Ledger:
             answers=self.answers,
             not_before=self.not_before,
             rounds=self.rounds,
+            again_at=self.again_at,
         )

@@ -13,6 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.domain.outbox import Outbox
     from workflows import options
     from workflows.courier import called, start_missing
+    from workflows.handles import unless_cancelled
 
 BAG_LIMIT = 200
 
@@ -58,6 +59,7 @@ class Postman:
                 summary=f"{len(letters)} messages" if len(letters) > 1 else f"{letters[0].signal} {letters[0].target}",
             )
         except ActivityError as error:
+            unless_cancelled(error)
             workflow.logger.warning("%d messages could not be sent: %s", len(letters), error.cause)
             return tuple(Fate.FAILED for _ in letters)
         return receipts.fates

@@ -177,11 +177,11 @@ class Stages:
         def spoken() -> bool:
             nonlocal answer
             answer = answer or self._ledger.take_answer()
-            return answer is not None or self._stop_asked() or self._news()
+            return answer is not None or self._stop_asked() or self._taken()
 
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(spoken, timeout=self._ledger.patience_s())
-        if self._news():
+        if self._taken():
             return ended
         if answer is not None and not self._stop_asked():
             self._ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=False)
@@ -269,6 +269,10 @@ class Stages:
             self._answered = revoked
         return revoked.reason
 
+    def _taken(self) -> bool:
+        """The emulator is wanted back. A worker that restarts leaves it as it is while nothing runs there."""
+        return self._news() and self._revoked_for() is not RevokeReason.RESTARTED
+
     def _news(self) -> bool:
         return self._claim.revoked is not None and self._claim.revoked is not self._answered
 
@@ -291,6 +295,7 @@ class Stages:
             app=plan.app,
             ahead_s=ahead_s,
             answers=ledger.answers,
+            rounds=ledger.rounds,
             limit_s=self._limit_s(errand),
             stage=errand.stage,
             cleanup=plan.cleanup,

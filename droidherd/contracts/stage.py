@@ -45,7 +45,9 @@ class StageWork(Contract):
     ahead_s: float = Field(default=0.0, ge=0)
     """How long the lease ahead may still take, for one on deck."""
     answers: dict[str, str] = Field(default_factory=dict)
-    """What people said: step → choice."""
+    """What people said, by the mark of the question."""
+    rounds: int = 0
+    """How often the task completed before, and wanted to run again."""
     limit_s: float = Field(default=0.0, ge=0)
     """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None

@@ -117,6 +117,8 @@ class Question(Contract):
 
     text: str
     step: str
+    mark: str = ""
+    """Under which the answer is kept; empty: the step."""
     choices: tuple[str, ...]
     within_s: float = 3_600.0
     keep: bool = True
@@ -162,6 +164,7 @@ class Carry(Contract):
     answers: dict[str, str] = Field(default_factory=dict)
     not_before: datetime | None = None
     rounds: int = 0
+    again_at: datetime | None = None
 
 
 class Rollback(Contract):

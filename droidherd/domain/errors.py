@@ -138,6 +138,10 @@ class FlowError(FinalError):
     """The flow itself is wrong."""
 
 
+class GivenUpError(FinalError):
+    """The flow itself says that the task failed."""
+
+
 class DiskFullError(FinalError):
     """No space left where something had to be written."""
 
@@ -161,6 +165,17 @@ HAPPENED, DID_NOT = "happened", "did-not-happen"
 """The answers to whether an act of unknown outcome was carried out."""
 
 
+class About(StrEnum):
+    """What a question is about, and so how long its answer holds."""
+
+    EFFECT = "effect"
+    """An act of unknown outcome: as long as the journal that knows of it."""
+    SCREEN = "screen"
+    """What is to be seen on the emulator: as long as the lease."""
+    TASK = "task"
+    """Something that no emulator knows: as long as the attempt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asks:
     """How a person is asked."""
@@ -171,6 +186,7 @@ class Asks:
     within_s: float = 3_600.0
     keep: bool = True
     """The emulator, as it is, until somebody answers."""
+    about: About = About.EFFECT
 
 
 class NeedsPersonError(DroidherdError):

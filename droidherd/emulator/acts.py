@@ -7,6 +7,8 @@ from droidherd.domain.errors import BadParametersError
 
 COORDINATE_LIMIT = 100_000
 SWIPE_LIMIT_S = 60.0
+NOTHING = "true"
+"""An act that only leaves its trace in the journal."""
 _KEY = re.compile(r"(?:KEYCODE_)?([A-Z0-9_]{1,40})")
 _PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)+")
 _COMPONENT = re.compile(r"[A-Za-z][A-Za-z0-9_.]*/[A-Za-z0-9_.$]+")

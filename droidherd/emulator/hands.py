@@ -68,6 +68,9 @@ class EmulatorHands:
     def stop_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, acts.stop_app(app))
 
+    def mark(self, effect: str) -> Acted:
+        return self._act(effect, acts.NOTHING)
+
     def settle(self, effect: str) -> None:
         self._write(lines.settle(self._entry(effect)))
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.errors import FlowError
+from droidherd.flows.coherence import complaints
 from droidherd.flows.loader import BadYamlError, Document, Place, parse_document
 from droidherd.flows.model import Flow
 from droidherd.flows.params import Param, placeholders, substituted
@@ -135,6 +136,8 @@ def _judge(findings: _Findings, folder: Path, images: Mapping[str, Path]) -> Flo
             findings.add(("flow",), f"the flow is called {flow.flow}, its folder {folder.resolve().name}", fix)
         if flow.app is None:
             _judge_apps(findings, data)
+        for one in complaints(flow):
+            findings.add(one.place, one.what, one.fix, Severity.ERROR if one.fatal else Severity.WARNING)
     return flow
 
 
@@ -245,7 +248,7 @@ def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> di
 
 def _judge_nesting(findings: _Findings, data: JsonValue) -> None:
     for place, _ in _maps(data, ()):
-        if place.count("do") > NESTING_MAX:
+        if place.count("do") + place.count("else") > NESTING_MAX:
             findings.add(place, f"more than {NESTING_MAX} blocks within each other", "split the stage")
             return
 

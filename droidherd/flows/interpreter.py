@@ -14,17 +14,20 @@ from droidherd.domain.errors import (
     EmulatorLostError,
     FencedError,
     FlowError,
+    GivenUpError,
     InfrastructureError,
+    NeedsPersonError,
     NotSentError,
     ScreenNotReachedError,
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled
-from droidherd.flows import model
+from droidherd.flows import course, model
 from droidherd.flows.acts import Actor, Deed
 from droidherd.flows.past import Past
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.secret import hushed
+from droidherd.flows.turns import Course
 from droidherd.flows.watch import Watch
 
 
@@ -46,7 +49,8 @@ def run_stage(stage: Stage, run: StageRun) -> Outcome:
     """
     steps = _parsed(stage.steps, stage.name)
     watch = Watch(run, stage.limit_s)
-    actor = Actor(run, watch, past := Past(_recalled(run)), stage.on_unknown)
+    past = Past({**_of_steps(_recalled(run)), **dict.fromkeys(run.standing, Recalled.DONE)})
+    actor = Actor(run, watch, past, stage.on_unknown)
     interpreter = Interpreter(run, watch, actor, past, stage.name)
     try:
         interpreter.steps(steps, "")
@@ -54,10 +58,13 @@ def run_stage(stage: Stage, run: StageRun) -> Outcome:
         return Outcome(stop.reason, actor.acts, actor.again, actor.observed)
     except InfrastructureError:
         raise
+    except NeedsPersonError:
+        interpreter.keep_last("asked")
+        raise
     except DroidherdError:
         interpreter.keep_last("failed")
         raise
-    return Outcome("", actor.acts, actor.again, actor.observed)
+    return Outcome("", actor.acts, actor.again, actor.observed, interpreter.course.again_at)
 
 
 def run_cleanup(steps: tuple[JsonValue, ...], run: StageRun, budget_s: float, mark: str = "c") -> CleanupReport:
@@ -100,6 +107,7 @@ class Interpreter:
         self._past = past
         self._name = name
         self._stoppable = stoppable
+        self.course = Course(run, watch, actor, past)
         self._walk: Mapping[str, Callable[[Any, str], None]] = {
             "start_app": self._start_app,
             "stop_app": self._stop_app,
@@ -112,6 +120,10 @@ class Interpreter:
             "pause": self._pause,
             "optional": self._optional,
             "repeat": self._repeat,
+            "ask": self.course.ask,
+            "when": self._when,
+            "again": self.course.again,
+            "fail": self._fail,
         }
 
     def steps(self, steps: model.Steps, prefix: str) -> None:
@@ -209,6 +221,16 @@ class Interpreter:
         if args.until is not None and not self._past.replaying:
             self._watch.wait_for(args.until, args.until.within, path, stoppable=self._stoppable)
 
+    def _when(self, args: model.When, path: str) -> None:
+        if self.course.holds(args):
+            self.steps(args.do, f"{path}.")
+        elif args.else_ is not None:
+            self.steps(args.else_, f"{path}.0.")
+
+    def _fail(self, args: course.Fail, path: str) -> None:
+        if not self._past.replaying:
+            raise GivenUpError(args.what, to=f"step {path}")
+
     def _begins(self, args: model.Repeat, path: str, turn: int) -> bool:
         """Whether the loop takes this turn: by what was recorded, then by what is on the screen."""
         if self._past.replaying:
@@ -241,6 +263,11 @@ def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
         detail = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in detail["loc"])
         raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
+
+
+def _of_steps(recorded: Mapping[str, Recalled]) -> Mapping[str, Recalled]:
+    """Without what a cleanup in the same journal did: no step of the stage will ever meet it."""
+    return {effect: recalled for effect, recalled in recorded.items() if effect[0].isdigit()}
 
 
 def _recalled(run: StageRun) -> Mapping[str, Recalled]:

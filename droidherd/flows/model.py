@@ -19,9 +19,10 @@ from pydantic import (
 )
 
 from droidherd.contracts.plan import Backoff, Lives, OnUnknown
-from droidherd.flows.duration import DURATION_PATTERN, parse_duration
-from droidherd.flows.params import NAME_PATTERN, Param
+from droidherd.flows.course import Again, Ask, Choice, Fail
+from droidherd.flows.params import Param
 from droidherd.flows.part import Part
+from droidherd.flows.scalars import Name, Seconds
 
 IMAGE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_@.-]*(/[A-Za-z0-9_][A-Za-z0-9_@.-]*)*\.png$"
 APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]+)?$"
@@ -31,25 +32,6 @@ STEPS_MAX = 200
 WAIT_MAX_S = 3_600.0
 LIMIT_MAX_S = 86_400.0
 
-
-def _seconds(value: object) -> float:
-    """From the text. A bare number is refused: nobody can see whether it means seconds or milliseconds."""
-    if isinstance(value, str):
-        return parse_duration(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError(f"a duration needs a unit: write {value:g}s")  # noqa: TRY004 -- pydantic reports ValueError
-    raise ValueError("a duration is a number and a unit, as in 500ms, 10s, 2m or 1h")
-
-
-_TIME_PATTERN = rf"({DURATION_PATTERN})|\$\{{"
-"""In a file, a parameter may stand in for the number."""
-
-Seconds: TypeAlias = Annotated[
-    float,
-    BeforeValidator(_seconds),
-    WithJsonSchema({"type": "string", "pattern": _TIME_PATTERN, "examples": ["500ms", "10s", "2m"]}),
-]
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
 App: TypeAlias = Annotated[
     str,
@@ -214,6 +196,20 @@ class Repeat(Part):
         return self
 
 
+class When(Part):
+    """Steps for some values of a variable, and others for all the rest."""
+
+    var: Name = Field(description="the variable, as an ask before names it with into")
+    is_: Annotated[
+        tuple[Choice, ...],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        Field(min_length=1),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    ] = Field(alias="is", description="one value, or a list of them")
+    do: "Steps"
+    else_: "Steps | None" = Field(default=None, alias="else", description="what is done for every other value")
+
+
 class StartAppStep(Part):
     start_app: StartApp
 
@@ -258,8 +254,25 @@ class RepeatStep(Part):
     repeat: Repeat
 
 
+class AskStep(Part):
+    ask: Ask
+
+
+class WhenStep(Part):
+    when: When
+
+
+class AgainStep(Part):
+    again: Again
+
+
+class FailStep(Part):
+    fail: Fail
+
+
 STEP_KINDS = (
     "start_app", "stop_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
+    "ask", "when", "again", "fail",
 )  # fmt: skip
 
 
@@ -283,7 +296,11 @@ Step: TypeAlias = Annotated[
     | Annotated[FrameStep, Tag("frame")]
     | Annotated[PauseStep, Tag("pause")]
     | Annotated[OptionalStep, Tag("optional")]
-    | Annotated[RepeatStep, Tag("repeat")],
+    | Annotated[RepeatStep, Tag("repeat")]
+    | Annotated[AskStep, Tag("ask")]
+    | Annotated[WhenStep, Tag("when")]
+    | Annotated[AgainStep, Tag("again")]
+    | Annotated[FailStep, Tag("fail")],
     Discriminator(kind_of),
 ]
 Steps: TypeAlias = Annotated[tuple[Step, ...], Field(min_length=1, max_length=STEPS_MAX)]

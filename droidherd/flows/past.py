@@ -1,5 +1,6 @@
 """What an earlier try of the stage did, as its effects' names: `2`, `4.1`, `3#2.1` (step 3, turn 2, step 1).
 
+An answer that a person gave with the emulator kept is recorded like an effect, under its step.
 A stage that runs again takes up its work behind the last recorded effect. Up to there nothing is waited for and
 no condition is looked at: the screens of then are gone. What has no record there was left out at the time.
 """
@@ -26,6 +27,10 @@ class Past:
         """What is recorded of an effect that is met now."""
         self._ahead.discard(effect)
         return self._recorded.get(effect)
+
+    def left_out(self, effect: str) -> bool:
+        """Whether the stage had gone on without it."""
+        return self.replaying and effect not in self._ahead
 
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""

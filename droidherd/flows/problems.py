@@ -7,9 +7,9 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import model
+from droidherd.flows import course, model
 from droidherd.flows.loader import Document, Place
-from droidherd.flows.params import Param, placeholders
+from droidherd.flows.params import NAME_PATTERN, Param, placeholders
 from droidherd.flows.spelling import nearest
 
 
@@ -38,12 +38,16 @@ def errors_of(problems: Iterable[Problem]) -> list[Problem]:
 
 _PATTERNS = {
     model.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
-    model.NAME_PATTERN: ("is not a name", "lower case letters, digits and _, beginning with a letter"),
+    NAME_PATTERN: ("is not a name", "lower case letters, digits and _, beginning with a letter"),
     model.APP_PATTERN: ("is not an app", "a package as in com.example.game, or package/activity"),
+    course.TIME_PATTERN: ("is not a time of day", 'hours and minutes, as in "14:05"'),
+    course.CHOICE_PATTERN: ("is not a choice", "up to 100 characters in one line, as in done"),
     model.KEY_PATTERN: ("is not a key", "an Android key name in lower case, as in home, back or enter"),
 }
 _TYPES = {
     "string_type": ("must be text", "put it in quotes"),
+    "bool_parsing": ("must be true or false", ""),
+    "bool_type": ("must be true or false", ""),
     "dict_type": ("must be a mapping", "as in {name: value}"),
     "model_type": ("must be a mapping", "as in {name: value}"),
     "model_attributes_type": ("must be a mapping", "as in {name: value}"),
@@ -56,6 +60,8 @@ _TYPES = {
 _MISSING = {
     "within": "a wait needs a limit, as in within: 10s",
     "at_most": "a loop needs a bound, as in at_most: 10",
+    "choices": "add what a person may answer, as in choices: [done, give up]",
+    "what": "say it for people, as in what: solve the captcha",
     "do": "add the steps, as in do: [{tap: {image: ok.png}}]",
     "steps": "add the steps, as in steps: [{tap: {image: ok.png}}]",
     "stages": "add at least one stage, as in stages: [{stage: main, steps: [...]}]",
@@ -74,6 +80,10 @@ _MODELS: dict[str, type[model.Part]] = {
     "pause": model.Pause,
     "optional": model.OptionalBlock,
     "repeat": model.Repeat,
+    "ask": course.Ask,
+    "when": model.When,
+    "again": course.Again,
+    "fail": course.Fail,
     "then": model.Then,
     "while": model.Check,
     "until": model.Check,

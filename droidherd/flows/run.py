@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from droidherd.domain.errors import CredentialError
@@ -9,10 +10,14 @@ from droidherd.domain.ports import Box, Eyes, Frame, Hands, Lifeline, Match
 
 
 class Clock(Protocol):
-    """Monotonic time. Tests bring their own."""
+    """Monotonic time, and that of the calendar. Tests bring their own."""
 
     def now(self) -> float: ...
     def sleep(self, seconds: float) -> None: ...
+
+    def date(self) -> datetime:
+        """With its time zone."""
+        ...
 
 
 class Finder(Protocol):
@@ -64,6 +69,12 @@ class StageRun:
     """What a person said about effects of unknown outcome: whether each happened."""
     secret: Callable[[str], str] = _no_secret
     """The text of a credential. Raises CredentialError."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """What people chose where the flow asks them: step → choice."""
+    standing: frozenset[str] = frozenset()
+    """Those of `answers` that were given while the emulator was kept: what came before them was done on it."""
+    rounds: int = 0
+    """How often the task ran before, by its own wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,8 @@ class Outcome:
     """Acts that an earlier try had done."""
     observed: int = 0
     """Acts of unknown outcome that were settled by looking."""
+    again_at: datetime | None = None
+    """When the flow wants to run next."""
 
 
 class StopAskedError(Exception):

@@ -20,6 +20,7 @@ class Scene(StrEnum):
     BOOT = "boot"
     LAUNCHER = "launcher"
     SIGN_IN = "sign_in"
+    CAPTCHA = "captcha"
     HOME = "home"
     LIST = "list"
     DIALOG = "dialog"
@@ -48,6 +49,8 @@ class AppState:
     claims: int = 0
     """Gifts and rewards collected, ever: the effect a repeated task must not repeat."""
     sign_ins: int = 0
+    suspicious: bool = False
+    """Whoever signs in next has to show first that a person is there. Lasts until somebody did."""
 
 
 def start(state: AppState) -> AppState:
@@ -56,7 +59,7 @@ def start(state: AppState) -> AppState:
         return state
     if state.running:
         return replace(state, scene=state.behind)
-    first = Scene.HOME if state.signed_in else Scene.SIGN_IN
+    first = _first(state) if state.signed_in else Scene.SIGN_IN
     return replace(_fresh(state), scene=first, running=True)
 
 
@@ -116,6 +119,11 @@ def scroll(state: AppState, distance: int) -> AppState:
     return replace(state, scroll=max(0, min(SCROLL_MAX, state.scroll + distance)))
 
 
+def _first(state: AppState) -> Scene:
+    """Of those who are signed in."""
+    return Scene.CAPTCHA if state.suspicious else Scene.HOME
+
+
 def _fresh(state: AppState) -> AppState:
     return replace(state, behind=Scene.HOME, account="", password="", field="", message="", scroll=0)
 
@@ -129,7 +137,7 @@ def _sign_in(state: AppState) -> AppState:
         return replace(state, message="Enter account and password")
     return replace(
         _fresh(state),
-        scene=Scene.HOME,
+        scene=_first(state),
         signed_in=state.account,
         gift_taken=False,
         claimed=(),
@@ -165,8 +173,13 @@ def _to_list(state: AppState) -> AppState:
     return replace(state, scene=Scene.LIST, scroll=0, message="")
 
 
+def _person(state: AppState) -> AppState:
+    return replace(state, scene=Scene.HOME, suspicious=False)
+
+
 _ACTS = {
     "sign_in": _sign_in,
+    "person": _person,
     "sign_out": _sign_out,
     "gift": _gift,
     "list": _to_list,

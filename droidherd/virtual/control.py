@@ -108,6 +108,10 @@ class Control:
         """`launcher`, `sign_in`, `home`, `list` or `dialog`."""
         self.set_app(emulator, scene=scene, running=scene != "launcher")
 
+    def suspect(self, emulator: str) -> None:
+        """Whoever signs in next meets a captcha; a tap on its button solves it."""
+        self.set_app(emulator, suspicious=True)
+
     def set_app(self, emulator: str, **changes: Any) -> dict[str, Any]:
         """Set fields of the app's state by name (see `app.AppState`)."""
         plain = {name: [*value] if isinstance(value, tuple | set) else value for name, value in changes.items()}

@@ -26,6 +26,7 @@ GREY: Colour = (150, 154, 164, 255)
 _BACKDROPS: dict[Scene, tuple[int, int, int]] = {
     Scene.LAUNCHER: (38, 70, 110),
     Scene.SIGN_IN: (88, 60, 120),
+    Scene.CAPTCHA: (120, 92, 48),
     Scene.HOME: (30, 110, 104),
     Scene.LIST: (70, 84, 60),
     Scene.DIALOG: (30, 110, 104),
@@ -159,6 +160,20 @@ def _sign_in(canvas: Canvas, state: AppState) -> None:
         canvas.text(state.message, 440, 560, RED, 0.8)
 
 
+def _captcha(canvas: Canvas, state: AppState) -> None:
+    canvas.box(Box(340, 140, 600, 400), WHITE, GOLD)
+    canvas.text("Are you a person?", 420, 220, INK, 1.3)
+    for letter, x, y, colour in (
+        ("H", 430, 330, RED),
+        ("3", 540, 300, BLUE),
+        ("R", 650, 340, GREEN),
+        ("D", 760, 305, INK),
+    ):
+        canvas.text(letter, x, y, colour, 2.2)
+        canvas.line((x - 14, y - 20), (x + 70, y - 34), GREY, 5)
+    canvas.button(base_regions(replace(state, popup=False))["person"], "I am a person", GREEN)
+
+
 def _home(canvas: Canvas, state: AppState) -> None:
     where = base_regions(replace(state, popup=False, scene=Scene.HOME))
     canvas.box(Box(0, 0, BASE_WIDTH, 96), INK)
@@ -244,6 +259,7 @@ def _popup(canvas: Canvas) -> None:
 _SCENES = {
     Scene.LAUNCHER: _launcher,
     Scene.SIGN_IN: _sign_in,
+    Scene.CAPTCHA: _captcha,
     Scene.HOME: _home,
     Scene.LIST: _list,
     Scene.DIALOG: _dialog,

@@ -14,6 +14,7 @@ _FIXED: dict[Scene, dict[str, Box]] = {
         "password": Box(440, 350, 400, 60),
         "sign_in": Box(440, 440, 400, 68),
     },
+    Scene.CAPTCHA: {"person": Box(440, 400, 400, 72)},
     Scene.HOME: {
         "gift": Box(200, 190, 260, 260),
         "list": Box(520, 190, 260, 260),
@@ -75,6 +76,7 @@ def labels(state: AppState) -> dict[str, str]:
     words = {
         "app_icon": "Herd", "sign_in": "Sign in", "sign_out": "Sign out", "gift": "Daily gift", "list": "Rewards",
         "tab_home": "Home", "tab_list": "Rewards", "back": "Back", "ok": "OK", "cancel": "Cancel", "close": "Close",
+        "person": "I am a person",
         "account": state.account, "password": "*" * len(state.password),
     }  # fmt: skip
     return {name: words.get(name, f"Claim {name.removeprefix('claim_')}") for name in base_regions(state)}

@@ -47,7 +47,14 @@ EVERYWHERE_CALLS = MappingProxyType(
     }
 )
 
-ENVIRONMENT_ROOTS = ("worker_main.py", "droidherd/settings.py", "api/app.py", "api/__main__.py", "droidherd/cli/")
+ENVIRONMENT_ROOTS = (
+    "worker_main.py",
+    "droidherd/settings.py",
+    "api/app.py",
+    "api/__main__.py",
+    "droidherd/cli/",
+    "droidherd/testing/",
+)
 """Who may read the environment: settings, and the roots that start processes."""
 
 BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")

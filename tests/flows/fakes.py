@@ -5,6 +5,7 @@ The journal behaves as on a real emulator: intent, act, result, each on its own,
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from droidherd.domain.errors import AbandonedError, CommandFailedError, FencedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Box, Frame, Match, Recalled
@@ -13,6 +14,8 @@ from droidherd.virtual import app, scenes
 from droidherd.virtual.app import AppState, Scene
 
 WIDTH, HEIGHT = 1280, 720
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+"""When the clock stands at nothing."""
 
 
 class PlugPulledError(BaseException):
@@ -31,6 +34,9 @@ class FakeClock:
         assert seconds >= 0
         self.slept += 1
         self.time += seconds
+
+    def date(self) -> datetime:
+        return NOON + timedelta(seconds=self.time)
 
 
 class FakeLife:
@@ -112,6 +118,9 @@ class FakeHands:
     def stop_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"stop {app}", scenes.stop)
 
+    def mark(self, effect: str) -> Acted:
+        return self._act(effect, "mark", lambda state: state)
+
     def settle(self, effect: str) -> None:
         self._write(effect, "settled")
 
@@ -178,6 +187,7 @@ _SEEN: dict[str, Callable[[AppState], bool]] = {
     "password_empty.png": lambda s: s.scene is Scene.SIGN_IN and not s.password,
     "sign_in.png": lambda s: s.scene is Scene.SIGN_IN,
     "nothing_entered.png": lambda s: s.scene is Scene.SIGN_IN and bool(s.message),
+    "captcha.png": lambda s: s.scene is Scene.CAPTCHA,
     "sign_out.png": lambda s: s.scene is Scene.HOME,
     "gift.png": lambda s: s.scene is Scene.HOME and not s.gift_taken,
     "gift_collected.png": lambda s: s.scene is Scene.HOME and s.gift_taken,
@@ -224,7 +234,15 @@ class Bench:
         self.eyes = FakeEyes(self.emulator, self.point)
         self.finder = FakeFinder(self.eyes)
 
-    def run(self, tempo: Tempo | None = None, told: Mapping[str, bool] | None = None) -> StageRun:
+    def run(
+        self,
+        tempo: Tempo | None = None,
+        told: Mapping[str, bool] | None = None,
+        *,
+        answers: Mapping[str, str] | None = None,
+        standing: Mapping[str, str] | None = None,
+        rounds: int = 0,
+    ) -> StageRun:
         return StageRun(
             hands=self.hands,
             eyes=self.eyes,
@@ -235,4 +253,7 @@ class Bench:
             note=self.notes.append,
             tempo=tempo or Tempo(),
             told=told or {},
+            answers={**(answers or {}), **(standing or {})},
+            standing=frozenset(standing or ()),
+            rounds=rounds,
         )

@@ -7,9 +7,9 @@ from droidherd.domain.errors import (
     EmulatorLostError,
     FencedError,
 )
-from droidherd.flows.interpreter import CleanupReport, run_cleanup
+from droidherd.flows.interpreter import CleanupReport, run_cleanup, run_stage
 from droidherd.flows.run import StageRun
-from tests.flows.stages import APP, acts, bench, unknown_at
+from tests.flows.stages import APP, acts, bench, stage, unknown_at
 
 STOP: dict[str, Any] = {"stop_app": {"app": APP}}
 
@@ -51,6 +51,16 @@ def test_cleanup_never_asks_a_person() -> None:
     on = unknown_at("c1 begun")
     assert clean(({"key": {"name": "back"}},), on.run(), budget_s=30).clean
     assert ["key back"] == acts(on)
+
+
+def test_a_stage_that_is_taken_up_after_a_cleanup_in_its_own_journal_does_all_that_is_left() -> None:
+    """A stage that lives in the account keeps its journal when it was paused, or freed its emulator to ask."""
+    on = bench()
+    taps = ({"tap": {"percent": [10, 1]}}, {"tap": {"percent": [20, 1]}})
+    run_stage(stage(taps[0]), on.run())
+    assert clean((STOP,), on.run(), budget_s=30, mark="c1.").clean
+    run_stage(stage(*taps), on.run())
+    assert ["tap 128 7", f"stop {APP}", "tap 256 7"] == acts(on)
 
 
 def test_cleanup_gives_up_when_the_emulator_is_gone() -> None:

@@ -17,6 +17,7 @@ SCREENS = {
     "sign in": AppState(scene=Scene.SIGN_IN, running=True),
     "filled": AppState(scene=Scene.SIGN_IN, running=True, account="ann", password="*"),  # noqa: S106
     "complaint": AppState(scene=Scene.SIGN_IN, running=True, message="Enter account and password"),
+    "captcha": AppState(scene=Scene.CAPTCHA, running=True, signed_in="someone", suspicious=True),
     "home": AppState(scene=Scene.HOME, running=True, signed_in="someone"),
     "collected": AppState(scene=Scene.HOME, running=True, gift_taken=True, message="Gift collected"),
     "list": AppState(scene=Scene.LIST, running=True, claimed=(2, 3), scroll=100),
@@ -29,6 +30,7 @@ WHERE = {
     "password_empty.png": {"sign in", "complaint"},
     "sign_in.png": {"sign in", "filled", "complaint"},
     "nothing_entered.png": {"complaint"},
+    "captcha.png": {"captcha"},
     "sign_out.png": {"home", "collected", "popup"},
     "gift.png": {"home"},
     "gift_collected.png": {"collected"},
@@ -57,7 +59,7 @@ def test_every_image_of_the_gallery_is_as_the_app_is_drawn_now() -> None:
         assert np.array_equal(expected, actual), f"{file}: run python -m droidherd.flows.gallery.cut"
 
 
-FLOWS = ["daily_reward", "browse_list", "second_look", "sign_in"]
+FLOWS = ["guarded_reward", "daily_reward", "browse_list", "second_look", "sign_in"]
 DRAWN = {"app_icon.png", "gift.png", "gift_collected.png", "rewards.png"}
 """Images without words. Words are set anew on a screen of another size, so they do not scale as pictures do."""
 

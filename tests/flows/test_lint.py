@@ -40,6 +40,10 @@ def problems(tmp_path: Path, text: str, *images: str) -> list[str]:
     return [str(problem).removeprefix(f"{folder}/") for problem in lint([folder])]
 
 
+def _when(name: str, value: str) -> str:
+    return f"when: {{var: {name}, is: {value}, do: [{{fail: {{what: never}}}}]}}"
+
+
 STEP_PROBLEMS = [
     ("tpa: {image: a.png}", "error: unknown step 'tpa' (did you mean tap?)"),
     ("tap: {imgae: a.png, percent: [1, 2]}", "error: unknown key 'imgae' (did you mean image?)"),
@@ -96,6 +100,43 @@ STEP_PROBLEMS = [
         "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
         "error: unknown key 'them' (did you mean then?)",
     ),
+    (
+        "ask: {what: solve it, within: 5m}",
+        "error: choices is missing (add what a person may answer, as in choices: [done, give up])",
+    ),
+    ("ask: {what: a, choices: [b, b], within: 5m}", "error: ask: a choice stands here twice"),
+    ("ask: {what: a, choices: [yes, no], within: 5m}", "error: must be text (put it in quotes)"),
+    (
+        "ask: {what: a, choices: [b], within: 13h}",
+        "error: ask: an emulator is kept for at most 12h: ask for less, or write keep: false",
+    ),
+    ("ask: {what: a, choices: [b], within: 5m, keep: maybe}", "error: keep: must be true or false"),
+    (
+        "ask: {what: a, choices: [b, c], within: 5m}",
+        "warning: nothing goes by the answer (add into: answer, or offer one choice)",
+    ),
+    (
+        "ask: {what: a, choices: [b], within: 5m, into: said}",
+        "warning: variable 'said' is never read (remove into)",
+    ),
+    (
+        "when: {var: said, is: b, do: [{fail: {what: never}}]}",
+        "error: variable 'said' is not set by an ask before it in this stage (add into: said to the ask)",
+    ),
+    ("again: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
+    ("again: {in: 2h, at: '14:05', at_most: 2}", "error: again: exactly one of in, at and from is needed, not 2"),
+    ("again: {in: 2h, zone: UTC, at_most: 2}", "error: again: zone goes with a time of day, not with in"),
+    ("again: {at: 14:05, at_most: 2}", 'error: at: a time of day stands in quotes, as in at: "14:05"'),
+    (
+        "again: {at: '25:00', at_most: 2}",
+        """error: at: '25:00' is not a time of day (hours and minutes, as in "14:05")""",
+    ),
+    (
+        "again: {at: '14:05', zone: Mars/Base, at_most: 2}",
+        "error: zone: 'Mars/Base' is not a time zone: write one as in Europe/Berlin, or UTC",
+    ),
+    ("again: {in: 721h, at_most: 2}", "error: in: input should be less than or equal to 2592000"),
+    ("fail: {}", "error: what is missing (say it for people, as in what: solve the captcha)"),
 ]
 
 
@@ -155,6 +196,61 @@ FLOW_PROBLEMS = [
         "flow: demo\nparams: {n: {type: string}}\nstages: [{stage: a, steps: [{tap: {image: '${n}.png'}}]}]\n",
     ),
 ]
+
+
+ASK = "ask: {what: a, choices: [later, '90'], within: 5m, into: said"
+NO_TIME = "is neither minutes, nor a duration as in 90m, nor a time as in 14:05"
+TOGETHER = [
+    ("flow.yaml:7: error: said is never 'latr' (did you mean later?)", [f"{ASK}}}", _when("said", "latr")]),
+    ("flow.yaml:7: error: said is never 'x' (offered are: later, 90)", [f"{ASK}}}", _when("said", "x")]),
+    (
+        "flow.yaml:7: error: variable 'sad' is not set by an ask before it in this stage (did you mean said?)",
+        [f"{ASK}}}", _when("sad", "later")],
+    ),
+    (
+        f"flow.yaml:7: error: said: 'later' {NO_TIME} (offer times only, or put it into a when)",
+        [f"{ASK}}}", "again: {from: said, at_most: 2}"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("expected", "steps"), TOGETHER)
+def test_steps_that_make_no_sense_together_are_named(tmp_path: Path, expected: str, steps: list[str]) -> None:
+    assert expected in problems(tmp_path, HEAD + "".join(f"      - {step}\n" for step in steps))
+
+
+def test_what_an_ask_sets_is_known_to_what_comes_after_it_also_in_a_block(tmp_path: Path) -> None:
+    steps = [
+        f"optional: {{do: [{{{ASK}}}}}]}}",
+        "when: {var: said, is: [later], do: [{fail: {what: never}}], else: [{again: {from: said, at_most: 2}}]}",
+    ]
+    assert [] == problems(tmp_path, HEAD + "".join(f"      - {step}\n" for step in steps))
+
+
+@pytest.mark.parametrize(
+    ("lives", "steps", "faulty"),
+    [
+        ("account", ["tap: {percent: [1, 2]}", "ask: {what: a, choices: [b], within: 5m, keep: false}"], True),
+        ("emulator", ["tap: {percent: [1, 2]}", "ask: {what: a, choices: [b], within: 5m, keep: false}"], False),
+        ("account", ["ask: {what: a, choices: [b], within: 5m, keep: false}", "tap: {percent: [1, 2]}"], False),
+        ("account", ["tap: {percent: [1, 2]}", "ask: {what: a, choices: [b], within: 5m}"], False),
+        ("account", ["repeat: {at_most: 2, do: [{ask: {what: a, choices: [b], within: 5m, keep: false}}]}"], True),
+    ],
+)
+def test_whoever_frees_the_emulator_has_done_nothing_for_the_account_yet(
+    tmp_path: Path, lives: str, steps: list[str], faulty: bool
+) -> None:
+    head = HEAD.replace("    steps:", f"    lives: {lives}\n    steps:")
+    expected = "keep: false after an act in a stage that lives in the account: the act is not repeated elsewhere"
+    found = problems(tmp_path, head + "".join(f"      - {step}\n" for step in steps))
+    assert faulty is any(expected in one for one in found)
+
+
+@pytest.mark.parametrize("step", ["ask: {what: a, choices: [b], within: 5m}", "again: {in: 2h, at_most: 1}"])
+def test_what_turns_the_course_of_a_task_does_not_belong_into_cleanup(tmp_path: Path, step: str) -> None:
+    kind = step.partition(":")[0]
+    expected = f"flow.yaml:8: error: {kind} does not belong into cleanup (put it at the end of a stage)"
+    assert [expected] == problems(tmp_path, f"{HEAD}      - key: {{name: home}}\ncleanup:\n  - {step}\n")
 
 
 @pytest.mark.parametrize(("expected", "text"), FLOW_PROBLEMS)
@@ -242,7 +338,9 @@ def test_an_editor_accepts_the_flows_of_the_gallery(file: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}"])
+@pytest.mark.parametrize(
+    "step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}", "again: {in: 2h}"]
+)
 def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
     assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))

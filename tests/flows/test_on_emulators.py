@@ -3,12 +3,13 @@
 import re
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import JsonValue
 
 from droidherd.contracts.plan import Plan, Stage
-from droidherd.domain.errors import InfrastructureError, ScreenNotReachedError
+from droidherd.domain.errors import GivenUpError, InfrastructureError, NeedsPersonError, ScreenNotReachedError
 from droidherd.domain.ports import Frame
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.flows.catalogue import Catalogue
@@ -29,6 +30,9 @@ class RealClock:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def date(self) -> datetime:
+        return datetime.now(UTC)
+
 
 class Visit:
     """One task on one emulator, stage by stage."""
@@ -39,6 +43,8 @@ class Visit:
         self.kept: dict[str, Frame] = {}
         self.notes: list[str] = []
         self.tries = 0
+        self.answers: dict[str, str] = {}
+        """Given while the emulator was kept."""
 
     def stage(self, stage: Stage) -> Outcome:
         return run_stage(stage, self._run(self.plan.stages.index(stage)))
@@ -74,6 +80,8 @@ class Visit:
             keep=self.kept.__setitem__,
             note=self.notes.append,
             tempo=TEMPO,
+            answers=self.answers,
+            standing=frozenset(self.answers),
         )
 
 
@@ -82,6 +90,8 @@ class Visit:
     [
         ("sign_in", {"account": "ann"}, ["enter.home.png"]),
         ("daily_reward", {"account": "ann"}, ["collect.collected.png"]),
+        ("guarded_reward", {}, []),
+        ("regular_visit", {}, ["visit.arrived.png"]),
         ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
         ("visit", {}, ["visit.arrived.png"]),
         ("tap_once", {}, []),
@@ -106,6 +116,34 @@ def test_a_daily_reward_is_collected_by_the_account_it_is_for(one: One) -> None:
     visit.all()
     assert before + 1 == one.control.counters(one.name)["claims"]
     assert "ann" == one.control.state(one.name)["app"]["signed_in"]
+
+
+def test_a_captcha_is_solved_by_a_person_on_the_emulator_and_the_stage_goes_on_behind_it(one: One) -> None:
+    one.control.suspect(one.name)
+    visit = Visit(one, "guarded_reward", {"account": "ann"})
+    first = visit.plan.stages[0]
+    with pytest.raises(NeedsPersonError, match="Solve the captcha of ann") as caught:
+        visit.stage(first)
+    before = one.control.counters(one.name)
+    one.adb.shell(one.address, "input tap 640 436", 10.0)
+    visit.answers[caught.value.asks.step] = "solved"
+    visit.stage(first)
+    assert before["sign_ins"] == one.control.counters(one.name)["sign_ins"]
+    visit.answers.clear()
+    visit.stage(visit.plan.stages[1])
+    assert before["claims"] + 1 == one.control.counters(one.name)["claims"]
+    assert ["open.asked.png"] == list(visit.kept)
+
+
+def test_a_captcha_that_a_person_gives_up_fails_the_task(one: One) -> None:
+    one.control.suspect(one.name)
+    visit = Visit(one, "guarded_reward")
+    with pytest.raises(NeedsPersonError) as caught:
+        visit.all()
+    visit.answers[caught.value.asks.step] = "give up"
+    with pytest.raises(GivenUpError, match="nobody solved the captcha"):
+        visit.all()
+    one.control.set_app(one.name, suspicious=False)
 
 
 def test_a_second_look_fails_once_and_then_succeeds(one: One) -> None:

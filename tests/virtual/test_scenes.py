@@ -19,6 +19,7 @@ HOME = AppState(scene=Scene.HOME, running=True, signed_in="bob")
 EVERY = {
     "launcher": AppState(),
     "sign_in": AppState(scene=Scene.SIGN_IN, running=True),
+    "captcha": replace(HOME, scene=Scene.CAPTCHA),
     "home": HOME,
     "list": replace(HOME, scene=Scene.LIST),
     "dialog": replace(HOME, scene=Scene.DIALOG),
@@ -56,6 +57,15 @@ def test_a_popup_swallows_every_tap_but_its_cross():
     state = replace(HOME, popup=True)
     assert state == tap(state, *regions(HOME)["gift"].centre())
     assert not touched(state, "close").popup
+
+
+def test_whoever_is_suspected_shows_once_that_a_person_is_there():
+    state = touched(replace(EVERY["sign_in"], account="bob", suspicious=True), "password")
+    asked = touched(scenes.type_text(state, "secret"), "sign_in")
+    assert (Scene.CAPTCHA, "bob") == (asked.scene, asked.signed_in)
+    assert Scene.CAPTCHA is app.start(app.stop(asked)).scene
+    solved = touched(asked, "person")
+    assert (Scene.HOME, Scene.HOME) == (solved.scene, app.start(app.stop(solved)).scene)
 
 
 def test_home_and_start_bring_the_app_back_to_where_it_was():

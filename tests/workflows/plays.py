@@ -3,74 +3,36 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import cast
 
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.failures import translate, unclassified
-from droidherd.contracts.changes import Change, Conflict, Value
+from activities.failures import translate
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
 from droidherd.contracts.post import Asking, Parting, Verdict
 from droidherd.contracts.stage import (
-    Captured,
     Planned,
     PlanRequest,
     StageOutcome,
     StageReport,
-    StageTrouble,
     StageWork,
-    UndoReport,
-    UndoWork,
 )
-from droidherd.contracts.tasks import ArtifactView
-from droidherd.domain.errors import Asks, BadParametersError, DroidherdError, NeedsPersonError
-from droidherd.stay import StayError
+from droidherd.domain.errors import BadParametersError
+from droidherd.testing.answers import Answer, again_in, asks, breaks, completes, fails
+from droidherd.testing.things import Memory
 
-Play = Callable[[StageWork], Awaitable[StageReport]]
+__all__ = ["again_in", "asks", "breaks", "completes", "fails"]
+"""Answers that users have too, for those who write plays."""
+
+Play = Answer
 BEAT_S = 0.05
 PATIENCE_S = 30.0
 """No play lasts longer: a test that forgot to let go fails instead of hanging."""
-
-
-async def completes(work: StageWork) -> StageReport:
-    frame = ArtifactView(name=f"{work.key.attempt}-{work.stage_index}.png", size=7, content_type="image/png")
-    return StageReport(outcome=StageOutcome.COMPLETED, worker="w1", released=work.last, seconds=0.5, artifacts=(frame,))
-
-
-def fails(error: DroidherdError, *, clean: bool = True) -> Play:
-    """Says so itself, with type and verdict, as a real stage would."""
-
-    async def play(work: StageWork) -> StageReport:
-        raise translate(error, StayError(error, clean=clean, artifacts=()))
-
-    return play
-
-
-def again_in(delay: timedelta) -> Play:
-    """Completes, and wants to run again after a while."""
-
-    async def play(work: StageWork) -> StageReport:
-        at = activity.info().started_time + delay
-        return (await completes(work)).model_copy(update={"again_at": at})
-
-    return play
-
-
-def asks(*, keep: bool = True, within_s: float = 20.0) -> Play:
-    """Only a person can say how to go on."""
-    error = NeedsPersonError("did it pay?", Asks("3", ("yes", "no"), within_s, keep))
-    return fails(error, clean=not keep)
-
-
-async def breaks(work: StageWork) -> StageReport:
-    """A bug nobody foresaw."""
-    raise unclassified(ZeroDivisionError("division by zero"))
 
 
 async def is_unknown_to_us(work: StageWork) -> StageReport:
@@ -135,15 +97,11 @@ class Silent(Hold):
 
 
 @dataclass
-class Stages:
-    """What runs on every emulator's queue: stages, captures, undos. Things are texts in a table."""
+class Stages(Memory):
+    """What runs on every emulator's queue: stages, captures, undos."""
 
     plays: dict[str, list[Play]] = field(default_factory=dict)
     seen: list[StageWork] = field(default_factory=list)
-    captures: list[StageWork] = field(default_factory=list)
-    undos: list[UndoWork] = field(default_factory=list)
-    things: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(emulator, name) → what it is."""
 
     @activity.defn(name="run_stage")
     async def run_stage(self, work: StageWork) -> StageReport:
@@ -151,53 +109,8 @@ class Stages:
         line = self.plays.get(work.task_id)
         return await (line.pop(0) if line else completes)(work)
 
-    @activity.defn(name="capture_before")
-    async def capture_before(self, work: StageWork) -> Captured:
-        self.captures.append(work)
-        return Captured(worker="w1", before=self._values(work.emulator_id, work.stage.changes if work.stage else ()))
-
-    @activity.defn(name="undo_stage")
-    async def undo_stage(self, work: UndoWork) -> UndoReport:
-        self.undos.append(work)
-        undo = work.undo
-        after = {value.name: value.value for value in undo.after}
-        found = {value.name: self.things.get((undo.emulator, value.name), "") for value in undo.before}
-        conflicts = [
-            Conflict(step=v.step, thing=v.thing, name=v.name, expected=after.get(v.name, ""), found=found[v.name])
-            for v in undo.before
-            if found[v.name] not in (v.value, after.get(v.name, ""))
-        ]
-        if conflicts and not work.force:
-            return UndoReport(worker="w1", released=work.last, conflicts=tuple(conflicts))
-        for value in undo.before:
-            self.things[undo.emulator, value.name] = value.value
-        return UndoReport(worker="w1", released=work.last, restored=tuple(value.step for value in undo.before))
-
-    def sets(self, value: str, then: "Play | None" = None) -> Play:
-        """A stage that changes every thing it names."""
-
-        async def play(work: StageWork) -> StageReport:
-            changes = work.stage.changes if work.stage else ()
-            for change in changes:
-                self.things[work.emulator_id, change.name] = value
-            after = self._values(work.emulator_id, changes)
-            try:
-                report = await (then or completes)(work)
-            except ApplicationError as error:
-                trouble = StageTrouble.model_validate(error.details[0]).model_copy(update={"after": after})
-                raise ApplicationError(error.message, trouble, type=error.type, non_retryable=True) from error
-            return report.model_copy(update={"after": after})
-
-        return play
-
-    def _values(self, emulator: str, changes: tuple[Change, ...]) -> tuple[Value, ...]:
-        return tuple(
-            Value(step=c.step, thing=c.thing, name=c.name, value=self.things.get((emulator, c.name), ""))
-            for c in changes
-        )
-
     def all(self) -> list[Callable[..., object]]:
-        return [self.run_stage, self.capture_before, self.undo_stage]
+        return [self.run_stage, *self.changing()]
 
     def of(self, task_id: str) -> list[StageWork]:
         return [work for work in self.seen if work.task_id == task_id]

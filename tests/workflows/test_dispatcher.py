@@ -1,14 +1,17 @@
 """The pool's dispatcher as a workflow: orders of people, holders that vanish, its own end and return."""
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
 from activities.engine import EngineActivities
 from droidherd.contracts import names
+from droidherd.contracts.engine import Closed, HoldersWork
 from droidherd.contracts.fleet import DrainAsk
 from droidherd.contracts.queue import (
     AccountView,
@@ -199,6 +202,39 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
             return True if WorkflowExecutionStatus.CONTINUED_AS_NEW in runs else None
 
         await until(continued, "the dispatcher to continue as new")
+
+
+@dataclass
+class SlowAnswer:
+    """The question who is closed is not answered until it is let go."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @activity.defn
+    async def closed_holders(self, work: HoldersWork) -> Closed:
+        self.asked.set()
+        await self.let_go.wait()
+        return Closed()
+
+
+async def test_a_dispatcher_continues_as_new_while_a_question_to_the_engine_is_open(client: Client):
+    slow, pool = SlowAnswer(), POOL.model_copy(update={"continue_after": 30})
+    async with world(client, "e1", "e2", pool=pool, closed_holders=slow.closed_holders) as here:
+        hold = Hold()
+        await here.submit("held", hold)
+        await slow.asked.wait()
+        first = client.get_workflow_handle(here.dispatcher().id, run_id=(await here.dispatcher().describe()).run_id)
+        tasks = [f"t{n}" for n in range(20)]
+        await asyncio.gather(*map(here.submit, tasks))
+
+        async def continued() -> bool | None:
+            return True if (await first.describe()).status is WorkflowExecutionStatus.CONTINUED_AS_NEW else None
+
+        await until(continued, "the dispatcher to continue as new")
+        slow.let_go.set()
+        hold.let_go.set()
+        assert [TaskState.COMPLETED] * 21 == await all_ended(here, "held", *tasks)
 
 
 async def test_a_pause_survives_two_terminations_in_a_row(temporal_client: Client):

@@ -10,7 +10,7 @@ from droidherd.contracts.fleet import EmulatorView, GateWork
 from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
-from tests.workflows.plays import Hold
+from tests.workflows.plays import Hold, asks, completes
 from tests.workflows.world import World, until, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -83,6 +83,17 @@ async def test_a_host_that_does_not_come_back_loses_its_emulators_and_a_new_work
         assert (await here.join(2, machine="m2")).accepted
         assert TaskState.COMPLETED is (await here.ended("task")).state
         assert 1 == len(full(here))  # the same boot needs no second gate
+
+
+async def test_a_new_worker_takes_nothing_from_a_task_that_asks_a_person(client: Client):
+    async with world(client, "e1") as here:
+        await here.submit("task", asks(), completes)
+        before = await here.reached("task", TaskState.WAITING)
+        await here.join(2)
+        await here.signalled("task", "revoked")
+        await here.control("task", "answer", choice="yes")
+        view = await here.ended("task")
+        assert (TaskState.COMPLETED, [before.attempts[-1].token]) == (view.state, [one.token for one in view.attempts])
 
 
 async def test_a_new_worker_takes_the_stages_of_the_old_one_over_by_word(client: Client):

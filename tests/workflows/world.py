@@ -2,14 +2,14 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowHandle
@@ -41,13 +41,11 @@ from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, 
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Seen, Sight
 from droidherd.domain.retention import Retention
+from droidherd.testing.waiting import until
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
-
-T = TypeVar("T")
-LIMIT_S = 30.0
 
 TASK_PHYSICS = TaskPhysics(
     heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.5, lease_margin_s=5.0, start_grace_s=1.0
@@ -348,6 +346,7 @@ async def world(
     direct: list[Callable[..., object]] | None = None,
     post: PostActivities | None = None,
     upkeep: Upkeep = UPKEEP,
+    closed_holders: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
@@ -359,8 +358,9 @@ async def world(
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
+        asked = [closed_holders if closed_holders and one == engine.closed_holders else one for one in engine.all()]
         served = [*ReckoningActivities().all(), *maintenance.all()]
-        activities = [*engine.all(), *carried, here.planner.plan_task, *served]
+        activities = [*asked, *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
                 client,
@@ -382,20 +382,3 @@ async def world(
             yield here
         finally:
             presence.leaving.set()
-
-
-async def until(ask: Callable[[], Awaitable[T | None]], what: str, limit_s: float = LIMIT_S) -> T:
-    """Ask until there is an answer."""
-    last: object = None
-    try:
-        async with asyncio.timeout(limit_s):
-            while True:
-                try:
-                    answer = await ask()
-                except RPCError as error:
-                    answer, last = None, error
-                if answer is not None:
-                    return answer
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}") from None

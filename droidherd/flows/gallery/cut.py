@@ -24,6 +24,7 @@ CUTS: dict[str, tuple[AppState, Box]] = {
         AppState(scene=Scene.SIGN_IN, running=True, message="Enter account and password"),
         Box(440, 536, 380, 32),
     ),
+    "captcha.png": (AppState(scene=Scene.CAPTCHA, running=True), Box(420, 180, 400, 60)),
     "sign_out.png": (_HOME, Box(1094, 26, 150, 44)),
     "gift.png": (_HOME, Box(204, 194, 200, 200)),
     "gift_collected.png": (_COLLECTED, Box(204, 194, 200, 200)),

@@ -85,6 +85,16 @@ async def asked_and_answered(world: World) -> None:
     await world.ended("task")
 
 
+@scenario("a new worker took the host over while a person is asked: the emulator stays with the task")
+async def asked_over_a_restart(world: World) -> None:
+    await world.submit("task", asks(), completes)
+    await world.reached("task", TaskState.WAITING)
+    await world.join(2)
+    await world.signalled("task", "revoked")
+    await world.control("task", "answer", choice="yes")
+    await world.ended("task")
+
+
 @scenario("a person is asked while the emulator is free for others")
 async def asked_without_an_emulator(world: World) -> None:
     await world.submit("task", asks(keep=False), completes)

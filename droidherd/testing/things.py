@@ -1,0 +1,69 @@
+"""What a stand-in for an emulator remembers: things that stages change by value, as texts in a table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from droidherd.contracts.changes import Change, Conflict, Value
+from droidherd.contracts.stage import Captured, StageReport, StageTrouble, StageWork, UndoReport, UndoWork
+from droidherd.testing.answers import Answer, completes
+
+
+@dataclass
+class Memory:
+    """Captures values before a stage changes them, and restores them when the task is taken back."""
+
+    captures: list[StageWork] = field(default_factory=list)
+    undos: list[UndoWork] = field(default_factory=list)
+    things: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(emulator, name) → what it is."""
+
+    @activity.defn(name="capture_before")
+    async def capture_before(self, work: StageWork) -> Captured:
+        self.captures.append(work)
+        return Captured(worker="w1", before=self._values(work.emulator_id, work.stage.changes if work.stage else ()))
+
+    @activity.defn(name="undo_stage")
+    async def undo_stage(self, work: UndoWork) -> UndoReport:
+        self.undos.append(work)
+        undo = work.undo
+        after = {value.name: value.value for value in undo.after}
+        found = {value.name: self.things.get((undo.emulator, value.name), "") for value in undo.before}
+        conflicts = [
+            Conflict(step=v.step, thing=v.thing, name=v.name, expected=after.get(v.name, ""), found=found[v.name])
+            for v in undo.before
+            if found[v.name] not in (v.value, after.get(v.name, ""))
+        ]
+        if conflicts and not work.force:
+            return UndoReport(worker="w1", released=work.last, conflicts=tuple(conflicts))
+        for value in undo.before:
+            self.things[undo.emulator, value.name] = value.value
+        return UndoReport(worker="w1", released=work.last, restored=tuple(value.step for value in undo.before))
+
+    def sets(self, value: str, then: "Answer | None" = None) -> Answer:
+        """A stage that changes every thing it names."""
+
+        async def answer(work: StageWork) -> StageReport:
+            changes = work.stage.changes if work.stage else ()
+            for change in changes:
+                self.things[work.emulator_id, change.name] = value
+            after = self._values(work.emulator_id, changes)
+            try:
+                report = await (then or completes)(work)
+            except ApplicationError as error:
+                trouble = StageTrouble.model_validate(error.details[0]).model_copy(update={"after": after})
+                raise ApplicationError(error.message, trouble, type=error.type, non_retryable=True) from error
+            return report.model_copy(update={"after": after})
+
+        return answer
+
+    def _values(self, emulator: str, changes: tuple[Change, ...]) -> tuple[Value, ...]:
+        return tuple(
+            Value(step=c.step, thing=c.thing, name=c.name, value=self.things.get((emulator, c.name), ""))
+            for c in changes
+        )
+
+    def changing(self) -> list[Callable[..., object]]:
+        return [self.capture_before, self.undo_stage]

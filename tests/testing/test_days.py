@@ -1,0 +1,112 @@
+"""What lies hours and days ahead of a task."""
+
+from collections.abc import AsyncGenerator
+from datetime import datetime, timedelta
+
+import pytest
+import pytest_asyncio
+from temporalio import activity
+
+from droidherd.contracts import names
+from droidherd.contracts.queue import Order
+from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.contracts.tasks import TaskView
+from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.lifecycle import TaskState
+from droidherd.testing.answers import again_in, asks, completes, fails
+from droidherd.testing.skipping import Herd, StandIn
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MOMENT = timedelta(minutes=1)
+"""What messages may take, by a clock that runs on while they travel."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def e1(herd: Herd) -> AsyncGenerator[StandIn]:
+    yield await herd.emulator("e1")
+
+
+def at(view: TaskView, event: str) -> datetime:
+    return next(line.at for line in view.events if line.event == event)
+
+
+def starts(view: TaskView) -> list[datetime]:
+    return [one.started for one in view.attempts if one.started]
+
+
+async def test_a_task_starts_at_its_time_and_not_before(herd: Herd, e1: StandIn):
+    moment = await herd.now() + timedelta(days=30)
+    task = await herd.submit("check", not_before=moment)
+    await herd.skip(timedelta(days=29, hours=23))
+    assert (TaskState.PENDING, ()) == ((await task.view()).state, (await task.view()).attempts)
+    view = await task.result()
+    assert TaskState.COMPLETED == view.state
+    assert moment <= starts(view)[0] < moment + MOMENT
+
+
+async def test_a_task_that_reschedules_itself_runs_again_days_later_at_the_time_it_named(herd: Herd, e1: StandIn):
+    wishes: list[datetime] = []
+
+    async def in_three_days(work: StageWork) -> StageReport:
+        wishes.append(activity.info().started_time + timedelta(days=3))
+        return await again_in(timedelta(days=3))(work)
+
+    e1.answers = [in_three_days, fails(ScreenNotReachedError("not there")), in_three_days]
+    task = await herd.submit("check")
+    view = await task.result()
+    first, retried, last = starts(view)[1:]
+    assert wishes[0] <= first < wishes[0] + MOMENT
+    assert timedelta(seconds=5) <= retried - first < MOMENT
+    assert wishes[1] <= last < wishes[1] + MOMENT
+    assert (TaskState.COMPLETED, 2, [1, 2, 3, 4]) == (view.state, view.rounds, [one.n for one in view.attempts])
+    assert [timedelta(seconds=5)] == await task.delays()
+
+
+PATIENCE = [(False, timedelta(days=2)), (True, timedelta(minutes=20))]
+"""Whether the emulator is kept meanwhile, and for how long: a lease is looked at every five seconds."""
+
+
+@pytest.mark.parametrize(("keep", "patience"), PATIENCE)
+async def test_a_person_who_does_not_answer_in_time_ends_the_task(
+    herd: Herd, e1: StandIn, keep: bool, patience: timedelta
+):
+    e1.answers = [asks(keep=keep, within_s=patience.total_seconds())]
+    view = await (await herd.submit("check")).result()
+    waited = at(view, "failed") - at(view, "person_asked")
+    assert (TaskState.FAILED, "NobodyAnsweredError") == (view.state, view.error and view.error.kind)
+    assert patience <= waited < patience + MOMENT
+
+
+@pytest.mark.parametrize(("keep", "patience"), PATIENCE)
+async def test_a_person_may_answer_until_the_end(herd: Herd, e1: StandIn, keep: bool, patience: timedelta):
+    e1.answers = [asks(keep=keep, within_s=patience.total_seconds()), completes]
+    task = await herd.submit("check")
+    await task.reached(TaskState.WAITING)
+    await herd.skip(patience - 2 * MOMENT)
+    assert TaskState.WAITING == (await task.view()).state
+    await task.control("answer", choice="yes")
+    view = await task.result()
+    assert (TaskState.COMPLETED, {"3": "yes"}) == (view.state, e1.seen[-1].answers)
+
+
+async def test_a_start_that_makes_no_sense_any_more_is_given_up_at_its_time(herd: Herd, e1: StandIn):
+    expires = await herd.now() + timedelta(days=2)
+    dispatcher = herd.client.get_workflow_handle(names.dispatcher_id("default"))
+    await dispatcher.execute_update(names.Update.PAUSE_LANE, Order(lane="anonymous"))
+    view = await (await herd.submit("check", expires_at=expires)).result()
+    await dispatcher.execute_update(names.Update.RESUME_LANE, Order(lane="anonymous"))
+    assert (TaskState.FAILED, ()) == (view.state, view.attempts)
+    assert expires <= at(view, "failed") < expires + MOMENT
+
+
+async def test_a_pause_of_a_week_costs_nothing(herd: Herd, e1: StandIn):
+    e1.answers = [fails(ScreenNotReachedError("not there")), completes]
+    task = await herd.submit("scan")
+    await task.reached(TaskState.RETRY_PENDING)
+    await task.control("pause")
+    await herd.skip(timedelta(days=7))
+    assert TaskState.PAUSED == (await task.view()).state
+    await task.control("resume")
+    view = await task.result()
+    assert (TaskState.COMPLETED, 2) == (view.state, view.attempt)

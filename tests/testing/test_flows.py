@@ -1,0 +1,141 @@
+"""Flows on a virtual emulator, in this process."""
+
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from droidherd.domain.errors import BadParametersError, FlowError, ScreenNotReachedError, StageTimeoutError, StuckError
+from droidherd.flows.catalogue import GALLERY
+from droidherd.flows.run import Tempo
+from droidherd.testing.flows import FlowRun, VirtualEmulator, run_flow, virtual_emulator
+
+PNG = b"\x89PNG"
+NEVER = """
+flow: never
+app: com.example.herd
+policy: {{time_limit: {limit}}}
+stages:
+  - stage: hope
+    steps:
+      - start_app: {{then: {{gone: app_icon.png, within: 15s}}}}
+      - wait: {{image: gift.png, within: {within}}}
+cleanup:
+  - stop_app: {{}}
+"""
+"""Nobody is signed in, so the gift never comes, and the screen does not change."""
+
+
+@pytest.fixture(scope="module")
+def running() -> Generator[VirtualEmulator]:
+    with virtual_emulator() as one:
+        yield one
+
+
+@pytest.fixture
+def emulator(running: VirtualEmulator) -> VirtualEmulator:
+    """At the launcher, signed out, with nothing collected."""
+    running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
+    return running
+
+
+def never(root: Path, *, within: str = "20s", limit: str = "1m") -> Path:
+    folder = root / "never"
+    folder.mkdir()
+    (folder / "flow.yaml").write_text(NEVER.format(within=within, limit=limit))
+    for name in ("gift.png", "app_icon.png"):
+        shutil.copy(GALLERY / "daily_reward" / name, folder / name)
+    return folder
+
+
+def completed(run: FlowRun) -> bool:
+    return run.error is None and run.clean
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "frames"),
+    [
+        ("sign_in", {"account": "ann"}, ["enter.home.png"]),
+        ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
+        ("start_app", {"app": "com.example.herd"}, []),
+    ],
+)
+def test_a_flow_of_the_gallery_runs_through(
+    emulator: VirtualEmulator, name: str, params: dict[str, JsonValue], frames: list[str]
+):
+    run = run_flow(GALLERY / name, emulator, params)
+    assert completed(run), run.log
+    assert frames == sorted(run.frames)
+    assert all(content.startswith(PNG) for content in run.frames.values())
+
+
+def test_a_run_says_which_way_it_went_and_what_the_emulator_became(emulator: VirtualEmulator):
+    run = run_flow(GALLERY / "daily_reward", emulator, {"account": "ann"})
+    assert completed(run), run.log
+    assert ["open", "collect", "close"] == list(dict.fromkeys(step.split()[0] for step in run.steps))
+    assert 3 == len(run.stages)
+    assert "collect 4" in run.steps
+    state = emulator.control.state(emulator.name)["app"]
+    assert ("ann", True) == (state["signed_in"], state["gift_taken"])
+
+
+def test_a_flow_may_be_a_text(emulator: VirtualEmulator):
+    steps = "[{tap: {percent: [50, 97]}}, {frame: {name: after}}]"
+    text = f"flow: tip\nstages: [{{stage: only, on_unknown: repeat, steps: {steps}}}]"
+    run = run_flow(text, emulator)
+    assert (None, ["only.after.png"]) == (run.error, list(run.frames))
+    assert ["only 1", "only 2"] == [step for step in run.steps if not step.startswith("only c")]
+
+
+def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: VirtualEmulator):
+    with pytest.raises(BadParametersError, match="the text names no flow"):
+        run_flow("stages: []", emulator)
+    with pytest.raises(FlowError):
+        run_flow("flow: empty\nstages: []", emulator)
+    with pytest.raises(BadParametersError):
+        run_flow(GALLERY / "sign_in", emulator, {"acount": "ann"})
+
+
+# --- the two clocks ------------------------------------------------------------------------------------------
+
+
+def test_a_flow_that_waits_in_vain_on_a_screen_that_stands_still_is_stuck_and_leaves_evidence(
+    emulator: VirtualEmulator, tmp_path: Path
+):
+    run = run_flow(never(tmp_path), emulator, tempo=Tempo(progress_s=0.5))
+    assert isinstance(run.error, StuckError), run.error
+    assert "step 2" == run.error.to
+    assert run.clean
+    assert (1, True) == (len(run.frames), run.frames["hope.failed.png"].startswith(PNG))
+    assert any("StuckError: step 2: nothing moved for" in line for line in run.log)
+    assert not emulator.control.state(emulator.name)["app"]["running"]
+
+
+def test_a_flow_out_of_total_time_ends_with_evidence(emulator: VirtualEmulator, tmp_path: Path):
+    run = run_flow(never(tmp_path, limit="2s"), emulator)
+    assert isinstance(run.error, StageTimeoutError), run.error
+    assert (["hope.failed.png"], True) == (list(run.frames), run.clean)
+
+
+def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: VirtualEmulator, tmp_path: Path):
+    run = run_flow(never(tmp_path, within="300ms"), emulator)
+    assert isinstance(run.error, ScreenNotReachedError), run.error
+    assert ["hope.failed.png"] == list(run.frames)
+
+
+def test_a_credential_is_typed_and_masked(emulator: VirtualEmulator) -> None:
+    flow = """
+flow: secretive
+app: com.example.herd
+stages:
+  - stage: enter
+    steps:
+      - start_app: {}
+      - type: {text: {secret: password}}
+"""
+    assert "has no credential password" in str(run_flow(flow, emulator).error)
+    run = run_flow(flow, emulator, secrets={"password": "Canary7"})
+    assert (None, False) == (run.error, "Canary7" in str(run))
+    assert "type the credential password" in str(run.log)
