@@ -30,6 +30,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from activities.accounts import AccountBook
 from activities.archive import EngineArchive
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
@@ -48,6 +49,7 @@ from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
+from droidherd.credentials import Book, Keeper
 from droidherd.domain.room import Need
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
@@ -58,6 +60,7 @@ from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
 from droidherd.web.client import Web
+from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.host import HostWorkflow
@@ -66,7 +69,15 @@ from workflows.occasion import OccasionWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
-WORKFLOWS = [TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow, OccasionWorkflow, MaintenanceWorkflow]
+WORKFLOWS = [
+    TaskWorkflow,
+    DispatcherWorkflow,
+    EmulatorWorkflow,
+    HostWorkflow,
+    OccasionWorkflow,
+    MaintenanceWorkflow,
+    AccountWorkflow,
+]
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_NEED_S = 5
@@ -139,19 +150,23 @@ class Running:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all workers of this process work with."""
+
+    engine: EngineActivities
+    upkeep: MaintenanceActivities
+    book: Book
+
+
 class HostCrew:
     """The workers of one host: one on its own queue, one per emulator."""
 
     def __init__(
-        self,
-        settings: Settings,
-        client: Client,
-        server: AdbServer,
-        store: DirectoryStore,
-        upkeep: MaintenanceActivities,
+        self, settings: Settings, client: Client, server: AdbServer, store: DirectoryStore, shared: Shared
     ) -> None:
         """Nothing runs yet."""
-        self._upkeep = upkeep
+        self._upkeep = shared.upkeep
         self._settings = settings
         self._client = client
         self._inventory = Inventory(settings.data)
@@ -167,7 +182,9 @@ class HostCrew:
         scratch = settings.data / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # of a worker that died
         self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
-        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, self._web, scratch, tempo)
+        places = settings.credentials
+        keeper = Keeper(shared.book, os.environ, places.env_prefix, places.directory)
+        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)
@@ -201,6 +218,7 @@ class HostCrew:
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
         await self._leave(host, stop)
+        self._web.close()
 
     async def _leave(self, host: Running, stop: Stop) -> None:
         """Nothing new is granted; stages end in peace, then at their next boundary; then the host is gone."""
@@ -283,13 +301,7 @@ class HostCrew:
         log.info("joined as %s, incarnation %d", self._name, self._incarnation)
 
 
-def workflow_workers(
-    settings: Settings,
-    client: Client,
-    engine: EngineActivities,
-    upkeep: MaintenanceActivities,
-    threads: ThreadPoolExecutor,
-) -> list[Worker]:
+def workflow_workers(settings: Settings, client: Client, shared: Shared, threads: ThreadPoolExecutor) -> list[Worker]:
     """What runs workflows, and the activities that answer them.
 
     Tasks and the fleet each have a worker of their own: a task may wait for its dispatcher's answer, and no number of
@@ -303,9 +315,9 @@ def workflow_workers(
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
     )
-    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics)
+    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics, shared.book)
     carried = [*planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]
-    activities = [*engine.all(), *carried, *upkeep.all()]
+    activities = [*shared.engine.all(), *carried, *shared.upkeep.all()]
     return [
         Worker(
             client,
@@ -369,13 +381,14 @@ async def run(settings: Settings, roles: set[str]) -> int:
     server = AdbServer(settings.adb.port, home, settings.adb.program, environment=os.environ)
     store = artifact_store(settings)
     upkeep = MaintenanceActivities(EngineArchive(client), store, Keep.of(settings.retention))
+    shared = Shared(engine, upkeep, AccountBook(client, asyncio.get_running_loop()))
     memory = MemorySentry(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(watched(MEMORY_CHECK_S, memory.check, stop.asked))
         starting: list[Awaitable[object]] = []
         if "workflow" in roles:
             starting.append(_keep_schedule(settings, client))
-            for worker in workflow_workers(settings, client, engine, upkeep, threads):
+            for worker in workflow_workers(settings, client, shared, threads):
                 await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
@@ -387,7 +400,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
             disks = DiskSentry(need, settings.places, engine, settings.host.pool)
             await stack.enter_async_context(watched(limits.disk_check_s, disks.check, stop.asked))
             # Only now the server knows its port.
-            await HostCrew(settings, client, server, store, upkeep).serve(stop, engine)
+            await HostCrew(settings, client, server, store, shared).serve(stop, engine)
         await stop.asked.wait()
     return AGAIN if memory.exceeded else 0
 

@@ -5,24 +5,45 @@ from collections.abc import Callable
 from temporalio import activity
 
 from activities.failures import translated
-from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.contracts.stage import Planned, PlanRequest
+from droidherd.contracts.tasks import TaskSpec
+from droidherd.credentials import Book
+from droidherd.domain.errors import BadParametersError
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.secret import secrets_of
 
 
 class PlanningActivities:
     """Plans with one worker's flows and times."""
 
-    def __init__(self, catalogue: Catalogue, physics: TaskPhysics) -> None:
+    def __init__(self, catalogue: Catalogue, physics: TaskPhysics, book: Book) -> None:
         """`physics` go with every plan, since a workflow reads no settings."""
         self._catalogue = catalogue
         self._physics = physics
+        self._book = book
 
     @activity.defn(name="plan_task", no_thread_cancel_exception=True)
     @translated
     def plan_task(self, request: PlanRequest) -> Planned:
         plan = self._catalogue.plan(request.spec.type, request.spec.params, request.spec.policy)
-        return Planned(plan=plan, physics=self._physics)
+        return Planned(plan=self._for_account(plan, request.spec), physics=self._physics)
+
+    def _for_account(self, plan: Plan, spec: TaskSpec) -> Plan:
+        """Where its account is bound to. What it is to type must be somewhere, or nothing begins."""
+        wanted = secrets_of(plan)
+        if not spec.account:
+            if wanted:
+                raise BadParametersError(f"types the credential {wanted[0]}", to=spec.type, remedy="name an account")
+            return plan
+        record = self._book.read(spec.account)
+        if not set(wanted) <= set(record.credentials if record else ()):
+            record = self._book.read(spec.account, fresh=True)
+        missing = [name for name in wanted if record is None or name not in record.credentials]
+        if missing:
+            remedy = f"droidherd account set {spec.account} --credential {missing[0]}=env:NAME"
+            raise BadParametersError(f"has no credential {missing[0]}", to=f"account {spec.account}", remedy=remedy)
+        return plan.model_copy(update={"emulator": record.emulator if record else ""})
 
     def all(self) -> list[Callable[..., object]]:
         return [self.plan_task]

@@ -13,12 +13,15 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import GrpcCompression, RetryConfig
 
 from api import auth, errors, starting
+from api.account_views import AccountBody, Disabling
+from api.accounts import Accounts
 from api.gateway import Gateway
 from api.handover import handing_over
 from api.house import House
 from api.limits import BodyLimit
 from api.maintenance import Upkeep
 from api.observe import Observed
+from api.routes import accounts as account_routes
 from api.routes import (
     answers,
     bulk,
@@ -65,7 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
     errors.install(app)
-    rooms = (tasks, requests, bulk, files, queue, figures, fleet, subscriptions, maintenance, health)
+    rooms = (tasks, requests, bulk, files, queue, figures, account_routes, fleet, subscriptions, maintenance, health)
     for room in rooms:
         app.include_router(room.router)
     # The last one added is the outermost.
@@ -94,12 +97,13 @@ def _lifespan(settings: Settings) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        client = await connect(settings)
-        engine, upkeep = Gateway(client, _gateway_house(settings)), Upkeep(client)
+        client, known = await connect(settings), _gateway_house(settings)
+        engine, upkeep = Gateway(client, known), Upkeep(client)
+        accounts = Accounts(client, known, engine)
         schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        app.state.house = House(engine, schedules, upkeep, catalogue, store, settings)
+        app.state.house = House(engine, accounts, schedules, upkeep, catalogue, store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):
             yield
@@ -132,7 +136,7 @@ def _describe_bodies(app: FastAPI) -> None:
     """Routes that read their bodies themselves still show them in OpenAPI."""
     make = app.openapi
     wishes = (Submit, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply, CleanupWish, Wanted)
-    models = [*answers.SCHEMAS, *wishes]
+    models = [*answers.SCHEMAS, *wishes, AccountBody, Disabling]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -4,13 +4,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from droidherd.contracts.accounts import AccountRecord, AccountWish
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import (
-    AccountView,
+    AccountsPage,
     AuditPage,
     AuditQuery,
+    DisabledPage,
+    DisabledQuery,
     EmulatorsPage,
     Order,
     Ordered,
@@ -124,6 +127,13 @@ class TaskPage:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordPage:
+    records: tuple[AccountRecord, ...] = ()
+    cursor: str = ""
+    """Empty: this was the last page."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """Whether work can be taken on, part by part: an empty text is good."""
 
@@ -194,7 +204,6 @@ class Engine(Protocol):
     async def emulator(self, emulator_id: str) -> EmulatorView: ...
     async def knows_emulator(self, emulator_id: str) -> bool: ...
     async def knows_pool(self, pool: str) -> bool: ...
-    async def account(self, pool: str, account: str) -> AccountView: ...
     async def stats(self, pool: str) -> StatsPage: ...
     async def pool_audit(self, pool: str, query: AuditQuery) -> AuditPage: ...
     async def last_run(self, account: str) -> TaskView | None: ...
@@ -204,3 +213,18 @@ class Engine(Protocol):
         ...
 
     async def ready(self) -> Ready: ...
+
+
+class Accounts(Protocol):
+    """Accounts: their records, and what their pool says of them. Bounded in time as the rest of the engine is."""
+
+    async def records(self, cursor: str, limit: int) -> RecordPage: ...
+    async def record(self, account: str) -> AccountRecord | None: ...
+    async def records_of(self, accounts: list[str]) -> list[AccountRecord | None]: ...
+    async def set(self, account: str, wish: AccountWish, request_id: str) -> AccountRecord:
+        """Make the record, or replace it."""
+        ...
+
+    async def remove(self, account: str, ask: Ask, request_id: str) -> AccountRecord: ...
+    async def states(self, pool: str, accounts: tuple[str, ...]) -> AccountsPage: ...
+    async def disabled(self, pool: str, query: DisabledQuery) -> DisabledPage: ...

@@ -36,7 +36,6 @@ from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
 from droidherd.contracts.queue import (
-    AccountView,
     AuditPage,
     AuditQuery,
     EmulatorsPage,
@@ -177,7 +176,7 @@ class Gateway:
             return view
         place = Place()
         with suppress(e.EngineError):
-            place = await self._ask_pool(view.pool, Query.PLACE, view.task_id, Place)
+            place = await self.ask_pool(view.pool, Query.PLACE, view.task_id, Place)
         return view.model_copy(update=place.model_dump()) if place.position else view
 
     async def audit(self, task_id: str) -> e.Reading:
@@ -230,7 +229,7 @@ class Gateway:
         handle = self._handle(task_id)
         try:
             try:
-                view = await self._update(handle, Update.CONTROL, control, request_id, TaskView)
+                view = await self.update(handle, Update.CONTROL, control, request_id, TaskView)
             except e.SilentError:
                 async with asking(ENGINE_S):
                     await _reading(await handle.describe())
@@ -291,19 +290,16 @@ class Gateway:
     # --- pools and emulators ----------------------------------------------------------------------------------
 
     async def queue(self, pool: str, query: QueueQuery) -> QueuePage:
-        return await self._ask_pool(pool, Query.QUEUE, query, QueuePage)
+        return await self.ask_pool(pool, Query.QUEUE, query, QueuePage)
 
     async def emulators(self, pool: str) -> EmulatorsPage:
-        return await self._ask_pool(pool, Query.EMULATORS, None, EmulatorsPage)
-
-    async def account(self, pool: str, account: str) -> AccountView:
-        return await self._ask_pool(pool, Query.ACCOUNT, account, AccountView)
+        return await self.ask_pool(pool, Query.EMULATORS, None, EmulatorsPage)
 
     async def stats(self, pool: str) -> StatsPage:
-        return await self._ask_pool(pool, Query.STATS, None, StatsPage)
+        return await self.ask_pool(pool, Query.STATS, None, StatsPage)
 
     async def pool_audit(self, pool: str, query: AuditQuery) -> AuditPage:
-        return await self._ask_pool(pool, Query.AUDIT, query, AuditPage)
+        return await self.ask_pool(pool, Query.AUDIT, query, AuditPage)
 
     async def configure(self) -> None:
         """A dispatcher that does not run will ask for the settings itself."""
@@ -314,10 +310,10 @@ class Gateway:
     async def order(self, pool: str, update: Update, order: Order) -> Ordered:
         handle = self._handle(names.dispatcher_id(pool))
         try:
-            return await self._update(handle, update, order, order.request_id, Ordered)
+            return await self.update(handle, update, order, order.request_id, Ordered)
         except e.MissingError:
             await self._wake(pool)
-            return await self._update(handle, update, order, order.request_id, Ordered)
+            return await self.update(handle, update, order, order.request_id, Ordered)
         except WorkflowUpdateFailedError as error:
             return Ordered(done=False, detail=_cause(error))
 
@@ -362,7 +358,7 @@ class Gateway:
             return False
         return True
 
-    async def _ask_pool(self, pool: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
+    async def ask_pool(self, pool: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
         handle = self._handle(names.dispatcher_id(pool))
         try:
             return await self._query(handle, query, arg, kind)
@@ -401,7 +397,7 @@ class Gateway:
         except WorkflowQueryFailedError as error:
             raise e.SilentError(f"the worker could not answer: {error}") from error
 
-    async def _update(
+    async def update(
         self, handle: WorkflowHandle[Any, Any], update: Update, arg: object, request_id: str, kind: type[Answer]
     ) -> Answer:
         try:

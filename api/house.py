@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.auth import CALLER
-from api.engine import Engine, Maintenance, MissingError
+from api.engine import Accounts, Engine, Maintenance, MissingError
 from api.schedules import Schedules
 from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
@@ -17,6 +17,7 @@ from droidherd.settings import Settings
 @dataclass(frozen=True, slots=True)
 class House:
     engine: Engine
+    accounts: Accounts
     schedules: Schedules
     upkeep: Maintenance
     catalogue: Catalogue
@@ -34,6 +35,13 @@ async def _task_id(task_id: str) -> str:
     if TASK_ID.fullmatch(task_id) is None:
         raise MissingError("there is no such task")
     return task_id
+
+
+def plain(text: str, what: str) -> str:
+    """A name from the path."""
+    if TASK_ID.fullmatch(text) is None:
+        raise MissingError(f"there is no such {what}")
+    return text
 
 
 async def _caller(request: Request) -> str:

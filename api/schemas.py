@@ -11,7 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from api.engine import Cleanup, Reading, Timetable
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
-from droidherd.contracts.queue import AccountView, LaneView, QueuePage, QueueRow, RunningRow, TallyView
+from droidherd.contracts.queue import LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, Question, TaskSpec, TaskView, Text
 from droidherd.domain.lifecycle import Intent, TaskState
 
@@ -314,10 +314,6 @@ class QueueOut(BaseModel):
             statistics=list(page.tallies),
             **page.model_dump(exclude={"queue", "runs", "lanes", "tallies"}),
         )
-
-
-class AccountOut(AccountView):
-    last_run: TaskView | None = None
 
 
 class ParamOut(BaseModel):

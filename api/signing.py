@@ -2,10 +2,13 @@
 
 from typing import TypeVar
 
+from api.account_views import AccountBody, Disabling
 from api.schemas import Capacity, Command, Insistence, LaneOrder, Precedence, Reply, Wish
 from droidherd.contracts.tasks import TaskSpec
 
-Signed = TypeVar("Signed", TaskSpec, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply)
+Signed = TypeVar(
+    "Signed", TaskSpec, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply, AccountBody, Disabling
+)
 ACTOR_MAX = 1000
 
 

@@ -27,7 +27,7 @@ class CaptureStay(Stay):
     def capture(self) -> Captured:
         """Every thing of the stage once, in the order of their first changes. Raises StayError."""
         began_s = time.monotonic()
-        with self._explained():
+        with self._vault, self._explained():
             self._seize()
             before = self._before()
             clean = self._leave() if self.life.leaving() else True

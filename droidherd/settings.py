@@ -67,6 +67,15 @@ class AdbSettings(Group):
     connects_at_once: int = Field(default=32, ge=1, le=64, description="simultaneous connections to the adb server")
 
 
+class CredentialSettings(Group):
+    """Where a worker may look for what references of accounts point to."""
+
+    env_prefix: str = Field(
+        default="", description="`env:` reads only variables that begin like this; empty: all but `DROIDHERD_…`"
+    )
+    directory: str = Field(default="", description="`file:` reads only below this folder; empty: anywhere")
+
+
 class Flows(Group):
     """Where flows are found, beside the built-in gallery."""
 
@@ -238,6 +247,7 @@ class Settings(BaseSettings):
     queue: Queue = Queue()
     physics: Physics = Physics()
     artifacts: ArtifactSettings = ArtifactSettings()
+    credentials: CredentialSettings = CredentialSettings()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
     web: WebSettings = WebSettings()

@@ -19,6 +19,7 @@ from droidherd.contracts.changes import Change, Value
 from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
+from droidherd.credentials import Keeper, Vault
 from droidherd.domain.errors import (
     About,
     DroidherdError,
@@ -88,6 +89,7 @@ class Outfit:
     catalogue: Catalogue
     artifacts: Artifacts
     worker: str
+    keeper: Keeper
     web: Web
     """Whom handlers may ask."""
     scratch: Path
@@ -137,9 +139,17 @@ class Stay:
     _finder: Finder | None = None
     _held: bool = False
     _after: tuple[Value, ...] = ()
+    _vault: Vault = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._vault = Vault(self.outfit.keeper, self.work.account)
 
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StayError."""
+        with self._vault:
+            return self._stay()
+
+    def _stay(self) -> StageReport:
         began_s = time.monotonic()
         with self._explained():
             outcome, clean = self._run()
@@ -249,6 +259,7 @@ class Stay:
             finder=self._finder,
             keep=self._keep,
             note=self.note,
+            secret=self._vault.reveal,
             tempo=self.outfit.tempo,
             things=things,
             payload=self._payload,
@@ -321,7 +332,7 @@ class Stay:
     # --- what it leaves behind --------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        self.log.append({"at": time.time(), "text": text})
+        self.log.append({"at": time.time(), "text": self._vault.masked(text)})
 
     def _keep(self, name: str, frame: Frame) -> None:
         self._keep_file(name, encode_png(frame))

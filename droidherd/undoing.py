@@ -49,7 +49,7 @@ class UndoStay(Stay):
         """Raises StayError. With conflicts nothing was touched, and the emulator is let go."""
         began_s = time.monotonic()
         restored: tuple[str, ...] = ()
-        with self._explained():
+        with self._vault, self._explained():
             self._seize()
             hands = self._hands()
             things = self._things(hands)

@@ -11,9 +11,13 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.engine import Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
     from droidherd.contracts.post import Verdict
     from droidherd.contracts.queue import (
+        AccountsPage,
+        AccountsQuery,
         AccountView,
         AuditPage,
         AuditQuery,
+        DisabledPage,
+        DisabledQuery,
         DispatcherInput,
         EmulatorsPage,
         EventsPage,
@@ -36,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
 
 REMEMBERED_REQUESTS = 256
 AUDIT_LIMIT = 200
+WHICH_ACCOUNT = "say which account"
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -166,6 +171,22 @@ class DispatcherWorkflow:
             order, lambda d: d.prioritize(order.task_id, order.priority, order.actor, _now_ms(), order.reason)
         )
 
+    @workflow.update
+    def disable_account(self, order: Order) -> Ordered:
+        """Grant nothing any more to an account; what runs goes on."""
+        refused = self._machine.refusal_to_disable(order.account) if order.account else WHICH_ACCOUNT
+        if refused:
+            return Ordered(done=False, detail=refused)
+        return self._obey(order, lambda d: d.disable(order.account, order.actor, order.reason, _now_ms()))
+
+    @workflow.update
+    def enable_account(self, order: Order) -> Ordered:
+        if not order.account:
+            return Ordered(done=False, detail=WHICH_ACCOUNT)
+        was = self._ready and not self._machine.is_disabled(order.account)
+        done = self._obey(order, lambda d: d.enable(order.account, order.actor, _now_ms(), order.reason))
+        return Ordered(done=True, detail=f"account {order.account} was not disabled") if was else done
+
     @workflow.signal
     def configure(self, settings: QueueSettings) -> None:
         """A process that started says what the settings are now."""
@@ -215,6 +236,15 @@ class DispatcherWorkflow:
     @workflow.query
     def account(self, account: str) -> AccountView:
         return report.account(self._machine, account)
+
+    @workflow.query
+    def accounts(self, query: AccountsQuery) -> AccountsPage:
+        return AccountsPage(pool=self._start.pool, accounts=report.accounts(self._machine, query.accounts))
+
+    @workflow.query
+    def disabled(self, query: DisabledQuery) -> DisabledPage:
+        """Accounts to which nothing is granted."""
+        return report.disabled(self._machine, query)
 
     @workflow.query
     def events(self, after: int) -> EventsPage:

@@ -19,7 +19,7 @@ REPEAT_S = 300.0
 def wish(ledger: Ledger, plan: Plan, ticket: int, avoid: str, *, known: bool) -> m.Enqueue:
     """For an emulator. `known`: only who comes for the first time can be a duplicate."""
     spec, physics = ledger.spec, ledger.physics
-    bound = ledger.bound_to() or spec.emulator
+    bound = ledger.bound_to() or spec.emulator or plan.emulator
     requires = {*plan.requires, *spec.requires, *((f"emulator_id={bound}",) if bound else ())}
     return m.Enqueue(
         key=ledger.key(),

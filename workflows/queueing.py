@@ -99,11 +99,19 @@ class Queueing:
     def _rejected(self, news: m.Rejected) -> None:
         message = why_rejected(news)
         failure = Failure(kind=news.reason, verdict=Verdict.FINAL, message=message)
+        if news.reason == "cannot_be_satisfied" and (bound := self._bound()):
+            message = f"account {self._ledger.spec.account} is bound to emulator {bound}, which its pool does not have"
+            remedy = f"connect {bound}, or bind the account to another one: droidherd account set"
+            failure = failure.model_copy(update={"message": message, "remedy": remedy})
         if self._ledger.attempt > 1:
             self._ledger.fail(failure)  # it was in line before: it stays what it was, and can be tried again
             return
         self._ledger.error = failure
         self._ledger.move(TaskEvent.REJECTED, ENGINE, message)
+
+    def _bound(self) -> str:
+        """The emulator its account is bound to, if that is what it waits for."""
+        return "" if self._ledger.spec.emulator else self._plan().emulator
 
     def _too_late(self) -> bool:
         """`expires_at` says until when a start makes sense; who has started once may go on."""

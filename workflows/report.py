@@ -1,10 +1,15 @@
 """A dispatcher's board as others want to read it. Pure."""
 
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.queue import (
     AccountView,
+    Disabled,
+    DisabledPage,
+    DisabledQuery,
     EmulatorsPage,
     LaneView,
     Place,
@@ -16,6 +21,7 @@ from droidherd.contracts.queue import (
 )
 from droidherd.domain.board import Board, Entry
 from droidherd.domain.dispatcher import Dispatcher
+from droidherd.domain.keys import account_key
 
 ACCOUNT_TASKS = 100
 
@@ -130,8 +136,21 @@ def emulators(d: Dispatcher) -> EmulatorsPage:
 
 def account(d: Dispatcher, name: str) -> AccountView:
     """Whether an account waits or runs, and where."""
-    mine = [e for e in d.board.entries.values() if e.ask.account == name]
+    return accounts(d, (name,))[0]
+
+
+def accounts(d: Dispatcher, names: Iterable[str]) -> tuple[AccountView, ...]:
+    """The same of many, in one walk over the board."""
+    mine: dict[str, list[Entry]] = {name: [] for name in names}
+    for entry in d.board.entries.values():
+        if entry.ask.account in mine:
+            mine[entry.ask.account].append(entry)
+    return tuple(_account(d, name, entries) for name, entries in mine.items())
+
+
+def _account(d: Dispatcher, name: str, mine: Sequence[Entry]) -> AccountView:
     running = next((e for e in mine if e.lease is not None), None)
+    bar = d.keys.barred.get(account_key(name))
     return AccountView(
         account=name,
         is_queued=any(e.lease is None for e in mine),
@@ -139,7 +158,17 @@ def account(d: Dispatcher, name: str) -> AccountView:
         emulator=running.lease.emulator_id if running is not None and running.lease else "",
         running_task=running.task_id if running is not None else "",
         queued_tasks=tuple(e.task_id for e in mine if e.lease is None)[:ACCOUNT_TASKS],
+        disabled=Disabled(by=bar.actor, reason=bar.why, since_ms=bar.since_ms) if bar else None,
     )
+
+
+def disabled(d: Dispatcher, query: DisabledQuery) -> DisabledPage:
+    """A page of the accounts that are disabled, by name."""
+    names = sorted(key.removeprefix(account_key("")) for key in d.keys.barred)
+    behind = names[bisect_right(names, query.after) :]
+    page = behind[: query.limit]
+    rest = page[-1] if len(behind) > len(page) else ""
+    return DisabledPage(pool=d.pool, accounts=accounts(d, page), next_after=rest)
 
 
 def details(d: Dispatcher) -> str:

@@ -56,16 +56,16 @@ async def bulk(
         filters = replace(wanted, states=wanted.states or (TaskState.FAILED,))
     else:
         filters = replace(wanted, open=True)
-    chosen, more = await _chosen(house, filters)
+    chosen, more = await chosen_of(house, filters)
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))
-    refused = [one for one in await _all(chosen, _deed(house, action, Ask(**dict(wish)))) if one is not None]
+    refused = [one for one in await all_of(chosen, deed_of(house, action, Ask(**dict(wish)))) if one is not None]
     names = {one.task_id for one in refused}
     done = [task_id for task_id in chosen if task_id not in names]
     return answer(Bulk(action=action, tasks=done, refused=refused, more=more))
 
 
-async def _chosen(house: House, filters: Filters) -> tuple[list[str], bool]:
+async def chosen_of(house: House, filters: Filters) -> tuple[list[str], bool]:
     """All of them before any is touched: who is changed may not fit any more."""
     chosen: list[str] = []
     cursor = ""
@@ -81,7 +81,7 @@ async def _chosen(house: House, filters: Filters) -> tuple[list[str], bool]:
 Deed: TypeAlias = Callable[[str], Awaitable[object]]
 
 
-def _deed(house: House, action: Action, ask: Ask) -> Deed:
+def deed_of(house: House, action: Action, ask: Ask) -> Deed:
     """What is done to each."""
 
     async def prioritize(task_id: str) -> None:
@@ -99,7 +99,7 @@ def _deed(house: House, action: Action, ask: Ask) -> Deed:
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 
 
-async def _all(chosen: list[str], deed: Deed) -> list[Refused | None]:
+async def all_of(chosen: list[str], deed: Deed) -> list[Refused | None]:
     """In the order in which they were found, so many at once."""
     gate = asyncio.Semaphore(AT_ONCE)
 

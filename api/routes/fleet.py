@@ -1,18 +1,15 @@
-"""Emulators, accounts and task types."""
+"""Emulators and task types."""
 
-import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from api.engine import MissingError
 from api.errors import Kind
-from api.house import Home
+from api.house import Home, plain
 from api.routes.answers import answer, answers
-from api.schemas import AccountOut, ParamOut, TaskTypeOut, TaskTypes
-from droidherd.contracts.base import ID_PATTERN
+from api.schemas import ParamOut, TaskTypeOut, TaskTypes
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.queue import EmulatorsPage
 from droidherd.domain.errors import FlowError
@@ -24,7 +21,6 @@ router: Final = APIRouter(prefix="/api")
 
 Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
-_ID: Final = re.compile(ID_PATTERN, re.ASCII)
 
 
 @router.get("/emulators", tags=["emulators"], responses=answers(EmulatorsPage, *_READ))
@@ -38,27 +34,13 @@ async def emulators(house: Home, pool: Name = "", state: EmulatorState | None = 
 @router.get("/emulators/{emulator_id}", tags=["emulators"], responses=answers(EmulatorView, *_READ))
 async def emulator(house: Home, emulator_id: str) -> Response:
     """One emulator, as it sees itself."""
-    return answer(await house.engine.emulator(_plain(emulator_id, "emulator")))
-
-
-@router.get("/accounts/{account}", tags=["accounts"], responses=answers(AccountOut, *_READ))
-async def account(house: Home, account: str, pool: Name = "") -> Response:
-    """Whether an account waits or runs, where, and its last run. An account nobody used yet is simply idle."""
-    name = _plain(account, "account")
-    now = await house.engine.account(pool or house.settings.host.pool, name)
-    return answer(AccountOut(**dict(now), last_run=await house.engine.last_run(name)))
+    return answer(await house.engine.emulator(plain(emulator_id, "emulator")))
 
 
 @router.get("/task-types", tags=["task types"], responses=answers(TaskTypes))
 async def task_types(house: Home) -> Response:
     """What can be submitted, with which parameters, under which policy."""
     return answer(await run_in_threadpool(_task_types, house.catalogue))
-
-
-def _plain(text: str, what: str) -> str:
-    if _ID.fullmatch(text) is None:
-        raise MissingError(f"there is no such {what}")
-    return text
 
 
 def _task_types(catalogue: Catalogue) -> TaskTypes:

@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from droidherd.contracts import fleet, maintenance, names, queue, tasks
+from droidherd.contracts import accounts, fleet, maintenance, names, queue, tasks
 
 HERE = Path(__file__).parent
 NONE = type(None)
 WISHES = ("pause", "resume", "cancel", "force_cancel", "rollback")
-ORDERS = ("pause_lane", "resume_lane", "set_capacity", "set_order", "prioritize")
+ORDERS = ("pause_lane", "resume_lane", "set_capacity", "set_order", "prioritize", "disable_account", "enable_account")
 
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
@@ -35,6 +35,8 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "queue": (queue.QueueQuery, queue.QueuePage),
             "emulators": (NONE, queue.EmulatorsPage),
             "account": (str, queue.AccountView),
+            "accounts": (queue.AccountsQuery, queue.AccountsPage),
+            "disabled": (queue.DisabledQuery, queue.DisabledPage),
             "events": (int, queue.EventsPage),
             "place": (str, queue.Place),
             "stats": (NONE, queue.StatsPage),
@@ -47,6 +49,16 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "signals": {"drain": fleet.DrainAsk, "undrain": fleet.DrainAsk},
         "updates": {},
         "queries": {"view": (NONE, fleet.EmulatorView)},
+    },
+    names.Workflow.ACCOUNT: {
+        "id": "account/<account>",
+        "input": accounts.AccountInput,
+        "signals": {},
+        "updates": {
+            "set": (accounts.AccountWish, accounts.AccountRecord),
+            "remove": (tasks.Ask, accounts.AccountRecord),
+        },
+        "queries": {"view": (NONE, accounts.AccountRecord)},
     },
     names.Workflow.MAINTENANCE: {
         "id": "maintenance/cleanup/<anything>",
@@ -106,7 +118,10 @@ def _index() -> dict[str, Any]:
             one.value: "KeywordList" if one in {names.Attribute.TAGS, names.Attribute.CAPABILITIES} else "Keyword"
             for one in names.Attribute
         },
-        "memo": {names.MEMO_TASK: _reference(tasks.TaskView)},
+        "memo": {
+            names.MEMO_TASK: _reference(tasks.TaskView),
+            names.MEMO_ACCOUNT: _reference(accounts.AccountRecord),
+        },
     }
 
 

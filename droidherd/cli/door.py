@@ -54,6 +54,9 @@ class Door:
     ) -> Document:
         return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_given(query))
 
+    def put(self, path: str, body: Mapping[str, Any]) -> Document:
+        return self._ask("PUT", path, json=dict(body))
+
     def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
         return self._ask("DELETE", path, json=dict(body), params=_given(query))
 

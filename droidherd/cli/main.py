@@ -11,6 +11,9 @@ import typer
 
 from droidherd import telemetry
 from droidherd.cli import (
+    accounts as accounting,
+)
+from droidherd.cli import (
     cleanup as cleaning,
 )
 from droidherd.cli import (
@@ -389,6 +392,10 @@ def lanes(  # noqa: PLR0917 (options of a command)
         output.emit({"lanes": found})
     else:
         output.out.print(tasking.lanes(found))
+
+
+app.add_typer(accounting.listing)
+app.add_typer(accounting.app, name="account")
 
 
 @app.command(epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")

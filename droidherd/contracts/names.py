@@ -18,6 +18,7 @@ class Workflow(StrEnum):
     DISPATCHER = "DispatcherWorkflow"
     EMULATOR = "EmulatorWorkflow"
     HOST = "HostWorkflow"
+    ACCOUNT = "AccountWorkflow"
     MAINTENANCE = "MaintenanceWorkflow"
     OCCASION = "OccasionWorkflow"
 
@@ -46,6 +47,8 @@ class Query(StrEnum):
     PLACE = "place"
     STATS = "stats"
     AUDIT = "audit"
+    ACCOUNTS = "accounts"
+    DISABLED = "disabled"
 
 
 class Update(StrEnum):
@@ -58,6 +61,10 @@ class Update(StrEnum):
     SET_CAPACITY = "set_capacity"
     SET_ORDER = "set_order"
     PRIORITIZE = "prioritize"
+    DISABLE_ACCOUNT = "disable_account"
+    ENABLE_ACCOUNT = "enable_account"
+    SET = "set"
+    REMOVE = "remove"
 
 
 class Attribute(StrEnum):
@@ -78,6 +85,9 @@ class Attribute(StrEnum):
 
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
+
+MEMO_ACCOUNT = "account"
+"""The memo in which an account keeps its record."""
 
 MAINTENANCE = "maintenance/cleanup"
 """The schedule of the daily cleanup; and how the ids of all cleanups begin."""
@@ -102,6 +112,10 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def account_id(account: str) -> str:
+    return f"account/{account}"
 
 
 def subscription_id(subscription: str) -> str:

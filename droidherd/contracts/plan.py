@@ -82,6 +82,8 @@ class Plan(Contract):
     policy: Policy = Policy()
     requires: tuple[str, ...] = ()
     """Labels an emulator must carry, as `name=value`, sorted."""
+    emulator: str = ""
+    """The one its account was bound to when it was planned. A task that names another itself goes there."""
 
 
 class TaskPhysics(Contract):

@@ -196,6 +196,14 @@ class AuditPage(Contract):
     """None: there is nothing older."""
 
 
+class Disabled(Contract):
+    """That an account is disabled: by whom, why, since when."""
+
+    by: str
+    reason: str = ""
+    since_ms: int = 0
+
+
 class AccountView(Contract):
     """The answer of the query `account`."""
 
@@ -205,6 +213,36 @@ class AccountView(Contract):
     emulator: str = ""
     running_task: str = ""
     queued_tasks: tuple[str, ...] = ()
+    disabled: Disabled | None = None
+    """Nothing is granted to it."""
+
+
+class AccountsQuery(Contract):
+    """Which accounts are asked about. Argument of the query `accounts`."""
+
+    accounts: tuple[Id, ...] = Field(default=(), max_length=500)
+
+
+class AccountsPage(Contract):
+    """The answer of the query `accounts`, in the order of the question."""
+
+    pool: str
+    accounts: tuple[AccountView, ...] = ()
+
+
+class DisabledQuery(Contract):
+    """A page of the disabled accounts, by name. Argument of the query `disabled`."""
+
+    after: str = ""
+    """Names behind this one."""
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class DisabledPage(AccountsPage):
+    """The answer of the query `disabled`."""
+
+    next_after: str = ""
+    """Empty: this was the last page."""
 
 
 class Place(Contract):
@@ -228,7 +266,8 @@ class EmulatorsPage(Contract):
 class Order(Contract):
     """An operator's order to a pool.
 
-    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order` and `prioritize`.
+    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `prioritize`, `disable_account` and
+    `enable_account`.
     """
 
     request_id: Annotated[str, StringConstraints(max_length=128)] = ""
@@ -238,6 +277,7 @@ class Order(Contract):
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
     task_id: str = ""
+    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"
     ageing: int = Field(default=0, ge=0, le=1_000_000)

@@ -12,10 +12,10 @@ from droidherd.domain.audit import Deed
 from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.lane import Lane
 from droidherd.domain.messages import EmulatorState, RevokeReason
-from droidherd.domain.moves import GHOST, MUTEX_OVERDUE, ToOthers
+from droidherd.domain.moves import GHOST, MUTEX_OVERDUE, SIZE_LIMIT_BYTES, ToOthers
 from droidherd.domain.orders import Orders
+from droidherd.domain.reasons import why
 
-SIZE_LIMIT_BYTES = 1_900_000
 STEAL_AFTER_MS = 2_000
 RETIRED_KEPT = 256
 HOLD_MAX_MS = 86_400_000
@@ -465,26 +465,9 @@ class Dispatcher(Orders):
         elif entry.lease is not None:
             entry.asks = ask.lease is None
 
-    # --- why --------------------------------------------------------------------------------------------------
-
     def why(self, entry: Entry) -> str:
         """Why a task waits, in one sentence."""
-        lane = self.board.lane(entry.ask.lane)
-        if lane.paused_by:
-            return f"lane {lane.name} is paused by {lane.paused_by}: {lane.paused_why or 'no reason given'}"
-        busy = self.keys.busy(entry.needs(), entry.task_id)
-        if busy:
-            what = "account" if busy.startswith("a:") else "mutex"
-            return f"{what} {busy[2:]} is busy with task {self.keys.held[busy]}"
-        if lane.in_use >= lane.capacity:
-            return f"lane {lane.name} is at its capacity of {lane.capacity}"
-        able = [row for row in self.board.rows.values() if row.offers(entry.ask.requires)]
-        if not able:
-            return f"no emulator of pool {self.pool} has {', '.join(entry.ask.requires) or 'joined yet'}"
-        up = [row for row in able if row.state is EmulatorState.UP]
-        if not up:
-            return f"none of the {len(able)} emulators that could run it is up"
-        return f"{self.board.position(entry) - 1} before it, {len(up)} emulators busy"
+        return why(self, entry)
 
 
 def _of_run(message: ToOthers, run: str) -> bool:

@@ -138,6 +138,10 @@ class BadParametersError(FinalError):
     """What the submitter sent does not fit the task type."""
 
 
+class CredentialError(FinalError):
+    """What a reference of an account points to is not there. Names the reference, never what it points to."""
+
+
 class FlowError(FinalError):
     """The flow itself is wrong."""
 

@@ -23,6 +23,19 @@ def mutex_key(name: str) -> str:
     return f"m:{name}"
 
 
+BARRED_MAX = 1_000
+"""Accounts that may be disabled at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Nobody gets this key any more, and who said so."""
+
+    actor: str
+    why: str
+    since_ms: int
+
+
 @dataclass(slots=True)
 class Keys:
     """Who holds which key and who waits for it."""
@@ -33,10 +46,12 @@ class Keys:
     """key → bucket → its tasks waiting for the key, in order."""
     places: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(account, task type) → tasks queued for it."""
+    barred: dict[str, Bar] = field(default_factory=dict)
+    """Keys nobody gets: those of disabled accounts. Who holds one keeps it."""
 
     def busy(self, keys: Iterable[str], task_id: str) -> str:
-        """The first of these keys that somebody else holds, or an empty text."""
-        return next((key for key in keys if self.held.get(key, task_id) != task_id), "")
+        """The first of these keys that is barred or that somebody else holds, or an empty text."""
+        return next((key for key in keys if key in self.barred or self.held.get(key, task_id) != task_id), "")
 
     def take(self, keys: Iterable[str], task_id: str) -> None:
         for key in keys:
@@ -64,7 +79,7 @@ class Keys:
         Of each bucket, since the first one of all may stand in a lane that is paused: it must not delay the others.
         """
         lines = self.parked.get(key)
-        if not lines or key in self.held:
+        if not lines or key in self.held or key in self.barred:
             return []
         woken = [tasks.pop(0)[1] for tasks in lines.values()]
         for line in list(lines):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from droidherd.domain import messages as m
 from droidherd.domain.audit import DEEDS, EVENTS, Deed, Event
 from droidherd.domain.board import Board, Entry, Place, Row
-from droidherd.domain.keys import Keys
+from droidherd.domain.keys import Bar, Keys
 from droidherd.domain.lane import LaneRules, is_system
 from droidherd.domain.messages import RevokeReason
 from droidherd.domain.outbox import Outbox
@@ -14,6 +14,8 @@ from droidherd.domain.tally import Tallies
 
 GHOST = "~"
 """Between a task's id and the token of a lease that a closed run of it left behind. No id contains it."""
+SIZE_LIMIT_BYTES = 1_900_000
+"""What a snapshot may weigh before the queue is full."""
 ENTRY_OVERHEAD_BYTES = 16
 TEXT_OVERHEAD_BYTES = 2
 TEXT_BYTES_PER_100 = 96
@@ -99,6 +101,12 @@ class Moves:
                 self.texts[text] = uses + by
             else:
                 del self.texts[text]
+
+    def _weigh_bar(self, account: str, bar: Bar | None, by: int) -> None:
+        """A disabled account stands in every snapshot, too."""
+        if bar is not None:
+            length = len(account) + len(bar.actor) + len(bar.why)
+            self.size_bytes += by * (ENTRY_OVERHEAD_BYTES + length * TEXT_BYTES_PER_100 // 100)
 
     def _supersede(self, entry: Entry, run: str, now_ms: int) -> None:
         """The same task under a newer key: its older self is over, though it never said so.

@@ -4,14 +4,17 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
-from droidherd.domain.audit import Deed
+from droidherd.domain.audit import SAID, Deed
+from droidherd.domain.board import Place
+from droidherd.domain.keys import BARRED_MAX, Bar, account_key
 from droidherd.domain.lane import KEPT_BY_HAND, LANES, Lane, Ordering, is_system
 from droidherd.domain.memory import Memory
-from droidherd.domain.moves import Config
+from droidherd.domain.messages import RevokeReason
+from droidherd.domain.moves import SIZE_LIMIT_BYTES, Config
 
 
 class Orders(Memory):
-    """Pause, capacity, order, precedence. Nothing that runs is stopped by any of them."""
+    """Pause, capacity, order, precedence, disabled accounts. Nothing that runs is stopped by any of them."""
 
     @abstractmethod
     def assign(self, now_ms: int) -> None:
@@ -75,6 +78,51 @@ class Orders(Memory):
         self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
         detail = f"priority {priority} by {actor}"
         self.act(Deed("prioritized", actor, reason, entry.ask.lane, task_id, detail=detail), now_ms)
+        self.assign(now_ms)
+        return True
+
+    def is_disabled(self, account: str) -> bool:
+        return account_key(account) in self.keys.barred
+
+    def refusal_to_disable(self, account: str) -> str:
+        """Why one more account cannot be disabled; empty when it can."""
+        if self.is_disabled(account):
+            return ""
+        if len(self.keys.barred) >= BARRED_MAX:
+            return f"pool {self.pool} keeps {BARRED_MAX} accounts disabled, and no more: enable or remove some first"
+        if self.size_bytes >= SIZE_LIMIT_BYTES:
+            return f"the queue of pool {self.pool} is full to the last byte: cancel tasks of account {account} instead"
+        return ""
+
+    def disable(self, account: str, actor: str, reason: str, now_ms: int) -> bool:
+        """Nothing more is granted to this account; who stands on deck for it is taken off, what runs goes on.
+
+        Whether it did anything: the system overrules nobody.
+        """
+        key = account_key(account)
+        before = self.keys.barred.get(key)
+        if before is not None and is_system(actor):
+            return False
+        bar = Bar((actor or "somebody")[:SAID], reason[:SAID], now_ms)
+        self._weigh_bar(account, before, -1)
+        self._weigh_bar(account, bar, 1)
+        self.keys.barred[key] = bar
+        holder = self.board.entries.get(self.keys.held.get(key, ""))
+        if holder is not None and holder.place is Place.DECK:
+            self._revoke(holder.task_id, RevokeReason.DECK)
+        self.act(Deed("account_disabled", bar.actor, reason, detail=account), now_ms)
+        return True
+
+    def enable(self, account: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        """Grant again. Whether it was disabled; the system takes back only what it did itself."""
+        key = account_key(account)
+        bar = self.keys.barred.get(key)
+        if bar is None or (is_system(actor) and bar.actor != actor):
+            return False
+        del self.keys.barred[key]
+        self._weigh_bar(account, bar, -1)
+        self.act(Deed("account_enabled", actor or "somebody", reason, detail=account), now_ms)
+        self._wake(key)
         self.assign(now_ms)
         return True
 

@@ -16,6 +16,7 @@ from droidherd.domain import messages as m
 from droidherd.domain.audit import DEEDS, EVENTS, Event
 from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.dispatcher import Dispatcher
+from droidherd.domain.keys import Bar, account_key
 from droidherd.domain.lane import Lane, LaneRules, Ordering, is_system
 from droidherd.domain.moves import Config
 from droidherd.domain.tally import Stint, Tallies, Tally
@@ -78,6 +79,7 @@ def _write(d: Dispatcher, events: int, outbox: list[Any]) -> str:
     board = d.board
     rows: dict[str, list[Any]] = {
         "lanes": [_lane(lane) for lane in board.lanes.values()],
+        "barred": [[key, bar.actor, bar.why, bar.since_ms] for key, bar in d.keys.barred.items()],
         "paused": [board.pattern.paused_by, board.pattern.paused_why],
         "rows": [_row(row) for row in board.rows.values()],
         "free": list(board.free),
@@ -118,6 +120,9 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms = counters[:6]
     d.quiet_until_ms, d.blind_ms = counters[6:8]
     d.tallies = _read_tallies(rows, *counters[8:10])
+    for key, *bar in rows.get("barred", ()):
+        d.keys.barred[key] = Bar(*bar)
+        d._weigh_bar(key.removeprefix(account_key("")), d.keys.barred[key], 1)  # noqa: SLF001 - as below
     for entry in _read_entries(document["entries"], strings):
         _stand(d, entry)
     d.board.leases = dict.fromkeys(rows["leases"])

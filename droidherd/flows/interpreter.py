@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
@@ -28,6 +29,7 @@ from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
 from droidherd.flows.doing import StepDoing
 from droidherd.flows.past import Past
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
+from droidherd.flows.secret import hushed
 from droidherd.flows.turns import Course
 from droidherd.flows.watch import Watch
 
@@ -181,8 +183,21 @@ class Interpreter:
         self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=args if args.image else None))
 
     def _type(self, args: model.TypeText, path: str) -> None:
-        act = self._now(lambda: self._run.hands.type_text(path, args.text))
-        self._actor.perform(Deed(path, f"type {len(args.text)} characters", act, args.then))
+        text = args.text
+        if isinstance(text, model.Secret):
+            self._type_secret(text.secret, args, path)
+            return
+        act = self._now(lambda: self._run.hands.type_text(path, text))
+        self._actor.perform(Deed(path, f"type {len(text)} characters", act, args.then))
+
+    def _type_secret(self, name: str, args: model.TypeText, path: str) -> None:
+        """Found when it is typed, and not when the journal says that it was."""
+        what = f"type the credential {name}"
+
+        def ready() -> Callable[[], Acted]:
+            return hushed(what, partial(self._run.hands.type_text, path, self._run.secret(name)))
+
+        self._actor.perform(Deed(path, what, ready, args.then))
 
     def _swipe(self, args: model.Swipe, path: str) -> None:
         def ready() -> Callable[[], Acted]:

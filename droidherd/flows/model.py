@@ -129,10 +129,20 @@ class Tap(Act):
         return _area_judged(self)
 
 
+class Secret(Part):
+    """A credential of the account the task acts for, by its name. The text itself stands nowhere."""
+
+    secret: Name
+
+
 class TypeText(Act):
     """Type text into what has the focus."""
 
-    text: Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+    text: Annotated[
+        Annotated[str, StringConstraints(min_length=1, max_length=1000), Tag("text")]
+        | Annotated[Secret, Tag("secret")],
+        Discriminator(lambda text: "secret" if isinstance(text, Mapping | Secret) else "text"),
+    ]
 
 
 class Swipe(Act):

@@ -92,6 +92,7 @@ _MODELS: dict[str, type[model.Part]] = {
     "handle": model.Handle,
     "tap": model.Tap,
     "type": model.TypeText,
+    "text": model.Secret,
     "swipe": model.Swipe,
     "key": model.Key,
     "wait": model.Wait,

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from droidherd.domain.errors import FlowError
+from droidherd.domain.errors import CredentialError, FlowError
 from droidherd.domain.ports import Acted, Box, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
 from droidherd.domain.things import State
 from droidherd.flows.model import Handle
@@ -47,6 +47,10 @@ class Tempo:
     """How many bad frames in a row are borne."""
     retry_s: float = 0.2
     """Between such tries; doubles each time."""
+
+
+def _no_secret(name: str) -> str:
+    raise CredentialError(f"has no credential {name}", to="nobody")
 
 
 def _forget(_: str) -> None:
@@ -106,6 +110,8 @@ class StageRun:
     handlers: Handlers = NO_HANDLERS
     told: Mapping[str, bool] = field(default_factory=dict)
     """What a person said about effects of unknown outcome: whether each happened."""
+    secret: Callable[[str], str] = _no_secret
+    """The text of a credential. Raises CredentialError."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """What people chose where the flow asks them: step → choice."""
     standing: frozenset[str] = frozenset()

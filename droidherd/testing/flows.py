@@ -28,6 +28,7 @@ from droidherd.flows.folder import FILE
 from droidherd.flows.loader import parse_document
 from droidherd.flows.run import Tempo
 from droidherd.stay import Outfit, Stay, StayError
+from droidherd.testing.records import ACCOUNT, NO_SECRETS, keeper
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
@@ -93,27 +94,35 @@ def run_flow(
     emulator: VirtualEmulator,
     params: Mapping[str, JsonValue] | None = None,
     tempo: Tempo | None = None,
-    allow: tuple[str, ...] = (),
+    secrets: Mapping[str, str] = NO_SECRETS,
 ) -> FlowRun:
     """One attempt of a flow, stage by stage: a folder, or the text of a `flow.yaml` that needs no images.
 
+    `secrets`: by name, the credentials it types.
+
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
-    `allow`: origins its handlers may ask, as in `web.allow`.
     """
     folder = flow if isinstance(flow, Path) else _written(flow, emulator.home / "flows")
     catalogue = Catalogue([folder.parent])
     plan = catalogue.plan(folder.name, params or {})
     number = next(emulator.leases)
     store = DirectoryStore(emulator.home / f"artifacts-{number}")
-    with Web(AllowList.of(allow)) as web:
-        scratch = emulator.home / "scratch"
+    with Web(AllowList.of(())) as web:
         outfit = Outfit(
-            emulator.adb, Inventory(emulator.home), catalogue, store, "test", web, scratch, tempo or Tempo()
+            emulator.adb,
+            Inventory(emulator.home),
+            catalogue,
+            store,
+            "test",
+            keeper(secrets),
+            web,
+            emulator.home / "scratch",
+            tempo or Tempo(),
         )
-        return _run(plan, outfit, number)
+        return _run(plan, outfit, number, ACCOUNT if secrets else "")
 
 
-def _run(plan: Plan, outfit: Outfit, number: int) -> FlowRun:
+def _run(plan: Plan, outfit: Outfit, number: int, account: str) -> FlowRun:
     steps: list[str] = []
     log: list[str] = []
     reports: list[StageReport] = []
@@ -128,6 +137,7 @@ def _run(plan: Plan, outfit: Outfit, number: int) -> FlowRun:
             stage_index=index,
             tries=index + 1,
             task_type=plan.task_type,
+            account=account,
             flow=plan.flow,
             flow_hash=plan.flow_hash,
             app=plan.app,

@@ -41,6 +41,7 @@ from droidherd.domain.lifecycle import FINAL, TaskEvent, TaskState
 from droidherd.domain.messages import EmulatorState, Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.testing.answers import Answer, completes, fails
+from droidherd.testing.records import Records
 from droidherd.testing.things import Memory
 from droidherd.testing.waiting import LIMIT_S, until
 from workflows.dispatcher import DispatcherWorkflow
@@ -91,7 +92,7 @@ class _Plans:
     """The real planner, and beside it types that have a policy and no flow."""
 
     def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy]) -> None:
-        self._planning = PlanningActivities(catalogue, TaskPhysics())
+        self._planning = PlanningActivities(catalogue, TaskPhysics(), Records())
         self._types = types
 
     @activity.defn(name="plan_task")

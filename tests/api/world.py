@@ -21,6 +21,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from activities.accounts import AccountBook
 from activities.archive import EngineArchive
 from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
@@ -39,6 +40,7 @@ from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.messages import Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
+from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.maintenance import MaintenanceWorkflow
@@ -191,7 +193,8 @@ class World:
     async def _work(self) -> None:
         enter = self._workers.enter_async_context
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
-        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1))
+        book = AccountBook(self.client, self.loop)
+        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
         upkeep = MaintenanceActivities(EngineArchive(self.client), self.store, Keep.of(self.settings.retention))
@@ -207,6 +210,7 @@ class World:
                         EmulatorWorkflow,
                         OccasionWorkflow,
                         MaintenanceWorkflow,
+                        AccountWorkflow,
                     ],
                     activities=activities,
                     activity_executor=threads,

@@ -63,6 +63,8 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 CLIENT_HOMES = (
     "api/gateway.py",
     "api/runs.py",
+    "api/accounts.py",
+    "activities/accounts.py",
     "api/schedules.py",
     "api/maintenance.py",
     "activities/archive.py",

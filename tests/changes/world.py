@@ -25,6 +25,7 @@ from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link
 from droidherd.flows.catalogue import Catalogue
 from droidherd.stay import ConfirmedLifeline, Outfit, Stay
+from droidherd.testing.records import keeper
 from droidherd.undoing import UndoStay
 from droidherd.virtual.tinyapk import tiny_apk
 from droidherd.web.allow import AllowList
@@ -191,7 +192,9 @@ class World:
 
     def outfit(self) -> Outfit:
         web = Web(AllowList.of(self.allow), WebLimits(read_s=0.5))
-        return Outfit(self.adb, self.inventory, self.catalogue, self.store, "worker", web, self.root / "scratch")
+        return Outfit(
+            self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), web, self.root / "scratch"
+        )
 
     def work(self, *, last: bool = False, lease: int = 0) -> StageWork:
         self.tries += 1

@@ -27,6 +27,10 @@ AUDIT: dict[str, Document] = {
 }
 
 
+RECORD: Document = {"emulator": "", "credentials": {}, "note": ""}
+ACCOUNT: Document = {"account": "", "state": "idle", "record": None, "disabled": None}
+
+
 class Book:
     """What the stand-in remembers and was asked."""
 
@@ -34,6 +38,7 @@ class Book:
         self.asked: list[tuple[str, str, Document, dict[str, str]]] = []
         self.tasks: list[Document] = []
         self.emulators: list[Document] = []
+        self.accounts: dict[str, Document] = {}
         self.key = ""
         self.sick = False
         self.refuse_next = 0
@@ -57,6 +62,8 @@ class Book:
         match parts:
             case ["readyz" | "healthz"]:
                 return self._health()
+            case ["api", "accounts", *name]:
+                return 200, self._accounts(query) if not name else self.accounts.get(name[0], ACCOUNT)
             case ["api", "tasks"]:
                 return self._page(query)
             case ["api", "tasks", name]:
@@ -69,6 +76,8 @@ class Book:
     def _change(self, parts: list[str], body: Document) -> tuple[int, Document] | None:
         states = {"pause": "paused", "resume": "pending", "cancel": "cancelled"}
         match parts:
+            case ["api", "accounts", name, *action]:
+                return self._account(name, action, body)
             case ["api", "queue", "pause" | "resume" | "capacity" | "order"] | ["api", "tasks", _, "prioritize"]:
                 return 200, {"done": True}
             case ["api", "maintenance", "cleanup"]:
@@ -79,6 +88,21 @@ class Book:
                 return 200, {"task_id": name, "state": states[action]}
             case _:
                 return None
+
+    def _accounts(self, query: dict[str, str]) -> Document:
+        off = {"": (True, False), "true": (True,), "false": (False,)}[query.get("disabled", "")]
+        return {"accounts": [one for one in self.accounts.values() if bool(one["disabled"]) in off], "cursor": ""}
+
+    def _account(self, name: str, action: list[str], body: Document) -> tuple[int, Document]:
+        one = self.accounts.setdefault(name, {**ACCOUNT, "account": name})
+        match action:
+            case ["disable"]:
+                one |= {"state": "disabled", "disabled": {"by": body["actor"], "reason": body["reason"]}}
+            case ["enable"]:
+                one |= {"state": "idle", "disabled": None}
+            case _:
+                one["record"] = {key: body.get(key, RECORD[key]) for key in RECORD}
+        return 200, {**one, "done": True, "tasks": ["t1"] if body.get("tasks") == "cancel" else []}
 
     def _health(self) -> tuple[int, Document]:
         if self.parts:
@@ -133,6 +157,12 @@ class Handler(BaseHTTPRequestHandler):
         self._reply()
 
     def do_POST(self) -> None:
+        self._reply()
+
+    def do_PUT(self) -> None:
+        self._reply()
+
+    def do_DELETE(self) -> None:
         self._reply()
 
     def _reply(self) -> None:

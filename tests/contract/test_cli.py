@@ -40,7 +40,7 @@ def until(ask: Callable[[], Any], wanted: str) -> None:
 
 def test_the_commands_of_the_page_do_what_it_says(herd: World):
     lines = commands(PAGE.read_text(encoding="utf-8"))
-    assert 17 == len(lines)
+    assert 21 == len(lines)
     view = ["temporal", "workflow", "query", "--workflow-id", "my-task-1", "--name", "view"]
     after = {"start": "running", "pause": "paused", "control": "running", "cancel": "cancelled"}
     answers: dict[str, Any] = {}
@@ -57,3 +57,4 @@ def test_the_commands_of_the_page_do_what_it_says(herd: World):
     assert ["my-task-1"] == [one["execution"]["workflowId"] for one in answers["list"]]
     assert '"pool": "default"' in json.dumps(answers["queue"])
     assert '"account": "player-42"' in json.dumps(answers["account"])
+    assert '"note": "mine"' in json.dumps(answers["view"])

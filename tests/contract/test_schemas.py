@@ -78,6 +78,7 @@ def test_everything_a_person_may_send_is_in_the_index():
         "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
         "DispatcherWorkflow": {"ask", "enqueue", "ending", "done", "announce", "snapshot"},
         "EmulatorWorkflow": {"seen", "tidy", "recall"},
+        "AccountWorkflow": set[str](),
         "MaintenanceWorkflow": set[str](),
     }
     for name, kind in DEFINED.items():

@@ -27,6 +27,8 @@ class Watched(Dispatcher):
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
         super()._grant(entry, row, now_ms)
         self.world.witness.grants(self, entry)
+        if entry.ask.account in self.world.disabled:
+            self.world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
 
     def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
         super()._adopt(ask, lease, now_ms)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from droidherd.domain.lane import LANES, LaneRules, Ordering
 from tests.protocol.emulators import Handset
 from tests.protocol.fleet import HostActor
+from tests.protocol.script import ACCOUNTS
 from tests.protocol.tasks import TaskActor
 
 if TYPE_CHECKING:
     from tests.protocol.simulator import World
+
+
+NAMED_ACCOUNTS = tuple(dict.fromkeys(filter(None, ACCOUNTS)))
 
 
 class Faults:
@@ -52,6 +56,8 @@ class Faults:
             self._pause_for_the_system,
             self._resume_for_the_system,
             self._prioritize,
+            *[self._disable] * 2,
+            self._enable,
         )
 
     def _some_handset(self) -> Handset:
@@ -237,6 +243,17 @@ class Faults:
 
     def _resume_for_the_system(self) -> bool:
         return self.world.operator(lambda d: d.resume("", "system:disk_full", self.world.now))
+
+    def _disable(self) -> bool:
+        account = NAMED_ACCOUNTS[self.below(len(NAMED_ACCOUNTS))]
+        done = self.world.operator(lambda d: d.disable(account, "op", "banned", self.world.now))
+        if done:
+            self.world.disabled[account] = None
+        return done
+
+    def _enable(self) -> bool:
+        account = next(iter(self.world.disabled), "")
+        return bool(account) and self.world.enable(account)
 
     def _prioritize(self) -> None:
         task_id = f"t{self.below(len(self.world.script.tasks))}"

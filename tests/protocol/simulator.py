@@ -59,6 +59,8 @@ class World:
         )
         self.by_hand: dict[str, int] = {}
         """Lane → the capacity somebody set."""
+        self.disabled: dict[str, None] = {}
+        """Accounts, by the word of whoever disabled them."""
         self.dispatcher = DispatcherActor(self, self.config)
         self.begin_anew(self.dispatcher.machine)
         if self.script.deck:
@@ -81,6 +83,7 @@ class World:
     def begin_anew(self, d: Watched) -> None:
         """A dispatcher that remembers nothing."""
         self.by_hand.clear()
+        self.disabled.clear()
         self.witness.counting.forget()
         for name in LANES:
             d.board.lane(name)
@@ -150,6 +153,15 @@ class World:
         board = self.dispatcher.machine.board
         if board.pattern.paused_by or any(lane.paused_by for lane in board.lanes.values()):
             self.operator(lambda d: d.resume("", "op", self.now))
+        for account in list(self.disabled):
+            self.enable(account)
+
+    def enable(self, account: str) -> bool:
+        def order(d: Watched) -> None:
+            self.disabled.pop(account, None)
+            d.enable(account, "op", self.now)
+
+        return self.operator(order)
 
     def _round(self) -> None:
         if not self.dispatcher.alive:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from droidherd.domain import snapshot
 from droidherd.domain.audit import DEEDS, Deed
-from droidherd.domain.dispatcher import SIZE_LIMIT_BYTES
-from droidherd.domain.moves import Config
+from droidherd.domain.moves import SIZE_LIMIT_BYTES, Config
 from droidherd.domain.tally import BOUNDS_S, TYPES, UNSPOKEN, Stint, Tally
 from tests.protocol.boards import BEGAN_MS, a_name, full
 

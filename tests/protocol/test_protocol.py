@@ -19,7 +19,7 @@ HOSTILE = (
     "skipped because done", "stage fenced", "stage not_released", "stage lost", "stage stopped", "stage failed",
     "straggler", "set ordering", "configure", "pause for the system", "resume for the system",
     "lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized", "configured",
-    "mutex_overdue", "mutex_broken", "fenced",
+    "mutex_overdue", "mutex_broken", "fenced", "disable", "enable", "account_disabled", "account_enabled",
 )  # fmt: skip
 
 

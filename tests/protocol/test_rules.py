@@ -13,7 +13,7 @@ from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
-RARE = {"key": range(6_000, 8_000)}
+RARE = {"key": range(12_000, 14_000)}
 """Where a hole was seen that other rules nearly close as well: once in two thousand histories."""
 
 
@@ -109,6 +109,15 @@ class ForgetsTheFloor(Watched):
         super()._grant(entry, row, self.board.last_token if self.blind_ms else now_ms)
 
 
+class GrantsTheDisabled(Watched):
+    """Notes that an account is disabled, and grants all the same."""
+
+    def disable(self, account: str, actor: str, reason: str, now_ms: int) -> bool:
+        done = super().disable(account, actor, reason, now_ms)
+        self.keys.barred.clear()
+        return done
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -116,6 +125,7 @@ class ForgetsTheFloor(Watched):
         pytest.param(FreesTheClosed, id="a-closed-holder-is-fenced-before-it-is-freed"),
         pytest.param(ForgetsTickets, id="a-lost-lease-keeps-its-ticket"),
         pytest.param(AnswersOnce, id="9-the-same-question-again-gets-its-answer-again"),
+        pytest.param(GrantsTheDisabled, id="nothing-is-granted-to-a-disabled-account"),
         pytest.param(ForgetsTheFloor, id="tokens-go-on-where-they-were-even-without-memory"),
     ],
 )

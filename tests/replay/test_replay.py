@@ -114,7 +114,7 @@ def test_every_activity_and_every_way_a_workflow_ends_stands_in_a_history():
             seen.add(f"{kind} {closed}")
     expected = {"run_stage", "pass_gate", "presence", "find_predecessor", "closed_holders", "request_cancel"}
     expected |= {f"TaskWorkflow {end}" for end in ("COMPLETED", "FAILED", "CANCELED", "TERMINATED", "CONTINUED_AS_NEW")}
-    expected |= {f"{one}Workflow CONTINUED_AS_NEW" for one in ("Dispatcher", "Emulator", "Host")}
+    expected |= {f"{one}Workflow CONTINUED_AS_NEW" for one in ("Account", "Dispatcher", "Emulator", "Host")}
     expected |= {"DispatcherWorkflow TERMINATED", "MaintenanceWorkflow COMPLETED", "MaintenanceWorkflow CANCELED"}
     expected |= {"remove_tasks", "list_hosts", "sweep_artifacts"}
     assert set() == expected - seen

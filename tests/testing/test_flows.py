@@ -123,3 +123,19 @@ def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: V
     run = run_flow(never(tmp_path, within="300ms"), emulator)
     assert isinstance(run.error, ScreenNotReachedError), run.error
     assert ["hope.failed.png"] == list(run.frames)
+
+
+def test_a_credential_is_typed_and_masked(emulator: VirtualEmulator) -> None:
+    flow = """
+flow: secretive
+app: com.example.herd
+stages:
+  - stage: enter
+    steps:
+      - start_app: {}
+      - type: {text: {secret: password}}
+"""
+    assert "has no credential password" in str(run_flow(flow, emulator).error)
+    run = run_flow(flow, emulator, secrets={"password": "Canary7"})
+    assert (None, False) == (run.error, "Canary7" in str(run))
+    assert "type the credential password" in str(run.log)

@@ -186,6 +186,7 @@ class Planner:
                 params=params,
                 stages=tuple(Stage.model_validate({"steps": [], **stage}) for stage in stages),
                 policy=policy,
+                emulator=str(params.get("bound", "")),
             ),
             physics=self.physics,
         )

@@ -1,5 +1,15 @@
 """All paths, one noun per file. Importing this package registers them."""
 
-from tests.replay.scenarios import afterwards, control, dispatchers, ends, fleet, maintenance, occasions, stays
+from tests.replay.scenarios import (
+    accounts,
+    afterwards,
+    control,
+    dispatchers,
+    ends,
+    fleet,
+    maintenance,
+    occasions,
+    stays,
+)
 
-__all__ = ["afterwards", "control", "dispatchers", "ends", "fleet", "maintenance", "occasions", "stays"]
+__all__ = ["accounts", "afterwards", "control", "dispatchers", "ends", "fleet", "maintenance", "occasions", "stays"]

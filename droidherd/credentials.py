@@ -1,0 +1,133 @@
+"""Credentials by reference: found on the worker, when they are typed, and kept out of everything that is kept."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from droidherd.adb.quote import SPACE
+from droidherd.contracts.accounts import AccountRecord
+from droidherd.domain.errors import CredentialError, DroidherdError
+
+MASK = "***"
+SIZE_MAX = 4_096
+OURS = "DROIDHERD_"
+"""Variables that begin like this hold keys of the house."""
+
+
+class Book(Protocol):
+    """Where records of accounts are read."""
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Finds what references point to, on this machine."""
+
+    book: Book
+    environment: Mapping[str, str]
+    env_prefix: str = ""
+    """Only variables that begin like this; empty: all but those of the house."""
+    directory: str = ""
+    """Only files below this; empty: wherever they are."""
+
+    def reveal(self, account: str, name: str) -> str:
+        """The text itself. CredentialError names the reference, never what it points to."""
+        reference = self._reference(account, name)
+        scheme, _, place = reference.partition(":")
+        text = self._variable(place, reference) if scheme == "env" else self._file(Path(place), reference)
+        if not text:
+            raise CredentialError("is empty", to=reference)
+        return text
+
+    def _reference(self, account: str, name: str) -> str:
+        for fresh in (False, True):
+            record = self.book.read(account, fresh=fresh) if account else None
+            if record is not None and name in record.credentials:
+                return record.credentials[name]
+        remedy = f"droidherd account set {account} --credential {name}=env:NAME" if account else "name an account"
+        raise CredentialError(f"has no credential {name}", to=f"account {account}".strip(), remedy=remedy)
+
+    def _variable(self, name: str, reference: str) -> str:
+        allowed = name.startswith(self.env_prefix) if self.env_prefix else not name.startswith(OURS)
+        if not allowed:
+            begins = f"begins with {self.env_prefix}" if self.env_prefix else f"does not begin with {OURS}"
+            raise CredentialError("may not be read", to=reference, remedy=f"use a variable whose name {begins}")
+        if name not in self.environment:
+            raise CredentialError(
+                "is not set on this worker",
+                to=reference,
+                remedy="set it where the worker is started, and start it anew",
+            )
+        return self.environment[name]
+
+    def _file(self, path: Path, reference: str) -> str:
+        """Without the line end that editors leave."""
+        try:
+            real = path.resolve(strict=True)
+            if self.directory and not real.is_relative_to(Path(self.directory).resolve()):
+                raise CredentialError("may not be read", to=reference, remedy=f"keep it below {self.directory}")
+            if not real.is_file():
+                raise CredentialError("is no plain file", to=reference)
+            with real.open("rb") as file:
+                content = file.read(SIZE_MAX + 1)
+        except OSError as error:
+            raise CredentialError(f"cannot be read on this worker: {error.strerror}", to=reference) from None
+        if len(content) > SIZE_MAX:
+            raise CredentialError(f"is larger than {SIZE_MAX} bytes", to=reference)
+        try:
+            return content.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise CredentialError("is not UTF-8", to=reference) from None
+
+
+@dataclass(slots=True)
+class Vault:
+    """What one stay on an emulator has typed. Within it, errors that leave are masked; so is what is noted."""
+
+    keeper: Keeper
+    account: str
+    _words: list[str] = field(default_factory=list)
+
+    def reveal(self, name: str) -> str:
+        text = self.keeper.reveal(self.account, name)
+        spellings = (
+            text,
+            text.replace(" ", SPACE),
+            text.replace("'", "'\\''"),
+            repr(text)[1:-1],
+            json.dumps(text)[1:-1],
+        )
+        self._words = sorted({*self._words, *spellings}, key=len, reverse=True)
+        return text
+
+    def masked(self, text: str) -> str:
+        """The text without any secret, however it is spelt."""
+        for word in self._words:
+            text = text.replace(word, MASK)
+        return text
+
+    def __enter__(self) -> None:
+        """Nothing is revealed yet."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Mask the error that leaves, and those it came from."""
+        seen: list[BaseException] = []
+        rest = [error]
+        while rest:
+            one = rest.pop()
+            if one is None or any(one is other for other in seen):
+                continue
+            seen.append(one)
+            self._mask(one)
+            rest += [one.__cause__, one.__context__]
+
+    def _mask(self, error: BaseException) -> None:
+        error.args = tuple(self.masked(arg) if isinstance(arg, str) else arg for arg in error.args)
+        if isinstance(error, DroidherdError):
+            error.what, error.to, error.remedy = map(self.masked, (error.what, error.to, error.remedy))

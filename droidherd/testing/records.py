@@ -1,0 +1,26 @@
+"""Records of accounts that nobody wrote down: for tests of flows that type credentials."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from droidherd.contracts.accounts import AccountRecord
+from droidherd.credentials import Keeper
+
+ACCOUNT = "somebody"
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
+
+
+class Records:
+    """One account, whose credentials are variables of the same names; without any, nobody has a record."""
+
+    def __init__(self, secrets: Mapping[str, str] = NO_SECRETS) -> None:
+        """By name, the texts themselves."""
+        references = {name: f"env:{name}" for name in secrets}
+        self._known = {ACCOUNT: AccountRecord(account=ACCOUNT, credentials=references)} if secrets else {}
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:  # noqa: ARG002 - the port's
+        return self._known.get(account)
+
+
+def keeper(secrets: Mapping[str, str]) -> Keeper:
+    return Keeper(Records(secrets), secrets)

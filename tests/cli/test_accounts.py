@@ -1,0 +1,40 @@
+"""Accounts from the command line, against a stand-in of the API."""
+
+import getpass
+
+from tests.cli.door_stand_in import Book
+from tests.cli.test_commands import Terminal, book, droidherd
+
+__all__ = ["book", "droidherd"]
+
+
+def test_what_is_not_named_stays_as_it_is(droidherd: Terminal, book: Book) -> None:
+    droidherd(
+        "account", "set", "ann", "--emulator", "e1", "--credential", "password=env:A", "--credential", "pin=env:B"
+    )
+    found = droidherd.json("account", "set", "ann", "--credential", "pin=", "--note", "hers")["record"]
+    assert ("e1", {"password": "env:A"}, "hers") == (found["emulator"], found["credentials"], found["note"])
+    _, _, said, _ = book.asked[-1]
+    assert getpass.getuser() == said["actor"]
+    assert "" == droidherd.json("account", "set", "ann", "--emulator", "")["record"]["emulator"]
+    assert "" == droidherd.json("account", "remove", "ann")["record"]["note"]
+
+
+def test_disabled_and_enabled(droidherd: Terminal, book: Book) -> None:
+    found = droidherd.json("account", "disable", "ann", "--reason", "banned", "--cancel")
+    assert ("disabled", ["t1"]) == (found["state"], found["cancelled"])
+    code, text = droidherd("accounts", "ann")
+    assert (0, True) == (code, f"disabled by {getpass.getuser()}: banned" in text)
+    assert ["ann"] == [one["account"] for one in droidherd.json("accounts", "--disabled")["accounts"]]
+    assert [] == droidherd.json("accounts", "--enabled")["accounts"]
+    assert "idle" == droidherd.json("account", "enable", "ann")["state"]
+
+
+def test_every_word_of_account_shows_an_example(droidherd: Terminal) -> None:
+    for word in ("set", "remove", "disable", "enable"):
+        assert f"droidherd account {word}" in droidherd("account", word, "--help")[1]
+
+
+def test_what_is_no_pair_is_refused(droidherd: Terminal, book: Book) -> None:
+    code, text = droidherd("account", "set", "ann", "--credential", "password")
+    assert (2, True) == (code, "name=value" in text)
