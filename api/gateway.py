@@ -48,7 +48,7 @@ from droidherd.contracts.queue import (
 )
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView
 from droidherd.contracts.tasks import Answer as Told
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.lifecycle import FINAL, TaskState
 
 Answer = TypeVar("Answer")
 
@@ -245,6 +245,9 @@ class Gateway:
 
     async def again(self, task_id: str, ask: Ask, rollback: Rollback | None) -> e.Reading:
         now = await self.audit(task_id)
+        if now.open and now.view.state in FINAL:  # it has said so, and is about to close
+            await self.wait_end(task_id, ENGINE_S)
+            now = await self.audit(task_id)
         if now.stale:
             raise e.SilentError("no worker answers, so nobody can say what the task did")
         wish = Again(past=now.view, ask=ask, rollback=rollback)

@@ -21,7 +21,7 @@ from api.submission import answer_of, prepared
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
 from droidherd.contracts.tasks import Ask, Control, Rollback
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.lifecycle import FINAL, TaskState
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
@@ -128,7 +128,7 @@ async def rollback(house: Home, task_id: TaskId, caller: Caller, request: Reques
     try:
         return await _controlled(house, task_id, Control(action="rollback", ask=_ask(wish), force=wish.force))
     except IllegalError as error:
-        if error.now.open:
+        if error.now.open and error.now.view.state not in FINAL:
             raise
     # It has ended. Looking first would not tell: it may end between the look and the question.
     again = await house.engine.again(task_id, _ask(wish), Rollback(force=wish.force, ask=_ask(wish)))
