@@ -50,6 +50,7 @@ REARRANGE: dict[str, list[dict[str, Any]]] = {
         {"install": {"apk": "new.apk"}},
         {"uninstall": {"package": SECOND}},
         {"set": {"property": "debug.hwui.renderer", "to": "${text}"}},
+        {"pause": {"for": "1s"}},
         {"set": {"setting": "secure/last", "to": "${number}"}},
     ],
 }
@@ -127,6 +128,8 @@ async def rehearse(place: Farm, api: Door, chance: random.Random, name: str, *, 
         await place.submit(client, task_id, "rearrange", emulator=emulator, params=_params(chance))
     if kill:
         victim, mark = chance.choice(place.emulators), chance.choice(MARKS)
+        for emulator in place.emulators:
+            await until(lambda one=emulator: _changed(place, one, MARKS[0], began_s), f"a change on {emulator}")
         await until(lambda: _changed(place, victim, mark, began_s), f"{mark!r} on {victim}")
         struck_s = time.monotonic()
         await strikes.worker(place, chance)
