@@ -260,7 +260,7 @@ class Settings(BaseSettings):
     def _be_heard_while_asking(self) -> Self:
         """A stage that waits for a server is not to be taken for dead."""
         web = self.web
-        if web.wait_s + web.connect_s + web.read_s >= self.physics.heartbeat_timeout_s:
+        if web.allow and web.wait_s + web.connect_s + web.read_s >= self.physics.heartbeat_timeout_s:
             raise ValueError("must be true: web.wait_s + web.connect_s + web.read_s < physics.heartbeat_timeout_s")
         return self
 

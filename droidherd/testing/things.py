@@ -23,11 +23,18 @@ class Memory:
     @activity.defn(name="capture_before")
     async def capture_before(self, work: StageWork) -> Captured:
         self.captures.append(work)
+        return self.captured(work)
+
+    def captured(self, work: StageWork) -> Captured:
         return Captured(worker="w1", before=self._values(work.emulator_id, work.stage.changes if work.stage else ()))
 
     @activity.defn(name="undo_stage")
     async def undo_stage(self, work: UndoWork) -> UndoReport:
         self.undos.append(work)
+        return self.restored(work)
+
+    def restored(self, work: UndoWork) -> UndoReport:
+        """Unless somebody else changed it since."""
         undo = work.undo
         after = {value.name: value.value for value in undo.after}
         found = {value.name: self.things.get((undo.emulator, value.name), "") for value in undo.before}

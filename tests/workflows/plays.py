@@ -120,20 +120,20 @@ class Stages(Memory):
     @activity.defn(name="capture_before")
     @override
     async def capture_before(self, work: StageWork) -> Captured:
+        self.captures.append(work)
         report = await line.pop(0)(work) if (line := self.before.get(work.task_id)) else None
         if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
-            self.captures.append(work)
             return Captured(outcome=report.outcome, worker="w1")
-        return await super().capture_before(work)
+        return self.captured(work)
 
     @activity.defn(name="undo_stage")
     @override
     async def undo_stage(self, work: UndoWork) -> UndoReport:
+        self.undos.append(work)
         report = await line.pop(0)(work) if (line := self.back.get(work.task_id)) else None
         if report is not None and report.outcome is StageOutcome.NOT_BEGUN:
-            self.undos.append(work)
             return UndoReport(outcome=report.outcome, worker="w1")
-        return await super().undo_stage(work)
+        return self.restored(work)
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage, *self.changing()]
