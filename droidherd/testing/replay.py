@@ -56,7 +56,7 @@ async def verify(
     try:
         recorded = [read(path) for path in find(paths)]
     except UnreadableHistoryError as error:
-        Console(stderr=True).print(f"error: {escape(str(error))}")
+        Console(stderr=True, soft_wrap=True).print(f"error: {escape(str(error))}")
         return 2
     results = await replay(recorded, workflow_classes, passed_through)
     if as_json:
@@ -64,7 +64,7 @@ async def verify(
     else:
         _show(results)
     if not results:
-        Console(stderr=True).print(f"error: no history under {escape(', '.join(map(str, paths)))}")
+        Console(stderr=True, soft_wrap=True).print(f"error: no history under {escape(', '.join(map(str, paths)))}")
         return 2
     return 1 if any(result.diverged for result in results) else 0
 

@@ -127,6 +127,7 @@ class World:
         self.inventory.add(InventoryEntry(emulator_id="e1", address=self.one.address))
         self.store = DirectoryStore(self.root / "artifacts")
         self.adb = MortalAdb(self.one.adb.port)
+        self.web = Web(AllowList.of(self.allow), WebLimits(read_s=0.5))
         self.life = Life()
         self.catalogue = Catalogue([self.flows])
         self.plan: Plan = self.catalogue.plan("rearrange", {})
@@ -191,10 +192,8 @@ class World:
     # --- the task ---------------------------------------------------------------------------------------------
 
     def outfit(self) -> Outfit:
-        web = Web(AllowList.of(self.allow), WebLimits(read_s=0.5))
-        return Outfit(
-            self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), web, self.root / "scratch"
-        )
+        scratch = self.root / "scratch"
+        return Outfit(self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), self.web, scratch)
 
     def work(self, *, last: bool = False, lease: int = 0) -> StageWork:
         self.tries += 1
