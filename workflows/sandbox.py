@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -11,15 +12,43 @@ from temporalio.workflow import Info
 PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 """Modules that are imported once per process and not once per run."""
 
+AHEAD = "a query ran ahead of this workflow task; it is played anew"
+COARSE_NS = 1_000_000
+
 
 class _Instance(WorkflowInstance):
     """A workflow in its sandbox. Our data converter and codecs do not look at which command a payload belongs to."""
 
     def __init__(self, inner: WorkflowInstance) -> None:
         self._inner = inner
+        self._reached: tuple[int, int] = (0, 0)
+        """How much history was played, and the time of its last workflow task."""
+        self._ahead = False
+        """History was played that no workflow task had begun for."""
 
     def activate(self, act: Any) -> Any:
+        only_asked = all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs)
+        if self._ahead and not only_asked:
+            refused = WorkflowActivationCompletion()
+            refused.failed.failure.message = AHEAD
+            return refused
+        if not only_asked:
+            self._ahead = self._is_early(act)
+            self._reached = (act.history_length, act.timestamp.ToNanoseconds())
         return self._inner.activate(act)
+
+    def _is_early(self, act: Any) -> bool:
+        """Whether this is history that no workflow task has begun for.
+
+        A query that was on its way while nobody served brings with it what came in since. The commands of that would
+        stand before those of whatever comes until the next workflow task begins; a replay plays all of it at once, in
+        another order, and diverges. So that task is refused once: the cache of this run is emptied, and it is played
+        anew from its history.
+        """
+        length, time_ns = self._reached
+        news = act.history_length > length > 0 and not act.is_replaying
+        # Each workflow task has a time of its own, where times are exact. Those of the time-skipping server are not.
+        return news and act.timestamp.ToNanoseconds() == time_ns and time_ns % COARSE_NS != 0
 
     def get_serialization_context(self, command_info: Any) -> SerializationContext | None:  # noqa: ARG002
         return None

@@ -1,18 +1,45 @@
 """The sandbox workflows run in is the SDK's: what would not replay is refused."""
 
+import asyncio
 import time
+from datetime import timedelta
 
 import pytest
 from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Replayer, Worker
 
 from tests.workflows.world import until
-from workflows.sandbox import PASSED_THROUGH, LeanSandbox
+from workflows.sandbox import AHEAD, PASSED_THROUGH, LeanSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUEUE = "sandbox"
+
+
+@workflow.defn
+class Waits:
+    """Which of its two callers is heard first decides the order of its commands."""
+
+    def __init__(self) -> None:
+        self.heard = False
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.wait_condition(lambda: self.heard, timeout=timedelta(minutes=5))
+        await workflow.sleep(0.1)
+
+    @workflow.signal
+    def hear(self) -> None:
+        self.heard = True
+
+    @workflow.update
+    async def greet(self) -> str:
+        return "hello"
+
+    @workflow.query
+    def has_heard(self) -> bool:
+        return self.heard
 
 
 @workflow.defn
@@ -34,3 +61,34 @@ async def test_a_workflow_that_reads_the_clock_is_refused(client: Client, task: 
 
         assert "time.time" in await until(refused, "the workflow task to fail")
         await handle.terminate()
+
+
+async def test_a_query_that_waited_for_a_worker_does_not_change_the_order_of_what_came_in_since(
+    client: Client, task: str
+):
+    """Else its history could not be replayed: the update would come first in the one order, the signal in the other."""
+    runner = LeanSandbox.passing(*PASSED_THROUGH)
+
+    def worker() -> Worker:
+        return Worker(client, task_queue=QUEUE, workflows=[Waits], workflow_runner=runner, max_cached_workflows=5)
+
+    async with worker():
+        handle = await client.start_workflow(Waits.run, id=task, task_queue=QUEUE)
+        await until(lambda: _waits(handle), "it to wait")
+    asked = asyncio.create_task(handle.query(Waits.has_heard))
+    await asyncio.sleep(0.5)  # nobody serves, so there is nothing by which to see that it has arrived
+    await handle.signal(Waits.hear)
+    greeted = asyncio.create_task(handle.execute_update(Waits.greet))
+    async with worker():
+        assert await asked
+        assert "hello" == await greeted
+        await handle.result()
+    failed = [e for e in (await handle.fetch_history()).events if e.HasField("workflow_task_failed_event_attributes")]
+    assert [AHEAD] == [event.workflow_task_failed_event_attributes.failure.message for event in failed]
+    replayer = Replayer(workflows=[Waits], workflow_runner=runner)
+    assert (await replayer.replay_workflow(await handle.fetch_history())).replay_failure is None
+
+
+async def _waits(handle: WorkflowHandle[Waits, None]) -> bool | None:
+    types = [event.event_type for event in (await handle.fetch_history()).events]
+    return True if EventType.EVENT_TYPE_TIMER_STARTED in types else None
