@@ -132,7 +132,7 @@ class CleanupWish(CleanupInput):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
-    actor: Line = "http"
+    actor: Line = "somebody"
     reason: Line = ""
 
 

@@ -3,11 +3,24 @@
 from typing import TypeVar
 
 from api.account_views import AccountBody, Disabling
-from api.schemas import Capacity, Command, Insistence, LaneOrder, Precedence, Reply, Wish
+from api.schemas import Capacity, CleanupWish, Command, Insistence, LaneOrder, Precedence, Reply, Wish
+from api.subscribing import Wanted
 from droidherd.contracts.tasks import TaskSpec
 
 Signed = TypeVar(
-    "Signed", TaskSpec, Wish, Command, Capacity, LaneOrder, Precedence, Insistence, Reply, AccountBody, Disabling
+    "Signed",
+    TaskSpec,
+    Wish,
+    Command,
+    Capacity,
+    LaneOrder,
+    Precedence,
+    Insistence,
+    Reply,
+    AccountBody,
+    Disabling,
+    CleanupWish,
+    Wanted,
 )
 ACTOR_MAX = 1000
 

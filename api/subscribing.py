@@ -4,6 +4,7 @@ import hashlib
 import json
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -63,7 +64,7 @@ class Wanted(Timing):
     id: str | None = Field(default=None, min_length=1, max_length=ID_MAX, description="your own; empty: one is made")
     task: Recurring
     paused: bool = Field(default=False, description="made, but not running yet")
-    actor: Line = "http"
+    actor: Line = "somebody"
     reason: Line = ""
 
 
@@ -170,9 +171,9 @@ def changed(found: Found, wanted: Wanted) -> Edited:
     return Edited(subscription, paused=found.paused, note=found.note)
 
 
-async def amended(found: Found, raw: bytes, house: House) -> Edited:
+async def amended(found: Found, raw: bytes, house: House, sign: Callable[[Wanted], Wanted]) -> Edited:
     """On top of what there is now: of two that amend it at once, neither undoes what the other did."""
-    return changed(found, await wanted_of(merged(found.subscription, raw), house))
+    return changed(found, sign(await wanted_of(merged(found.subscription, raw), house)))
 
 
 def paused(found: Found, wish: Wish) -> Edited:

@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from api.bodies import optional, wait_seconds
 from api.errors import Kind
-from api.house import Home
+from api.house import Caller, Home
 from api.routes.answers import answer, answers, body
 from api.schemas import CleanupOut, CleanupWish, MaintenanceOut
+from api.signing import signed
 from droidherd.contracts.maintenance import CleanupInput
 
 router: Final = APIRouter(prefix="/api/maintenance", tags=["maintenance"])
@@ -18,9 +19,9 @@ _KINDS: Final = (Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
 
 
 @router.post("/cleanup", responses=answers(CleanupOut, *_KINDS, also=(202,)), openapi_extra=body(CleanupWish))
-async def cleanup(house: Home, request: Request, wait: Annotated[str, Query()] = "30s") -> Response:
+async def cleanup(house: Home, caller: Caller, request: Request, wait: Annotated[str, Query()] = "30s") -> Response:
     """Remove what is old now. `dry_run` only lists what would go; 202: it takes longer than `wait`."""
-    wish = await optional(CleanupWish, request)
+    wish = signed(await optional(CleanupWish, request), caller)
     found = await house.upkeep.cleanup(CleanupInput(**dict(wish)), wait_seconds(wait))
     return answer(CleanupOut.of(found), 200 if found.report else 202)
 

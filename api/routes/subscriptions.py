@@ -10,11 +10,12 @@ from starlette.responses import Response
 from api.bodies import json_body, optional
 from api.engine import Filters, MissingError, TakenError
 from api.errors import Kind, ProblemError
-from api.house import Home, House
+from api.house import Caller, Home, House
 from api.routes.answers import JSON, answer, answers, body
 from api.routes.filters import Name
 from api.schedules import Begun, Edit, Found, RowFilters, Took
 from api.schemas import TaskList, Wish
+from api.signing import signed
 from api.submission import TASK_ID
 from api.subscribing import (
     Order,
@@ -61,9 +62,11 @@ Id = Annotated[str, Depends(_known)]
     openapi_extra=body(Wanted, required=True),
     status_code=201,
 )
-async def create(house: Home, request: Request, idempotency_key: Annotated[str, Header()] = "") -> Response:
+async def create(
+    house: Home, caller: Caller, request: Request, idempotency_key: Annotated[str, Header()] = ""
+) -> Response:
     """Let a task recur, by `cron` or every so many seconds."""
-    wanted = await wanted_of(await json_body(request), house)
+    wanted = signed(await wanted_of(await json_body(request), house), caller)
     subscription_id, digest = named(wanted, idempotency_key)
     edited = created(wanted, subscription_id, digest, house.settings.host.region)
     try:
@@ -97,25 +100,25 @@ async def subscription(house: Home, subscription_id: Id) -> Response:
 @router.put(
     "/{id}", responses=answers(SubscriptionView, Kind.NOT_FOUND, *_WRITE), openapi_extra=body(Wanted, required=True)
 )
-async def put(house: Home, subscription_id: Id, request: Request) -> Response:
+async def put(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Other times, another policy, another task: what is left out gets its default. A pause stays a pause."""
-    wanted = await wanted_of(await json_body(request), house)
+    wanted = signed(await wanted_of(await json_body(request), house), caller)
     return await _change(house, subscription_id, partial(changed, wanted=wanted))
 
 
 @router.patch("/{id}", responses=answers(SubscriptionView, Kind.NOT_FOUND, *_WRITE), openapi_extra=_SOME)
-async def amend(house: Home, subscription_id: Id, request: Request) -> Response:
+async def amend(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Like PUT, but what is left out stays. A `task` is replaced as a whole."""
-    edit = partial(amended, raw=await json_body(request), house=house)
+    edit = partial(amended, raw=await json_body(request), house=house, sign=lambda wanted: signed(wanted, caller))
     return await _change(house, subscription_id, edit)
 
 
 @router.delete("/{id}", responses=answers(Removed, *_READ, Kind.OVERLOADED), openapi_extra=body(Wish))
 async def remove(
-    house: Home, subscription_id: Id, request: Request, tasks: Literal["cancel", "finish"] = "finish"
+    house: Home, subscription_id: Id, caller: Caller, request: Request, tasks: Literal["cancel", "finish"] = "finish"
 ) -> Response:
     """Nothing starts any more. The task that runs is cancelled, or finishes."""
-    wish = await optional(Wish, request)
+    wish = signed(await optional(Wish, request), caller)
     found = await house.schedules.change(subscription_id, partial(ending, wish=wish))
     why = f"subscription {subscription_id} was deleted by {wish.actor}" + (f": {wish.reason}" if wish.reason else "")
     await house.schedules.delete(found, Ask(actor=SYSTEM, reason=why) if tasks == "cancel" else None)
@@ -139,29 +142,29 @@ async def tasks(
 
 
 @router.post("/{id}/run", responses=answers(Ran, *_RUN, status=202), openapi_extra=body(Wish), status_code=202)
-async def run(house: Home, subscription_id: Id, request: Request) -> Response:
+async def run(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Run now, once, also while it is paused. While a run goes on, `overlap` decides."""
-    return await _run(house, subscription_id, await optional(Wish, request))
+    return await _run(house, subscription_id, signed(await optional(Wish, request), caller))
 
 
 @router.post("/{id}/download", responses=answers(Ran, *_RUN, status=202), openapi_extra=body(Wish), status_code=202)
-async def download(house: Home, subscription_id: Id, request: Request) -> Response:
+async def download(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """The same as `run`, under the name it has where subscriptions download."""
-    return await _run(house, subscription_id, await optional(Wish, request))
+    return await _run(house, subscription_id, signed(await optional(Wish, request), caller))
 
 
 @router.post("/{id}/pause", responses=answers(SubscriptionView, *_READ, Kind.OVERLOADED), openapi_extra=body(Wish))
-async def pause(house: Home, subscription_id: Id, request: Request) -> Response:
+async def pause(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Nothing is due any more. The task that runs goes on."""
-    return await _change(house, subscription_id, partial(paused, wish=await optional(Wish, request)))
+    return await _change(house, subscription_id, partial(paused, wish=signed(await optional(Wish, request), caller)))
 
 
 @router.post(
     "/{id}/resume", responses=answers(SubscriptionView, *_READ, Kind.ILLEGAL, Kind.OVERLOADED), openapi_extra=body(Wish)
 )
-async def resume(house: Home, subscription_id: Id, request: Request) -> Response:
+async def resume(house: Home, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Due again from now on. What was due meanwhile is not made up for."""
-    return await _change(house, subscription_id, partial(resumed, wish=await optional(Wish, request)))
+    return await _change(house, subscription_id, partial(resumed, wish=signed(await optional(Wish, request), caller)))
 
 
 async def _change(house: House, subscription_id: str, edit: Edit) -> Response:

@@ -202,6 +202,11 @@ def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, te
             http.post(f"/api/tasks/{task}/cancel", json={"actor": "carl"})
             events = http.get(f"/api/tasks/{task}/events").json()["events"]
             told = http.get("/api/audit", params={"actor": "ann"}).json()["entries"]
+            wanted = {"id": "signed", "cron": "0 3 * * *", "task": {"type": "tap_once"}, "paused": True}
+            made = http.post("/api/subscriptions", json=wanted)
+            assert 201 == made.status_code, made.text
+            resumed = http.post("/api/subscriptions/signed/resume", json={"actor": "carl"}).json()
+        assert ["ann", "ann for carl"] == [made.json()["paused_by"], resumed["changes"][-1]["actor"]]
         assert ["api", "ben", "ann for ben"] == [one["actor"] for one in entries]
         assert ["ann for ben"] == [one["actor"] for one in told]
         assert {"droidherd", "ann for carl"} >= {one["actor"] for one in events}

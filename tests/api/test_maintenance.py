@@ -51,7 +51,7 @@ def test_what_would_go_is_listed_and_then_goes(tidy: World):
 def test_without_a_body_it_is_a_real_one_by_http(tidy: World):
     with httpx.Client(base_url=tidy.url, timeout=60) as http:
         report = http.post(ROUTE).json()["report"]
-        assert ("http", False, {}, []) == (
+        assert ("somebody", False, {}, []) == (
             report["actor"],
             report["dry_run"],
             report["tally"]["tasks"],
