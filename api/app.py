@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from temporalio.client import Client
@@ -15,6 +15,7 @@ from temporalio.service import GrpcCompression, RetryConfig
 from api import auth, errors, starting
 from api.account_views import AccountBody, Disabling
 from api.accounts import Accounts
+from api.bodies import known_query
 from api.gateway import Gateway
 from api.handover import handing_over
 from api.house import House
@@ -70,7 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     rooms = (tasks, requests, bulk, files, queue, figures, account_routes, fleet, subscriptions, maintenance, health)
     for room in rooms:
-        app.include_router(room.router)
+        app.include_router(room.router, dependencies=[Depends(known_query)])
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
     app.add_middleware(auth.Guard, keys=keys)

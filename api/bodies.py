@@ -1,9 +1,12 @@
 """Reading what a client sends: bytes, then JSON, then a model, each with an answer of its own when it fails."""
 
 import math
+from collections.abc import Iterator
 from typing import TypeVar
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from api.errors import Kind, ProblemError, from_validation, invalid
@@ -13,6 +16,29 @@ INTEGER_MAX = 2**63 - 1
 WAIT_MAX_S = 60.0
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+async def known_query(request: Request) -> None:
+    """Nothing in a query is lost in silence: a misspelt `dry_run` would do what was only to be shown."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute):
+        return
+    known = set(_query_names(route.dependant))
+    for name in request.query_params:
+        if name not in known:
+            said = ", ".join(sorted(known)) or "nothing"
+            raise invalid(name[:60], f"is not known here; known: {said}")
+
+
+def _query_names(of: Dependant) -> Iterator[str]:
+    for field in of.query_params:
+        kind = field.field_info.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from (one.alias or name for name, one in kind.model_fields.items())
+        else:
+            yield field.alias
+    for part in of.dependencies:
+        yield from _query_names(part)
 
 
 async def json_body(request: Request) -> bytes:

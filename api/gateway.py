@@ -236,11 +236,10 @@ class Gateway:
                     await handle.signal(_signal(control), _said(control))
                 return None
         except WorkflowUpdateFailedError as error:
+            return _already(control, await self.view(task_id), _cause(error))
+        except e.MissingError:
             now = await self.view(task_id)
-            raise e.IllegalError(_cause(error), now) from error
-        except e.MissingError as error:
-            now = await self.view(task_id)
-            raise e.IllegalError(f"{control.action} is not possible while {now.view.state}", now) from error
+            return _already(control, now, f"{control.action} is not possible while {now.view.state}")
         return e.Reading(view)
 
     async def again(self, task_id: str, ask: Ask, rollback: Rollback | None) -> e.Reading:
@@ -420,6 +419,13 @@ class Gateway:
 async def _refuse_another(request: e.Request, known: WorkflowExecution) -> None:
     if await known.memo_value(MEMO_REQUEST, "") != request.digest:
         raise (e.KeyReusedError if request.key else e.TakenError)(request.task_id)
+
+
+def _already(control: Control, now: e.Reading, refusal: str) -> e.Reading:
+    """Of two who cancel, the second one has what was wanted, too. Everything else that is not possible is refused."""
+    if control.action == "cancel" and now.view.state is TaskState.CANCELLED:
+        return now
+    raise e.IllegalError(refusal, now)
 
 
 def _signal(control: Control) -> str:

@@ -20,7 +20,7 @@ from droidherd.flows.catalogue import Catalogue
 
 TASK_ID = re.compile(ID_PATTERN, re.ASCII)
 KEY_MAX = 255
-HEAD_MAX = 61
+HEAD_MAX = 54
 START_WITHIN = timedelta(days=366)
 
 REASONS: Mapping[str, Kind] = {"queue_full": Kind.QUEUE_FULL, "cannot_be_satisfied": Kind.UNSATISFIABLE}

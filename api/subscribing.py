@@ -19,7 +19,7 @@ from api.submission import KEY_MAX
 from droidherd.artifacts.names import checked_name
 from droidherd.contracts.base import Id
 from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, RUN, AuditLine, Subscription, Timing
-from droidherd.contracts.tasks import TaskSpec
+from droidherd.contracts.tasks import Origin, TaskSpec
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.reckoning import Reckoning, Standing, by_now, latest, opened
 from droidherd.domain.timetable import read_cron, read_zone
@@ -34,7 +34,7 @@ EXAMPLE: JsonValue = {
     "overlap": "buffer_one",
     "catch_up_s": 7200,
 }
-NOT_HERE = ("not_before", "expires_at", "actor")
+NOT_HERE = ("not_before", "expires_at", "actor", "chain")
 """What a submission may say and a subscription's task may not."""
 WHEN = ("cron", "every_s", "offset_s")
 
@@ -248,7 +248,9 @@ def _timing(wanted: Timing) -> dict[str, Any]:
 
 
 def _task(wanted: Wanted) -> TaskSpec:
-    return TaskSpec(**dict(wanted.task))
+    task = TaskSpec(**dict(wanted.task))
+    origin = task.origin if "origin" in wanted.task.model_fields_set else Origin.SCHEDULE
+    return task.model_copy(update={"origin": origin, "actor": wanted.actor})
 
 
 def _line(what: str, wish: Wish | Wanted, at: datetime) -> AuditLine:

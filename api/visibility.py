@@ -58,10 +58,10 @@ def query_for(filters: Filters) -> str:
 
 
 def last_run_of(account: str) -> str:
-    """The query for the closed tasks of an account; the newest start comes first."""
+    """The query for the closed tasks of an account that were let in; the newest start comes first."""
     return (
         f"WorkflowType = {quoted(Workflow.TASK)} AND {Attribute.ACCOUNT_ID} = {quoted(account)} "
-        f"AND ExecutionStatus != {quoted(Status.RUNNING)}"
+        f"AND ExecutionStatus != {quoted(Status.RUNNING)} AND {Attribute.TASK_STATE} != {quoted(TaskState.REJECTED)}"
     )
 
 

@@ -12,6 +12,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.ledger import Ledger
 
+MARK = 6
+"""Characters of the run id that tell a link from a stranger of its name."""
+
 
 async def follow(ledger: Ledger, *, by_policy: bool) -> None:
     """Start what comes next, or note why nothing does. What followed before does not follow again."""
@@ -20,24 +23,27 @@ async def follow(ledger: Ledger, *, by_policy: bool) -> None:
     ledger.chain_ends = why_not(ledger.state, critical=ledger.spec.critical, by_policy=by_policy)
     if ledger.chain_ends:
         return
-    task_id, spec = _next(ledger)
+    first, spec = _next(ledger)
     whom = f" for {spec.account}" if spec.account else ""
-    try:
-        await workflow.start_child_workflow(
-            names.Workflow.TASK.value,
-            TaskInput(spec=spec),
-            id=task_id,
-            task_queue=names.QUEUE,
-            result_type=TaskView,
-            task_timeout=options.STARTING_TIMEOUT,
-            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            static_summary=f"{spec.type}{whom}, after {workflow.info().workflow_id}",
-        )
-    except WorkflowAlreadyStartedError:
-        workflow.logger.info("%s follows already", task_id)
-    ledger.following = task_id
+    for task_id in (first, f"{first}-{workflow.info().run_id[:MARK]}"):
+        try:
+            await workflow.start_child_workflow(
+                names.Workflow.TASK.value,
+                TaskInput(spec=spec),
+                id=task_id,
+                task_queue=names.QUEUE,
+                result_type=TaskView,
+                task_timeout=options.STARTING_TIMEOUT,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=f"{spec.type}{whom}, after {workflow.info().workflow_id}",
+            )
+        except WorkflowAlreadyStartedError:
+            continue  # somebody else's: what followed this task once is known, and does not come here
+        ledger.following = task_id
+        return
+    ledger.chain_ends = f"{first} is the name of another task"
 
 
 def _next(ledger: Ledger) -> tuple[str, TaskSpec]:

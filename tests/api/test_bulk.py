@@ -86,3 +86,11 @@ def test_everything_is_never_meant_by_nothing(http: httpx.Client):
 @pytest.mark.parametrize("action", ["delete", "CANCEL", "rollback"])
 def test_an_unknown_wish_is_refused(http: httpx.Client, action: str):
     assert 422 == http.post(f"/api/bulk/{action}", params={"type": "tap_once"}).status_code
+
+
+@pytest.mark.parametrize("path", ["/api/bulk/cancel?type=tap_once&dryrun=1", "/api/bulk/cancel?type=tap_once&acount=x"])
+def test_a_misspelt_question_does_nothing(http: httpx.Client, path: str):
+    refused = http.post(path)
+    assert 422 == refused.status_code
+    assert path.rpartition("&")[2].partition("=")[0] == refused.json()["errors"][0]["field"]
+    assert 422 == http.get("/api/tasks", params={"stat": "failed"}).status_code

@@ -38,7 +38,7 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
         ({"then": [{"type": "tap_once", "params": {"nonsense": 1}}]}, "then.0"),
         ({"then": [{}]}, "then.0.type"),
         ({"then": [{"type": "tap_once"}] * 17}, "then"),
-        ({"then": [{"type": "tap_once"}], "id": "x" * 62}, "id"),
+        ({"then": [{"type": "tap_once"}], "id": "x" * 55}, "id"),
         ({"chain": {"head": "a", "place": 2, "previous": "a"}}, "chain"),
     ],
 )

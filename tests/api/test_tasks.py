@@ -246,3 +246,16 @@ def _kind(response: httpx.Response) -> tuple[int, str]:
 
 def _fields(response: httpx.Response) -> list[str]:
     return [one["field"] for one in response.json()["errors"]]
+
+
+def test_of_two_who_cancel_both_are_told_that_it_is_cancelled(world: World, http: httpx.Client):
+    with world.holding("twice"):
+        task_id = submit(http, "twice").json()["id"]
+        until(http, task_id, "running")
+        assert http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "ann"}).is_success
+        until(http, task_id, "cancelled")
+    assert "cancelled" == http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()["state"]
+    again = http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "ben"})
+    assert (200, "cancelled") == (again.status_code, again.json()["state"])
+    events = http.get(f"/api/tasks/{task_id}/events").json()["events"]
+    assert ["ann"] == [one["actor"] for one in events if one["event"] == "cancelled"]

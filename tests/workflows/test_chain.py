@@ -112,3 +112,14 @@ async def test_a_task_that_cannot_even_be_planned_lets_the_next_one_try(here: Wo
     await here.submit(task, params={"wrong": 1}, then=[{"type": "second"}])
     assert (TaskState.FAILED, f"{task}.2", "") == await last_word(here, task)
     assert (TaskState.COMPLETED, "", "") == await last_word(here, f"{task}.2")
+
+
+async def test_a_stranger_with_the_name_of_a_link_does_not_stand_in_for_it(here: World, task: str):
+    await here.submit(f"{task}.2")
+    await here.ended(f"{task}.2")
+    await here.submit(task, then=[{"type": "second"}])
+    state, following, why = await last_word(here, task)
+    assert (TaskState.COMPLETED, "") == (state, why)
+    assert following.startswith(f"{task}.2-")
+    await here.ended(following)
+    assert "second" == (await here.view(following)).type

@@ -166,7 +166,7 @@ async def chain(world: World) -> None:
     await world.ended("task.2")
 
 
-@scenario("a link that follows already is not started again")
+@scenario("somebody else has the name of a link")
 async def chain_again(world: World) -> None:
     await world.submit("task.2")
     await world.ended("task.2")
