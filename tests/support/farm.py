@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
@@ -131,6 +132,16 @@ class Farm:
         return await until(there, f"task {task_id} to be {'/'.join(states)}", limit_s)
 
     # --- the pool ---------------------------------------------------------------------------------------------
+
+    async def restart_dispatcher(self, client: Client, **settings: Any) -> None:
+        """With other settings than the worker's, which had started one already."""
+        await client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool="default", **settings),
+            id=names.dispatcher_id("default"),
+            task_queue=names.FLEET_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
+        )
 
     async def wake(self, client: Client, **settings: Any) -> None:
         await client.start_workflow(
