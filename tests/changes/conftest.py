@@ -26,6 +26,6 @@ def change_farm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Farm]:
 def world(change_farm: Farm, tmp_path: Path) -> Generator[World]:
     world = World(change_farm.emulator("virtual-1"), tmp_path)
     world.clear()
-    with world.web:
+    with world.open:
         yield world
     change_farm.control.clear_fault("virtual-1")

@@ -118,6 +118,8 @@ class World:
     tries: int = 0
     rollbacks: int = 1
     allow: tuple[str, ...] = ()
+    open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What is closed when the test ends."""
 
     def __post_init__(self) -> None:
         self.run = f"run{next(RUNS):08d}"
@@ -127,7 +129,6 @@ class World:
         self.inventory.add(InventoryEntry(emulator_id="e1", address=self.one.address))
         self.store = DirectoryStore(self.root / "artifacts")
         self.adb = MortalAdb(self.one.adb.port)
-        self.web = Web(AllowList.of(self.allow), WebLimits(read_s=0.5))
         self.life = Life()
         self.catalogue = Catalogue([self.flows])
         self.plan: Plan = self.catalogue.plan("rearrange", {})
@@ -192,8 +193,9 @@ class World:
     # --- the task ---------------------------------------------------------------------------------------------
 
     def outfit(self) -> Outfit:
-        scratch = self.root / "scratch"
-        return Outfit(self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), self.web, scratch)
+        web, scratch = Web(AllowList.of(self.allow), WebLimits(read_s=0.5)), self.root / "scratch"
+        self.open.enter_context(web)
+        return Outfit(self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), web, scratch)
 
     def work(self, *, last: bool = False, lease: int = 0) -> StageWork:
         self.tries += 1

@@ -19,7 +19,7 @@ def test_a_task_recurs_on_an_emulator_until_its_subscription_is_deleted(tmp_path
         assert 0 == show(http, "often")["missed"]
         assert http.delete(f"{ALL}/often", params={"tasks": "finish"}).is_success
         eventually(lambda: not tasks(http, "often", "pending", "queued", "running"), LIMIT_S)
+        eventually(lambda: {"completed"} == {one["state"] for one in tasks(http, "often")}, LIMIT_S)
         done = tasks(http, "often")
-        assert {"completed"} == {one["state"] for one in done}
         taps = [one for one in place.journal(place.emulators[0]) if one.argv[:2] == ("input", "tap")]
         assert len(done) == len(taps), "each of them tapped once"

@@ -35,6 +35,6 @@ def world(handler_farm: Farm, tmp_path: Path, site: Site) -> Generator[World]:
     world.clear()
     world.shell("pm uninstall com.example.fetched")
     world.shell("for s in droidherd_account droidherd_account.com.example.herd; do settings delete global $s; done")
-    with world.web:
+    with world.open:
         yield world
     handler_farm.control.clear_fault("virtual-1")
