@@ -18,12 +18,14 @@ SEED = 20261118
 
 
 async def test_whatever_is_pressed_every_task_ends_as_the_table_allows_and_nothing_is_held(tmp_path: Path) -> None:
-    await rehearse_buttons(tmp_path, int(os.environ.get("DROIDHERD_TEST_SEED", SEED)), TASKS)
+    on = await rehearse_buttons(tmp_path, int(os.environ.get("DROIDHERD_TEST_SEED", SEED)), TASKS)
+    assert TASKS == len(on.parts)
 
 
 @pytest.mark.long
 async def test_the_same_with_many_tasks(tmp_path: Path) -> None:
-    await rehearse_buttons(tmp_path, int(os.environ.get("DROIDHERD_TEST_SEED", SEED + 1)), 5 * TASKS)
+    on = await rehearse_buttons(tmp_path, int(os.environ.get("DROIDHERD_TEST_SEED", SEED + 1)), 5 * TASKS)
+    assert 5 * TASKS == len(on.parts)
 
 
 async def rehearse_buttons(data: Path, seed: int, tasks: int) -> Stage:
