@@ -346,6 +346,7 @@ def _adb_call(operation: str, serial: str) -> Generator[None]:
 def pool_settings(settings: Settings) -> PoolSettings:
     return PoolSettings(
         **settings.queue.told().model_dump(),
+        continue_after=settings.queue.continue_after,
         repeat_min_s=settings.physics.repeat_min_s,
         rebuild_s=settings.physics.rebuild_s,
         fence_s=settings.physics.heartbeat_timeout_s,

@@ -100,6 +100,9 @@ class Queue(Group):
     mutex_hold_s: float = Field(
         default=7_200.0, ge=0, description="a mutex held for longer is fenced, then broken; 0: never"
     )
+    continue_after: int = Field(
+        default=0, ge=0, description="messages after which a dispatcher continues as new; 0: when Temporal suggests it"
+    )
 
     def told(self) -> QueueSettings:
         """As a dispatcher is told."""

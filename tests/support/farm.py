@@ -11,13 +11,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
-from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
@@ -133,16 +132,6 @@ class Farm:
 
     # --- the pool ---------------------------------------------------------------------------------------------
 
-    async def restart_dispatcher(self, client: Client, **settings: Any) -> None:
-        """With other settings than the worker's, which had started one already."""
-        await client.start_workflow(
-            names.Workflow.DISPATCHER,
-            DispatcherInput(pool="default", **settings),
-            id=names.dispatcher_id("default"),
-            task_queue=names.FLEET_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
-        )
-
     async def wake(self, client: Client, **settings: Any) -> None:
         await client.start_workflow(
             names.Workflow.DISPATCHER,
@@ -183,9 +172,15 @@ async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = L
 
 @contextlib.contextmanager
 def farm(
-    data: Path, count: int, *, in_memory: bool = False, flows: Path | None = None, **physics: float
+    data: Path,
+    count: int,
+    *,
+    in_memory: bool = False,
+    flows: Path | None = None,
+    queue: Mapping[str, int] | None = None,
+    **physics: float,
 ) -> Generator[Farm]:
-    """A farm with `count` emulators, and flows beside the gallery's."""
+    """A farm with `count` emulators, flows beside the gallery's, and settings of its queue and its physics."""
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
         fleet = stack.enter_context(VirtualFleet.start(count=count, state=data / "virtual"))
@@ -201,6 +196,7 @@ def farm(
             "DROIDHERD_ADB__PORT": "0",
             "DROIDHERD_CONFIG": str(data / "none.toml"),
             "DROIDHERD_FLOWS__PATHS": json.dumps([str(flows)] if flows else []),
+            **{f"DROIDHERD_QUEUE__{name.upper()}": str(value) for name, value in (queue or {}).items()},
             **{f"DROIDHERD_PHYSICS__{name.upper()}": str(value) for name, value in physics.items()},
         }
         worker = WorkerProcess(environment, data / "worker.log")

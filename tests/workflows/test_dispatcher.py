@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from activities.engine import EngineActivities
+from activities.post import PostActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import Closed, HoldersWork
 from droidherd.contracts.fleet import DrainAsk
+from droidherd.contracts.post import Bag, Receipts
 from droidherd.contracts.queue import (
     AccountView,
     AuditPage,
@@ -204,6 +206,18 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
         await until(continued, "the dispatcher to continue as new")
 
 
+async def this_run(here: World) -> "WorkflowHandle[Any, Any]":
+    here_and_now = await here.dispatcher().describe()
+    return here.client.get_workflow_handle(here_and_now.id, run_id=here_and_now.run_id)
+
+
+async def continued_as_new(run: "WorkflowHandle[Any, Any]") -> None:
+    async def continued() -> bool | None:
+        return True if (await run.describe()).status is WorkflowExecutionStatus.CONTINUED_AS_NEW else None
+
+    await until(continued, "the dispatcher to continue as new")
+
+
 @dataclass
 class SlowAnswer:
     """The question who is closed is not answered until it is let go."""
@@ -224,17 +238,43 @@ async def test_a_dispatcher_continues_as_new_while_a_question_to_the_engine_is_o
         hold = Hold()
         await here.submit("held", hold)
         await slow.asked.wait()
-        first = client.get_workflow_handle(here.dispatcher().id, run_id=(await here.dispatcher().describe()).run_id)
+        first = await this_run(here)
         tasks = [f"t{n}" for n in range(20)]
         await asyncio.gather(*map(here.submit, tasks))
-
-        async def continued() -> bool | None:
-            return True if (await first.describe()).status is WorkflowExecutionStatus.CONTINUED_AS_NEW else None
-
-        await until(continued, "the dispatcher to continue as new")
+        await continued_as_new(first)
         slow.let_go.set()
         hold.let_go.set()
         assert [TaskState.COMPLETED] * 21 == await all_ended(here, "held", *tasks)
+
+
+class LatePost(PostActivities):
+    """Bags lie about until the post is let go."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.taken, self.let_go = asyncio.Event(), asyncio.Event()
+        self.let_go.set()
+
+    @activity.defn
+    async def post(self, bag: Bag) -> Receipts:
+        self.taken.set()
+        await self.let_go.wait()
+        return await super().post(bag)
+
+
+async def test_a_dispatcher_continues_as_new_while_its_post_lies_about_and_loses_no_letter(client: Client):
+    late, pool = LatePost(client), POOL.model_copy(update={"continue_after": 20})
+    async with world(client, "e1", "e2", pool=pool, post=late) as here:
+        first = await this_run(here)
+        late.let_go.clear()
+        late.taken.clear()
+        tasks = [f"t{n}" for n in range(20)]
+        await asyncio.gather(*map(here.submit, tasks))
+        await late.taken.wait()
+        await continued_as_new(first)
+        late.let_go.set()
+        assert [TaskState.COMPLETED] * 20 == await all_ended(here, *tasks)
+        assert [1] * 20 == [len(here.stages.of(name)) for name in tasks]
 
 
 async def test_a_pause_survives_two_terminations_in_a_row(temporal_client: Client):
