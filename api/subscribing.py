@@ -14,10 +14,9 @@ from api.bodies import parsed, refuse_odd_numbers
 from api.errors import Kind, ProblemError, invalid
 from api.house import House
 from api.schedules import Edited, Found
-from api.schemas import Line, PolicyWish, Wish
+from api.schemas import Line, Mutex, PolicyWish, Wish
 from api.submission import KEY_MAX
 from droidherd.artifacts.names import checked_name
-from droidherd.contracts.base import Id
 from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, RUN, AuditLine, Subscription, Timing
 from droidherd.contracts.tasks import Origin, TaskSpec
 from droidherd.domain.errors import BadParametersError, FlowError
@@ -45,7 +44,7 @@ class Recurring(TaskSpec):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     priority: int = Field(default=PRIORITY, ge=1, le=10)
-    mutex: tuple[Id, ...] = Field(default=(), max_length=3, description="beside the subscription's own")
+    mutex: tuple[Mutex, ...] = Field(default=(), max_length=3, description="beside the subscription's own")
     policy: PolicyWish | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
     @field_validator(*NOT_HERE)

@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
         task_id_of,
     )
     from droidherd.contracts.tasks import Ask, TaskInput, TaskSpec, TaskView
+    from droidherd.domain.keys import subscription_mutex
     from droidherd.domain.lifecycle import TaskState
     from droidherd.domain.reckoning import Overlap, Reckoning, latest
     from workflows import options
@@ -165,7 +166,7 @@ def _before() -> Occasion | None:
 def _spec(subscription: Subscription) -> TaskSpec:
     """A mutex of its own: no two tasks of a subscription run at once, whatever the schedule thinks."""
     task = subscription.task
-    mutex = (*task.mutex, f"subscription.{subscription.id}")
+    mutex = (*task.mutex, subscription_mutex(subscription.id))
     return task.model_copy(update={"mutex": mutex, "actor": f"subscription:{subscription.id}"})
 
 

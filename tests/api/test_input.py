@@ -79,6 +79,7 @@ def test_what_is_not_json_is_said_to_be_malformed(http: httpx.Client, body: byte
         ({"type": "tap_once", "emulator": "nobody"}, "emulator"),
         ({"type": "tap_once", "pool": "nowhere"}, "pool"),
         ({"type": "tap_once", "requires": ["abi"]}, "requires.0"),
+        ({"type": "tap_once", "mutex": ["shop", "subscription.daily"]}, "mutex.1"),
         ({"type": "tap_once", "labels": {"a": {"b": 1}}}, "labels.a"),
         ({"type": "tap_once", "labels": {str(n): "x" for n in range(17)}}, "labels"),
         ({"type": "tap_once", "actor": "ann\nbob"}, "actor"),
