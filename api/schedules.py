@@ -19,7 +19,12 @@ from temporalio.api.workflowservice.v1 import (
     PatchScheduleRequest,
     UpdateScheduleRequest,
 )
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.converter import decode_typed_search_attributes, encode_search_attributes
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -29,9 +34,9 @@ from api.scheduling import attributes_of, schedule_of
 from api.starting import KEYWORD
 from api.visibility import as_cursor, from_cursor, quoted
 from droidherd.contracts import names
-from droidherd.contracts.names import Attribute
+from droidherd.contracts.names import Attribute, Update
 from droidherd.contracts.subscriptions import Occasion, Subscription, SubscriptionRow, scheduled_at
-from droidherd.contracts.tasks import Ask
+from droidherd.contracts.tasks import Admission, Ask
 from droidherd.domain.errors import BadParametersError
 
 ENGINE_S = 5.0
@@ -197,6 +202,15 @@ class Schedules:
                         return said.task_id if said else ""
                     await asyncio.sleep(REPEAT_EVERY_S)
         return ""
+
+    async def verdict(self, task_id: str, seconds: float) -> Admission | None:
+        """What became of the submission of its task. None: nobody has said so within this time."""
+        handle = self._client.get_workflow_handle(task_id)
+        try:
+            async with asking(seconds, worker=True):
+                return await handle.execute_update(Update.ADMISSION.value, id=secrets.token_hex(16), result_type=Admission)
+        except (e.EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            return None
 
     async def delete(self, found: Found, stop: Ask | None) -> None:
         """The schedule goes; with `stop`, the task that runs is cancelled first."""
