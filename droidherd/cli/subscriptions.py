@@ -1,17 +1,32 @@
 """Subscriptions from the command line: tasks that recur."""
 
-import getpass
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
 from droidherd.cli import output, tasks
-from droidherd.cli import up as going_up
-from droidherd.cli.door import Document, Door, rows_of
+from droidherd.cli.door import Document, rows_of
 from droidherd.cli.errors import CliError
+from droidherd.cli.options import (
+    Account,
+    Data,
+    Json,
+    Label,
+    Lane,
+    Limit,
+    OnBusy,
+    Param,
+    Params,
+    Pool,
+    Reason,
+    Url,
+    Wait,
+    given,
+    opened,
+    signature,
+)
 
 PATH = "/api/subscriptions"
 TIMES_SHOWN = 3
@@ -24,11 +39,7 @@ app = typer.Typer(
     epilog='Example: droidherd subscriptions add daily_reward --account a42 --cron "30 5 * * *"',
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Url = Annotated[str, typer.Option("--url", help="The API. Default: the house in the data directory.", metavar="URL")]
 Name = Annotated[str, typer.Argument(help="Its id.", metavar="SUBSCRIPTION")]
-Reason = Annotated[str, typer.Option(help="Why; it is written down.")]
 
 
 @app.command("list", epilog="Examples: droidherd subscriptions list   |   droidherd subscriptions list --paused --json")
@@ -37,14 +48,14 @@ def list_(
     kind: Annotated[str, typer.Option("--type", help="Only of this task type.")] = "",
     account: Annotated[str, typer.Option(help="Only of this account.")] = "",
     paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these. Default: all.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    limit: Limit = 50,
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """List subscriptions, the newest first."""
     query = {"type": kind, "account": account, "paused": paused}
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         found = list(door.pages(PATH, "subscriptions", limit=limit, **query))
     if as_json:
         output.emit({"subscriptions": found})
@@ -55,7 +66,7 @@ def list_(
 @app.command(epilog="Examples: droidherd subscriptions show NAME   |   droidherd subscriptions show NAME --json")
 def show(name: Name, data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """When it is due next, what it did last, what it missed."""
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         _show(door.get(f"{PATH}/{name}"), as_json=as_json)
 
 
@@ -74,14 +85,14 @@ def add(
     jitter: Annotated[str, typer.Option(help="Start up to this much later, at random.", metavar="TIME")] = "",
     overlap: Annotated[str, typer.Option(help="skip, buffer_one, buffer_all or cancel_other.")] = "",
     catch_up: Annotated[str, typer.Option(help="How late after an outage. Default: 1h.", metavar="TIME")] = "",
-    account: Annotated[str, typer.Option(help="Whom its tasks act for.")] = "",
-    param: Annotated[list[str] | None, typer.Option(help="name=value; JSON values are taken as JSON.")] = None,
-    params: Annotated[str, typer.Option(help="All parameters as one JSON object.", metavar="JSON")] = "",
-    pool: Annotated[str, typer.Option(help="Default: default.")] = "",
-    lane: Annotated[str, typer.Option(help="Default: by whether there is an account.")] = "",
+    account: Account = "",
+    param: Param = None,
+    params: Params = "",
+    pool: Pool = "",
+    lane: Lane = "",
     priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 is first. Default: 5.")] = None,
-    on_busy: Annotated[str, typer.Option(help="reject or queue, when the account is busy.")] = "",
-    label: Annotated[list[str] | None, typer.Option(help="name=value, to find its tasks by.")] = None,
+    on_busy: OnBusy = "",
+    label: Label = None,
     paused: Annotated[bool, typer.Option("--paused", help="Make it, but do not let it run yet.")] = False,
     reason: Reason = "",
     data: Data = None,
@@ -106,13 +117,12 @@ def add(
         "time_zone": time_zone,
         "overlap": overlap,
         "paused": paused,
-        "reason": reason,
         **{field: _seconds(text, field) for field, text in times.items()},
-        "task": _given(task),
-        "actor": getpass.getuser(),
+        "task": given(task),
+        **signature(reason),
     }
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(PATH, _given(body)), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(PATH, given(body)), as_json=as_json)
 
 
 @app.command(epilog='Example: droidherd subscriptions run NAME --reason "the reward changed" --wait 60s')
@@ -120,14 +130,14 @@ def run(
     name: Name,
     *,
     reason: Reason = "",
-    wait: Annotated[str, typer.Option(help="Wait this long for the end of its task.", metavar="TIME")] = "",
+    wait: Wait = "",
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """Run it now, once. With --wait: exit code 0 only if its task completed."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        found = door.post(f"{PATH}/{name}/run", {"reason": reason, "actor": getpass.getuser()})
+    with opened(data, url) as door:
+        found = door.post(f"{PATH}/{name}/run", signature(reason))
         if wait and found.get("outcome") == "started":
             found |= tasks.wait_for(door, str(found["task_id"]), seconds=output.duration_s(wait))
     if as_json:
@@ -141,15 +151,15 @@ def run(
 @app.command(epilog='Example: droidherd subscriptions pause NAME --reason "the game is under maintenance"')
 def pause(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Nothing is due any more. The task that runs goes on."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(f"{PATH}/{name}/pause", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(f"{PATH}/{name}/pause", signature(reason)), as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd subscriptions resume NAME")
 def resume(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Due again from now on. What was due meanwhile is not made up for."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(f"{PATH}/{name}/resume", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(f"{PATH}/{name}/resume", signature(reason)), as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd subscriptions remove NAME --tasks cancel")
@@ -163,9 +173,8 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Delete it: nothing starts any more. Its tasks stay to be read."""
-    wish = {"reason": reason, "actor": getpass.getuser()}
-    with Door.of(going_up.settings_of(data), url) as door:
-        gone = door.delete(f"{PATH}/{name}", wish, tasks=what)
+    with opened(data, url) as door:
+        gone = door.delete(f"{PATH}/{name}", signature(reason), tasks=what)
     if as_json:
         output.emit(gone)
     else:
@@ -219,7 +228,3 @@ def _seconds(text: str, field: str) -> int | None:
         raise CliError(f"--{field.removesuffix('_s').replace('_', '-')} is in whole seconds", code=2)
     return int(seconds)
 
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what was said: the rest is the API's to decide."""
-    return {name: value for name, value in values.items() if value not in (None, "", [], {}, False)}
