@@ -9,11 +9,10 @@ from api.errors import Kind, ProblemError, translated
 from api.house import House
 from api.schedules import Begun, Edited, Found, Took
 from api.schemas import Wish
-from api.submission import refusal_of
+from api.submission import REASONS
 from api.subscribing import line_of, rewritten, with_line
 from api.subscription_view import Ran, running_task
 from droidherd.contracts.subscriptions import REFUSED, RUN, task_id_of
-from droidherd.contracts.tasks import Admission
 from droidherd.domain.lifecycle import TaskState
 
 
@@ -79,9 +78,8 @@ async def _check_verdict(house: House, task_id: str) -> None:
         view = (await house.engine.view(task_id)).view
     except e.EngineError:
         return
-    why = view.error
-    if view.state is TaskState.REJECTED:
-        reason = why.kind if why else view.why
-        raise refusal_of(said or Admission(task_id=task_id, state=view.state, reason=reason))
-    if view.state is TaskState.FAILED and not view.attempts:
-        raise ProblemError(Kind.REFUSED, why.message if why else "the task failed at once", task=task_id)
+    refused = view.state is TaskState.REJECTED or (view.state is TaskState.FAILED and not view.attempts)
+    if refused and view.error:
+        more: dict[str, str] = {"holder": said.holder} if said and said.holder else {}
+        kind = REASONS.get(view.error.kind, Kind.PLACE_TAKEN) if view.state is TaskState.REJECTED else Kind.REFUSED
+        raise ProblemError(kind, view.error.message, task=task_id, errors=(), reason=view.error.kind, **more)

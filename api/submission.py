@@ -53,7 +53,7 @@ def answer_of(submitted: Submitted) -> Submission:
     if verdict is None:
         return Submission(id=submitted.task_id, state=TaskState.PENDING, verdict=False)
     if verdict.state == TaskState.REJECTED:
-        raise refusal_of(verdict)
+        raise _refusal(verdict)
     if verdict.state == TaskState.FAILED:
         raise ProblemError(Kind.REFUSED, verdict.reason or "the task failed at once", task=verdict.task_id)
     return Submission(
@@ -64,8 +64,7 @@ def answer_of(submitted: Submitted) -> Submission:
     )
 
 
-def refusal_of(verdict: Admission) -> ProblemError:
-    """What the dispatcher said no with, as a problem."""
+def _refusal(verdict: Admission) -> ProblemError:
     kind = REASONS.get(verdict.reason, Kind.PLACE_TAKEN)
     if not verdict.holder:
         return ProblemError(kind, verdict.reason, task=verdict.task_id, reason=verdict.reason)
