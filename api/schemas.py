@@ -184,13 +184,14 @@ class Refused(BaseModel):
 
 
 class Bulk(BaseModel):
-    """What became of a wish for many tasks. `more`: others fit as well; ask again."""
+    """What became of a wish for many tasks. `more`: others fit as well; ask again with the `cursor`."""
 
     action: str
     dry_run: bool = False
     tasks: list[str] = []
     refused: list[Refused] = []
     more: bool = False
+    cursor: str = ""
 
 
 class QuestionOut(Question):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import accounts, orders, output, queueing, subscriptions, submitting, tasks
+from droidherd.cli import accounts, bulk, orders, output, queueing, submitting, subscriptions, tasks
 from droidherd.cli import connect as connecting
 from droidherd.cli import demo as demonstrating
 from droidherd.cli import doctor as doctoring
@@ -33,7 +33,7 @@ app = typer.Typer(
     epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
 )
 
-for commands in (submitting.app, orders.app, queueing.app, accounts.listing):
+for commands in (submitting.app, orders.app, bulk.app, queueing.app, accounts.listing):
     app.add_typer(commands)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
@@ -71,7 +71,10 @@ def up(
     going_up.run(House(settings), as_json=as_json)
 
 
-@app.command(rich_help_panel=HOUSE, epilog="Examples: droidherd demo   |   droidherd demo --keep   |   droidherd demo --json | jq .passed")
+@app.command(
+    rich_help_panel=HOUSE,
+    epilog="Examples: droidherd demo   |   droidherd demo --keep   |   droidherd demo --json | jq .passed",
+)
 def demo(
     data: Annotated[Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR")] = None,
     keep: Annotated[bool, typer.Option("--keep", envvar="KEEP", help="Leave everything running.")] = False,
@@ -82,7 +85,9 @@ def demo(
     raise typer.Exit(demonstrating.run(demonstrating.Choices(data, keep, as_json, picture)))
 
 
-@app.command(rich_help_panel=HOUSE, epilog="Examples: droidherd down   |   droidherd down --drain 5m   |   droidherd down --now")
+@app.command(
+    rich_help_panel=HOUSE, epilog="Examples: droidherd down   |   droidherd down --drain 5m   |   droidherd down --now"
+)
 def down(
     data: Data = None,
     drain: Annotated[str, typer.Option(help="How long running stages may take to end.", metavar="TIME")] = "60s",
@@ -112,7 +117,10 @@ def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
         raise typer.Exit(1 if found.up else NOT_UP)
 
 
-@app.command(rich_help_panel=HOUSE, epilog="Examples: droidherd connect 127.0.0.1:5555   |   droidherd connect 10.0.0.7:16384 --label app=x")
+@app.command(
+    rich_help_panel=HOUSE,
+    epilog="Examples: droidherd connect 127.0.0.1:5555   |   droidherd connect 10.0.0.7:16384 --label app=x",
+)
 def connect(
     address: Annotated[str, typer.Argument(help="Where adb reaches the emulator.", metavar="HOST:PORT")],
     *,
@@ -171,4 +179,3 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
                 output.out.print(f"→ {one.what}: {one.fix}", markup=False)
     if any(one.grade is doctoring.Grade.FAIL for one in found):
         raise typer.Exit(1)
-

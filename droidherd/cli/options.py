@@ -24,7 +24,27 @@ Pool = Annotated[str, typer.Option(help="Default: default.")]
 Lane = Annotated[str, typer.Option(help="Default: by whether there is an account.")]
 OnBusy = Annotated[str, typer.Option(help="reject or queue, when the account is busy.")]
 Label = Annotated[list[str] | None, typer.Option(help="name=value, to find it by.")]
+Emulator = Annotated[str, typer.Option(help="Only this emulator will do.")]
+Requires = Annotated[list[str] | None, typer.Option(help="Label the emulator must carry: name=value.")]
+Mutex = Annotated[list[str] | None, typer.Option(help="Key no other task may hold meanwhile.")]
+OnFailure = Annotated[str, typer.Option(help="keep or rollback: what becomes of what it changed.")]
+Policy = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Otherwise than the type says: time_limit_s=60, retries=0, backoff=fixed, backoff_s=5; or a JSON object.",
+        metavar="NAME=VALUE",
+    ),
+]
 Wait = Annotated[str, typer.Option(help="Wait this long for the end; the exit code tells it.", metavar="TIME")]
+
+OfState = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; may be repeated.")]
+OfKind = Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")]
+OfAccount = Annotated[str, typer.Option("--account", help="Only of this account.")]
+WithLabel = Annotated[list[str] | None, typer.Option("--label", help="Only with name=value; may be repeated.")]
+OfLane = Annotated[str, typer.Option("--lane", help="Only of this lane.")]
+OfPool = Annotated[str, typer.Option("--pool", help="Only of this pool.")]
+OfEmulator = Annotated[str, typer.Option("--emulator", help="Only on this emulator.")]
+OfSubscription = Annotated[str, typer.Option("--subscription", help="Only of this subscription.")]
 
 HOUSE = "The house"
 TASKS = "Tasks"

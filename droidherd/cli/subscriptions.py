@@ -12,15 +12,20 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.options import (
     Account,
     Data,
+    Emulator,
     Json,
     Label,
     Lane,
     Limit,
+    Mutex,
     OnBusy,
+    OnFailure,
     Param,
     Params,
+    Policy,
     Pool,
     Reason,
+    Requires,
     Url,
     Wait,
     given,
@@ -31,6 +36,7 @@ from droidherd.cli.options import (
 PATH = "/api/subscriptions"
 TIMES_SHOWN = 3
 MISSED_SHOWN = 5
+CHANGES_SHOWN = 5
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -92,6 +98,11 @@ def add(
     lane: Lane = "",
     priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 is first. Default: 5.")] = None,
     on_busy: OnBusy = "",
+    emulator: Emulator = "",
+    requires: Requires = None,
+    mutex: Mutex = None,
+    policy: Policy = None,
+    on_failure: OnFailure = "",
     label: Label = None,
     paused: Annotated[bool, typer.Option("--paused", help="Make it, but do not let it run yet.")] = False,
     reason: Reason = "",
@@ -100,16 +111,22 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Let a task recur."""
-    task = {
-        "type": kind,
-        "account": account,
-        "params": tasks.parameters(param or (), params),
-        "pool": pool,
-        "lane": lane,
-        "priority": priority,
-        "on_busy": on_busy,
-        "labels": tasks.pairs(label or (), "--label"),
-    }
+    task = tasks.described(
+        kind,
+        account=account,
+        param=param,
+        params=params,
+        pool=pool,
+        lane=lane,
+        priority=priority,
+        on_busy=on_busy,
+        emulator=emulator,
+        requires=requires,
+        mutex=mutex,
+        policy=policy,
+        on_failure=on_failure,
+        label=label,
+    )
     times = {"every_s": every, "offset_s": offset, "jitter_s": jitter, "catch_up_s": catch_up}
     body = {
         "id": name,
@@ -118,7 +135,7 @@ def add(
         "overlap": overlap,
         "paused": paused,
         **{field: _seconds(text, field) for field, text in times.items()},
-        "task": given(task),
+        "task": task,
         **signature(reason),
     }
     with opened(data, url) as door:
@@ -206,6 +223,10 @@ def _show(one: Document, *, as_json: bool) -> None:
     for row in rows_of(one, "missed_runs")[-MISSED_SHOWN:]:
         span = f"{_moment(row.get('first'))} to {_moment(row.get('last'))}"
         output.out.print(f"missed {row.get('count')} from {span}: {row.get('why')}", markup=False)
+    for line in rows_of(one, "changes")[-CHANGES_SHOWN:]:
+        why = "; ".join(str(line[name]) for name in ("reason", "why") if line.get(name))
+        said = f"{_moment(line.get('at'))} {line.get('what')} by {line.get('actor')}"
+        output.out.print(f"{said}: {why}" if why else said, markup=False)
     if last := rows_of(one, "last_tasks"):
         output.out.print(tasks.table([{**row, "type": task.get("type")} for row in last]))
 
@@ -217,7 +238,8 @@ def _due(one: Mapping[str, Any]) -> str:
 
 
 def _moment(text: Any) -> str:
-    return str(text or "").replace("T", " ")[:19]
+    """In UTC, as the API says it."""
+    return f"{str(text).replace('T', ' ')[:19]}Z" if text else ""
 
 
 def _seconds(text: str, field: str) -> int | None:
@@ -227,4 +249,3 @@ def _seconds(text: str, field: str) -> int | None:
     if seconds != int(seconds):
         raise CliError(f"--{field.removesuffix('_s').replace('_', '-')} is in whole seconds", code=2)
     return int(seconds)
-
