@@ -10,6 +10,8 @@ def test_the_mutexes_of_subscriptions_are_theirs_and_the_refusal_says_so(name: s
     assert "belong to the tasks of subscriptions; choose another name" in reserved(name)
 
 
-@pytest.mark.parametrize("name", ["shop", "subscription", "subscriptions.daily", "my.subscription.daily", "Subscription.x"])
+@pytest.mark.parametrize(
+    "name", ["shop", "subscription", "subscriptions.daily", "my.subscription.daily", "Subscription.x"]
+)
 def test_every_other_name_is_free(name: str) -> None:
     assert "" == reserved(name)
