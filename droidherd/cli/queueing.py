@@ -7,6 +7,7 @@ import typer
 from droidherd.cli import cleanup as cleaning
 from droidherd.cli import figures, output, tasks
 from droidherd.cli.door import rows_of
+from droidherd.cli.errors import CliError
 from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, opened, signature
 
 app = typer.Typer()
@@ -42,6 +43,8 @@ def lanes(  # noqa: PLR0917 (options of a command)
         if pause is not None:
             door.post("/api/queue/pause" if pause else "/api/queue/resume", command)
         found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
+    if lane and not found:
+        raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")
     if as_json:
         output.emit({"lanes": found})
     else:

@@ -94,6 +94,24 @@ def test_what_does_not_fit_names_its_field(http: httpx.Client, body: Any, field:
     assert field in [one["field"] for one in answer.json()["errors"]], answer.text
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"type": "tap_once", "on_bussy": "queue"}, "there is no such field"),
+        ({"type": "tap_once", "actor": "ann\nbob"}, "must be one line of readable characters"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_plain_words(http: httpx.Client, body: Any, message: str):
+    assert [message] == [one["message"] for one in post(http, json.dumps(body).encode()).json()["errors"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("tasks/nobody", "there is no task nobody"), ("emulators/e77", "there is no emulator e77")]
+)
+def test_what_is_not_there_is_called_what_it_is(http: httpx.Client, path: str, expected: str):
+    assert (404, expected) == ((answer := http.get(f"/api/{path}")).status_code, answer.json()["detail"])
+
+
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_numbers_that_are_none_are_refused(http: httpx.Client, number: bytes):
     answer = post(http, b'{"type": "tap_once", "params": {"down": %s}}' % number)

@@ -175,6 +175,11 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
     ] == posts
 
 
+def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
+    code, said = droidherd("lanes", "nope")
+    assert (1, True) == (code, "there is no lane nope" in said)
+
+
 @pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival")])
 def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, book: Book, words: tuple[str, ...]):
     assert (2, []) == (droidherd("lanes", *words)[0], book.asked)
