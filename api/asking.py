@@ -1,6 +1,7 @@
 """How the engine is asked: bounded in time, and its silence told in our own words."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -8,6 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
 
+_MISSING = re.compile(r"^workflow not found for ID: (.+)$")
 _UNHEARD = {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED}
 
 
@@ -30,9 +32,15 @@ async def asking(seconds: float | None, *, worker: bool = False) -> AsyncGenerat
         raise e.AwayError("the engine cannot be reached") from error
 
 
+def _named(found: re.Match[str]) -> str:
+    """`there is no emulator e1`: what the ids of workflows begin with is what they are."""
+    kind, slash, name = found[1].partition("/")
+    return f"there is no {kind} {name}" if slash else f"there is no task {kind}"
+
+
 def _in_our_words(error: RPCError, *, worker: bool) -> e.EngineError:
     if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
-        return e.MissingError(error.message)
+        return e.MissingError(_MISSING.sub(_named, error.message))
     if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
         return e.OverloadedError("the engine has too much to do")
     if worker and error.status in {RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.DEADLINE_EXCEEDED}:

@@ -123,11 +123,16 @@ def from_validation(error: ValidationError) -> ProblemError:
 
 
 def _by_field(found: Sequence[ErrorDetails] | Sequence[Any], skip: int = 0) -> ProblemError:
-    errors = [
-        FieldError(field=_field(one["loc"][skip:]), message=_readable(str(one["msg"]))) for one in found[:FIELDS_MAX]
-    ]
+    errors = [FieldError(field=_field(one["loc"][skip:]), message=_readable(_told(one))) for one in found[:FIELDS_MAX]]
     detail = "; ".join(f"{one.field}: {one.message}" for one in errors[:3])
     return ProblemError(Kind.INVALID, detail, errors=errors)
+
+
+def _told(one: ErrorDetails | Any) -> str:
+    """In words for whoever wrote the request."""
+    if one["type"] == "extra_forbidden":
+        return "there is no such field"
+    return str(one["msg"]).removeprefix("Value error, ")
 
 
 def _field(loc: Sequence[int | str]) -> str:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.schedule.v1 import Schedule, ScheduleInfo, ScheduleListEntry, SchedulePatch
@@ -19,7 +19,12 @@ from temporalio.api.workflowservice.v1 import (
     PatchScheduleRequest,
     UpdateScheduleRequest,
 )
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.converter import decode_typed_search_attributes, encode_search_attributes
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -29,10 +34,12 @@ from api.scheduling import attributes_of, schedule_of
 from api.starting import KEYWORD
 from api.visibility import as_cursor, from_cursor, quoted
 from droidherd.contracts import names
-from droidherd.contracts.names import Attribute
+from droidherd.contracts.names import Attribute, Update
 from droidherd.contracts.subscriptions import Occasion, Subscription, SubscriptionRow, scheduled_at
-from droidherd.contracts.tasks import Ask
+from droidherd.contracts.tasks import Admission, Ask
 from droidherd.domain.errors import BadParametersError
+
+Answer = TypeVar("Answer")
 
 ENGINE_S = 5.0
 TRIES = 10
@@ -174,8 +181,7 @@ class Schedules:
         )
         before = await self._describe(subscription_id)
         for number in range(TRIES):
-            async with asking(ENGINE_S):
-                await self._client.workflow_service.patch_schedule(request, retry=True)
+            await _patiently(lambda: self._client.workflow_service.patch_schedule(request, retry=True))
             for _ in range(LOOKS):
                 took = _took(before, await self._describe(subscription_id), at)
                 if took is not None:
@@ -197,6 +203,17 @@ class Schedules:
                         return said.task_id if said else ""
                     await asyncio.sleep(REPEAT_EVERY_S)
         return ""
+
+    async def verdict(self, task_id: str, seconds: float) -> Admission | None:
+        """What became of the submission of its task. None: nobody has said so within this time."""
+        handle = self._client.get_workflow_handle(task_id)
+        try:
+            async with asking(seconds, worker=True):
+                return await handle.execute_update(
+                    Update.ADMISSION.value, id=secrets.token_hex(16), result_type=Admission
+                )
+        except (e.EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            return None
 
     async def delete(self, found: Found, stop: Ask | None) -> None:
         """The schedule goes; with `stop`, the task that runs is cancelled first."""
@@ -238,8 +255,7 @@ class Schedules:
             namespace=self._client.namespace, schedule_id=names.subscription_id(subscription_id)
         )
         try:
-            async with asking(ENGINE_S):
-                answer = await self._client.workflow_service.describe_schedule(request, retry=True)
+            answer = await _patiently(lambda: self._client.workflow_service.describe_schedule(request, retry=True))
         except e.MissingError as error:
             raise e.MissingError(f"there is no subscription {subscription_id}") from error
         payloads = answer.schedule.action.start_workflow.input.payloads
@@ -259,12 +275,12 @@ class Schedules:
             request_id=wanted.subscription.changes[-1].id,
         )
         encode_search_attributes(attributes_of(wanted.subscription), request.search_attributes)
-        async with asking(ENGINE_S):
-            try:
-                await self._client.workflow_service.update_schedule(request, retry=True)
-            except RPCError as error:
-                _refuse(error)
-                raise
+        try:
+            await _patiently(lambda: self._client.workflow_service.update_schedule(request, retry=True))
+        except e.MissingError as error:
+            if isinstance(error.__cause__, RPCError):
+                _refuse(error.__cause__)
+            raise
 
     async def _schedule(self, wanted: Edited) -> Schedule:
         return await schedule_of(
@@ -274,6 +290,16 @@ class Schedules:
             note=wanted.note,
             workflow_task_s=self._workflow_task_s,
         )
+
+
+async def _patiently(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The engine answers one question about a schedule at a time, and may turn others away that arrive meanwhile."""
+    for number in range(TRIES):
+        with suppress(e.OverloadedError):
+            async with asking(ENGINE_S):
+                return await ask()
+        await _step_aside(number)
+    raise e.OverloadedError("the engine has too much to do")
 
 
 async def _step_aside(number: int) -> None:

@@ -9,10 +9,12 @@ from urllib.parse import quote
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Cleanup, Reading, Timetable
+from droidherd.contracts.base import Id
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, Question, TaskSpec, TaskView, Text
+from droidherd.domain.keys import reserved
 from droidherd.domain.lifecycle import Intent, TaskState
 
 EXAMPLE: JsonValue = {
@@ -34,7 +36,14 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _unreserved(mutex: str) -> str:
+    if why := reserved(mutex):
+        raise ValueError(why)
+    return mutex
+
+
 Line = Annotated[Text, AfterValidator(_one_line)]
+Mutex = Annotated[Id, AfterValidator(_unreserved)]
 
 
 class PolicyWish(PolicyChange):
@@ -54,6 +63,7 @@ class Submit(TaskSpec):
     )
 
     id: str | None = Field(default=None, min_length=1, max_length=64, description="your own id; empty: one is made")
+    mutex: tuple[Mutex, ...] = Field(default=(), max_length=4)
     actor: Line = SOMEBODY
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
@@ -174,13 +184,14 @@ class Refused(BaseModel):
 
 
 class Bulk(BaseModel):
-    """What became of a wish for many tasks. `more`: others fit as well; ask again."""
+    """What became of a wish for many tasks. `more`: others fit as well; ask again with the `cursor`."""
 
     action: str
     dry_run: bool = False
     tasks: list[str] = []
     refused: list[Refused] = []
     more: bool = False
+    cursor: str = ""
 
 
 class QuestionOut(Question):

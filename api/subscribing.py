@@ -5,7 +5,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator
@@ -14,11 +14,10 @@ from api.bodies import parsed, refuse_odd_numbers
 from api.errors import Kind, ProblemError, invalid
 from api.house import House
 from api.schedules import Edited, Found
-from api.schemas import Line, PolicyWish, Wish
+from api.schemas import Line, Mutex, PolicyWish, Wish
 from api.submission import KEY_MAX
 from droidherd.artifacts.names import checked_name
-from droidherd.contracts.base import Id
-from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, RUN, AuditLine, Subscription, Timing
+from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, AuditLine, Subscription, Timing
 from droidherd.contracts.tasks import Origin, TaskSpec
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.reckoning import Reckoning, Standing, by_now, latest, opened
@@ -45,7 +44,7 @@ class Recurring(TaskSpec):
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     priority: int = Field(default=PRIORITY, ge=1, le=10)
-    mutex: tuple[Id, ...] = Field(default=(), max_length=3, description="beside the subscription's own")
+    mutex: tuple[Mutex, ...] = Field(default=(), max_length=3, description="beside the subscription's own")
     policy: PolicyWish | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
     @field_validator(*NOT_HERE)
@@ -148,7 +147,7 @@ def created(wanted: Wanted, subscription_id: str, request: str, region: str) -> 
         paused_at=now if wanted.paused else None,
         paused_by=wanted.actor if wanted.paused else "",
         reckoning=opened(now),
-        changes=(_line("created", wanted, now),),
+        changes=(line_of("created", wanted, now),),
         request=request,
     )
     return Edited(subscription, paused=wanted.paused, note=wanted.reason)
@@ -165,7 +164,7 @@ def changed(found: Found, wanted: Wanted) -> Edited:
             **_timing(wanted),
             "task": _task(wanted),
             "reckoning": reckoned(found, now, closing=True),
-            "changes": _changes(known, _line("changed", wanted, now)),
+            "changes": with_line(known.changes, line_of("changed", wanted, now)),
         }
     )
     return Edited(subscription, paused=found.paused, note=found.note)
@@ -182,7 +181,7 @@ def paused(found: Found, wish: Wish) -> Edited:
     update = {
         "paused_at": known.paused_at if found.paused and known.paused_at else now,
         "paused_by": wish.actor,
-        "changes": _changes(known, _line("paused", wish, now)),
+        "changes": with_line(known.changes, line_of("paused", wish, now)),
     }
     return Edited(known.model_copy(update=update), paused=True, note=wish.reason)
 
@@ -197,27 +196,9 @@ def resumed(found: Found, wish: Wish) -> Edited:
         "paused_at": None,
         "paused_by": "",
         "reckoning": reckoned(found, now, closing=True),
-        "changes": _changes(known, _line("resumed", wish, now)),
+        "changes": with_line(known.changes, line_of("resumed", wish, now)),
     }
     return Edited(known.model_copy(update=update), paused=False, note=wish.reason)
-
-
-class Order:
-    """A run by hand, written down under a moment of its own: whole seconds, and nobody else's."""
-
-    def __init__(self, wish: Wish) -> None:
-        """`at` is known once it was written down."""
-        self._wish = wish
-        self.at = datetime.now(UTC)
-
-    def write(self, found: Found) -> Edited:
-        known, at = found.subscription, datetime.now(UTC).replace(microsecond=0)
-        taken = {one.scheduled_at for one in found.begun} | {one.at for one in known.changes if one.what == RUN}
-        while at in taken:
-            at -= timedelta(seconds=1)
-        self.at = at
-        changes = _changes(known, _line(RUN, self._wish, at))
-        return Edited(known.model_copy(update={"changes": changes}), paused=found.paused, note=found.note)
 
 
 def ending(found: Found, wish: Wish) -> Edited:
@@ -253,9 +234,15 @@ def _task(wanted: Wanted) -> TaskSpec:
     return task.model_copy(update={"origin": origin, "actor": wanted.actor})
 
 
-def _line(what: str, wish: Wish | Wanted, at: datetime) -> AuditLine:
+def line_of(what: str, wish: Wish | Wanted, at: datetime) -> AuditLine:
     return AuditLine(at=at, what=what, actor=wish.actor, reason=wish.reason, id=secrets.token_hex(6))
 
 
-def _changes(known: Subscription, line: AuditLine) -> tuple[AuditLine, ...]:
-    return (*known.changes[-CHANGES_KEPT + 1 :], line)
+def with_line(known: tuple[AuditLine, ...], line: AuditLine) -> tuple[AuditLine, ...]:
+    return (*known[-CHANGES_KEPT + 1 :], line)
+
+
+def rewritten(found: Found, changes: tuple[AuditLine, ...]) -> Edited:
+    """As it stands, with another list of changes."""
+    subscription = found.subscription.model_copy(update={"changes": changes})
+    return Edited(subscription, paused=found.paused, note=found.note)

@@ -67,7 +67,7 @@ class ConfirmedLifeline(Lifeline, Protocol):
         ...
 
 
-class _Clock:
+class HostClock:
     """The host's own clock, as flows want it."""
 
     def now(self) -> float:
@@ -255,7 +255,7 @@ class Stay:
             hands=hands,
             eyes=eyes,
             life=self.life,
-            clock=_Clock(),
+            clock=HostClock(),
             finder=self._finder,
             keep=self._keep,
             note=self.note,

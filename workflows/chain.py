@@ -1,15 +1,13 @@
 """What follows a task: the next link of its chain, for the same account on the same emulator."""
 
 from temporalio import workflow
-from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from droidherd.contracts import names
-    from droidherd.contracts.tasks import Chain, TaskInput, TaskSpec, TaskView
+    from droidherd.contracts.tasks import Chain, TaskSpec
     from droidherd.domain.chain import why_not
     from droidherd.domain.messages import OnBusy
-    from workflows import options
+    from workflows.children import start_task
     from workflows.ledger import Ledger
 
 MARK = 6
@@ -27,18 +25,7 @@ async def follow(ledger: Ledger, *, by_policy: bool) -> None:
     whom = f" for {spec.account}" if spec.account else ""
     for task_id in (first, f"{first}-{workflow.info().run_id[:MARK]}"):
         try:
-            await workflow.start_child_workflow(
-                names.Workflow.TASK.value,
-                TaskInput(spec=spec),
-                id=task_id,
-                task_queue=names.QUEUE,
-                result_type=TaskView,
-                task_timeout=options.STARTING_TIMEOUT,
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=f"{spec.type}{whom}, after {workflow.info().workflow_id}",
-            )
+            await start_task(task_id, spec, f"{spec.type}{whom}, after {workflow.info().workflow_id}")
         except WorkflowAlreadyStartedError:
             continue  # somebody else's: what followed this task once is known, and does not come here
         ledger.following = task_id

@@ -8,7 +8,7 @@ import asyncio
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -29,17 +29,17 @@ with workflow.unsafe.imports_passed_through():
         scheduled_at,
         task_id_of,
     )
-    from droidherd.contracts.tasks import Ask, TaskInput, TaskSpec, TaskView
+    from droidherd.contracts.tasks import Ask, TaskSpec
+    from droidherd.domain.keys import subscription_mutex
     from droidherd.domain.lifecycle import TaskState
     from droidherd.domain.reckoning import Overlap, Reckoning, latest
     from workflows import options
+    from workflows.children import Task, start_task
 
 OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
 REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
 MARK = 6
 """Characters of the run id that tell two occasions of the same second apart."""
-
-Task = workflow.ChildWorkflowHandle[object, TaskView]
 
 
 @workflow.defn(name=names.Workflow.OCCASION)
@@ -113,24 +113,14 @@ class OccasionWorkflow:
     async def _start(self) -> Task | None:
         """Under the id of its time; with a mark, when somebody has that already."""
         subscription, when = self._subscription, self._occasion.scheduled_at
+        summary = f"{subscription.task.type} of subscription {subscription.id}"
+        attributes = TypedSearchAttributes(
+            [SearchAttributePair(OF, subscription.id), SearchAttributePair(REGION, subscription.region)]
+        )
         for mark in ("", workflow.info().run_id[:MARK]):
             task_id = task_id_of(subscription.id, when, mark)
             try:
-                task = await workflow.start_child_workflow(
-                    names.Workflow.TASK.value,
-                    TaskInput(spec=_spec(subscription)),
-                    id=task_id,
-                    task_queue=names.QUEUE,
-                    result_type=TaskView,
-                    task_timeout=options.STARTING_TIMEOUT,
-                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                    cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
-                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                    search_attributes=TypedSearchAttributes(
-                        [SearchAttributePair(OF, subscription.id), SearchAttributePair(REGION, subscription.region)]
-                    ),
-                    static_summary=f"{subscription.task.type} of subscription {subscription.id}",
-                )
+                task = await start_task(task_id, _spec(subscription), summary, attributes)
             except WorkflowAlreadyStartedError:
                 continue
             self._occasion = self._occasion.model_copy(update={"task_id": task_id})
@@ -165,7 +155,7 @@ def _before() -> Occasion | None:
 def _spec(subscription: Subscription) -> TaskSpec:
     """A mutex of its own: no two tasks of a subscription run at once, whatever the schedule thinks."""
     task = subscription.task
-    mutex = (*task.mutex, f"subscription.{subscription.id}")
+    mutex = (*task.mutex, subscription_mutex(subscription.id))
     return task.model_copy(update={"mutex": mutex, "actor": f"subscription:{subscription.id}"})
 
 

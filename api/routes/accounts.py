@@ -137,7 +137,7 @@ async def _order(house: House, pool: str, update: Update, account: str, ask: Ask
 
 async def _cancelled(house: House, account: str, ask: Ask) -> AccountOrdered:
     """Everything of it that has not ended."""
-    chosen, more = await chosen_of(house, Filters(account=account, open=True))
+    chosen, following = await chosen_of(house, Filters(account=account, open=True))
     refused = [one for one in await all_of(chosen, deed_of(house, "cancel", ask)) if one is not None]
     names = {one.task_id for one in refused}
-    return AccountOrdered(tasks=[one for one in chosen if one not in names], refused=refused, more=more)
+    return AccountOrdered(tasks=[one for one in chosen if one not in names], refused=refused, more=bool(following))

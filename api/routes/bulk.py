@@ -4,9 +4,9 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api.bodies import optional
@@ -44,38 +44,42 @@ async def bulk(
     caller: Caller,
     request: Request,
     dry_run: bool = False,
+    limit: Annotated[int, Query(ge=1, le=MOST)] = MOST,
+    cursor: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
     """Cancel, pause, resume, prioritize or retry all tasks that fit; `dry_run=true` only says which they are.
 
     At least one filter. `retry` means tasks that failed, or the ended ones in the states that are named.
+    At most `limit` at a time; `cursor` goes on with the rest.
     """
     if wanted == Filters():
         raise invalid("state", "name at least one of state, type, account, lane, pool, emulator, subscription, label")
     wish = signed(await optional(Wish, request), caller)
-    if action == "retry":
-        filters = replace(wanted, states=wanted.states or (TaskState.FAILED,))
-    else:
-        filters = replace(wanted, open=True)
-    chosen, more = await chosen_of(house, filters)
+    chosen, following = await chosen_of(house, _fitting(action, wanted), limit, cursor)
     if dry_run:
-        return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=more))
+        return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=bool(following), cursor=following))
     refused = [one for one in await all_of(chosen, deed_of(house, action, Ask(**dict(wish)))) if one is not None]
     names = {one.task_id for one in refused}
     done = [task_id for task_id in chosen if task_id not in names]
-    return answer(Bulk(action=action, tasks=done, refused=refused, more=more))
+    return answer(Bulk(action=action, tasks=done, refused=refused, more=bool(following), cursor=following))
 
 
-async def chosen_of(house: House, filters: Filters) -> tuple[list[str], bool]:
-    """All of them before any is touched: who is changed may not fit any more."""
+def _fitting(action: Action, wanted: Filters) -> Filters:
+    if action == "retry":
+        return replace(wanted, states=wanted.states or (TaskState.FAILED,))
+    return replace(wanted, open=True)
+
+
+async def chosen_of(house: House, filters: Filters, limit: int = MOST, cursor: str = "") -> tuple[list[str], str]:
+    """All of them before any is touched, since who is changed may not fit any more; and where the rest begins."""
     chosen: list[str] = []
-    cursor = ""
-    while len(chosen) < MOST:
-        page = await house.engine.tasks(filters, cursor, min(PAGE, MOST - len(chosen)))
+    while len(chosen) < limit:
+        page = await house.engine.tasks(filters, cursor, min(PAGE, limit - len(chosen)))
         chosen += [task.task_id for task in page.tasks]
         cursor = page.cursor
         if not cursor:
             break
-    return chosen, bool(cursor)
+    return chosen, cursor
 
 
 Deed: TypeAlias = Callable[[str], Awaitable[object]]

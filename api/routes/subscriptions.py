@@ -8,17 +8,17 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from api.bodies import json_body, optional
+from api.by_hand import run_by_hand
 from api.engine import Filters, MissingError, TakenError
 from api.errors import Kind, ProblemError
 from api.house import Caller, Home, House
 from api.routes.answers import JSON, answer, answers, body
 from api.routes.filters import Name
-from api.schedules import Begun, Edit, Found, RowFilters, Took
+from api.schedules import Edit, Found, RowFilters
 from api.schemas import TaskList, Wish
 from api.signing import signed
 from api.submission import TASK_ID
 from api.subscribing import (
-    Order,
     Wanted,
     amended,
     changed,
@@ -30,7 +30,7 @@ from api.subscribing import (
     wanted_of,
 )
 from api.subscription_view import LAST_TASKS, Ran, Removed, SubscriptionList, running_task, view_of
-from droidherd.contracts.subscriptions import SYSTEM, SubscriptionView, task_id_of
+from droidherd.contracts.subscriptions import SYSTEM, SubscriptionView
 from droidherd.contracts.tasks import Ask
 from droidherd.domain.lifecycle import TaskState
 
@@ -38,7 +38,8 @@ router: Final = APIRouter(prefix="/api/subscriptions", tags=["subscriptions"])
 
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
 _WRITE: Final = (Kind.MALFORMED, Kind.TOO_LARGE, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
-_RUN: Final = (Kind.NOT_FOUND, Kind.PLACE_TAKEN, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
+_REFUSED: Final = (Kind.PLACE_TAKEN, Kind.UNSATISFIABLE, Kind.REFUSED, Kind.QUEUE_FULL)
+_RUN: Final = (Kind.NOT_FOUND, *_REFUSED, Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
 
 
 _SOME: Final[dict[str, Any]] = {
@@ -177,19 +178,8 @@ async def _view(house: House, found: Found) -> SubscriptionView:
 
 
 async def _run(house: House, subscription_id: str, wish: Wish) -> Response:
-    order = Order(wish)
-    found = await house.schedules.change(subscription_id, order.write)
-    took = await house.schedules.trigger(subscription_id, order.at)
-    if took is Took.SKIPPED:
-        holder = running_task(found)
-        detail = f"a run goes on ({holder}), and by `overlap` {found.subscription.overlap} no other one may wait"
-        raise ProblemError(Kind.PLACE_TAKEN, detail, subscription=subscription_id, holder=holder)
-    task_id = task_id_of(subscription_id, order.at)
-    if isinstance(took, Begun):
-        task_id = await house.schedules.task_of(took, house.settings.api.answer_s) or task_id
-    outcome = "started" if isinstance(took, Begun) else "waiting"
-    made = Ran(subscription=subscription_id, task_id=task_id, scheduled_at=order.at, outcome=outcome)
-    return answer(made, 202, headers={"location": f"/api/tasks/{task_id}"})
+    ran = await run_by_hand(house, subscription_id, wish)
+    return answer(ran, 202, headers={"location": f"/api/tasks/{ran.task_id}"})
 
 
 async def _refuse_another(house: House, subscription_id: str, digest: str, error: TakenError) -> None:

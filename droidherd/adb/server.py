@@ -57,6 +57,21 @@ class PidFile:
         self.path.unlink(missing_ok=True)
 
 
+def pid_file(home: Path) -> PidFile:
+    """Of the server that keeps its things there."""
+    return PidFile(home / "adb-server.pid")
+
+
+def end_leftover(home: Path) -> bool:
+    """End the server that a dead owner left there. True when it lived."""
+    file = pid_file(home)
+    leftover = file.process()
+    if leftover is not None:
+        _end(leftover)
+    file.remove()
+    return leftover is not None
+
+
 class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
@@ -72,7 +87,7 @@ class AdbServer:
         self.program = program or bundled()
         self._inherited = environment
         self._answer_s = answer_s
-        self._pid_file = PidFile(self.home / "adb-server.pid")
+        self._pid_file = pid_file(self.home)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -115,14 +130,11 @@ class AdbServer:
     def _start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "tmp").mkdir(exist_ok=True)
-        leftover = self._pid_file.process()
-        if leftover is not None:
-            _end(leftover)
+        if end_leftover(self.home):
             # Its threads may outlive its name by a moment, and with them its port.
             until_s = time.monotonic() + STOP_S
             while self.port and not _bindable(self.port) and time.monotonic() < until_s:
                 time.sleep(GONE_POLL_S)
-        self._pid_file.remove()
         for _ in range(0 if self.port else FREE_PORT_TRIES):
             # Whoever else looks for a free port at this moment may be given the same one.
             with contextlib.suppress(InfrastructureError):

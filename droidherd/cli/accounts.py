@@ -1,16 +1,14 @@
 """Accounts from the command line: listed, bound, disabled."""
 
-import getpass
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
 from droidherd.cli import output
-from droidherd.cli import up as going_up
-from droidherd.cli.door import Document, Door
+from droidherd.cli.door import Document
+from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, opened, signature
 from droidherd.cli.tasks import pairs
 
 COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "why")
@@ -19,24 +17,21 @@ KEPT = ("emulator", "credentials", "note")
 listing = typer.Typer()
 app = typer.Typer(no_args_is_help=True, help="Set, remove, disable or enable one account.")
 
-Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Url = Annotated[str, typer.Option("--url", help="The API. Default: the house in the data directory.", metavar="URL")]
-Account = Annotated[str, typer.Argument(metavar="ACCOUNT")]
+Account = Annotated[str, typer.Argument(help="Its name.", metavar="ACCOUNT")]
 
 
-@listing.command(epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")
+@listing.command(rich_help_panel=QUEUE, epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")
 def accounts(
     account: Annotated[str, typer.Argument(help="One account, whole.", metavar="[ACCOUNT]")] = "",
     *,
     disabled: Annotated[bool | None, typer.Option("--disabled/--enabled", help="Only those, or only the rest.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    limit: Limit = 50,
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """List accounts with a record, newest first, or show one: state, emulator, last and next run."""
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         if account:
             found = [door.get(f"/api/accounts/{account}")]
         else:
@@ -57,27 +52,27 @@ def set_(
         list[str] | None, typer.Option(help="NAME=env:VARIABLE or NAME=file:/path; NAME= forgets it.")
     ] = None,
     note: Annotated[str | None, typer.Option(help="For people.")] = None,
-    reason: str = "",
+    reason: Reason = "",
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """Bind an account to an emulator, say where its credentials are. What is not named stays as it is."""
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         now = door.get(f"/api/accounts/{account}").get("record") or {}
         record = {name: now[name] for name in KEPT if name in now}
         record["credentials"] = _credentials(now.get("credentials", {}), credential or ())
         said = {"emulator": emulator, "note": note}
         record |= {name: value for name, value in said.items() if value is not None}
-        found = door.put(f"/api/accounts/{account}", {**record, **_signature(reason)})
+        found = door.put(f"/api/accounts/{account}", {**record, **signature(reason)})
     _show(found, as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd account remove ann")
-def remove(account: Account, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+def remove(account: Account, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Forget an account's record. Its tasks go on; one that is disabled stays so."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        door.delete(f"/api/accounts/{account}", _signature(reason))
+    with opened(data, url) as door:
+        door.delete(f"/api/accounts/{account}", signature(reason))
         found = door.get(f"/api/accounts/{account}")
     _show(found, as_json=as_json)
 
@@ -85,7 +80,7 @@ def remove(account: Account, reason: str = "", data: Data = None, url: Url = "",
 @app.command(epilog="Example: droidherd account disable ann --reason banned --cancel")
 def disable(  # noqa: PLR0917 (options of a command)
     account: Account,
-    reason: str = "",
+    reason: Reason = "",
     cancel: Annotated[
         bool, typer.Option("--cancel", help="End its tasks, too: those that run, those that wait.")
     ] = False,
@@ -94,18 +89,18 @@ def disable(  # noqa: PLR0917 (options of a command)
     as_json: Json = False,
 ) -> None:
     """Grant an account nothing any more. What runs goes on, what waits stays in line."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        wish = {**_signature(reason), **({"tasks": "cancel"} if cancel else {})}
+    with opened(data, url) as door:
+        wish = {**signature(reason), **({"tasks": "cancel"} if cancel else {})}
         done = door.post(f"/api/accounts/{account}/disable", wish)
         found = door.get(f"/api/accounts/{account}")
     _show({**found, "cancelled": done.get("tasks", []), "refused": done.get("refused", [])}, as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd account enable ann")
-def enable(account: Account, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+def enable(account: Account, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Let an account go on: what waited keeps its place in line."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        door.post(f"/api/accounts/{account}/enable", _signature(reason))
+    with opened(data, url) as door:
+        door.post(f"/api/accounts/{account}/enable", signature(reason))
         found = door.get(f"/api/accounts/{account}")
     _show(found, as_json=as_json)
 
@@ -133,10 +128,6 @@ def _next(one: Document) -> str:
 def _credentials(now: dict[str, str], given: Iterable[str]) -> dict[str, str]:
     changed = {**now, **pairs(given, "--credential")}
     return {name: reference for name, reference in changed.items() if reference}
-
-
-def _signature(reason: str) -> Document:
-    return {"reason": reason, "actor": getpass.getuser()}
 
 
 def _show(found: Document, *, as_json: bool) -> None:

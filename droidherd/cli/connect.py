@@ -24,7 +24,8 @@ def enlist(layout: Layout, address: str, *, name: str = "", labels: Mapping[str,
         entry = InventoryEntry(emulator_id=emulator_id, address=address, labels=dict(labels))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise CliError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", code=2) from error
+        message = first["msg"].removeprefix("Value error, ")
+        raise CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2) from error
     if known is not None and known.emulator_id != emulator_id:
         inventory.remove(known.emulator_id)
     inventory.add(entry)

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+from droidherd.adb.server import end_leftover, pid_file
 from droidherd.cli import processes, supervise
 from droidherd.cli.house import END_ORDER
 from droidherd.cli.layout import Layout
@@ -15,7 +16,8 @@ SLACK_S = 120.0
 def down(layout: Layout, *, drain_s: float | None) -> list[str]:
     """End the house; None: now. Returns the names of what was ended."""
     supervisor = processes.read(layout.run / "up.json")
-    names = [file.name for file in processes.read_all(layout.run) if processes.lives(file)]
+    files = processes.read_all(layout.run)
+    names = [file.name for file in files if processes.lives(file)]
     if supervisor is not None and processes.lives(supervisor):
         if drain_s is None:
             _kill(supervisor)
@@ -27,6 +29,9 @@ def down(layout: Layout, *, drain_s: float | None) -> list[str]:
     supervise.end_leftovers(layout.run, END_ORDER, grace_s=0 if drain_s is None else drain_s)
     layout.ready.unlink(missing_ok=True)
     layout.order.unlink(missing_ok=True)
+    # A worker that was killed could not take its adb server along, nor the file that names it.
+    if files or pid_file(layout.adb).process() is None:
+        end_leftover(layout.adb)
     return names
 
 

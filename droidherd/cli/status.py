@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from droidherd.adb.server import PidFile as PidFileOfAdb
+from droidherd.adb.server import pid_file
 from droidherd.cli import output, ports, processes
 from droidherd.cli.door import Document, Door, rows_of
 from droidherd.cli.errors import CliError
@@ -20,7 +20,6 @@ from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 
 HEALTHY = "healthy"
-ADB_PID = "adb-server.pid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def _state(file: PidFile, door: Door) -> ProcessState:
 
 def _adb_server(layout: Layout) -> Iterator[ProcessState]:
     """The worker's own child, by the worker's own pid file."""
-    file = PidFileOfAdb(layout.adb / ADB_PID)
+    file = pid_file(layout.adb)
     process = file.process()
     if process is None:
         return

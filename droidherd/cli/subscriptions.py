@@ -1,21 +1,42 @@
 """Subscriptions from the command line: tasks that recur."""
 
-import getpass
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
 
 from droidherd.cli import output, tasks
-from droidherd.cli import up as going_up
-from droidherd.cli.door import Document, Door, rows_of
+from droidherd.cli.door import Document, rows_of
 from droidherd.cli.errors import CliError
+from droidherd.cli.options import (
+    Account,
+    Data,
+    Emulator,
+    Json,
+    Label,
+    Lane,
+    Limit,
+    Mutex,
+    OnBusy,
+    OnFailure,
+    Param,
+    Params,
+    Policy,
+    Pool,
+    Reason,
+    Requires,
+    Url,
+    Wait,
+    given,
+    opened,
+    signature,
+)
 
 PATH = "/api/subscriptions"
 TIMES_SHOWN = 3
 MISSED_SHOWN = 5
+CHANGES_SHOWN = 5
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,11 +45,7 @@ app = typer.Typer(
     epilog='Example: droidherd subscriptions add daily_reward --account a42 --cron "30 5 * * *"',
 )
 
-Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Default: .droidherd", metavar="DIR")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Url = Annotated[str, typer.Option("--url", help="The API. Default: the house in the data directory.", metavar="URL")]
 Name = Annotated[str, typer.Argument(help="Its id.", metavar="SUBSCRIPTION")]
-Reason = Annotated[str, typer.Option(help="Why; it is written down.")]
 
 
 @app.command("list", epilog="Examples: droidherd subscriptions list   |   droidherd subscriptions list --paused --json")
@@ -37,14 +54,14 @@ def list_(
     kind: Annotated[str, typer.Option("--type", help="Only of this task type.")] = "",
     account: Annotated[str, typer.Option(help="Only of this account.")] = "",
     paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these. Default: all.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
+    limit: Limit = 50,
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """List subscriptions, the newest first."""
     query = {"type": kind, "account": account, "paused": paused}
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         found = list(door.pages(PATH, "subscriptions", limit=limit, **query))
     if as_json:
         output.emit({"subscriptions": found})
@@ -55,7 +72,7 @@ def list_(
 @app.command(epilog="Examples: droidherd subscriptions show NAME   |   droidherd subscriptions show NAME --json")
 def show(name: Name, data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """When it is due next, what it did last, what it missed."""
-    with Door.of(going_up.settings_of(data), url) as door:
+    with opened(data, url) as door:
         _show(door.get(f"{PATH}/{name}"), as_json=as_json)
 
 
@@ -74,14 +91,19 @@ def add(
     jitter: Annotated[str, typer.Option(help="Start up to this much later, at random.", metavar="TIME")] = "",
     overlap: Annotated[str, typer.Option(help="skip, buffer_one, buffer_all or cancel_other.")] = "",
     catch_up: Annotated[str, typer.Option(help="How late after an outage. Default: 1h.", metavar="TIME")] = "",
-    account: Annotated[str, typer.Option(help="Whom its tasks act for.")] = "",
-    param: Annotated[list[str] | None, typer.Option(help="name=value; JSON values are taken as JSON.")] = None,
-    params: Annotated[str, typer.Option(help="All parameters as one JSON object.", metavar="JSON")] = "",
-    pool: Annotated[str, typer.Option(help="Default: default.")] = "",
-    lane: Annotated[str, typer.Option(help="Default: by whether there is an account.")] = "",
+    account: Account = "",
+    param: Param = None,
+    params: Params = "",
+    pool: Pool = "",
+    lane: Lane = "",
     priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 is first. Default: 5.")] = None,
-    on_busy: Annotated[str, typer.Option(help="reject or queue, when the account is busy.")] = "",
-    label: Annotated[list[str] | None, typer.Option(help="name=value, to find its tasks by.")] = None,
+    on_busy: OnBusy = "",
+    emulator: Emulator = "",
+    requires: Requires = None,
+    mutex: Mutex = None,
+    policy: Policy = None,
+    on_failure: OnFailure = "",
+    label: Label = None,
     paused: Annotated[bool, typer.Option("--paused", help="Make it, but do not let it run yet.")] = False,
     reason: Reason = "",
     data: Data = None,
@@ -89,16 +111,22 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Let a task recur."""
-    task = {
-        "type": kind,
-        "account": account,
-        "params": tasks.parameters(param or (), params),
-        "pool": pool,
-        "lane": lane,
-        "priority": priority,
-        "on_busy": on_busy,
-        "labels": tasks.pairs(label or (), "--label"),
-    }
+    task = tasks.described(
+        kind,
+        account=account,
+        param=param,
+        params=params,
+        pool=pool,
+        lane=lane,
+        priority=priority,
+        on_busy=on_busy,
+        emulator=emulator,
+        requires=requires,
+        mutex=mutex,
+        policy=policy,
+        on_failure=on_failure,
+        label=label,
+    )
     times = {"every_s": every, "offset_s": offset, "jitter_s": jitter, "catch_up_s": catch_up}
     body = {
         "id": name,
@@ -106,13 +134,12 @@ def add(
         "time_zone": time_zone,
         "overlap": overlap,
         "paused": paused,
-        "reason": reason,
         **{field: _seconds(text, field) for field, text in times.items()},
-        "task": _given(task),
-        "actor": getpass.getuser(),
+        "task": task,
+        **signature(reason),
     }
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(PATH, _given(body)), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(PATH, given(body)), as_json=as_json)
 
 
 @app.command(epilog='Example: droidherd subscriptions run NAME --reason "the reward changed" --wait 60s')
@@ -120,14 +147,14 @@ def run(
     name: Name,
     *,
     reason: Reason = "",
-    wait: Annotated[str, typer.Option(help="Wait this long for the end of its task.", metavar="TIME")] = "",
+    wait: Wait = "",
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
     """Run it now, once. With --wait: exit code 0 only if its task completed."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        found = door.post(f"{PATH}/{name}/run", {"reason": reason, "actor": getpass.getuser()})
+    with opened(data, url) as door:
+        found = door.post(f"{PATH}/{name}/run", signature(reason))
         if wait and found.get("outcome") == "started":
             found |= tasks.wait_for(door, str(found["task_id"]), seconds=output.duration_s(wait))
     if as_json:
@@ -141,15 +168,15 @@ def run(
 @app.command(epilog='Example: droidherd subscriptions pause NAME --reason "the game is under maintenance"')
 def pause(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Nothing is due any more. The task that runs goes on."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(f"{PATH}/{name}/pause", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(f"{PATH}/{name}/pause", signature(reason)), as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd subscriptions resume NAME")
 def resume(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Due again from now on. What was due meanwhile is not made up for."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        _show(door.post(f"{PATH}/{name}/resume", {"reason": reason, "actor": getpass.getuser()}), as_json=as_json)
+    with opened(data, url) as door:
+        _show(door.post(f"{PATH}/{name}/resume", signature(reason)), as_json=as_json)
 
 
 @app.command(epilog="Example: droidherd subscriptions remove NAME --tasks cancel")
@@ -163,9 +190,8 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Delete it: nothing starts any more. Its tasks stay to be read."""
-    wish = {"reason": reason, "actor": getpass.getuser()}
-    with Door.of(going_up.settings_of(data), url) as door:
-        gone = door.delete(f"{PATH}/{name}", wish, tasks=what)
+    with opened(data, url) as door:
+        gone = door.delete(f"{PATH}/{name}", signature(reason), tasks=what)
     if as_json:
         output.emit(gone)
     else:
@@ -197,6 +223,10 @@ def _show(one: Document, *, as_json: bool) -> None:
     for row in rows_of(one, "missed_runs")[-MISSED_SHOWN:]:
         span = f"{_moment(row.get('first'))} to {_moment(row.get('last'))}"
         output.out.print(f"missed {row.get('count')} from {span}: {row.get('why')}", markup=False)
+    for line in rows_of(one, "changes")[-CHANGES_SHOWN:]:
+        why = "; ".join(str(line[name]) for name in ("reason", "why") if line.get(name))
+        said = f"{_moment(line.get('at'))} {line.get('what')} by {line.get('actor')}"
+        output.out.print(f"{said}: {why}" if why else said, markup=False)
     if last := rows_of(one, "last_tasks"):
         output.out.print(tasks.table([{**row, "type": task.get("type")} for row in last]))
 
@@ -208,7 +238,8 @@ def _due(one: Mapping[str, Any]) -> str:
 
 
 def _moment(text: Any) -> str:
-    return str(text or "").replace("T", " ")[:19]
+    """In UTC, as the API says it."""
+    return f"{str(text).replace('T', ' ')[:19]}Z" if text else ""
 
 
 def _seconds(text: str, field: str) -> int | None:
@@ -218,8 +249,3 @@ def _seconds(text: str, field: str) -> int | None:
     if seconds != int(seconds):
         raise CliError(f"--{field.removesuffix('_s').replace('_', '-')} is in whole seconds", code=2)
     return int(seconds)
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what was said: the rest is the API's to decide."""
-    return {name: value for name, value in values.items() if value not in (None, "", [], {}, False)}

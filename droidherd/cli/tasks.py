@@ -12,6 +12,7 @@ from rich.live import Live
 from droidherd.cli import output
 from droidherd.cli.door import NOT_UP, Document, Door, RefusedError, rows_of
 from droidherd.cli.errors import CliError
+from droidherd.cli.options import given
 
 POLL_S = 0.5
 AWAY_S = 60.0
@@ -21,10 +22,10 @@ FINAL = frozenset({"completed", "failed", "cancelled", "rejected", "rollback_com
 COLUMNS = ("task", "type", "account", "state", "emulator", "attempt", "why")
 
 
-def pairs(given: Iterable[str], what: str) -> dict[str, str]:
+def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
     """`["a=1", "b=x"]` as a mapping."""
     found: dict[str, str] = {}
-    for one in given:
+    for one in texts:
         name, sign, value = one.partition("=")
         if not sign or not name:
             raise CliError(f"{what} {one!r} is not name=value", code=2)
@@ -32,29 +33,50 @@ def pairs(given: Iterable[str], what: str) -> dict[str, str]:
     return found
 
 
-def parameters(given: Iterable[str], document: str) -> dict[str, Any]:
+def parameters(texts: Iterable[str], document: str) -> dict[str, Any]:
     """`--params '{…}'` first, `--param name=value` over it. A value that is JSON is taken as JSON."""
-    try:
-        found = json.loads(document) if document else {}
-    except ValueError as error:
-        raise CliError(f"--params is not JSON: {error}", code=2) from error
-    if not isinstance(found, dict):
-        raise CliError("--params is not a JSON object", code=2)
-    return {**found, **{name: _value(text) for name, text in pairs(given, "--param").items()}}
+    found = _object(document, "--params") if document else {}
+    return {**found, **{name: _value(text) for name, text in pairs(texts, "--param").items()}}
 
 
-def links(given: Iterable[str]) -> list[dict[str, Any]]:
+def described(kind: str, **said: Any) -> dict[str, Any]:
+    """A task as a submission describes it, out of the options of a command: only what was said."""
+    read = {
+        "params": parameters(said.pop("param") or (), said.pop("params")),
+        "policy": policy(said.pop("policy") or ()),
+        "labels": pairs(said.pop("label") or (), "--label"),
+    }
+    return given({"type": kind, **said, **read})
+
+
+def policy(texts: Iterable[str]) -> dict[str, Any]:
+    """`--policy`, each a JSON object or name=value; what comes later counts."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        if text.startswith("{"):
+            found |= _object(text, "--policy")
+        else:
+            found |= {name: _value(value) for name, value in pairs([text], "--policy").items()}
+    return found
+
+
+def links(texts: Iterable[str]) -> list[dict[str, Any]]:
     """`--then`, each a task type or an object with `type`, `params`, `policy`, `critical`, `on_failure`."""
-    return [_link(text) for text in given]
+    return [_link(text) for text in texts]
 
 
 def _link(text: str) -> dict[str, Any]:
-    if not text.startswith("{"):
-        return {"type": text}
+    return _object(text, "--then") if text.startswith("{") else {"type": text}
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(text))
+        found = json.loads(text)
     except ValueError as error:
-        raise CliError(f"--then is neither a task type nor a JSON object: {error}", code=2) from error
+        raise CliError(f"{what} is not JSON: {error}", code=2) from error
+    if not isinstance(found, dict):
+        raise CliError(f"{what} is not a JSON object", code=2)
+    return found
 
 
 def submit(door: Door, body: Mapping[str, Any], *, key: str = "", wait: str = "") -> Document:

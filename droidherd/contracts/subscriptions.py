@@ -19,6 +19,8 @@ ID_MAX = 40
 """So that the id of a task fits: a dot, sixteen characters of time and a mark against doubles come after it."""
 CHANGES_KEPT = 20
 RUN = "run"
+REFUSED = "refused"
+"""A run by hand that was written down, and did not come about."""
 SYSTEM = "system:subscription"
 """The actor of what a subscription does by itself."""
 
@@ -48,10 +50,18 @@ class AuditLine(Contract):
 
     at: datetime
     what: str
-    """created, changed, paused, resumed, run, deleted."""
+    """created, changed, paused, resumed, run, refused, deleted."""
     actor: Text = ""
     reason: Text = ""
     id: str = ""
+    due: datetime | None = None
+    """Of a run by hand: the moment it goes by. Its task is named after it."""
+    why: str = ""
+    """Of a run that was refused: what stood in its way."""
+
+    @property
+    def moment(self) -> datetime:
+        return self.due or self.at
 
 
 class Subscription(Timing):
@@ -71,7 +81,7 @@ class Subscription(Timing):
 
     def by_hand(self, scheduled_at: datetime) -> bool:
         """Whether a run for this moment was somebody's wish."""
-        asked = any(one.what == RUN and one.at == scheduled_at for one in self.changes)
+        asked = any(one.what == RUN and one.moment == scheduled_at for one in self.changes)
         return asked or not self.rules().timetable.at(int(scheduled_at.timestamp()))
 
 

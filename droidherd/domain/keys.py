@@ -14,6 +14,9 @@ Order = tuple[int, int]
 Line = tuple[str, tuple[str, ...]]
 """The bucket a parked task belongs to: (lane, requirements)."""
 
+SUBSCRIPTION_MUTEX = "subscription."
+"""How the mutexes of subscriptions begin."""
+
 
 def account_key(account: str) -> str:
     return f"a:{account}"
@@ -21,6 +24,18 @@ def account_key(account: str) -> str:
 
 def mutex_key(name: str) -> str:
     return f"m:{name}"
+
+
+def subscription_mutex(subscription: str) -> str:
+    """Held by each task of a subscription, and by nobody else."""
+    return f"{SUBSCRIPTION_MUTEX}{subscription}"
+
+
+def reserved(mutex: str) -> str:
+    """Why a submission may not name this mutex; empty: it may."""
+    if not mutex.startswith(SUBSCRIPTION_MUTEX):
+        return ""
+    return f"mutexes that begin with `{SUBSCRIPTION_MUTEX}` belong to the tasks of subscriptions; choose another name"
 
 
 BARRED_MAX = 1_000

@@ -1,3 +1,4 @@
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pytest
@@ -10,6 +11,21 @@ from droidherd.adb.parse import Focus, Size
 from droidherd.domain.facts import InstalledPackage, Storage
 
 WARNING = "WARNING: linker: something is unused\r\n"
+NONE = type(None)
+PARSERS: Mapping[str, tuple[Callable[[str], object], tuple[type, ...]]] = {
+    "properties": (parse.properties, (dict,)),
+    "window_size": (parse.window_size, (Size, NONE)),
+    "density": (parse.density, (int, NONE)),
+    "focus": (parse.focus, (Focus, NONE)),
+    "uptime_s": (parse.uptime_s, (float, NONE)),
+    "packages": (parse.packages, (tuple,)),
+    "devices": (parse.devices, (tuple,)),
+    "installed": (parse.installed, (tuple,)),
+    "storage": (parse.storage, (Storage, NONE)),
+    "nodes": (parse.nodes, (tuple,)),
+    "override_of": (partial(parse.override_of, "size"), (str, NONE)),
+}
+"""What each may make of a text."""
 any_text = st.text(max_size=300)
 value = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=40)
 name = st.from_regex(r"[a-z][a-z0-9._]{0,30}", fullmatch=True)
@@ -17,20 +33,8 @@ name = st.from_regex(r"[a-z][a-z0-9._]{0,30}", fullmatch=True)
 
 @given(any_text)
 def test_no_parser_stumbles_over_anything(text: str):
-    for one in (
-        parse.properties,
-        parse.window_size,
-        parse.density,
-        parse.focus,
-        parse.uptime_s,
-        parse.packages,
-        parse.devices,
-        parse.installed,
-        parse.storage,
-        parse.nodes,
-        partial(parse.override_of, "size"),
-    ):
-        one(text)
+    read = {name: parser(text) for name, (parser, _) in PARSERS.items()}
+    assert {} == {name: found for name, found in read.items() if not isinstance(found, PARSERS[name][1])}
 
 
 @given(st.dictionaries(name, value), st.sampled_from(["\n", "\r\n"]))

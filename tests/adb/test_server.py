@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from droidherd.adb.server import AdbServer
+from droidherd.adb.server import AdbServer, end_leftover, pid_file
 from droidherd.adb.track import Track
 from droidherd.domain.errors import InfrastructureError, NotSentError
 
@@ -108,6 +108,15 @@ def test_what_a_dead_predecessor_left_is_ended_first(tmp_path: Path):
     with AdbServer(port, tmp_path, environment=os.environ) as server:
         assert gone(left)
         assert server.client().version() > 0
+
+
+def test_what_a_dead_owner_left_can_be_ended_by_others_and_its_file_goes(tmp_path: Path):
+    server = AdbServer(0, tmp_path, environment=os.environ)
+    server.start()
+    assert end_leftover(tmp_path)
+    assert (True, False) == (gone(server.pid), pid_file(tmp_path).path.exists())
+    assert not end_leftover(tmp_path)
+    server.stop()
 
 
 def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path):

@@ -41,6 +41,21 @@ def test_all_that_fit_are_cancelled_and_nobody_else(http: httpx.Client):
     until(http, other, "completed")
 
 
+def test_many_are_done_in_portions_and_none_twice(http: httpx.Client):
+    mine = [submit(http, f"bulk-part-{n}", labels={"bulk": "part"}).json()["id"] for n in range(5)]
+    eventually(lambda: _listed(http, "bulk=part", 5))
+    paused: list[str] = []
+    portion = {"cursor": "", "more": True}
+    sizes: list[int] = []
+    while portion["more"]:
+        params = {"label": "bulk=part", "limit": 2, "cursor": portion["cursor"]}
+        portion = http.post("/api/bulk/pause", params=params).json()
+        sizes.append(len(portion["tasks"]))
+        paused += portion["tasks"]
+    assert ([2, 2, 1], sorted(mine)) == (sizes, sorted(paused))
+    assert sorted(mine) == sorted(http.post("/api/bulk/cancel", params={"label": "bulk=part"}).json()["tasks"])
+
+
 def test_who_cannot_is_named_with_the_reason(http: httpx.Client):
     waits = submit(http, "bulk-refused", labels={"bulk": "refused"}).json()["id"]
     until(http, waits, "queued")

@@ -79,6 +79,7 @@ def test_what_is_not_json_is_said_to_be_malformed(http: httpx.Client, body: byte
         ({"type": "tap_once", "emulator": "nobody"}, "emulator"),
         ({"type": "tap_once", "pool": "nowhere"}, "pool"),
         ({"type": "tap_once", "requires": ["abi"]}, "requires.0"),
+        ({"type": "tap_once", "mutex": ["shop", "subscription.daily"]}, "mutex.1"),
         ({"type": "tap_once", "labels": {"a": {"b": 1}}}, "labels.a"),
         ({"type": "tap_once", "labels": {str(n): "x" for n in range(17)}}, "labels"),
         ({"type": "tap_once", "actor": "ann\nbob"}, "actor"),
@@ -91,6 +92,24 @@ def test_what_does_not_fit_names_its_field(http: httpx.Client, body: Any, field:
     answer = post(http, json.dumps(body).encode())
     assert (422, "urn:droidherd:problem:invalid-input") == (answer.status_code, answer.json()["type"]), answer.text
     assert field in [one["field"] for one in answer.json()["errors"]], answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"type": "tap_once", "on_bussy": "queue"}, "there is no such field"),
+        ({"type": "tap_once", "actor": "ann\nbob"}, "must be one line of readable characters"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_plain_words(http: httpx.Client, body: Any, message: str):
+    assert [message] == [one["message"] for one in post(http, json.dumps(body).encode()).json()["errors"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("tasks/nobody", "there is no task nobody"), ("emulators/e77", "there is no emulator e77")]
+)
+def test_what_is_not_there_is_called_what_it_is(http: httpx.Client, path: str, expected: str):
+    assert (404, expected) == ((answer := http.get(f"/api/{path}")).status_code, answer.json()["detail"])
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])

@@ -65,10 +65,13 @@ def test_while_a_run_goes_on_another_one_is_refused_and_told_who_holds_the_place
     with world.holding(name):
         first = run(http, name)
         until(http, first, "running")
-        again = http.post(f"{ALL}/{name}/run")
+        again = http.post(f"{ALL}/{name}/run", json={"actor": "ben", "reason": "once more"})
         assert (409, "place-taken") == kind(again)
         assert (name, first) == (again.json()["subscription"], again.json()["holder"])
     until(http, first, "completed")
+    created, ran, refused = show(http, name)["changes"]
+    assert ["created", "run", "refused"] == [one["what"] for one in (created, ran, refused)]
+    assert ("ben", "once more", again.json()["detail"]) == (refused["actor"], refused["reason"], refused["why"])
     second = eventually(lambda: http.post(f"{ALL}/{name}/run").json().get("task_id"))
     until(http, second, "completed")
     assert [first, second] == [one["task_id"] for one in tasks(http, name)]
@@ -157,8 +160,11 @@ def test_a_task_that_fails_or_is_rejected_does_not_end_the_subscription(world: W
     with world.holding(name):
         holder = http.post("/api/tasks", json={"type": "tap_once", "account": name}).json()["id"]
         until(http, holder, "running")
-        rejected = until(http, eventually(lambda: http.post(f"{ALL}/{name}/run").json().get("task_id")), "rejected")
-        assert "account_running" == rejected["error"]["kind"]
+        refused = http.post(f"{ALL}/{name}/run")
+        assert ((409, "place-taken"), True) == (kind(refused), holder in refused.json()["detail"]), refused.text
+        until(http, refused.json()["task"], "rejected")
+        line = show(http, name)["changes"][-1]
+        assert ("refused", f"the account is in use already by task {holder}") == (line["what"], line["why"])
     until(http, holder, "completed")
     until(http, eventually(lambda: http.post(f"{ALL}/{name}/run").json().get("task_id")), "completed")
     eventually(lambda: ["failed", "rejected", "completed"] == [one["state"] for one in tasks(http, name)])

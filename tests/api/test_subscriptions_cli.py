@@ -1,42 +1,15 @@
 """`droidherd subscriptions`, against the real door."""
 
 import getpass
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from droidherd.cli import main, output
 from tests.api.recurring import show, tasks
 from tests.api.test_tasks import until
 from tests.api.world import World
-
-WORDS = ["list", "show", "add", "run", "pause", "resume", "remove"]
-
-
-class Terminal:
-    """Runs the command as a user would, in this process."""
-
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._url = url
-        self._capture = capture
-        self._monkeypatch = monkeypatch
-
-    def __call__(self, *words: str) -> tuple[int, str]:
-        line = ["droidherd", "subscriptions", *words, *([] if "--help" in words else ["--url", self._url])]
-        self._monkeypatch.setattr(sys, "argv", line)
-        with pytest.raises(SystemExit) as end:
-            main.main()
-        said = self._capture.readouterr()
-        return int(end.value.code or 0), said.out + said.err
-
-    def json(self, *words: str) -> Any:
-        code, said = self(*words, "--json")
-        assert 0 == code, said
-        return json.loads(said)
+from tests.support.terminal import Terminal
 
 
 @pytest.fixture
@@ -44,15 +17,7 @@ def droidherd(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    for console in (output.out, output.err):
-        monkeypatch.setattr(console, "_width", 200)
-    return Terminal(world.url, capsys, monkeypatch)
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_every_word_shows_an_example(droidherd: Terminal, word: str):
-    code, said = droidherd(word, "--help")
-    assert (0, True) == (code, f"droidherd subscriptions {word}" in said.split("Example", 1)[-1])
+    return Terminal(capsys, monkeypatch, before=("subscriptions",), after=("--url", world.url))
 
 
 def test_what_is_added_is_what_was_said(droidherd: Terminal, http: httpx.Client, name: str):

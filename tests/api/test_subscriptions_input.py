@@ -63,6 +63,7 @@ def fields(answer: httpx.Response) -> list[str]:
         ({"task": {**TASK, "priority": 11}, **NEVER}, "task.priority"),
         ({"task": {**TASK, "policy": {"retrys": 1}}, **NEVER}, "task.policy.retrys"),
         ({"task": {**TASK, "mutex": ["a", "b", "c", "d"]}, **NEVER}, "task.mutex"),
+        ({"task": {**TASK, "mutex": ["shop", "subscription.other"]}, **NEVER}, "task.mutex.1"),
         ({"task": {**TASK, "not_before": "2030-01-01T00:00:00Z"}, **NEVER}, "task.not_before"),
         ({"task": {**TASK, "expires_at": "2030-01-01T00:00:00Z"}, **NEVER}, "task.expires_at"),
         ({"task": {**TASK, "actor": "ann"}, **NEVER}, "task.actor"),

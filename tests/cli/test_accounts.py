@@ -3,7 +3,8 @@
 import getpass
 
 from tests.cli.door_stand_in import Book
-from tests.cli.test_commands import Terminal, book, droidherd
+from tests.cli.test_commands import book, droidherd
+from tests.support.terminal import Terminal
 
 __all__ = ["book", "droidherd"]
 
@@ -28,11 +29,6 @@ def test_disabled_and_enabled(droidherd: Terminal, book: Book) -> None:
     assert ["ann"] == [one["account"] for one in droidherd.json("accounts", "--disabled")["accounts"]]
     assert [] == droidherd.json("accounts", "--enabled")["accounts"]
     assert "idle" == droidherd.json("account", "enable", "ann")["state"]
-
-
-def test_every_word_of_account_shows_an_example(droidherd: Terminal) -> None:
-    for word in ("set", "remove", "disable", "enable"):
-        assert f"droidherd account {word}" in droidherd("account", word, "--help")[1]
 
 
 def test_what_is_no_pair_is_refused(droidherd: Terminal, book: Book) -> None:

@@ -4,38 +4,18 @@ import getpass
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from droidherd.cli import main, output
+from droidherd.cli import output
 from droidherd.cli.door import Door
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import serves
 from tests.cli.door_stand_in import Book, Document, running
-
-
-class Terminal:
-    """Runs the command as a user would, in this process."""
-
-    def __init__(self, url: str, capture: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.url = url
-        self._capture = capture
-        self._monkeypatch = monkeypatch
-
-    def __call__(self, *words: str) -> tuple[int, str]:
-        self._monkeypatch.setattr(sys, "argv", ["droidherd", *words])
-        with pytest.raises(SystemExit) as end:
-            main.main()
-        said = self._capture.readouterr()
-        return int(end.value.code or 0), said.out + said.err
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json")[1])
+from tests.support.terminal import Terminal
 
 
 @pytest.fixture
@@ -48,36 +28,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
 
 @pytest.fixture
 def droidherd(book: Book, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    for console in (output.out, output.err):
-        monkeypatch.setattr(console, "_width", 200)
-    return Terminal("", capsys, monkeypatch)
-
-
-def test_every_word_shows_an_example(droidherd: Terminal):
-    words = [
-        "up",
-        "down",
-        "status",
-        "connect",
-        "submit",
-        "tasks",
-        "watch",
-        "logs",
-        "doctor",
-        "pause",
-        "resume",
-        "cancel",
-        "prioritize",
-        "lanes",
-        "stats",
-        "audit",
-        "cleanup",
-        "demo",
-    ]
-    missing = [
-        word for word in words if f"droidherd {word}" not in droidherd(word, "--help")[1].split("Example", 1)[-1]
-    ]
-    assert [] == missing
+    return Terminal(capsys, monkeypatch)
 
 
 def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
@@ -106,6 +57,13 @@ def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal
     assert 1 == droidherd("watch", "t9", "--json")[0]
 
 
+def test_submit_takes_an_id_and_a_policy_of_its_own(droidherd: Terminal, book: Book):
+    words = ("--policy", '{"retries": 3, "backoff": "fixed"}', "--policy", "retries=0", "--policy", "backoff_s=1.5")
+    assert 0 == droidherd("submit", "scan", "--id", "night-1", *words)[0]
+    expected = {"retries": 0, "backoff": "fixed", "backoff_s": 1.5}
+    assert ("night-1", expected) == (book.asked[0][2]["id"], book.asked[0][2]["policy"])
+
+
 def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
     code, said = droidherd("submit", "scan", "--account", "busy")
     assert 1 == code
@@ -118,6 +76,9 @@ def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
         (("--param", "n"), "is not name=value"),
         (("--params", "{"), "--params is not JSON"),
         (("--params", "[1]"), "not a JSON object"),
+        (("--policy", "retries"), "is not name=value"),
+        (("--policy", "{retries"), "--policy is not JSON"),
+        (("--then", "{type"), "--then is not JSON"),
         (("--label", "=x"), "is not name=value"),
         (("--wait", "soon"), "is not a duration"),
     ],
@@ -212,6 +173,11 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
         ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
         ("POST /api/queue/order", {**order, "reason": "", "order": "priority", "ageing": 20}),
     ] == posts
+
+
+def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
+    code, said = droidherd("lanes", "nope")
+    assert (1, True) == (code, "there is no lane nope" in said)
 
 
 @pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival")])

@@ -1,16 +1,24 @@
 """The pages for operators say what the code does."""
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
+import pytest
+import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.core import TyperGroup
 
 from droidherd.cli import main
 from droidherd.cli.ports import variable
 from droidherd.settings import Settings
+from tests.support.terminal import Terminal
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "operations.md"
+CHANGELOG = ROOT / "CHANGELOG.md"
 
 
 def table_row(setting: str, field: FieldInfo) -> str:
@@ -39,10 +47,41 @@ def test_the_table_of_settings_is_the_one_of_the_code():
     assert rows() == said
 
 
-def test_every_word_of_the_command_is_explained():
-    words = [command.callback.__name__ for command in main.app.registered_commands if command.callback]
-    text = PAGE.read_text(encoding="utf-8")
-    assert [] == [word for word in words if f"`droidherd {word}" not in text]
+def words(command: object, path: str = "droidherd") -> Iterator[str]:
+    """Every word of the command, the words below it as well."""
+    if not isinstance(command, TyperGroup):
+        yield path
+        return
+    for name, below in command.commands.items():
+        yield from words(below, f"{path} {name}")
+
+
+WORDS = sorted(words(typer.main.get_command(main.app)))
+
+
+@pytest.mark.parametrize("line", WORDS)
+def test_every_word_of_the_command_shows_an_example(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    code, said = Terminal(capsys, monkeypatch)(*line.split()[1:], "--help")
+    assert (0, True) == (code, line in said.split("Example", 1)[-1]), said
+
+
+def named(spans: Iterable[str]) -> list[str]:
+    """The words at the start of each: what follows is for people."""
+    leading = (takewhile(re.compile("[a-z]+").fullmatch, span.split()) for span in spans)
+    return sorted({" ".join(one) for one in leading})
+
+
+def test_the_page_explains_every_word_of_the_command_and_no_other():
+    columns = re.findall(r"^\| (`droidherd .*?`) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert WORDS == named(span for one in columns for span in re.findall(r"`(.+?)`", one))
+
+
+def test_the_changelog_names_every_word_of_the_command():
+    text = CHANGELOG.read_text(encoding="utf-8")
+    line = text.partition("- The `droidherd` command: ")[2].partition("\n- ")[0]
+    assert WORDS == sorted(f"droidherd {one}" for one in re.findall(r"`([a-z ]+)`", line))
 
 
 def test_every_setting_says_what_it_is_for():

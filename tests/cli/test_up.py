@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from droidherd.adb.server import AdbServer, pid_file
 from droidherd.cli import processes
 from tests.cli.stand import Stand, eventually
 
@@ -72,6 +73,24 @@ def test_down_ends_what_outlived_its_supervisor(stand: Stand):
     ended = json.loads(stand.run("down", "--now", "--json").stdout)
     assert sorted(NAMES - {"up"}) == sorted(ended["ended"])
     assert [] == [name for name, file in before.items() if processes.lives(file)]
+
+
+def test_down_takes_along_the_adb_server_of_a_worker_that_could_not(stand: Stand):
+    stand.up()
+    with AdbServer(0, stand.data / "adb", environment=os.environ) as server:
+        assert 0 == stand.run("down", "--now").returncode
+        assert (0, False) == (server.pid, pid_file(server.home).path.exists())
+
+
+def test_down_where_no_house_is_removes_a_stale_pid_file_and_ends_nothing(stand: Stand):
+    with AdbServer(0, stand.data / "adb", environment=os.environ) as server:
+        pid, file = server.pid, pid_file(server.home).path
+        assert 0 == stand.run("down", "--now").returncode
+        assert (pid, True) == (server.pid, file.exists())
+        kept = file.read_text()
+    file.write_text(kept)
+    assert 0 == stand.run("down", "--now").returncode
+    assert not file.exists()
 
 
 def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):

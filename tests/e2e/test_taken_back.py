@@ -16,30 +16,27 @@ BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.ROLLBACK_FAILED)
 
 async def test_what_somebody_else_changed_since_is_named_and_restored_only_by_force(tmp_path: Path) -> None:
     with farm(tmp_path, 1, in_memory=True) as place, door(place) as api:
-        await asyncio.wait_for(conflict_and_force(place, api), 150)
-
-
-async def conflict_and_force(place: Farm, api: Door) -> None:
-    client = await place.client()
-    await place.all_up(client)
-    before = dump(place)
-    for task_id, value in (("ours", "0.5"), ("theirs", "7")):
-        body = {"id": task_id, "type": "change_config", "params": {"setting": SETTING, "value": value}}
-        assert 201 == (await post(api, "/api/tasks", body)).status_code
-        assert TaskState.COMPLETED == (await place.ended(client, task_id)).state
-    changed = dump(place)
-    assert 200 == (await post(api, "/api/tasks/ours/rollback", {})).status_code
-    broke = await place.reached(client, "ours", *BACK)
-    assert TaskState.ROLLBACK_FAILED == broke.state
-    assert broke.error is not None
-    assert "ConflictError" == broke.error.kind
-    assert "force" in broke.error.remedy
-    assert f"stage change, step 1: setting {SETTING} on virtual-1 is 7, neither" in broke.error.message
-    assert changed == dump(place)
-    assert 200 == (await post(api, "/api/tasks/ours/rollback", {"force": True})).status_code
-    assert TaskState.ROLLBACK_COMPLETED == (await place.reached(client, "ours", *BACK)).state
-    assert before == dump(place)
-    assert 409 == (await post(api, "/api/tasks/ours/rollback", {})).status_code
+        async with asyncio.timeout(150):
+            client = await place.client()
+            await place.all_up(client)
+            before = dump(place)
+            for task_id, value in (("ours", "0.5"), ("theirs", "7")):
+                body = {"id": task_id, "type": "change_config", "params": {"setting": SETTING, "value": value}}
+                assert 201 == (await post(api, "/api/tasks", body)).status_code
+                assert TaskState.COMPLETED == (await place.ended(client, task_id)).state
+            changed = dump(place)
+            assert 200 == (await post(api, "/api/tasks/ours/rollback", {})).status_code
+            broke = await place.reached(client, "ours", *BACK)
+            assert TaskState.ROLLBACK_FAILED == broke.state
+            assert broke.error is not None
+            assert "ConflictError" == broke.error.kind
+            assert "force" in broke.error.remedy
+            assert f"stage change, step 1: setting {SETTING} on virtual-1 is 7, neither" in broke.error.message
+            assert changed == dump(place)
+            assert 200 == (await post(api, "/api/tasks/ours/rollback", {"force": True})).status_code
+            assert TaskState.ROLLBACK_COMPLETED == (await place.reached(client, "ours", *BACK)).state
+            assert before == dump(place)
+            assert 409 == (await post(api, "/api/tasks/ours/rollback", {})).status_code
 
 
 async def post(api: Door, path: str, body: dict[str, Any]) -> httpx.Response:

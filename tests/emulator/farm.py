@@ -1,9 +1,12 @@
 """Virtual emulators behind a real, private adb server, for tests of this room."""
 
 import itertools
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
@@ -46,6 +49,17 @@ class Farm:
         lease.fence(self.adb, one.address, floor)
         one.mark()
         return one
+
+
+@contextmanager
+def small_farm(root: Path) -> Generator[Farm]:
+    """One virtual emulator behind a real adb server."""
+    with (
+        VirtualFleet.start(state=root / "virtual", count=1) as fleet,
+        AdbServer(0, root / "adb", environment=os.environ) as server,
+        fleet.control() as control,
+    ):
+        yield Farm(fleet, server, control)
 
 
 @dataclass

@@ -1,23 +1,14 @@
-import os
 from collections.abc import Generator
 
 import pytest
 
-from droidherd.adb.server import AdbServer
-from droidherd.virtual.process import VirtualFleet
-from tests.emulator.farm import Farm, One
+from tests.emulator.farm import Farm, One, small_farm
 
 
 @pytest.fixture(scope="session")
 def flow_farm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Farm]:
-    """One virtual emulator behind a real adb server."""
-    root = tmp_path_factory.mktemp("flows")
-    with (
-        VirtualFleet.start(state=root / "virtual", count=1) as fleet,
-        AdbServer(0, root / "adb", environment=os.environ) as server,
-        fleet.control() as control,
-    ):
-        yield Farm(fleet, server, control)
+    with small_farm(tmp_path_factory.mktemp("flows")) as farm:
+        yield farm
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import pytest
 from pydantic import JsonValue
@@ -16,22 +15,12 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.interpreter import CleanupReport, Outcome, run_cleanup, run_stage
 from droidherd.flows.run import StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
+from droidherd.stay import HostClock
 from tests.emulator.farm import One
 from tests.flows.fakes import FakeLife
 
 CATALOGUE = Catalogue()
 TEMPO = Tempo(poll_s=0.05, late_s=0.5, retry_s=0.05)
-
-
-class RealClock:
-    def now(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    def date(self) -> datetime:
-        return datetime.now(UTC)
 
 
 class Visit:
@@ -75,7 +64,7 @@ class Visit:
             hands=EmulatorHands(self.one.adb, grip, lambda: clock.deadline(until_s)),
             eyes=self.one.eyes(),
             life=FakeLife(),
-            clock=RealClock(),
+            clock=HostClock(),
             finder=FlowFinder(CATALOGUE, self.plan.flow, self.plan.flow_hash),
             keep=self.kept.__setitem__,
             note=self.notes.append,

@@ -1,26 +1,17 @@
-import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from droidherd.adb.server import AdbServer
-from droidherd.virtual.process import VirtualFleet
 from tests.changes.world import World
-from tests.emulator.farm import Farm
+from tests.emulator.farm import Farm, small_farm
 from tests.handlers.server import Site, serving
 
 
 @pytest.fixture(scope="session")
 def handler_farm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Farm]:
-    """One virtual emulator behind a real adb server."""
-    root = tmp_path_factory.mktemp("handlers")
-    with (
-        VirtualFleet.start(state=root / "virtual", count=1) as fleet,
-        AdbServer(0, root / "adb", environment=os.environ) as server,
-        fleet.control() as control,
-    ):
-        yield Farm(fleet, server, control)
+    with small_farm(tmp_path_factory.mktemp("handlers")) as farm:
+        yield farm
 
 
 @pytest.fixture

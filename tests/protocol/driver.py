@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.protocol.choices import Seeded
+from tests.protocol.choices import Choices, Seeded
 from tests.protocol.simulator import history
 from tests.protocol.witness import BrokenPromiseError
 
@@ -34,12 +34,18 @@ def chunk(work: tuple[int, int, str]) -> Findings:
     findings = Findings()
     for seed in range(first, first + count):
         findings.histories += 1
-        try:
-            findings.counts += history(Seeded(seed), without=without).witness.counts
-        except BrokenPromiseError as broken:
-            steps = getattr(broken, "__notes__", [""])[0]
-            findings.broken.append(f"seed {seed}: {broken}\n{steps}")
+        counts, broken = judged(Seeded(seed), without=without)
+        findings.counts += counts
+        findings.broken += [f"seed {seed}: {one}" for one in broken]
     return findings
+
+
+def judged(choices: Choices, *, without: str = "") -> tuple[Counter[str], list[str]]:
+    """What happened in one history, and the promise that was broken in it, with its last steps."""
+    try:
+        return history(choices, without=without).witness.counts, []
+    except BrokenPromiseError as broken:
+        return Counter(), ["\n".join([str(broken), *getattr(broken, "__notes__", [])])]
 
 
 def run(first: int, histories: int, *, processes: int = 1, without: str = "") -> Findings:

@@ -32,13 +32,13 @@ HOSTILE = (
 )
 @given(st.binary(min_size=0, max_size=600))
 def test_no_sequence_of_choices_breaks_a_promise(tape: bytes) -> None:
-    history(Tape(tape))
+    assert [] == driver.judged(Tape(tape))[1]
 
 
 @settings(max_examples=1_000, deadline=None, database=None, derandomize=True)
 @given(st.integers(min_value=1_000_000, max_value=2**40))
 def test_no_seed_breaks_a_promise(seed: int) -> None:
-    history(Seeded(seed))
+    assert [] == driver.judged(Seeded(seed))[1]
 
 
 def test_every_hostile_event_happens_and_no_promise_is_broken() -> None:

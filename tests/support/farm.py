@@ -3,22 +3,19 @@
 Everything is ended by its own pid. The witness of what happened on the emulators is their own command journal.
 """
 
-import asyncio
 import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.service import RPCError
 
 from droidherd.cli.embedded import EmbeddedTemporal
 from droidherd.contracts import names
@@ -26,6 +23,7 @@ from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, QueuePage,
 from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.testing import waiting
 from droidherd.virtual import witness
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
@@ -157,17 +155,7 @@ class Farm:
 
 async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = LIMIT_S) -> Any:
     """Ask until there is an answer. The engine may be away meanwhile."""
-    deadline = time.monotonic() + limit_s
-    last: object = None
-    while time.monotonic() < deadline:
-        try:
-            answer = await ask()
-        except RPCError as error:
-            answer, last = None, error
-        if answer is not None:
-            return answer
-        await asyncio.sleep(0.05)
-    raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}")
+    return await waiting.until(ask, what, limit_s)
 
 
 @contextlib.contextmanager

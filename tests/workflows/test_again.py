@@ -1,8 +1,9 @@
 """Tasks that ended and go on: tried again, or taken back. And tasks nobody waits for."""
 
-import asyncio
+from typing import Any
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 
 from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
@@ -327,11 +328,13 @@ async def test_the_undo_log_survives_a_terminate(here: World, task: str):
     await here.submit(task, here.stages.sets("1", hold), params=changing(name), emulator="e1")
     await hold.began.wait()
 
-    async def kept() -> bool | None:
+    async def kept() -> list[dict[str, Any]] | None:
         memo = await (await here.task(task).describe()).memo()
-        return True if memo.get("task", {}).get("undo") else None
+        return memo.get("task", {}).get("undo") or None
 
-    await until(kept, "the undo log to be in the memo")
+    before = await until(kept, "the undo log to be in the memo")
     await here.task(task).terminate("a crash")
+    assert WorkflowExecutionStatus.TERMINATED == (await here.task(task).describe()).status
+    assert before == await kept()
+    assert [f"set-{name}"] == [one["stage"] for one in before]
     hold.let_go.set()
-    await asyncio.sleep(0)

@@ -1,0 +1,81 @@
+"""How a run by hand is written down among the changes of its subscription."""
+
+from datetime import UTC, datetime, timedelta
+
+from api.by_hand import Order
+from api.schedules import Begun, Found
+from api.schemas import Wish
+from droidherd.contracts.subscriptions import AuditLine, Subscription
+from droidherd.contracts.tasks import TaskSpec
+from droidherd.domain.reckoning import Reckoning
+
+WISH = Wish(actor="ann", reason="now")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def seconds_around(moment: datetime) -> list[datetime]:
+    """Enough of them that the second of an order made now is among them."""
+    whole = moment.replace(microsecond=0)
+    return [whole + timedelta(seconds=n) for n in range(-30, 300)]
+
+
+def found(*changes: AuditLine, begun: tuple[datetime, ...] = ()) -> Found:
+    subscription = Subscription(
+        id="daily",
+        task=TaskSpec(type="tap_once"),
+        every_s=86_400,
+        created_at=now(),
+        reckoning=Reckoning(now()),
+        changes=changes,
+    )
+    occasions = tuple(Begun(f"occasion/daily-{one}", "r", one) for one in begun)
+    return Found(subscription, paused=False, note="", token=b"", begun=occasions)
+
+
+def lines(what: str, moments: list[datetime]) -> list[AuditLine]:
+    return [AuditLine(at=one, what=what, due=one, id=str(one)) for one in moments]
+
+
+def test_an_order_is_dated_when_it_was_given_and_its_moment_is_nobody_elses():
+    before = now()
+    taken = seconds_around(before)
+    order = Order(WISH)
+    line = order.write(found(*lines("run", taken))).subscription.changes[-1]
+    assert ("run", "ann", "now") == (line.what, line.actor, line.reason)
+    assert before <= line.at <= now()
+    assert (taken[0] - timedelta(seconds=1), order.at) == (line.due, order.at), "the first second that is free"
+    assert order.at == line.due
+
+
+def test_a_moment_that_an_occasion_had_is_taken():
+    taken = seconds_around(now())
+    order = Order(WISH)
+    order.write(found(begun=tuple(taken)))
+    assert taken[0] - timedelta(seconds=1) == order.at
+
+
+def test_a_run_that_was_refused_takes_no_moment_from_the_next_one():
+    before = now().replace(microsecond=0)
+    order = Order(WISH)
+    order.write(found(*lines("refused", seconds_around(before))))
+    assert before <= order.at <= now()
+
+
+def test_a_refusal_takes_the_place_of_the_run_and_says_why():
+    order = Order(WISH)
+    written = order.write(found(AuditLine(at=now(), what="created", id="c"))).subscription
+    others = AuditLine(at=now(), what="paused", actor="ben", id="p")
+    there = found(*written.changes, others)
+    line = (edited := order.refuse(there, "the queue is full")).subscription.changes[-1]
+    assert ["created", "paused", "refused"] == [one.what for one in edited.subscription.changes]
+    assert ("ann", "now", "the queue is full", order.at) == (line.actor, line.reason, line.why, line.due)
+    assert line.id not in {one.id for one in there.subscription.changes}, "so that it is seen whether it counted"
+
+
+def test_only_a_run_that_came_about_was_by_hand():
+    moment = datetime(2026, 3, 1, tzinfo=UTC)
+    ran, refused = (found(*lines(what, [moment])).subscription for what in ("run", "refused"))
+    assert (True, False) == (ran.by_hand(moment), refused.by_hand(moment))

@@ -1,0 +1,30 @@
+"""A task that another workflow starts."""
+
+from temporalio import workflow
+from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
+
+with workflow.unsafe.imports_passed_through():
+    from droidherd.contracts import names
+    from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
+    from workflows import options
+
+Task = workflow.ChildWorkflowHandle[object, TaskView]
+
+
+async def start_task(
+    task_id: str, spec: TaskSpec, summary: str, attributes: TypedSearchAttributes | None = None
+) -> Task:
+    """It outlives whoever started it. WorkflowAlreadyStartedError: there was a task of this id before."""
+    return await workflow.start_child_workflow(
+        names.Workflow.TASK.value,
+        TaskInput(spec=spec),
+        id=task_id,
+        task_queue=names.QUEUE,
+        result_type=TaskView,
+        task_timeout=options.STARTING_TIMEOUT,
+        parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+        cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        search_attributes=attributes,
+        static_summary=summary,
+    )
