@@ -81,7 +81,7 @@ async def wanted_of(raw: bytes, house: House) -> Wanted:
     if "pool" not in task.model_fields_set:
         task = task.model_copy(update={"pool": pool})
     try:
-        house.catalogue.plan(task.type, task.params, task.policy)
+        house.catalogue.plan(task.type, task.params, task.policy, task.account)
     except BadParametersError as error:
         raise BadParametersError(error.what, to=f"task.{error.to}", remedy=error.remedy) from error
     except FlowError as error:
