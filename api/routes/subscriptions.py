@@ -32,6 +32,7 @@ from api.subscribing import (
 from api.subscription_view import LAST_TASKS, Ran, Removed, SubscriptionList, running_task, view_of
 from droidherd.contracts.subscriptions import SYSTEM, SubscriptionView, task_id_of
 from droidherd.contracts.tasks import Ask
+from droidherd.domain.audit import Deed
 from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/subscriptions", tags=["subscriptions"])
@@ -74,6 +75,8 @@ async def create(
     except TakenError as error:
         await _refuse_another(house, subscription_id, digest, error)
     found = await house.schedules.read(subscription_id)
+    first = found.subscription.changes[0]
+    await _note(house, replace(found, made=first if first.what == "created" else None))
     return answer(await _view(house, found), 201, headers={"location": f"/api/subscriptions/{subscription_id}"})
 
 
@@ -121,6 +124,7 @@ async def remove(
     wish = signed(await optional(Wish, request), caller)
     found = await house.schedules.change(subscription_id, partial(ending, wish=wish))
     why = f"subscription {subscription_id} was deleted by {wish.actor}" + (f": {wish.reason}" if wish.reason else "")
+    await _note(house, found)
     await house.schedules.delete(found, Ask(actor=SYSTEM, reason=why) if tasks == "cancel" else None)
     return answer(Removed(id=subscription_id, tasks=tasks, running=running_task(found)))
 
@@ -168,7 +172,18 @@ async def resume(house: Home, subscription_id: Id, caller: Caller, request: Requ
 
 
 async def _change(house: House, subscription_id: str, edit: Edit) -> Response:
-    return answer(await _view(house, await house.schedules.change(subscription_id, edit)))
+    found = await house.schedules.change(subscription_id, edit)
+    await _note(house, found)
+    return answer(await _view(house, found))
+
+
+async def _note(house: House, found: Found, task_id: str = "") -> None:
+    """Into the pool's audit, which stays when the subscription is gone. A request that is repeated counts once."""
+    known, made = found.subscription, found.made
+    if made is not None:
+        what = f"subscription_{made.what}"
+        deed = Deed(what, made.actor, made.reason, task_id=task_id, detail=known.said(), once=made.id)
+        await house.book.note(known.task.pool, deed)
 
 
 async def _view(house: House, found: Found) -> SubscriptionView:
@@ -179,6 +194,7 @@ async def _view(house: House, found: Found) -> SubscriptionView:
 async def _run(house: House, subscription_id: str, wish: Wish) -> Response:
     order = Order(wish)
     found = await house.schedules.change(subscription_id, order.write)
+    await _note(house, found, task_id_of(subscription_id, order.at))
     took = await house.schedules.trigger(subscription_id, order.at)
     if took is Took.SKIPPED:
         holder = running_task(found)
