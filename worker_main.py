@@ -50,6 +50,7 @@ from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.credentials import Book, Keeper
+from droidherd.domain.references import Places
 from droidherd.domain.room import Need
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
@@ -183,7 +184,7 @@ class HostCrew:
         shutil.rmtree(scratch, ignore_errors=True)  # of a worker that died
         self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
         places = settings.credentials
-        keeper = Keeper(shared.book, os.environ, places.env_prefix, places.directory)
+        keeper = Keeper(shared.book, os.environ, Places(places.env_prefix, places.directory))
         outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo)
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
@@ -408,7 +409,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
 
 async def _keep_schedule(settings: Settings, client: Client) -> None:
     try:
-        await keep_schedule(client, settings.retention.at, settings.retention.time_zone)
+        await keep_schedule(client, settings.retention.at, settings.retention.time_zone, settings.host.pool)
     except ScheduleError as error:
         raise RefusedError(f"{error}: see `retention.at` and `retention.time_zone`") from error
 

@@ -70,8 +70,11 @@ class MaintenanceActivities:
         return [self.sweep_artifacts]
 
 
-async def keep_schedule(client: Client, at: str, time_zone: str) -> None:
-    """Every day at this time. Every worker says so when it starts; whoever paused the schedule is not overruled."""
+async def keep_schedule(client: Client, at: str, time_zone: str, pool: str = "default") -> None:
+    """Every day at this time. Every worker says so when it starts; whoever paused the schedule is not overruled.
+
+    It stands in the audit of `pool`.
+    """
     hour, minute = (int(part) for part in at.split(":"))
     spec = ScheduleSpec(
         calendars=[ScheduleCalendarSpec(hour=[ScheduleRange(hour)], minute=[ScheduleRange(minute)])],
@@ -79,7 +82,7 @@ async def keep_schedule(client: Client, at: str, time_zone: str) -> None:
     )
     action = ScheduleActionStartWorkflow(
         names.Workflow.MAINTENANCE.value,
-        CleanupInput(actor="system:schedule", reason=f"every day at {at} {time_zone}"),
+        CleanupInput(actor="system:schedule", reason=f"every day at {at} {time_zone}", pool=pool),
         id=names.MAINTENANCE,
         task_queue=names.FLEET_QUEUE,
         static_summary="cleanup",

@@ -26,8 +26,9 @@ class PlanningActivities:
     @activity.defn(name="plan_task", no_thread_cancel_exception=True)
     @translated
     def plan_task(self, request: PlanRequest) -> Planned:
-        plan = self._catalogue.plan(request.spec.type, request.spec.params, request.spec.policy)
-        return Planned(plan=self._for_account(plan, request.spec), physics=self._physics)
+        spec = request.spec
+        plan = self._catalogue.plan(spec.type, spec.params, spec.policy, spec.account)
+        return Planned(plan=self._for_account(plan, spec), physics=self._physics)
 
     def _for_account(self, plan: Plan, spec: TaskSpec) -> Plan:
         """Where its account is bound to. What it is to type must be somewhere, or nothing begins."""

@@ -14,10 +14,9 @@ from api.gateway import ENGINE_S, Gateway
 from api.starting import KEYWORD, House
 from api.visibility import Status, as_cursor, from_cursor, quoted
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountWish
+from droidherd.contracts.accounts import AccountAsk, AccountInput, AccountRecord, AccountWish
 from droidherd.contracts.names import Attribute, Query, Update, Workflow
 from droidherd.contracts.queue import AccountsPage, AccountsQuery, DisabledPage, DisabledQuery
-from droidherd.contracts.tasks import Ask
 
 EVERY = f"WorkflowType = {quoted(Workflow.ACCOUNT)} AND ExecutionStatus = {quoted(Status.RUNNING)}"
 AT_ONCE = 16
@@ -45,7 +44,7 @@ class Accounts:
                 raise
             raise e.CursorError("the cursor is too old, or is not one of ours") from error
         found = [await _written(one) for one in pages.current_page or ()]
-        return e.RecordPage(tuple(found), as_cursor(pages.next_page_token, EVERY))
+        return e.RecordPage(tuple(one for one in found if one is not None), as_cursor(pages.next_page_token, EVERY))
 
     async def record(self, account: str) -> AccountRecord | None:
         try:
@@ -90,7 +89,7 @@ class Accounts:
             await asyncio.sleep(0)
             kept.cancel()
 
-    async def remove(self, account: str, ask: Ask, request_id: str) -> AccountRecord:
+    async def remove(self, account: str, ask: AccountAsk, request_id: str) -> AccountRecord:
         if await self.record(account) is None:
             raise e.MissingError(f"account {account} has no record")
         handle = self._client.get_workflow_handle(names.account_id(account))
@@ -118,11 +117,9 @@ class Accounts:
         return await self._gateway.ask_pool(pool, Query.DISABLED, query, DisabledPage)
 
 
-async def _written(known: WorkflowExecution) -> AccountRecord:
-    """What it wrote down; of one that wrote nothing readable at least its name."""
-    name = known.id.removeprefix(names.account_id(""))
+async def _written(known: WorkflowExecution) -> AccountRecord | None:
+    """What it wrote down; of one that wrote nothing readable at least its name. None: it is about to close."""
     try:
-        written = await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
+        return await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
     except (ValueError, TypeError, RuntimeError):
-        written = None
-    return written or AccountRecord.model_construct(account=name)
+        return AccountRecord.model_construct(account=known.id.removeprefix(names.account_id("")))

@@ -15,6 +15,7 @@ from temporalio.service import GrpcCompression, RetryConfig
 from api import auth, errors, starting
 from api.account_views import AccountBody, Disabling
 from api.accounts import Accounts
+from api.audit import Book
 from api.bodies import known_query
 from api.gateway import Gateway
 from api.handover import handing_over
@@ -99,12 +100,13 @@ def _lifespan(settings: Settings) -> Any:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
         client, known = await connect(settings), _gateway_house(settings)
-        engine, upkeep = Gateway(client, known), Upkeep(client)
+        engine, book = Gateway(client, known), Book(client, known)
+        upkeep = Upkeep(client, book)
         accounts = Accounts(client, known, engine)
         schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
         catalogue = Catalogue(settings.flows.paths, settings.policies)
-        app.state.house = House(engine, accounts, schedules, upkeep, catalogue, store, settings)
+        app.state.house = House(engine, accounts, schedules, upkeep, book, catalogue, store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):
             yield

@@ -10,7 +10,7 @@ from api.house import House
 from api.schedules import Begun, Edited, Found, Took
 from api.schemas import Wish
 from api.submission import REASONS
-from api.subscribing import line_of, rewritten, with_line
+from api.subscribing import line_of, note, rewritten, with_line
 from api.subscription_view import Ran, running_task
 from droidherd.contracts.subscriptions import REFUSED, RUN, task_id_of
 from droidherd.domain.lifecycle import TaskState
@@ -45,11 +45,14 @@ async def run_by_hand(house: House, subscription_id: str, wish: Wish) -> Ran:
     """Now, once. A run that is refused stands among the changes as what it is."""
     order = Order(wish)
     found = await house.schedules.change(subscription_id, order.write)
+    task_id = task_id_of(subscription_id, order.at)
+    await note(house, found, task_id)
     try:
         return await _begun(house, found, order.at)
     except (ProblemError, e.BrokenError, e.OverloadedError) as error:
         with suppress(e.EngineError):
-            await house.schedules.change(subscription_id, partial(order.refuse, why=translated(error).detail))
+            refused = await house.schedules.change(subscription_id, partial(order.refuse, why=translated(error).detail))
+            await note(house, refused, task_id)
         raise
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from droidherd.contracts.accounts import AccountRecord, AccountWish
+from droidherd.contracts.accounts import AccountAsk, AccountRecord, AccountWish
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Update
@@ -22,6 +22,7 @@ from droidherd.contracts.queue import (
     StatsPage,
 )
 from droidherd.contracts.tasks import Admission, Ask, Control, Rollback, TaskSpec, TaskView
+from droidherd.domain.audit import Deed
 
 
 class EngineError(Exception):
@@ -117,6 +118,13 @@ class Filters:
     labels: tuple[str, ...] = ()
     open: bool = False
     """Only those that have not ended, whatever state they wrote down last."""
+
+    def said(self) -> str:
+        """As they stand in a query."""
+        many = {"type": self.types, "state": self.states, "label": self.labels}
+        one = {name: getattr(self, name) for name in ("account", "lane", "pool", "emulator", "subscription")}
+        pairs = [(name, value) for name, values in many.items() for value in values]
+        return " ".join(f"{name}={value}" for name, value in (*pairs, *one.items()) if value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +223,14 @@ class Engine(Protocol):
     async def ready(self) -> Ready: ...
 
 
+class Book(Protocol):
+    """The audit of a pool, as far as the door writes it. Bounded in time as the rest of the engine is."""
+
+    async def note(self, pool: str, deed: Deed) -> None:
+        """Durable when it returns, also while no worker runs. Of a pool that is gone: in our own's."""
+        ...
+
+
 class Accounts(Protocol):
     """Accounts: their records, and what their pool says of them. Bounded in time as the rest of the engine is."""
 
@@ -225,6 +241,6 @@ class Accounts(Protocol):
         """Make the record, or replace it."""
         ...
 
-    async def remove(self, account: str, ask: Ask, request_id: str) -> AccountRecord: ...
+    async def remove(self, account: str, ask: AccountAsk, request_id: str) -> AccountRecord: ...
     async def states(self, pool: str, accounts: tuple[str, ...]) -> AccountsPage: ...
     async def disabled(self, pool: str, query: DisabledQuery) -> DisabledPage: ...

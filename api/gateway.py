@@ -20,17 +20,14 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import (
-    QueryRejectCondition,
-    WorkflowIDConflictPolicy,
-)
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError, TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
 from api.asking import asking
 from api.runs import Runs, refuse_illegal
-from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, start_options
+from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, dispatcher_options, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
@@ -376,12 +373,8 @@ class Gateway:
             await self._client.start_workflow(
                 Workflow.DISPATCHER.value,
                 self._house.dispatcher,
-                id=names.dispatcher_id(pool),
-                task_queue=names.FLEET_QUEUE,
+                **dispatcher_options(self._house),
                 start_signal=Signal.WAKE.value,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                task_timeout=timedelta(seconds=self._house.workflow_task_s),
-                static_summary=f"dispatcher of pool {pool}",
             )
 
     async def _query(self, handle: WorkflowHandle[Any, Any], query: Query, arg: object, kind: type[Answer]) -> Answer:

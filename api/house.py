@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.auth import CALLER
-from api.engine import Accounts, Engine, Maintenance, MissingError
+from api.engine import Accounts, Book, Engine, Maintenance, MissingError
 from api.schedules import Schedules
 from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
@@ -20,6 +20,7 @@ class House:
     accounts: Accounts
     schedules: Schedules
     upkeep: Maintenance
+    book: Book
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings
@@ -42,6 +43,13 @@ def plain(text: str, what: str) -> str:
     if TASK_ID.fullmatch(text) is None:
         raise MissingError(f"there is no such {what}")
     return text
+
+
+async def pool_of(house: House, pool: str) -> str:
+    """This pool; without a name, our own. MissingError: nobody knows it."""
+    if pool and not await house.engine.knows_pool(pool):
+        raise MissingError(f"there is no pool {pool}")
+    return pool or house.settings.host.pool
 
 
 async def _caller(request: Request) -> str:

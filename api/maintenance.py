@@ -1,14 +1,17 @@
 """Cleanups, asked of the engine: the adapter of the port `api.engine.Maintenance`."""
 
 import asyncio
+from typing import Any
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from api import engine as e
 from api.asking import asking
 from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
+from droidherd.domain.audit import Deed
 
 ENGINE_S = 3.0
 RECENT = 10
@@ -17,31 +20,43 @@ RECENT = 10
 class Upkeep:
     """Starts cleanups and reads what became of them."""
 
-    def __init__(self, client: Client) -> None:
-        """The same client as the gateway's."""
+    def __init__(self, client: Client, book: e.Book) -> None:
+        """The same client as the gateway's. `book`: where those stand who joined a cleanup under way."""
         self._client = client
+        self._book = book
 
     async def cleanup(self, wanted: CleanupInput, seconds: float) -> e.Cleanup:
         """A real one and a dry one at a time: who asks meanwhile gets the one under way."""
         name = f"{names.MAINTENANCE}/{'dry-run' if wanted.dry_run else 'by-hand'}"
-        async with asking(ENGINE_S):
-            handle = await self._client.start_workflow(
-                names.Workflow.MAINTENANCE.value,
-                wanted,
-                id=name,
-                task_queue=names.FLEET_QUEUE,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                static_summary=f"cleanup for {wanted.actor}",
-                result_type=CleanupReport,
-            )
+        handle, run_id = await self._started(name, wanted)
         try:
             async with asyncio.timeout(seconds), asking(None):
                 report = await handle.result()
         except TimeoutError:
-            return e.Cleanup(name, handle.first_execution_run_id or "", "running")
+            return e.Cleanup(name, run_id, "running")
         except WorkflowFailureError as error:
             raise e.BrokenError(f"the cleanup {name} failed: {error.cause}") from error
-        return e.Cleanup(name, handle.first_execution_run_id or "", "completed", report)
+        return e.Cleanup(name, run_id, "completed", report)
+
+    async def _started(self, name: str, wanted: CleanupInput) -> tuple["WorkflowHandle[Any, CleanupReport]", str]:
+        """The one that was started; or the one under way, and in the audit that somebody else wished for it, too."""
+        try:
+            async with asking(ENGINE_S):
+                handle = await self._client.start_workflow(
+                    names.Workflow.MAINTENANCE.value,
+                    wanted,
+                    id=name,
+                    task_queue=names.FLEET_QUEUE,
+                    id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                    static_summary=f"cleanup for {wanted.actor}",
+                    result_type=CleanupReport,
+                )
+        except WorkflowAlreadyStartedError as error:
+            detail = "dry run" if wanted.dry_run else ""
+            await self._book.note(wanted.pool, Deed("cleanup_joined", wanted.actor, wanted.reason, detail=detail))
+            run_id = error.run_id or ""
+            return self._client.get_workflow_handle(name, run_id=run_id or None, result_type=CleanupReport), run_id
+        return handle, handle.first_execution_run_id or ""
 
     async def recent(self) -> tuple[e.Cleanup, ...]:
         """The last ones, newest first, those of the schedule among them."""

@@ -35,7 +35,7 @@ from api.starting import KEYWORD
 from api.visibility import as_cursor, from_cursor, quoted
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute, Update
-from droidherd.contracts.subscriptions import Occasion, Subscription, SubscriptionRow, scheduled_at
+from droidherd.contracts.subscriptions import AuditLine, Occasion, Subscription, SubscriptionRow, scheduled_at
 from droidherd.contracts.tasks import Admission, Ask
 from droidherd.domain.errors import BadParametersError
 
@@ -78,6 +78,8 @@ class Found:
     busy: bool = False
     ended_at: datetime | None = None
     """When the last occasion ended."""
+    made: AuditLine | None = None
+    """The change that was just made, among those that others make."""
 
     @property
     def heard(self) -> int:
@@ -167,8 +169,9 @@ class Schedules:
             await self._update(found, wanted)
             now = await self.read(subscription_id)
             # The engine drops a change that does not fit the state it was made for, and says nothing.
-            if wanted.subscription.changes[-1].id in {one.id for one in now.subscription.changes}:
-                return now
+            made = wanted.subscription.changes[-1]
+            if made.id in {one.id for one in now.subscription.changes}:
+                return replace(now, made=made)
             await _step_aside(number)
         raise e.OverloadedError(f"subscription {subscription_id} is being changed by others; try again")
 

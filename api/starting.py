@@ -38,6 +38,17 @@ class House:
     queue: QueueSettings
 
 
+def dispatcher_options(house: House) -> dict[str, Any]:
+    """For the dispatcher of our own pool, whether it runs already or not."""
+    return {
+        "id": names.dispatcher_id(house.pool),
+        "task_queue": names.FLEET_QUEUE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
+        "task_timeout": timedelta(seconds=house.workflow_task_s),
+        "static_summary": f"dispatcher of pool {house.pool}",
+    }
+
+
 def start_options(request: Request, house: House) -> dict[str, Any]:
     """For a task that was never there before."""
     spec = request.spec

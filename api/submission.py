@@ -34,7 +34,7 @@ async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, p
     if "pool" not in submit.model_fields_set:
         submit = submit.model_copy(update={"pool": pool})
     # The worker plans with the same operation; here it only says no early.
-    catalogue.plan(submit.type, submit.params, submit.policy)
+    catalogue.plan(submit.type, submit.params, submit.policy, submit.account)
     _check_times(submit, datetime.now(UTC), repeatable=bool(key))
     task_id, key_digest = _identity(submit, key)
     _check_chain(submit, task_id, catalogue)
@@ -92,7 +92,7 @@ def _check_chain(submit: Submit, task_id: str, catalogue: Catalogue) -> None:
     for at, link in enumerate(submit.then):
         try:
             refuse_odd_numbers(link.params, "params")
-            catalogue.plan(link.type, link.params, link.policy)
+            catalogue.plan(link.type, link.params, link.policy, submit.account)
         except BadParametersError as error:
             raise invalid(f"then.{at}", error.what) from error
 

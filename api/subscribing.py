@@ -19,6 +19,7 @@ from api.submission import KEY_MAX
 from droidherd.artifacts.names import checked_name
 from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, AuditLine, Subscription, Timing
 from droidherd.contracts.tasks import Origin, TaskSpec
+from droidherd.domain.audit import Deed
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.reckoning import Reckoning, Standing, by_now, latest, opened
 from droidherd.domain.timetable import read_cron, read_zone
@@ -80,7 +81,7 @@ async def wanted_of(raw: bytes, house: House) -> Wanted:
     if "pool" not in task.model_fields_set:
         task = task.model_copy(update={"pool": pool})
     try:
-        house.catalogue.plan(task.type, task.params, task.policy)
+        house.catalogue.plan(task.type, task.params, task.policy, task.account)
     except BadParametersError as error:
         raise BadParametersError(error.what, to=f"task.{error.to}", remedy=error.remedy) from error
     except FlowError as error:
@@ -246,3 +247,12 @@ def rewritten(found: Found, changes: tuple[AuditLine, ...]) -> Edited:
     """As it stands, with another list of changes."""
     subscription = found.subscription.model_copy(update={"changes": changes})
     return Edited(subscription, paused=found.paused, note=found.note)
+
+
+async def note(house: House, found: Found, task_id: str = "") -> None:
+    """Into the pool's audit, which stays when the subscription is gone. A request that is repeated counts once."""
+    known, made = found.subscription, found.made
+    if made is not None:
+        what = f"subscription_{made.what}"
+        deed = Deed(what, made.actor, made.reason, task_id=task_id, detail=known.said(), once=made.id)
+        await house.book.note(known.task.pool, deed)

@@ -10,11 +10,11 @@ from typing import Protocol
 from droidherd.adb.quote import SPACE
 from droidherd.contracts.accounts import AccountRecord
 from droidherd.domain.errors import CredentialError, DroidherdError
+from droidherd.domain.references import Places
 
 MASK = "***"
 SIZE_MAX = 4_096
-OURS = "DROIDHERD_"
-"""Variables that begin like this hold keys of the house."""
+ANYWHERE = Places()
 
 
 class Book(Protocol):
@@ -29,14 +29,13 @@ class Keeper:
 
     book: Book
     environment: Mapping[str, str]
-    env_prefix: str = ""
-    """Only variables that begin like this; empty: all but those of the house."""
-    directory: str = ""
-    """Only files below this; empty: wherever they are."""
+    places: Places = ANYWHERE
 
     def reveal(self, account: str, name: str) -> str:
         """The text itself. CredentialError names the reference, never what it points to."""
         reference = self._reference(account, name)
+        if remedy := self.places.refusal(reference):
+            raise CredentialError("may not be read", to=reference, remedy=remedy)
         scheme, _, place = reference.partition(":")
         text = self._variable(place, reference) if scheme == "env" else self._file(Path(place), reference)
         if not text:
@@ -52,10 +51,6 @@ class Keeper:
         raise CredentialError(f"has no credential {name}", to=f"account {account}".strip(), remedy=remedy)
 
     def _variable(self, name: str, reference: str) -> str:
-        allowed = name.startswith(self.env_prefix) if self.env_prefix else not name.startswith(OURS)
-        if not allowed:
-            begins = f"begins with {self.env_prefix}" if self.env_prefix else f"does not begin with {OURS}"
-            raise CredentialError("may not be read", to=reference, remedy=f"use a variable whose name {begins}")
         if name not in self.environment:
             raise CredentialError(
                 "is not set on this worker",
@@ -66,10 +61,11 @@ class Keeper:
 
     def _file(self, path: Path, reference: str) -> str:
         """Without the line end that editors leave."""
+        directory = self.places.directory
         try:
             real = path.resolve(strict=True)
-            if self.directory and not real.is_relative_to(Path(self.directory).resolve()):
-                raise CredentialError("may not be read", to=reference, remedy=f"keep it below {self.directory}")
+            if directory and not real.is_relative_to(Path(directory).resolve()):
+                raise CredentialError("may not be read", to=reference, remedy=f"keep it below {directory}")
             if not real.is_file():
                 raise CredentialError("is no plain file", to=reference)
             with real.open("rb") as file:

@@ -8,6 +8,7 @@ import pytest
 from droidherd.contracts.accounts import AccountRecord
 from droidherd.credentials import MASK, SIZE_MAX, Keeper, Vault
 from droidherd.domain.errors import CommandFailedError, CredentialError, FinalError
+from droidherd.domain.references import Places
 
 TYPED = "it's 7\\ spaces\t"
 ENVIRONMENT = {"ANN": TYPED, "EMPTY": "", "DROIDHERD_API__KEY": TYPED}
@@ -25,7 +26,7 @@ class Written:
 
 
 def keeper(reference: str, **places: str) -> Keeper:
-    return Keeper(Written({"password": reference}), ENVIRONMENT, **places)
+    return Keeper(Written({"password": reference}), ENVIRONMENT, Places(**places))
 
 
 def test_a_variable_and_a_file_are_read_as_they_are_but_for_one_line_end(tmp_path: Path) -> None:

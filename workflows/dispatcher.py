@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from droidherd.domain import messages as m
     from droidherd.domain import snapshot
+    from droidherd.domain.audit import Deed
     from droidherd.domain.dispatcher import Dispatcher
     from droidherd.domain.lane import LaneRules, Ordering
     from droidherd.domain.moves import Config
@@ -192,6 +193,12 @@ class DispatcherWorkflow:
         """A process that started says what the settings are now."""
         self._take(lambda: self._configure(settings))
 
+    @workflow.signal
+    def deed(self, deed: Deed) -> None:
+        """Something was done elsewhere that belongs into this pool's audit."""
+        if self._is_new(deed.once):
+            self._take(lambda: self._machine.act(deed, _now_ms()))
+
     def _configure(self, settings: QueueSettings) -> None:
         self._start = self._start.model_copy(update=settings.model_dump())
         self._machine.configure(_config(self._start), _now_ms())
@@ -215,12 +222,18 @@ class DispatcherWorkflow:
 
     def _obey(self, order: Order, carry_out: Callable[[Dispatcher], object]) -> Ordered:
         """An operator's order, once: the engine de-duplicates per run only."""
-        if order.request_id and order.request_id in self._handled:
+        if not self._is_new(order.request_id):
             return Ordered(done=True, detail="done before")
-        if order.request_id:
-            self._handled = [*self._handled[-REMEMBERED_REQUESTS + 1 :], order.request_id]
         self._take(lambda: carry_out(self._machine))
         return Ordered(done=True)
+
+    def _is_new(self, request_id: str) -> bool:
+        """Whether a request was not heard before; from now on it was. One without an id is always new."""
+        if request_id in self._handled:
+            return False
+        if request_id:
+            self._handled = [*self._handled[-REMEMBERED_REQUESTS + 1 :], request_id]
+        return True
 
     # --- questions --------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Accounts: their records, whether they are disabled, what they do."""
 
 import secrets
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -20,17 +21,18 @@ from api.account_views import (
 from api.bodies import json_body, optional, parsed
 from api.engine import Filters
 from api.errors import Kind, ProblemError, invalid
-from api.house import Caller, Home, House, plain
+from api.house import Caller, Home, House, plain, pool_of
 from api.routes.answers import answer, answers, body
-from api.routes.bulk import all_of, chosen_of, deed_of
+from api.routes.bulk import carried_out, chosen_of
 from api.routes.filters import Name
 from api.schedules import RowFilters
 from api.schemas import Wish
 from api.signing import signed
-from droidherd.contracts.accounts import AccountRecord, AccountWish
+from droidherd.contracts.accounts import AccountAsk, AccountRecord, AccountWish
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import DisabledQuery, Order
 from droidherd.contracts.tasks import Ask
+from droidherd.domain.references import Places
 
 router: Final = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
@@ -92,19 +94,22 @@ async def _whole(house: House, pool: str, name: str, record: AccountRecord | Non
 async def put(house: Home, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Bind it to an emulator, say where its credentials are. The record is replaced as a whole."""
     wanted = signed(parsed(AccountBody, await json_body(request)), caller)
+    _check_references(house, wanted.credentials)
     if wanted.emulator and not await house.engine.knows_emulator(wanted.emulator):
         raise invalid("emulator", f"there is no emulator {wanted.emulator}")
     words = wanted.model_dump(include={"emulator", "credentials", "note"})
-    wish = AccountWish(**words, ask=Ask(actor=wanted.actor, reason=wanted.reason))
+    ask = AccountAsk(actor=wanted.actor, reason=wanted.reason, pool=await pool_of(house, pool))
+    wish = AccountWish(**words, ask=ask)
     record = await house.accounts.set(account, wish, secrets.token_hex(12))
     return answer(await _whole(house, pool, account, record))
 
 
 @router.delete("/{account}", responses=answers(AccountRecord, *_READ), openapi_extra=body(Wish))
-async def remove(house: Home, account: Account, caller: Caller, request: Request) -> Response:
+async def remove(house: Home, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Forget its record. Its tasks go on, bound to nothing; one that is disabled stays so."""
     wish = signed(await optional(Wish, request), caller)
-    return answer(await house.accounts.remove(account, Ask(**dict(wish)), secrets.token_hex(12)))
+    ask = AccountAsk(**dict(wish), pool=await pool_of(house, pool))
+    return answer(await house.accounts.remove(account, ask, secrets.token_hex(12)))
 
 
 @router.post(
@@ -127,6 +132,14 @@ async def enable(house: Home, account: Account, caller: Caller, request: Request
     return answer(await _order(house, pool, Update.ENABLE_ACCOUNT, account, Ask(**dict(wish))))
 
 
+def _check_references(house: House, credentials: Mapping[str, str]) -> None:
+    """By the same rule as the worker that would follow them, so that nobody waits for a task to say no."""
+    places = Places(house.settings.credentials.env_prefix, house.settings.credentials.directory)
+    for name, reference in credentials.items():
+        if remedy := places.refusal(reference):
+            raise invalid("credentials", f"{name}: {reference} may not be read: {remedy}")
+
+
 async def _order(house: House, pool: str, update: Update, account: str, ask: Ask) -> AccountOrdered:
     order = Order(request_id=secrets.token_hex(12), account=account, **dict(ask))
     done = await house.engine.order(pool or house.settings.host.pool, update, order)
@@ -137,7 +150,7 @@ async def _order(house: House, pool: str, update: Update, account: str, ask: Ask
 
 async def _cancelled(house: House, account: str, ask: Ask) -> AccountOrdered:
     """Everything of it that has not ended."""
-    chosen, following = await chosen_of(house, Filters(account=account, open=True))
-    refused = [one for one in await all_of(chosen, deed_of(house, "cancel", ask)) if one is not None]
-    names = {one.task_id for one in refused}
-    return AccountOrdered(tasks=[one for one in chosen if one not in names], refused=refused, more=bool(following))
+    filters = Filters(account=account, open=True)
+    chosen, following = await chosen_of(house, filters)
+    done, refused = await carried_out(house, "cancel", filters, chosen, ask)
+    return AccountOrdered(tasks=done, refused=refused, more=bool(following))

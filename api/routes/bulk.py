@@ -20,6 +20,7 @@ from api.signing import signed
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Order
 from droidherd.contracts.tasks import Ask, Control
+from droidherd.domain.audit import Deed
 from droidherd.domain.lifecycle import TaskState
 
 router: Final = APIRouter(prefix="/api/bulk", tags=["tasks"])
@@ -55,12 +56,11 @@ async def bulk(
     if wanted == Filters():
         raise invalid("state", "name at least one of state, type, account, lane, pool, emulator, subscription, label")
     wish = signed(await optional(Wish, request), caller)
-    chosen, following = await chosen_of(house, _fitting(action, wanted), limit, cursor)
+    filters = _fitting(action, wanted)
+    chosen, following = await chosen_of(house, filters, limit, cursor)
     if dry_run:
         return answer(Bulk(action=action, dry_run=True, tasks=chosen, more=bool(following), cursor=following))
-    refused = [one for one in await all_of(chosen, deed_of(house, action, Ask(**dict(wish)))) if one is not None]
-    names = {one.task_id for one in refused}
-    done = [task_id for task_id in chosen if task_id not in names]
+    done, refused = await carried_out(house, action, filters, chosen, Ask(**dict(wish)))
     return answer(Bulk(action=action, tasks=done, refused=refused, more=bool(following), cursor=following))
 
 
@@ -82,10 +82,21 @@ async def chosen_of(house: House, filters: Filters, limit: int = MOST, cursor: s
     return chosen, cursor
 
 
-Deed: TypeAlias = Callable[[str], Awaitable[object]]
+async def carried_out(
+    house: House, action: Action, filters: Filters, chosen: list[str], ask: Ask
+) -> tuple[list[str], list[Refused]]:
+    """To whom it was done, and who refused. The order stands in the pool's audit before; what came of it in each's."""
+    detail = f"{len(chosen)} tasks: {filters.said()}"
+    await house.book.note(filters.pool, Deed(f"bulk_{action}", ask.actor, ask.reason, filters.lane, detail=detail))
+    refused = [one for one in await all_of(chosen, deed_of(house, action, ask)) if one is not None]
+    names = {one.task_id for one in refused}
+    return [task_id for task_id in chosen if task_id not in names], refused
 
 
-def deed_of(house: House, action: Action, ask: Ask) -> Deed:
+Done: TypeAlias = Callable[[str], Awaitable[object]]
+
+
+def deed_of(house: House, action: Action, ask: Ask) -> Done:
     """What is done to each."""
 
     async def prioritize(task_id: str) -> None:
@@ -103,7 +114,7 @@ def deed_of(house: House, action: Action, ask: Ask) -> Deed:
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 
 
-async def all_of(chosen: list[str], deed: Deed) -> list[Refused | None]:
+async def all_of(chosen: list[str], deed: Done) -> list[Refused | None]:
     """In the order in which they were found, so many at once."""
     gate = asyncio.Semaphore(AT_ONCE)
 

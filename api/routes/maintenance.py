@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.bodies import optional, wait_seconds
 from api.errors import Kind
-from api.house import Caller, Home
+from api.house import Caller, Home, pool_of
 from api.routes.answers import answer, answers, body
 from api.schemas import CleanupOut, CleanupWish, MaintenanceOut
 from api.signing import signed
@@ -22,7 +22,9 @@ _KINDS: Final = (Kind.INVALID, Kind.OVERLOADED, Kind.AWAY)
 async def cleanup(house: Home, caller: Caller, request: Request, wait: Annotated[str, Query()] = "30s") -> Response:
     """Remove what is old now. `dry_run` only lists what would go; 202: it takes longer than `wait`."""
     wish = signed(await optional(CleanupWish, request), caller)
-    found = await house.upkeep.cleanup(CleanupInput(**dict(wish)), wait_seconds(wait))
+    pool = await pool_of(house, wish.pool if "pool" in wish.model_fields_set else "")
+    wanted = CleanupInput(actor=wish.actor, reason=wish.reason, dry_run=wish.dry_run, pool=pool)
+    found = await house.upkeep.cleanup(wanted, wait_seconds(wait))
     return answer(CleanupOut.of(found), 200 if found.report else 202)
 
 

@@ -25,6 +25,7 @@ from api.subscribing import (
     created,
     ending,
     named,
+    note,
     paused,
     resumed,
     wanted_of,
@@ -75,6 +76,8 @@ async def create(
     except TakenError as error:
         await _refuse_another(house, subscription_id, digest, error)
     found = await house.schedules.read(subscription_id)
+    first = found.subscription.changes[0]
+    await note(house, replace(found, made=first if first.what == "created" else None))
     return answer(await _view(house, found), 201, headers={"location": f"/api/subscriptions/{subscription_id}"})
 
 
@@ -122,6 +125,7 @@ async def remove(
     wish = signed(await optional(Wish, request), caller)
     found = await house.schedules.change(subscription_id, partial(ending, wish=wish))
     why = f"subscription {subscription_id} was deleted by {wish.actor}" + (f": {wish.reason}" if wish.reason else "")
+    await note(house, found)
     await house.schedules.delete(found, Ask(actor=SYSTEM, reason=why) if tasks == "cancel" else None)
     return answer(Removed(id=subscription_id, tasks=tasks, running=running_task(found)))
 
@@ -169,7 +173,9 @@ async def resume(house: Home, subscription_id: Id, caller: Caller, request: Requ
 
 
 async def _change(house: House, subscription_id: str, edit: Edit) -> Response:
-    return answer(await _view(house, await house.schedules.change(subscription_id, edit)))
+    found = await house.schedules.change(subscription_id, edit)
+    await note(house, found)
+    return answer(await _view(house, found))
 
 
 async def _view(house: House, found: Found) -> SubscriptionView:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from droidherd.contracts import accounts, fleet, maintenance, names, queue, tasks
+from droidherd.domain import audit
 
 HERE = Path(__file__).parent
 NONE = type(None)
@@ -29,7 +30,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.DISPATCHER: {
         "id": "dispatcher/<pool>",
         "input": queue.DispatcherInput,
-        "signals": {"wake": NONE, "configure": queue.QueueSettings},
+        "signals": {"wake": NONE, "configure": queue.QueueSettings, "deed": audit.Deed},
         "updates": dict.fromkeys(ORDERS, (queue.Order, queue.Ordered)),
         "queries": {
             "queue": (queue.QueueQuery, queue.QueuePage),
@@ -56,7 +57,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "signals": {},
         "updates": {
             "set": (accounts.AccountWish, accounts.AccountRecord),
-            "remove": (tasks.Ask, accounts.AccountRecord),
+            "remove": (accounts.AccountAsk, accounts.AccountRecord),
         },
         "queries": {"view": (NONE, accounts.AccountRecord)},
     },

@@ -16,12 +16,18 @@ UP = "up"
 
 
 def enlist(layout: Layout, address: str, *, name: str = "", labels: Mapping[str, str]) -> InventoryEntry:
-    """Write it into the host's list; the worker reads that list again and again."""
+    """Write it into the host's list; the worker reads that list again and again.
+
+    Labels it has already stay; one that is given empty goes.
+    """
     inventory = Inventory(layout.data)
     known = next((one for one in inventory.load() if one.address == address), None)
     emulator_id = name or (known.emulator_id if known else name_of(address))
+    whole = {**(known.labels if known else {}), **labels}
     try:
-        entry = InventoryEntry(emulator_id=emulator_id, address=address, labels=dict(labels))
+        entry = InventoryEntry(
+            emulator_id=emulator_id, address=address, labels={label: value for label, value in whole.items() if value}
+        )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")

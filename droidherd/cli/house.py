@@ -195,13 +195,7 @@ def enlist(inventory: Inventory, emulators: list[dict[str, str]]) -> None:
         )
         for one in emulators
     ]
-    if list(inventory.load()) == wanted:
-        return
-    for old in inventory.load():
-        if old.controller == VIRTUAL:
-            inventory.remove(old.emulator_id)
-    if wanted:
-        inventory.add(*wanted)
+    inventory.enlist(VIRTUAL, wanted)
 
 
 def wait_file(path: Path, pid: int, *, seconds: float = READY_S) -> dict[str, Any]:

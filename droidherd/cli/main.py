@@ -125,7 +125,9 @@ def connect(
     address: Annotated[str, typer.Argument(help="Where adb reaches the emulator.", metavar="HOST:PORT")],
     *,
     name: Annotated[str, typer.Option(help="Its emulator_id. Default: made from the address.")] = "",
-    label: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="name=value; `name=` takes one away; may be repeated.")
+    ] = None,
     wait: Annotated[str, typer.Option(help="How long to wait until it is up; 0s: not at all.")] = "60s",
     data: Data = None,
     url: Url = "",

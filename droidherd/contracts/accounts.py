@@ -30,6 +30,12 @@ Credentials = Annotated[dict[str, str], AfterValidator(_checked)]
 """Name → where a worker finds it: `env:NAME` or `file:/path`."""
 
 
+class AccountAsk(Ask):
+    """Who orders it, why, and in which pool's audit it stands. Argument of the update `remove`."""
+
+    pool: Id = "default"
+
+
 class AccountWish(Contract):
     """What an account is to be from now on, whole. Argument of the update `set`."""
 
@@ -39,7 +45,7 @@ class AccountWish(Contract):
     """Its tasks run on this one only; empty: on any."""
     credentials: Credentials = Field(default_factory=dict)
     note: Text = ""
-    ask: Ask = Ask()
+    ask: AccountAsk = AccountAsk()
 
 
 class AccountRecord(Contract):

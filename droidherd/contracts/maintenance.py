@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from droidherd.contracts.base import Contract
+from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.tasks import Text
 
 LISTED = 200
@@ -20,6 +20,8 @@ class CleanupInput(Contract):
     reason: Text = ""
     dry_run: bool = False
     """Only say what would go."""
+    pool: Id = "default"
+    """In whose audit it stands."""
 
 
 class Why(StrEnum):
@@ -89,6 +91,11 @@ class Tally(Contract):
             more=self.more + other.more + len(removed[LISTED:]),
             troubles=(*self.troubles, *other.troubles)[:TROUBLES],
         )
+
+    def said(self) -> str:
+        """In one line."""
+        tasks = ", ".join(f"{count} {state}" for state, count in self.tasks.items()) or "no tasks"
+        return f"{tasks}, artifacts of {self.orphans} unknown and {self.shed} older tasks, {self.bytes} bytes"
 
 
 class CleanupWork(Contract):

@@ -36,6 +36,7 @@ class Signal(StrEnum):
     UNDRAIN = "undrain"
     REPORTS = "reports"
     CONFIGURE = "configure"
+    DEED = "deed"
 
 
 class Query(StrEnum):

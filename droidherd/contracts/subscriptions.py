@@ -79,6 +79,12 @@ class Subscription(Timing):
     request: str = ""
     """Digest of the request it was made with."""
 
+    def said(self) -> str:
+        """In one line: which one, what it does, when."""
+        whom = f" for {self.task.account}" if self.task.account else ""
+        when = f"{self.cron} {self.time_zone}" if self.cron else f"every {self.every_s} s"
+        return f"{self.id}: {self.task.type}{whom}, {when}"
+
     def by_hand(self, scheduled_at: datetime) -> bool:
         """Whether a run for this moment was somebody's wish."""
         asked = any(one.what == RUN and one.moment == scheduled_at for one in self.changes)

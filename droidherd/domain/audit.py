@@ -27,7 +27,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something somebody did to the pool."""
+    """Something somebody did to the pool, or to what belongs to it."""
 
     kind: str
     actor: str
@@ -36,16 +36,18 @@ class Deed:
     task_id: str = ""
     emulator_id: str = ""
     detail: str = ""
+    once: str = ""
+    """Of the request behind it: said again, it counts once."""
 
     def event(self, cursor: int, at_ms: int) -> Event:
         return Event(
             cursor,
             at_ms,
-            self.kind,
-            self.task_id,
-            self.emulator_id,
+            self.kind[:SAID],
+            self.task_id[:SAID],
+            self.emulator_id[:SAID],
             self.detail[:SAID],
-            self.actor[:SAID],
+            (self.actor or "somebody")[:SAID],
             self.reason[:SAID],
-            self.lane,
+            self.lane[:SAID],
         )

@@ -89,7 +89,7 @@ class Emulator:
         self.owner, self.sight = seen.host_id, seen.sight
         self.host_incarnation, self.seen_seq = seen.incarnation, seen.seq
         self.dispatcher = f"dispatcher/{seen.pool}"
-        self.address, self.labels = seen.address or self.address, seen.labels or self.labels
+        self.address, self.labels = seen.address or self.address, seen.labels
         self.serialno = seen.serialno or self.serialno
         if seen.boot and seen.boot != self.boot:
             self.boot, self.tries = seen.boot, 0

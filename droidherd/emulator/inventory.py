@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeAlias
@@ -125,6 +125,22 @@ class Inventory:
         with self._locked():
             new = tuple(one for one in self.load() if one.emulator_id != emulator_id)
             self._write(new)
+        return new
+
+    def enlist(self, controller: str, entries: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
+        """These, and no others, are this controller's. Labels that others gave them stay. Returns the new list."""
+        with self._locked():
+            old = self.load()
+            known = {one.emulator_id: one.labels for one in old if one.controller == controller}
+            mine = {
+                one.emulator_id: one.model_copy(update={"labels": {**known.get(one.emulator_id, {}), **one.labels}})
+                for one in entries
+            }
+            others = (one for one in old if one.controller != controller and one.emulator_id not in mine)
+            new = (*others, *mine.values())
+            if new != old:
+                self._check(new)
+                self._write(new)
         return new
 
     def label(self, emulator_id: str, name: str, value: str) -> tuple[InventoryEntry, ...]:

@@ -99,16 +99,19 @@ class Patrol:
     def _muster(self, incarnation: int) -> None:
         """Follow the inventory: walk to whoever is new, stop walking to whoever left."""
         entries = {entry.emulator_id: entry for entry in self._inventory.known()}
+        changed: set[str] = set()
         for emulator_id, (entry, walk) in list(self._walks.items()):
             if entries.get(emulator_id) != entry:
                 walk.cancel()
                 del self._walks[emulator_id]
-                if emulator_id not in entries:
+                if emulator_id in entries:
+                    changed.add(emulator_id)
+                else:
                     self._say(self._seen(entry, Sight.LEFT, incarnation))
         for emulator_id, entry in entries.items():
             if emulator_id not in self._walks:
-                walk = asyncio.create_task(self._walk(entry, incarnation), name=f"patrol {emulator_id}")
-                self._walks[emulator_id] = (entry, walk)
+                walk = self._walk(entry, incarnation, changed=emulator_id in changed)
+                self._walks[emulator_id] = (entry, asyncio.create_task(walk, name=f"patrol {emulator_id}"))
 
     async def _keep_server(self) -> None:
         """The adb server of this host, supervised. One that cannot be started now is tried again, for ever."""
@@ -124,8 +127,8 @@ class Patrol:
 
     # --- one emulator -----------------------------------------------------------------------------------------
 
-    async def _walk(self, entry: InventoryEntry, incarnation: int) -> None:
-        """Probe, judge, wait; for ever."""
+    async def _walk(self, entry: InventoryEntry, incarnation: int, *, changed: bool) -> None:
+        """Probe, judge, wait; for ever. `changed`: the list says something new of it, so its first probe is news."""
         while True:
             began_s = time.monotonic()
             found = await self._probe(entry, incarnation)
@@ -135,7 +138,8 @@ class Patrol:
             else:
                 self._boots[entry.emulator_id] = (found.boot_id, found.serialno)
                 news = self._watch.good(entry.emulator_id, found.boot_id, now_s)
-            if news:
+            if news or changed:
+                changed = False
                 self._say(self._seen(entry, self._watch.emulators[entry.emulator_id].sight, incarnation))
             pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
             if found is None:

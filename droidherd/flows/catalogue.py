@@ -73,8 +73,10 @@ class Catalogue:
         policy = Policy(time_limit_s=own.time_limit, retries=own.retries, backoff=own.backoff, backoff_s=own.backoff_s)
         return policy.changed(self._policies.get(flow.flow), change)
 
-    def plan(self, task_type: str, params: Mapping[str, JsonValue], change: PolicyChange | None = None) -> Plan:
-        """Resolve a task type with its parameters. BadParametersError names what does not fit."""
+    def plan(
+        self, task_type: str, params: Mapping[str, JsonValue], change: PolicyChange | None = None, account: str = ""
+    ) -> Plan:
+        """Resolve a task type with its parameters, for whom it acts. BadParametersError names what does not fit."""
         loaded = self.flow(task_type)
         flow = loaded.flow
         values = checked_params(flow.params, params)
@@ -82,6 +84,7 @@ class Catalogue:
         stages = tuple(
             _stage(loaded, number, values, policy.time_limit_s, self.handlers) for number in range(len(flow.stages))
         )
+        _check_account(stages, account, self.handlers)
         return Plan(
             task_type=task_type,
             flow=flow.flow,
@@ -175,6 +178,14 @@ def _changes(steps: tuple[Step, ...], stage: str, handlers: Registry) -> tuple[C
     if len(found) > CHANGES_MAX:
         raise BadParametersError(f"changes {len(found)} things, at most {CHANGES_MAX} are allowed", to=f"stage {stage}")
     return found
+
+
+def _check_account(stages: Iterable[Stage], account: str, handlers: Registry) -> None:
+    """A handler may refuse to do for one account what is another's."""
+    for stage in stages:
+        for _, args in changing(STEPS.validate_python(stage.steps)):
+            if isinstance(args, Handle) and (why := handlers.refusal(args.by, args.params, account)):
+                raise BadParametersError(why, to="account")
 
 
 def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[JsonValue]:

@@ -1,7 +1,8 @@
 """`associate`: bind an account to an emulator, or to the profile of an app on it. Taken back by a rollback.
 
 The binding is a setting of the emulator, so it goes where the emulator goes. That of the whole emulator is also the
-label `account` in its host's inventory: tasks that require `account=<whom>` get just this emulator.
+label `account` in its host's inventory, which follows the setting: tasks that require `account=<whom>` get just this
+emulator.
 """
 
 from collections.abc import Mapping
@@ -33,6 +34,15 @@ class Associate(Handler[AssociateParams]):
         return (Subject("setting", setting_of(params.app), State(params.account)),)
 
     @override
+    def refusal(self, params: AssociateParams, account: str) -> str:
+        """Nobody gives an emulator to, or takes it for, somebody else."""
+        if account in ("", params.account):
+            return ""
+        return (
+            f"binds {params.account}, but the task acts for {account}: let it act for {params.account}, or for nobody"
+        )
+
+    @override
     def is_done(self, ground: Ground, params: AssociateParams) -> bool:
         return bound_account(ground, params.app) == params.account and (
             bool(params.app) or ground.labels.get(LABEL) == params.account
@@ -44,7 +54,7 @@ class Associate(Handler[AssociateParams]):
             raise CommandFailedError(f"{params.app} is not installed", rc=1, to=ground.emulator_id)
         ground.doing.make("bind", Wanted("setting", setting_of(params.app), State(params.account)))
         if not params.app:
-            ground.labels.put(LABEL, params.account)
+            _label(ground, params.account)
         if not self.is_done(ground, params):
             raise CommandFailedError(f"the binding to {params.account} did not last", rc=1, to=ground.emulator_id)
         return {"account": params.account, "app": params.app}
@@ -55,6 +65,17 @@ class Associate(Handler[AssociateParams]):
         if not params.app:
             state = before.get(("setting", setting_of("")), ABSENT)
             ground.labels.put(LABEL, state.value)
+
+
+def _label(ground: Ground, account: str) -> None:
+    """Nothing fences the host's list: a try that was given up must not label what was taken back meanwhile."""
+    before, lasts = ground.labels.get(LABEL), False
+    ground.labels.put(LABEL, account)
+    try:
+        lasts = bound_account(ground, "") == account
+    finally:
+        if not lasts:
+            ground.labels.put(LABEL, before)
 
 
 def setting_of(app: str) -> str:

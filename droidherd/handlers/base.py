@@ -111,6 +111,10 @@ class Handler(ABC, Generic[P]):
         """What it changes by value. It is captured before, and restored by a rollback."""
         return ()
 
+    def refusal(self, params: P, account: str) -> str:  # noqa: ARG002
+        """Why a task that acts for this account may not do it; asked when it is planned. Empty: it may."""
+        return ""
+
     def is_done(self, ground: Ground, params: P) -> bool:  # noqa: ARG002
         """Whether there is nothing left to do. Asked first."""
         return False

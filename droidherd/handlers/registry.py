@@ -47,6 +47,11 @@ class Registry:
         wrong = ((one.name, problem_with(one.thing, one.name)) for one in subjects)
         return next(((f"{name[:80]} {problem}", "") for name, problem in wrong if problem), ("", ""))
 
+    def refusal(self, by: str, params: Mapping[str, JsonValue], account: str) -> str:
+        """Why a task of this account may not do it; empty: it may."""
+        handler, parsed = self._bound(by, params)
+        return handler.refusal(parsed, account)
+
     def changes(self, by: str, params: Mapping[str, JsonValue]) -> tuple[Subject, ...]:
         handler, parsed = self._bound(by, params)
         return handler.changes(parsed)

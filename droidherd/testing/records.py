@@ -1,4 +1,4 @@
-"""Records of accounts that nobody wrote down: for tests of flows that type credentials."""
+"""Records of accounts that no workflow keeps: for tests of flows that type credentials, and of tasks of accounts."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,12 +11,15 @@ NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 
 
 class Records:
-    """One account, whose credentials are variables of the same names; without any, nobody has a record."""
+    """One account, whose credentials are variables of the same names, and whoever is written down."""
 
     def __init__(self, secrets: Mapping[str, str] = NO_SECRETS) -> None:
         """By name, the texts themselves."""
         references = {name: f"env:{name}" for name in secrets}
         self._known = {ACCOUNT: AccountRecord(account=ACCOUNT, credentials=references)} if secrets else {}
+
+    def write(self, record: AccountRecord) -> None:
+        self._known[record.account] = record
 
     def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:  # noqa: ARG002 - the port's
         return self._known.get(account)

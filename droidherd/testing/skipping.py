@@ -21,6 +21,7 @@ from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import AsyncActivityCancelledError, Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
@@ -30,10 +31,11 @@ from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
 from droidherd.contracts import names
+from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskPhysics
-from droidherd.contracts.queue import EmulatorsPage
+from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, Order, Ordered
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Ask, Control, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import AbandonedError, StageTimeoutError
@@ -41,7 +43,7 @@ from droidherd.domain.lifecycle import FINAL, TaskEvent, TaskState
 from droidherd.domain.messages import EmulatorState, Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.testing.answers import Answer, completes, fails
-from droidherd.testing.records import Records
+from droidherd.testing.records import NO_SECRETS, Records
 from droidherd.testing.things import Memory
 from droidherd.testing.waiting import LIMIT_S, until
 from workflows.dispatcher import DispatcherWorkflow
@@ -91,8 +93,8 @@ class _WithoutLists(EngineActivities):
 class _Plans:
     """The real planner, and beside it types that have a policy and no flow."""
 
-    def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy]) -> None:
-        self._planning = PlanningActivities(catalogue, TaskPhysics(), Records())
+    def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy], records: Records) -> None:
+        self._planning = PlanningActivities(catalogue, TaskPhysics(), records)
         self._types = types
 
     @activity.defn(name="plan_task")
@@ -182,6 +184,7 @@ class Herd:
     client: Client
     environment: WorkflowEnvironment
     stack: AsyncExitStack
+    records: Records
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def emulator(
@@ -219,6 +222,25 @@ class Herd:
         )
         await until(lambda: self._is_up(name), f"emulator {name} to be up")
         return stand_in
+
+    async def account(
+        self, name: str, *, emulator: str = "", credentials: Mapping[str, str] = NO_SECRETS, disabled: str = ""
+    ) -> None:
+        """What is known of an account from now on: where it is bound to, references to credentials.
+
+        `disabled`: why nothing is granted to it; empty: it is not disabled.
+        """
+        self.records.write(AccountRecord(account=name, emulator=emulator, credentials=dict(credentials)))
+        dispatcher = await self.client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool=POOL),
+            id=names.dispatcher_id(POOL),
+            task_queue=names.FLEET_QUEUE,
+            start_signal=names.Signal.WAKE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        update = names.Update.DISABLE_ACCOUNT if disabled else names.Update.ENABLE_ACCOUNT
+        await dispatcher.execute_update(update, Order(account=name, reason=disabled), result_type=Ordered)
 
     async def _is_up(self, name: str) -> bool | None:
         dispatcher = self.client.get_workflow_handle(names.dispatcher_id(POOL))
@@ -287,7 +309,8 @@ async def skipped_time(
     async with environment, AsyncExitStack() as stack:
         client = environment.client
         await _add_search_attributes(client)
-        plans = _Plans(Catalogue(flows, policies), types)
+        records = Records()
+        plans = _Plans(Catalogue(flows, policies), types, records)
         activities = [
             *_WithoutLists(client, PoolSettings()).all(),
             *PostActivities(client).all(),
@@ -302,7 +325,7 @@ async def skipped_time(
                 workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
             )
             await stack.enter_async_context(worker)
-        yield Herd(client, environment, stack)
+        yield Herd(client, environment, stack, records)
 
 
 def program() -> str | None:

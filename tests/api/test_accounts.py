@@ -53,6 +53,7 @@ def test_the_first_put_makes_the_record_and_the_next_replaces_it_whole(http: htt
         ({"credentials": {"password": f"file:{CANARY}"}}, "credentials"),
         ({"credentials": {CANARY: "env:A"}}, "credentials"),
         ({"credentials": {f"p{n}": "env:A" for n in range(17)}}, "credentials"),
+        ({"credentials": {"password": "env:DROIDHERD_API__KEY"}}, "credentials"),
         ({"emulator": "nowhere"}, "emulator"),
         ({"colour": "red"}, "colour"),
     ],
@@ -79,6 +80,32 @@ def test_a_task_of_a_bound_account_runs_there_and_nowhere_else(world: World, htt
     named = submit(http, "bound-1", emulator="e1").json()["id"]
     assert "e1" == until(http, named, "completed")["attempts"][-1]["emulator"]
     http.delete("/api/accounts/bound-1")
+
+
+def test_a_task_that_is_planned_stays_where_its_account_was_bound_until_it_is_tried_anew(http: httpx.Client):
+    put(http, "moved-1", emulator="e3")
+    http.post("/api/queue/pause", json={"lane": "account"})
+    stays, goes = (submit(http, "moved-1", on_busy="queue").json()["id"] for _ in range(2))
+    for task_id in (stays, goes):
+        until(http, task_id, "queued")
+    put(http, "moved-1", emulator="e1")
+    fresh = submit(http, "moved-1", on_busy="queue").json()["id"]
+    assert http.post(f"/api/tasks/{goes}/cancel").is_success
+    until(http, goes, "cancelled")
+    assert http.post(f"/api/tasks/{goes}/retry").is_success
+    http.post("/api/queue/resume")
+    ran = {task: until(http, task, "completed")["attempts"][-1]["emulator"] for task in (stays, fresh, goes)}
+    assert {stays: "e3", fresh: "e1", goes: "e1"} == ran
+    http.delete("/api/accounts/moved-1")
+
+
+def test_nobody_is_bound_by_a_task_of_somebody_else(http: httpx.Client):
+    refused = http.post("/api/tasks", json={"type": "associate", "account": "bob", "params": {"account": "ann"}})
+    assert (422, "account") == (refused.status_code, refused.json()["errors"][0]["field"])
+    assert "binds ann, but the task acts for bob" in refused.text
+    recurs = {"task": {"type": "associate", "account": "bob", "params": {"account": "ann"}}, "every_s": 60}
+    refused = http.post("/api/subscriptions", json=recurs)
+    assert (422, "task.account") == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
 def test_a_disabled_account_waits_and_says_why_until_it_is_enabled(http: httpx.Client):

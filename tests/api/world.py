@@ -193,7 +193,7 @@ class World:
     async def _work(self) -> None:
         enter = self._workers.enter_async_context
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
-        book = AccountBook(self.client, self.loop)
+        book = AccountBook(self.client, self.loop, life_s=0.0)  # no test waits until a record is forgotten
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]

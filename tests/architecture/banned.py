@@ -64,6 +64,7 @@ CLIENT_HOMES = (
     "api/gateway.py",
     "api/runs.py",
     "api/accounts.py",
+    "api/audit.py",
     "activities/accounts.py",
     "api/schedules.py",
     "api/maintenance.py",

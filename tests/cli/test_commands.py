@@ -234,6 +234,9 @@ def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book,
     assert (0, "phone at 127.0.0.1:7777: up\n") == (code, said)
     (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ("phone", {"app": "game"}) == (entry["emulator_id"], entry["labels"])
+    droidherd("connect", "127.0.0.1:7777", "--label", "region=eu", "--label", "app=")
+    (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
+    assert ("phone", {"region": "eu"}) == (entry["emulator_id"], entry["labels"])
 
 
 def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, book: Book):

@@ -1,5 +1,7 @@
 """One emulator as its hosts and its pool see it."""
 
+from dataclasses import replace
+
 from droidherd.domain import messages as m
 from droidherd.domain.emulator import GATE_TRIES, Emulator, GateOrder
 from droidherd.domain.messages import EmulatorState, Sight
@@ -71,6 +73,15 @@ def test_suspicion_passes_and_down_is_down() -> None:
     assert EmulatorState.UP is emulator.state
     emulator.on_seen(seen("h1", Sight.DOWN, seq=4))
     assert (EmulatorState.DOWN, None) == (emulator.state, emulator.order())
+
+
+def test_labels_are_those_that_were_seen_last_and_the_pool_hears_of_each_change() -> None:
+    emulator = up()
+    for number, labels in enumerate([("account=ann",), (), ()]):
+        emulator.on_seen(replace(seen("h1", seq=2 + number), labels=labels))
+        assert labels == emulator.announcement().labels
+    lines = emulator.outbox.lines["dispatcher/pool"]
+    assert [("account=ann",), ()] == [one.labels for one in lines[2:]]
 
 
 def test_of_a_host_that_leaves_in_order_what_runs_may_end_and_then_the_emulator_is_gone() -> None:

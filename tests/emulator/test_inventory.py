@@ -132,6 +132,23 @@ def test_a_label_comes_and_goes_and_leaves_the_others_alone(tmp_path: Path):
     assert [{"region": "cn"}, TWO.labels] == [one.labels for one in inventory.load()]
 
 
+def test_a_controller_enlists_its_emulators_anew_and_leaves_labels_and_others_alone(tmp_path: Path):
+    inventory = Inventory(tmp_path)
+    mine = ONE.model_copy(update={"controller": "virtual", "labels": {"kind": "virtual"}})
+    gone = mine.model_copy(update={"emulator_id": "gone", "address": "127.0.0.1:5557"})
+    other = TWO.model_copy(update={"controller": "none"})
+    inventory.add(other)
+    inventory.enlist("virtual", [mine, gone])
+    inventory.label("one", "account", "ann")
+    moved = mine.model_copy(update={"address": "127.0.0.1:5559"})
+    found = inventory.enlist("virtual", [moved])
+    assert (other, moved.model_copy(update={"labels": {"kind": "virtual", "account": "ann"}})) == found
+    before = inventory.path.stat().st_ino
+    assert found == inventory.enlist("virtual", [moved]) == inventory.load()
+    assert before == inventory.path.stat().st_ino
+    assert (other,) == inventory.enlist("virtual", [])
+
+
 def test_a_label_that_cannot_be_is_refused(tmp_path: Path):
     inventory = Inventory(tmp_path)
     inventory.add(ONE)

@@ -1,15 +1,21 @@
 """The built-in task types on a virtual emulator, and their policies."""
 
+import itertools
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from droidherd.contracts.plan import Backoff, Policy
 from droidherd.domain.errors import BadParametersError, CommandFailedError, UnhealthyError
+from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.flows.catalogue import Catalogue
 from droidherd.stay import StayError
-from tests.changes.world import World
+from tests.changes.world import CutOffError, World
+from tests.emulator.farm import LEASES
 
 HERD = "com.example.herd"
 CATALOGUE = Catalogue()
@@ -140,6 +146,60 @@ def test_a_binding_where_none_was_is_gone_after_the_rollback(world: World):
     captured, report = world.all()
     world.undo(captured.before, report.after)
     assert ("", "null\n") == (label(world), world.shell("settings get global droidherd_account"))
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_binding_that_never_completed_leaves_no_label_when_it_is_taken_back(world: World, sent: bool):
+    """The worker's thread is gone at its first call, its second, and so on until it is quick enough."""
+    labels: set[str] = set()
+    for at in itertools.count(2):
+        world.one = replace(world.one, lease=next(LEASES))
+        world.gallery("associate", account="ann")
+        captured, broke = world.capture(), False
+        with world.cut_off(at, sent=sent):
+            try:
+                world.stage()
+            except CutOffError:
+                broke = True
+        labels.add(label(world))
+        assert () == world.undo(captured.before).conflicts
+        assert ("", "null\n") == (label(world), world.shell("settings get global droidherd_account"))
+        if not broke:
+            break
+    assert {"", "ann"} == labels
+
+
+class Slow(Inventory):
+    """Something happens just before a label is written."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    @override
+    def label(self, emulator_id: str, name: str, value: str) -> tuple[InventoryEntry, ...]:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens is not None:
+            happens()
+        return super().label(emulator_id, name, value)
+
+
+def test_a_try_that_wakes_up_after_all_was_taken_back_labels_nothing(world: World):
+    world.gallery("associate", account="ann")
+    captured = world.capture()
+    world.inventory = slow = Slow(world.root)
+    slow.meanwhile = lambda: world.undo(captured.before)
+    with pytest.raises(StayError):
+        world.stage()
+    assert (None, "") == (slow.meanwhile, label(world))
+
+
+@pytest.mark.parametrize(("whose", "refused"), [("bob", True), ("ann", False), ("", False)])
+def test_nobody_is_bound_by_a_task_of_somebody_else(whose: str, refused: bool):
+    if not refused:
+        assert CATALOGUE.plan("associate", {"account": "ann"}, None, whose).stages
+        return
+    with pytest.raises(BadParametersError, match="binds ann, but the task acts for bob") as caught:
+        CATALOGUE.plan("associate", {"account": "ann"}, None, whose)
+    assert "account" == caught.value.to
 
 
 def test_associate_binds_an_app_and_leaves_the_emulator_alone(world: World):

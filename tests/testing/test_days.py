@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -14,7 +15,7 @@ from droidherd.contracts.tasks import TaskView
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.testing.answers import again_in, asks, completes, fails
-from droidherd.testing.skipping import Herd, StandIn
+from droidherd.testing.skipping import Herd, StandIn, skipped_time
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,3 +111,33 @@ async def test_a_pause_of_a_week_costs_nothing(herd: Herd, e1: StandIn):
     await task.control("resume")
     view = await task.result()
     assert (TaskState.COMPLETED, 2) == (view.state, view.attempt)
+
+
+async def test_a_bound_account_runs_on_its_emulator_and_waits_while_it_is_disabled(herd: Herd, e1: StandIn):
+    e2 = await herd.emulator("e2")
+    await herd.account("ann", emulator="e2", disabled="on holiday")
+    task = await herd.submit("check", account="ann")
+    assert "account ann is disabled by somebody: on holiday" == (await task.reached(TaskState.QUEUED)).why
+    await herd.account("ann", emulator="e2")
+    view = await task.result()
+    assert (TaskState.COMPLETED, ["e2"]) == (view.state, [one.emulator for one in view.attempts])
+    assert [task.handle.id] == [work.task_id for work in e2.seen]
+
+
+TYPES_A_PIN = """
+flow: unlock
+app: com.example.herd
+stages: [{stage: enter, steps: [{start_app: {}}, {type: {text: {secret: pin}}}]}]
+"""
+
+
+async def test_a_flow_types_only_what_the_record_of_its_account_names(tmp_path: Path):
+    (tmp_path / "unlock").mkdir()
+    (tmp_path / "unlock" / "flow.yaml").write_text(TYPES_A_PIN)
+    async with skipped_time([tmp_path]) as herd:
+        await herd.emulator("e1")
+        await herd.account("ben", credentials={"password": "env:BEN_PASSWORD"})
+        refused = await (await herd.submit("unlock", account="ben")).result()
+        assert (TaskState.FAILED, True) == (refused.state, "has no credential pin" in str(refused.error))
+        await herd.account("ben", credentials={"pin": "env:BEN_PIN"})
+        assert TaskState.COMPLETED == (await (await herd.submit("unlock", account="ben")).result()).state

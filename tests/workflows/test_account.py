@@ -10,8 +10,10 @@ from temporalio.common import WorkflowIDConflictPolicy
 
 from activities.accounts import AccountBook
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountWish
+from droidherd.contracts.accounts import AccountAsk, AccountInput, AccountRecord, AccountWish
+from droidherd.contracts.queue import AuditPage, AuditQuery
 from droidherd.contracts.tasks import Ask
+from droidherd.domain.audit import Deed
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Hold
 from tests.workflows.world import World, until
@@ -29,8 +31,9 @@ async def change(here: World, account: str, *, after: int = 300, **wish: Any) ->
         task_queue=names.FLEET_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
+    asked = AccountAsk(**{"pool": here.pool, **dict(wish.pop("ask", Ask()))})
     return await here.client.execute_update_with_start_workflow(
-        names.Update.SET, AccountWish(**wish), start_workflow_operation=start, result_type=AccountRecord
+        names.Update.SET, AccountWish(**wish, ask=asked), start_workflow_operation=start, result_type=AccountRecord
     )
 
 
@@ -46,7 +49,7 @@ async def test_what_was_set_is_read_without_a_worker_and_is_gone_when_removed(he
     made = await change(here, "w1", emulator="e1", credentials=SECRET, ask=Ask(actor="bob", reason="new"))
     assert ("w1", "e1", SECRET, "bob") == (made.account, made.emulator, made.credentials, made.changed_by)
     assert made == await written(here, "w1")
-    await handle(here, "w1").execute_update(names.Update.REMOVE, Ask(actor="bob"), result_type=AccountRecord)
+    await handle(here, "w1").execute_update(names.Update.REMOVE, {"actor": "bob", "pool": here.pool})
 
     async def closed() -> bool | None:
         status = (await handle(here, "w1").describe()).status
@@ -56,6 +59,25 @@ async def test_what_was_set_is_read_without_a_worker_and_is_gone_when_removed(he
     assert None is await written(here, "w1")
     await change(here, "w1", note="again")
     assert "again" == (await written(here, "w1") or made).note
+
+
+async def test_what_becomes_of_a_record_stands_in_the_pools_audit_also_when_it_is_gone(here: World) -> None:
+    await change(here, "w6", credentials=SECRET, ask=Ask(actor="bob", reason="new"))
+    await handle(here, "w6").execute_update(names.Update.REMOVE, {"actor": "cem", "reason": "left", "pool": here.pool})
+    await handle(here, "w6").result()
+    page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(), result_type=AuditPage)
+    lines = [(one.kind, one.actor, one.reason, one.detail) for one in page.events if one.detail.startswith("w6")]
+    assert [
+        ("account_removed", "cem", "left", "w6"),
+        ("account_set", "bob", "new", "w6: bound to no emulator; credentials: password"),
+    ] == lines
+
+
+async def test_a_deed_said_twice_counts_once_and_one_without_an_actor_is_somebodys(here: World) -> None:
+    for _ in range(2):
+        await here.dispatcher().signal(names.Signal.DEED, Deed("tended", "", detail="w7", once="r-7"))
+    page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="tended"), result_type=AuditPage)
+    assert [("somebody", "w7")] == [(one.actor, one.detail) for one in page.events]
 
 
 async def test_after_many_changes_it_continues_as_new_with_its_record(here: World) -> None:

@@ -12,7 +12,7 @@ from tests.workflows.world import World
 ACCOUNT = "account/ann"
 
 
-@scenario("a record is made, replaced, continued as new, removed and made again", keep=(ACCOUNT,))
+@scenario("a record is made, replaced, continued as new, removed and made again", keep=(ACCOUNT, DISPATCHER))
 async def account_record(world: World) -> None:
     for number in range(3):
         await change(world, "ann", after=2, emulator="e1", note=f"change {number}")
