@@ -111,6 +111,10 @@ class Handler(ABC, Generic[P]):
         """What it changes by value. It is captured before, and restored by a rollback."""
         return ()
 
+    def addresses(self, params: P) -> tuple[str, ...]:  # noqa: ARG002 - for those who ask servers
+        """Whom it is going to ask, as far as its parameters say. Judged before the task is accepted."""
+        return ()
+
     def is_done(self, ground: Ground, params: P) -> bool:  # noqa: ARG002
         """Whether there is nothing left to do. Asked first."""
         return False
