@@ -50,13 +50,14 @@ from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.credentials import Book, Keeper
+from droidherd.domain.errors import BadParametersError
 from droidherd.domain.references import Places
 from droidherd.domain.room import Need
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
-from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.run import Tempo
+from droidherd.offer import catalogue_of
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
@@ -179,7 +180,7 @@ class HostCrew:
         )
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
-        catalogue = Catalogue(settings.flows.paths, settings.policies)
+        catalogue = catalogue_of(settings)
         scratch = settings.data / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)  # of a worker that died
         self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
@@ -316,7 +317,7 @@ def workflow_workers(settings: Settings, client: Client, shared: Shared, threads
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
     )
-    planning = PlanningActivities(Catalogue(settings.flows.paths, settings.policies), task_physics, shared.book)
+    planning = PlanningActivities(catalogue_of(settings), task_physics, shared.book)
     carried = [*planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]
     activities = [*shared.engine.all(), *carried, *shared.upkeep.all()]
     return [
@@ -368,6 +369,10 @@ def artifact_store(settings: Settings) -> DirectoryStore:
 
 async def run(settings: Settings, roles: set[str]) -> int:
     """Serve until SIGTERM or SIGINT, or until the memory limit is reached; then drain."""
+    try:
+        catalogue_of(settings).check_policies()
+    except BadParametersError as error:
+        raise RefusedError(str(error)) from error
     stop = Stop.by_signal()
     client = await Client.connect(
         settings.temporal.address,

@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.stage import StageTrouble
 from droidherd.contracts.tasks import Question
-from droidherd.domain.errors import DroidherdError, NeedsPersonError, Verdict
+from droidherd.domain.errors import DroidherdError, NeedsPersonError, ServerBusyError, Verdict
 from droidherd.stay import StayError
 
 P = ParamSpec("P")
@@ -38,6 +38,7 @@ def translate(error: DroidherdError, stay: StayError | None = None) -> Applicati
         verdict=error.verdict,
         message=f"{error.to}: {error.what}" if error.to else error.what,
         remedy=error.remedy,
+        retry_after_s=error.after_s if isinstance(error, ServerBusyError) else 0.0,
         clean=stay.clean if stay else False,
         artifacts=stay.artifacts if stay else (),
         after=stay.after if stay else (),

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
@@ -19,6 +20,7 @@ from droidherd.emulator.turns import Turns
 from droidherd.stay import Outfit, Stay
 from droidherd.undoing import UndoStay
 
+R = TypeVar("R", bound=StageReport)
 SLOTS = 2
 """Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
 
@@ -39,27 +41,29 @@ class StageActivities:
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
-        with self._turn(work) as life:
-            if life is None:
-                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+        def run(life: EngineLifeline) -> StageReport:
             with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
                 return Stay(self._outfit, work, life).run()
+
+        return self._in_turn(work, StageReport, run)
 
     @activity.defn(name="capture_before", no_thread_cancel_exception=True)
     @translated
     def capture_before(self, work: StageWork) -> Captured:
-        with self._turn(work) as life:
-            if life is None:
-                return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
-            return CaptureStay(self._outfit, work, life).capture()
+        return self._in_turn(work, Captured, lambda life: CaptureStay(self._outfit, work, life).capture())
 
     @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
     @translated
     def undo_stage(self, work: UndoWork) -> UndoReport:
-        with self._turn(work) as life:
-            if life is None:
-                return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+        def take_back(life: EngineLifeline) -> UndoReport:
             return UndoStay(self._outfit, work, life, undo=work.undo, force=work.force).take_back()
+
+        return self._in_turn(work, UndoReport, take_back)
+
+    def _in_turn(self, work: StageWork, report: type[R], act: Callable[[EngineLifeline], R]) -> R:
+        """What the act reports, or that it never began."""
+        with self._turn(work) as life:
+            return act(life) if life else report(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
 
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:

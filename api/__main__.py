@@ -7,6 +7,7 @@ import uvicorn
 from api.app import create_app
 from api.auth import OpenDoorError
 from droidherd import telemetry
+from droidherd.domain.errors import BadParametersError
 from droidherd.settings import load
 
 GRACE_S = 5
@@ -19,7 +20,7 @@ def main() -> int:
     telemetry.start_logs(settings.telemetry.log_level)
     try:
         app = create_app(settings)
-    except OpenDoorError as error:
+    except (OpenDoorError, BadParametersError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     uvicorn.run(

@@ -53,7 +53,7 @@ from api.subscribing import Wanted
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts.queue import DispatcherInput
-from droidherd.flows.catalogue import Catalogue
+from droidherd.offer import catalogue_of
 from droidherd.settings import Settings, load
 
 RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_elapsed_time_millis=2000, max_retries=2)
@@ -66,6 +66,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     chosen = settings or load()
     keys = auth.keys_of(chosen.api)
     auth.check_address(chosen.api.host, keys)
+    catalogue_of(chosen).check_policies()
     app = FastAPI(
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
     )
@@ -105,7 +106,7 @@ def _lifespan(settings: Settings) -> Any:
         accounts = Accounts(client, known, engine)
         schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
-        catalogue = Catalogue(settings.flows.paths, settings.policies)
+        catalogue = catalogue_of(settings)
         app.state.house = House(engine, accounts, schedules, upkeep, book, catalogue, store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):

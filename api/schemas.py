@@ -335,6 +335,7 @@ class ParamOut(BaseModel):
     min: float | None = None
     max: float | None = None
     pattern: str | None = None
+    format: str | None = None
     choices: list[JsonValue] | None = None
 
 

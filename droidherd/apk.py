@@ -26,8 +26,7 @@ ELEMENT = struct.Struct("<IIHHHHHH")
 ATTRIBUTE = struct.Struct("<IIIHBBI")
 
 _UNREADABLE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, IndexError, ValueError, NotImplementedError,
-    RuntimeError,
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, IndexError, ValueError, RuntimeError,
 )  # fmt: skip
 """What `zipfile` and `struct` raise over a file that is something else, or broken, or encrypted."""
 

@@ -12,6 +12,7 @@ from droidherd.contracts.changes import Change, Thing, Value
 from droidherd.contracts.stage import Captured
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import FinalError
+from droidherd.domain.retention import BEFORE
 from droidherd.domain.things import problem_with_value
 from droidherd.emulator.things import EmulatorThings, Found
 from droidherd.stay import Stay, once, value_of
@@ -59,7 +60,7 @@ class CaptureStay(Stay):
             return value_of(change, found.state)
         work = self.work
         whose = f"{work.key.attempt}-{work.stage_index}-{work.lease}-{work.tries}-{number}"
-        name = f"before-{whose}{mode_mark(found)}.bin"
+        name = f"{BEFORE}{whose}{mode_mark(found)}.bin"
         with self.outfit.artifacts.stream(work.task_id, name, size_max=KEPT_LIMIT_BYTES) as file:
             things.pull(found, file, KEPT_LIMIT_BYTES)
         self.kept.append(ArtifactView(name=name, size=found.size))

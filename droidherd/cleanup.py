@@ -95,10 +95,10 @@ class Cleaner:
         except BadParametersError:
             return 0
 
-    async def _drop(self, task_id: str) -> int | None:
+    async def _drop(self, task_id: str, remove: Callable[[str], int] | None = None) -> int | None:
         """Its artifacts. None: something stands in the way, which is said; it is tried again the next time."""
         try:
-            return await asyncio.to_thread(self._shelf.remove, task_id)
+            return await asyncio.to_thread(remove or self._shelf.remove, task_id)
         except BadParametersError:
             return 0  # a foreign client may have given a task a name that no folder can have
         except OSError as error:
@@ -136,8 +136,9 @@ class Cleaner:
         return await self._let_go(Removed(task_id=folder.task_id, why=Why.ORPHAN, age_s=age_ms / 1000), folder)
 
     async def _make_room(self, excess_bytes: int, beat: Callable[[], None]) -> None:
-        """The artifacts of those that ended first. Whoever is open keeps what it has."""
+        """The artifacts of those that ended first; what is open keeps all, what may be taken back what that takes."""
         ended: list[tuple[int, str, Stored]] = []
+        needed = 0
         async with aclosing(self._folders(beat)) as folders:
             async for folder in folders:
                 run = await self._archive.newest(folder.task_id)
@@ -146,18 +147,30 @@ class Cleaner:
                 if self._work.dry_run and self._keep.retention.due(run, self._work.now_ms):
                     excess_bytes -= folder.size  # it goes by its age
                     continue
-                heapq.heappush(ended, (-run.closed_ms, folder.task_id, Stored(run.closed_ms, folder, run.ending)))
+                stored = Stored(run.closed_ms, folder, run.ending)
+                needed += folder.size - stored.spare
+                heapq.heappush(ended, (-run.closed_ms, folder.task_id, stored))
                 if len(ended) > SHED_AT_ONCE:
                     heapq.heappop(ended)
         for one in shed([stored for _, _, stored in ended], excess_bytes):
             beat()
             age_s = (self._work.now_ms - one.closed_ms) / 1000
-            await self._let_go(
-                Removed(task_id=one.folder.task_id, why=Why.SIZE, state=one.ending, age_s=age_s), one.folder
-            )
+            removed = Removed(task_id=one.folder.task_id, why=Why.SIZE, state=one.ending, age_s=age_s)
+            await self._let_go(removed, one.folder, one.spare)
+            excess_bytes -= one.spare
+        if excess_bytes > 0 and needed:
+            what = f"{excess_bytes} bytes more than `retention.artifacts_max_bytes` stay"
+            self._tally = self._tally.with_trouble(f"{what}: {needed} are what rollbacks need, and go with their tasks")
 
-    async def _let_go(self, removed: Removed, folder: Folder) -> bool:
-        size = folder.size if self._work.dry_run else await self._drop(folder.task_id)
+    async def _let_go(self, removed: Removed, folder: Folder, spare: int | None = None) -> bool:
+        """All of it, or its `spare` bytes."""
+        whole = spare is None or spare == folder.size
+        remove = self._shelf.remove if whole else self._shelf.thin
+        size = (
+            (folder.size if spare is None else spare)
+            if self._work.dry_run
+            else await self._drop(folder.task_id, remove)
+        )
         if size is None:
             return False
         self._tally = self._tally.with_one(removed.model_copy(update={"bytes": size}))

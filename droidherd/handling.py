@@ -9,9 +9,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from droidherd.domain.errors import CommandFailedError
+from droidherd.domain.errors import CommandFailedError, NotSentError
 from droidherd.domain.ports import Eyes
 from droidherd.domain.things import State
+from droidherd.emulator.answer import NOBODY_THERE
 from droidherd.emulator.facts import EmulatorFacts
 from droidherd.emulator.hands import EmulatorHands
 from droidherd.emulator.inventory import Inventory
@@ -95,6 +96,8 @@ class StayHandlers:
 
     def _ask(self, question: str) -> str:
         said = self.hands.ask(question, QUESTION_S)
+        if said.rc and NOBODY_THERE in said.error_text + said.text:
+            raise NotSentError("its services are not up", to=self.labels.emulator_id)
         if said.rc:
             what = f"`{question[:80]}` said: {(said.error_text or said.text).strip()[:SAID_LIMIT]}"
             raise CommandFailedError(what, rc=said.rc, to=self.labels.emulator_id)

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from droidherd.contracts.plan import PolicyChange
 from droidherd.contracts.queue import QueueSettings
+from droidherd.domain.reaction import backoff_problem
 from droidherd.web.allow import AllowList
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
@@ -232,6 +233,13 @@ class PolicySettings(PolicyChange):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
+    @model_validator(mode="after")
+    def _make_sense(self) -> Self:
+        """Judged as far as the table says it; with what the flow says, the whole is judged at the start."""
+        if problem := backoff_problem(self.backoff or "", self.backoff_s or 0.0):
+            raise ValueError(f"backoff_s: {problem}")
+        return self
+
 
 class Settings(BaseSettings):
     """Everything, as one frozen value."""
@@ -255,8 +263,9 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     telemetry: Telemetry = Telemetry()
-    policies: dict[str, PolicySettings] = Field(
-        default_factory=dict, description="per task type: `time_limit_s`, `retries`, `backoff`, `backoff_s`"
+    policies: dict[Name, PolicySettings] = Field(
+        default_factory=dict,
+        description="per task type: `time_limit_s`, `retries`, `retry_on`, `backoff`, `backoff_s`",
     )
 
     @model_validator(mode="after")

@@ -41,7 +41,7 @@ from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.run import Finder, StageRun, Tempo
+from droidherd.flows.run import Clock, Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
 from droidherd.handling import InventoryLabels, StayHandlers
@@ -95,6 +95,8 @@ class Outfit:
     scratch: Path
     """A folder for what is on its way through this host."""
     tempo: Tempo = field(default_factory=Tempo)
+    clock: Clock = field(default_factory=HostClock)
+    """By which stages know what time is left to them."""
 
 
 class StayError(Exception):
@@ -255,7 +257,7 @@ class Stay:
             hands=hands,
             eyes=eyes,
             life=self.life,
-            clock=HostClock(),
+            clock=self.outfit.clock,
             finder=self._finder,
             keep=self._keep,
             note=self.note,

@@ -9,35 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from droidherd.apk import (
-    ATTRIBUTE,
-    CHUNK,
-    ELEMENT,
-    MANIFEST,
-    NOTHING,
-    POOL,
-    RESOURCE_MAP,
-    START_ELEMENT,
-    STRING_POOL,
-    TYPE_DECIMAL,
-    TYPE_HEXADECIMAL,
-    TYPE_STRING,
-    UTF8,
-    VERSION_CODE,
-    VERSION_CODE_MAJOR,
-    VERSION_NAME,
-    XML,
-    Apk,
-    BadApkError,
-    read_apk,
-)
+from droidherd import apk
+from droidherd.apk import Apk, BadApkError, read_apk
 from droidherd.virtual.tinyapk import tiny_apk
 
 REFERENCE = 0x01
 NAME = "com.example.u"
 
 
-def zipped(manifest: bytes, name: str = MANIFEST) -> io.BytesIO:
+def zipped(manifest: bytes, name: str = apk.MANIFEST) -> io.BytesIO:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(name, manifest)
@@ -45,7 +25,7 @@ def zipped(manifest: bytes, name: str = MANIFEST) -> io.BytesIO:
 
 
 def chunk(kind: int, head: int, body: bytes) -> bytes:
-    return CHUNK.pack(kind, head, CHUNK.size + len(body)) + body
+    return apk.CHUNK.pack(kind, head, apk.CHUNK.size + len(body)) + body
 
 
 def utf8_manifest(
@@ -62,18 +42,20 @@ def utf8_manifest(
             bytes([size]) if size < 0x80 else bytes([0x80 | size >> 8, size & 0xFF]) for size in (len(text), len(raw))
         )
         encoded += sizes + raw + b"\0"
-    head = CHUNK.size + POOL.size
+    head = apk.CHUNK.size + apk.POOL.size
     table = struct.pack(f"<{len(offsets)}I", *offsets)
-    pool = POOL.pack(len(texts), 0, UTF8, head + len(table), 0) + table + encoded
-    ids = struct.pack("<III", VERSION_CODE, VERSION_NAME, VERSION_CODE_MAJOR)
-    element = ELEMENT.pack(NOTHING, 5, ELEMENT.size, ATTRIBUTE.size, len(attributes), 0, 0, 0) + b"".join(
-        ATTRIBUTE.pack(NOTHING, name, NOTHING, 8, 0, kind, data) for name, kind, data in attributes
+    pool = apk.POOL.pack(len(texts), 0, apk.UTF8, head + len(table), 0) + table + encoded
+    ids = struct.pack("<III", apk.VERSION_CODE, apk.VERSION_NAME, apk.VERSION_CODE_MAJOR)
+    element = apk.ELEMENT.pack(
+        apk.NOTHING, 5, apk.ELEMENT.size, apk.ATTRIBUTE.size, len(attributes), 0, 0, 0
+    ) + b"".join(
+        apk.ATTRIBUTE.pack(apk.NOTHING, name, apk.NOTHING, 8, 0, kind, data) for name, kind, data in attributes
     )
-    start = chunk(START_ELEMENT, 16, struct.pack("<II", 1, NOTHING) + element)
-    return chunk(XML, 8, chunk(STRING_POOL, head, pool) + chunk(RESOURCE_MAP, 8, ids) + start)
+    start = chunk(apk.START_ELEMENT, 16, struct.pack("<II", 1, apk.NOTHING) + element)
+    return chunk(apk.XML, 8, chunk(apk.STRING_POOL, head, pool) + chunk(apk.RESOURCE_MAP, 8, ids) + start)
 
 
-PACKAGE = (3, TYPE_STRING, 6)
+PACKAGE = (3, apk.TYPE_STRING, 6)
 
 
 def test_a_tiny_apk_is_read_as_it_was_made() -> None:
@@ -86,7 +68,7 @@ def test_the_same_tiny_apk_is_the_same_bytes() -> None:
 
 
 def test_a_manifest_in_utf8_with_a_large_version_is_read() -> None:
-    facts = [(0, TYPE_HEXADECIMAL, 7), (1, TYPE_STRING, 7), (2, TYPE_DECIMAL, 2), PACKAGE]
+    facts = [(0, apk.TYPE_HEXADECIMAL, 7), (1, apk.TYPE_STRING, 7), (2, apk.TYPE_DECIMAL, 2), PACKAGE]
     assert Apk("com.example.u", (2 << 32) + 7, "2.5-ß") == read_apk(zipped(utf8_manifest(facts)))
 
 
@@ -104,8 +86,8 @@ def test_a_version_name_that_is_a_resource_is_not_known() -> None:
         (zipped(utf8_manifest([PACKAGE], root="application")), "begins with <application>"),
         (zipped(utf8_manifest([])), "names no package"),
         (zipped(utf8_manifest([PACKAGE], package="nodots")), "names no package"),
-        (zipped(utf8_manifest([PACKAGE, (4, TYPE_STRING, 7)])), "only a part of an app"),
-        (zipped(chunk(XML, 8, b"")), "is empty"),
+        (zipped(utf8_manifest([PACKAGE, (4, apk.TYPE_STRING, 7)])), "only a part of an app"),
+        (zipped(chunk(apk.XML, 8, b"")), "is empty"),
         (zipped(utf8_manifest([PACKAGE])[:-3]), "broken"),
         (zipped(bytes(5 << 20)), "larger than"),
     ],
@@ -118,7 +100,7 @@ def test_what_cannot_be_installed_by_itself_is_refused_with_a_reason(file: io.By
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_a_broken_manifest_is_refused_and_nothing_else_happens(data: st.DataObject) -> None:
-    whole = bytearray(utf8_manifest([PACKAGE, (0, TYPE_DECIMAL, 1)]))
+    whole = bytearray(utf8_manifest([PACKAGE, (0, apk.TYPE_DECIMAL, 1)]))
     for _ in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(BadApkError):

@@ -27,7 +27,17 @@ def test_policies_are_read_from_the_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert {"daily_reward": PolicySettings(retries=5, backoff=Backoff.EXPONENTIAL)} == load().policies
 
 
-@pytest.mark.parametrize("line", ["retrys = 5", "retries = 21", 'backoff = "sometimes"', "time_limit_s = 0"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "retrys = 5",
+        "retries = 21",
+        'backoff = "sometimes"',
+        "time_limit_s = 0",
+        'retry_on = "never"',
+        'backoff_s = 3600\nbackoff = "exponential"',
+    ],
+)
 def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "droidherd.toml"
     file.write_text(f"[policies.daily_reward]\n{line}\n")

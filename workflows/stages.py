@@ -11,7 +11,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
     from droidherd.contracts.changes import Value
-    from droidherd.contracts.plan import Plan
+    from droidherd.contracts.plan import Plan, RetryOn
     from droidherd.contracts.stage import StageOutcome, StageReport, StageTrouble, StageWork, UndoWork
     from droidherd.contracts.tasks import Answer, Failure, Question
     from droidherd.domain import messages as m
@@ -204,6 +204,7 @@ class Stages:
             tries_left=TROUBLES_IN_A_ROW - self._troubles,
             moves_left=self._ledger.physics.moves - self._ledger.moves,
             retries_left=policy.retries - (self._ledger.attempt - self._ledger.first_attempt),
+            timeouts_only=policy.retry_on is RetryOn.TIMEOUT,
         )
 
     async def _leave(self) -> Ended:
@@ -427,4 +428,5 @@ def said(error: BaseException) -> Failure:
         verdict=details.verdict if details else Verdict.FINAL,
         message=details.message if details else error.message,
         remedy=details.remedy if details else "",
+        retry_after_s=details.retry_after_s if details else 0.0,
     )

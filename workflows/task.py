@@ -388,8 +388,9 @@ class TaskWorkflow:
     async def _retry_pending(self) -> None:
         """The durable pause between two attempts."""
         ledger = self._ledger
-        policy = self._the_plan().policy
-        delay = delay_s(policy.backoff, policy.backoff_s, ledger.attempt - ledger.first_attempt + 1)
+        policy, error = self._the_plan().policy, ledger.error
+        failed = ledger.attempt - ledger.first_attempt + 1
+        delay = delay_s(policy.backoff, policy.backoff_s, failed, error.retry_after_s if error else 0.0)
         ledger.why = f"attempt {ledger.attempt + 1} in {delay:g} s"
         ledger.show()
         waited = await self._idle(delay)

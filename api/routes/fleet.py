@@ -12,7 +12,7 @@ from api.routes.answers import answer, answers
 from api.schemas import ParamOut, TaskTypeOut, TaskTypes
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.queue import EmulatorsPage
-from droidherd.domain.errors import FlowError
+from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.messages import EmulatorState
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.params import Param
@@ -50,14 +50,15 @@ def _task_types(catalogue: Catalogue) -> TaskTypes:
 def _task_type(catalogue: Catalogue, name: str) -> TaskTypeOut:
     try:
         flow = catalogue.flow(name).flow
-    except FlowError as error:
+        policy = catalogue.policy(flow)
+    except (FlowError, BadParametersError) as error:
         return TaskTypeOut(name=name, problem=str(error)[:2000])
     return TaskTypeOut(
         name=name,
         about=flow.about,
         app=flow.app or "",
         params={key: _param(param) for key, param in flow.params.items()},
-        policy=catalogue.policy(flow),
+        policy=policy,
         requires=dict(flow.requires),
         stages=[stage.stage for stage in flow.stages],
     )
@@ -72,5 +73,6 @@ def _param(param: Param) -> ParamOut:
         min=param.min,
         max=param.max,
         pattern=param.pattern,
+        format=param.format,
         choices=list(param.choices) if param.choices else None,
     )

@@ -12,7 +12,7 @@ from droidherd.artifacts.names import checked_name, content_type_of
 from droidherd.artifacts.writer import Stream, Writer
 from droidherd.domain.errors import BadParametersError, FinalError
 from droidherd.domain.ports import ArtifactRef
-from droidherd.domain.retention import Folder
+from droidherd.domain.retention import BEFORE, Folder
 
 SIZE_MAX = 64 * 1024 * 1024
 COUNT_MAX = 2_000
@@ -170,6 +170,17 @@ class DirectoryStore:
         shutil.rmtree(gone)
         return found.size
 
+    def thin(self, task_id: str) -> int:
+        """Remove everything but what a rollback needs; how many bytes that were."""
+        folder, freed = self._folder(task_id), 0
+        if _measured(folder, task_id) is None:
+            return 0
+        for path in [*folder.iterdir()]:
+            if not path.name.startswith(BEFORE):
+                freed += path.lstat().st_size
+                path.unlink()
+        return freed
+
 
 class MissingArtifactError(FinalError):
     """There is no artifact of this name."""
@@ -177,7 +188,7 @@ class MissingArtifactError(FinalError):
 
 def _measured(path: str | Path, task_id: str) -> Folder | None:
     """A folder of plain files, as the store makes them; anything else is not one of ours."""
-    size, changed = 0, 0.0
+    size, before, changed = 0, 0, 0.0
     try:
         checked_name(task_id, "artifact's task")
         if os.path.islink(path):  # noqa: PTH114 (both kinds of path)
@@ -189,6 +200,7 @@ def _measured(path: str | Path, task_id: str) -> Folder | None:
                 if entry.is_dir(follow_symlinks=False):
                     return None
                 size, changed = size + about.st_size, max(changed, about.st_mtime)
+                before += about.st_size if entry.name.startswith(BEFORE) else 0
     except (FileNotFoundError, NotADirectoryError, BadParametersError):
         return None
-    return Folder(task_id, size, int(changed * 1000))
+    return Folder(task_id, size, int(changed * 1000), before)

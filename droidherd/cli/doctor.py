@@ -19,6 +19,7 @@ from droidherd.cli.layout import Layout
 from droidherd.cli.lock import is_held
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
+from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 
 DISK_FREE_BYTES = 2_000_000_000
@@ -52,6 +53,7 @@ Check = Callable[[Settings], Iterator[Finding]]
 def examine(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
     """Everything, in the order in which one would fix it."""
     found = [*python(sys.version_info[:2]), *modules(), *programs(settings), *unknown_settings(environment)]
+    found += policies(settings)
     layout = Layout(settings.data.absolute())
     return [
         *found,
@@ -111,6 +113,15 @@ def unknown_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("settings", Grade.WARN, f"{name} is no setting", "see docs/operations.md for the names")
     if not strange:
         yield Finding("settings", Grade.OK, f"{len(ours)} from the environment, {_file_settings(environment)}")
+
+
+def policies(settings: Settings) -> Iterator[Finding]:
+    """Worker and API do not start with one that nothing can follow."""
+    wrong = [*catalogue_of(settings).unsound_policies()]
+    for error in wrong:
+        yield Finding("policies", Grade.FAIL, f"{error.to}: {error.what}", error.remedy)
+    if not wrong:
+        yield Finding("policies", Grade.OK, f"{len(settings.policies)} beside those of the flows")
 
 
 def data_directory(layout: Layout) -> Iterator[Finding]:

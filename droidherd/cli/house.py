@@ -21,6 +21,7 @@ from droidherd.cli.ports import Ports
 from droidherd.cli.supervise import Spec
 from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 
 END_ORDER = ("up", "api", "worker", "virtual", "temporal")
@@ -77,7 +78,8 @@ class House:
         return self._ports.claim("temporal.metrics_port", self.settings.temporal.metrics_port)
 
     def settle(self) -> None:
-        """Claim every port, so that a taken one is named before anything starts."""
+        """Judge the policies and claim every port, so that what is wrong is named before anything starts."""
+        catalogue_of(self.settings).check_policies()
         if self.settings.temporal.embedded:
             _ = (self.ui_port, self.metrics_port)
         _ = (self.engine, self.api, self.adb_port)

@@ -28,11 +28,21 @@ class Backoff(StrEnum):
     EXPONENTIAL = "exponential"
 
 
+class RetryOn(StrEnum):
+    """After what an attempt is followed by another one."""
+
+    ANY = "any"
+    """Every error that may pass."""
+    TIMEOUT = "timeout"
+    """Only when time ran out."""
+
+
 class Policy(Contract):
     """How long an attempt may take and how often it is repeated."""
 
     time_limit_s: float = Field(default=300.0, gt=0, le=86_400)
     retries: int = Field(default=0, ge=0, le=20)
+    retry_on: RetryOn = RetryOn.ANY
     backoff: Backoff = Backoff.FIXED
     backoff_s: float = Field(default=10.0, ge=0, le=3600)
 
@@ -50,6 +60,7 @@ class PolicyChange(Contract):
 
     time_limit_s: float | None = Field(default=None, gt=0, le=86_400)
     retries: int | None = Field(default=None, ge=0, le=20)
+    retry_on: RetryOn | None = None
     backoff: Backoff | None = None
     backoff_s: float | None = Field(default=None, ge=0, le=3600)
 

@@ -113,6 +113,8 @@ class StageTrouble(Contract):
     verdict: str
     message: str
     remedy: str = ""
+    retry_after_s: float = 0.0
+    """How long a server asked to be left alone; 0: none did."""
     worker: str = ""
     clean: bool = False
     """Cleaned up and let go: the emulator may be granted to the next one at once."""

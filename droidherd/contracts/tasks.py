@@ -222,6 +222,8 @@ class Failure(Contract):
     verdict: str
     message: str
     remedy: str = ""
+    retry_after_s: float = 0.0
+    """How long a server asked to be left alone; 0: none did."""
 
 
 class ArtifactView(Contract):

@@ -113,18 +113,14 @@ class NoAnswerError(RetryableError):
 class ServerBusyError(RetryableError):
     """A server answered that it cannot do this now: 429, 503 and their like."""
 
+    def __init__(self, what: str, *, after_s: float = 0.0, to: str = "", remedy: str = "") -> None:
+        """`after_s`: how long it asks to be left alone; 0 when it does not say."""
+        super().__init__(what, to=to, remedy=remedy)
+        self.after_s = after_s
+
 
 class UnhealthyError(RetryableError):
     """A check found something wrong. Another look may find it well."""
-
-
-class CommandFailedError(RetryableError):
-    """A command ran on the emulator and said no."""
-
-    def __init__(self, what: str, *, rc: int, to: str = "", remedy: str = "") -> None:
-        """`rc` is what the command returned."""
-        super().__init__(what, to=to, remedy=remedy)
-        self.rc = rc
 
 
 # --- final: failed at once -----------------------------------------------------------------------------------
@@ -148,6 +144,15 @@ class FlowError(FinalError):
 
 class GivenUpError(FinalError):
     """The flow itself says that the task failed."""
+
+
+class CommandFailedError(FinalError):
+    """A command ran on the emulator and said no. Asked again, it says the same."""
+
+    def __init__(self, what: str, *, rc: int, to: str = "", remedy: str = "") -> None:
+        """`rc` is what the command returned."""
+        super().__init__(what, to=to, remedy=remedy)
+        self.rc = rc
 
 
 class DiskFullError(FinalError):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from droidherd.domain.errors import Verdict
+from droidherd.domain.errors import StageTimeoutError, StuckError, Verdict
 
 
 class Trouble(StrEnum):
@@ -37,6 +37,10 @@ class Next(StrEnum):
 
 FENCED = "FencedError"
 """The emulator itself says that the lease is over."""
+TIMED_OUT = frozenset({StageTimeoutError.__name__, StuckError.__name__})
+"""Errors which say that time ran out: that of the attempt, or that in which something has to move."""
+DELAY_MAX_S = 300.0
+"""No delay that grows, and none that a server asks for, is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Budget:
     """Of this stage under this lease."""
     moves_left: int
     retries_left: int
+    timeouts_only: bool = False
+    """Whether they are for attempts that ran out of time, and for no others."""
 
 
 def react(trouble: Trouble, kind: str, verdict: str, budget: Budget) -> Next:
@@ -62,7 +68,8 @@ def react(trouble: Trouble, kind: str, verdict: str, budget: Budget) -> Next:
     if trouble is Trouble.ERROR and verdict == Verdict.HUMAN:
         return Next.ASK
     if trouble is Trouble.TOO_LONG or verdict == Verdict.RETRYABLE:
-        return Next.RETRY if budget.retries_left > 0 else Next.FAIL
+        timed_out = trouble is Trouble.TOO_LONG or kind in TIMED_OUT
+        return Next.RETRY if budget.retries_left > 0 and (timed_out or not budget.timeouts_only) else Next.FAIL
     return Next.FAIL
 
 
@@ -75,8 +82,17 @@ def again_s(troubles: int) -> float:
     return min(0.25 * 2.0 ** (troubles - 1), 5.0)
 
 
-def delay_s(kind: str, base_s: float, attempt: int) -> float:
-    """Before the next attempt; `attempt` is the one that failed, counted from 1."""
+def delay_s(kind: str, base_s: float, attempt: int, asked_s: float = 0.0) -> float:
+    """Before the next attempt; `attempt` is the one that failed, counted from 1. What a server `asked` for counts."""
+    if asked_s > 0:
+        return min(asked_s, DELAY_MAX_S)
     if kind == "exponential":
-        return min(base_s * 2.0 ** (attempt - 1), 300.0)
+        return min(base_s * 2.0 ** (attempt - 1), DELAY_MAX_S)
     return base_s
+
+
+def backoff_problem(kind: str, base_s: float) -> str:
+    """Empty, or why no delay can be as this policy says."""
+    if kind == "exponential" and base_s > DELAY_MAX_S:
+        return f"an exponential delay is at most {DELAY_MAX_S:g} s and cannot begin with {base_s:g}; a fixed one can"
+    return ""

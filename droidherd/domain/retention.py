@@ -8,8 +8,12 @@ from droidherd.domain.lifecycle import TaskState
 
 DAY_MS = 86_400_000
 
+BEFORE = "before-"
+"""How the names of artifacts begin that hold what was there before a change: a rollback needs them."""
+
 _COMPLETED = (TaskState.COMPLETED, TaskState.CANCELLED, TaskState.ROLLBACK_COMPLETED)
 _REJECTED = (TaskState.REJECTED,)
+_NEVER_TAKEN_BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Folder:
     size: int
     changed_ms: int
     """When something in it last changed."""
+    before: int = 0
+    """Bytes of it that a rollback would need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +101,20 @@ class Stored:
     folder: Folder
     ending: str
 
+    @property
+    def spare(self) -> int:
+        """Bytes that nothing needs any more. As long as a task can be taken back, what that takes is not among them."""
+        return self.folder.size - (0 if self.ending in _NEVER_TAKEN_BACK else self.folder.before)
+
 
 def shed(stored: Sequence[Stored], excess_bytes: int) -> Iterator[Stored]:
-    """What goes so that the rest fits: of the tasks that ended first, and no more than that."""
+    """Whose spare bytes go so that the rest fits: of the tasks that ended first, and no more than that."""
     for one in sorted(stored, key=lambda one: (one.closed_ms, one.folder.task_id)):
         if excess_bytes <= 0:
             return
-        excess_bytes -= one.folder.size
-        yield one
+        if one.spare > 0:
+            excess_bytes -= one.spare
+            yield one
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +158,8 @@ class Shelf(Protocol):
     def size(self, task_id: str) -> int: ...
     def remove(self, task_id: str) -> int:
         """Remove everything a task left; how many bytes that were. Nothing there: 0."""
+        ...
+
+    def thin(self, task_id: str) -> int:
+        """Remove everything but what a rollback needs; how many bytes that were."""
         ...

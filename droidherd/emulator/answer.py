@@ -10,10 +10,13 @@ from droidherd.domain.errors import (
     InfrastructureError,
     LateError,
     NotReleasedError,
+    NotSentError,
     UnknownOutcomeError,
 )
 
 MARK = "dh:"
+NOBODY_THERE = "Can't find service"
+"""What a command says that reached nobody: Android's services are not up, or not yet again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Answer:
                 raise FencedError(f"token {said} holds the emulator", to=to)
             case "held":
                 raise NotReleasedError(f"token {said} has not said that it ended", to=to)
+            case "nobody":
+                raise NotSentError("its services are not up", to=to)
             case "late":
                 raise LateError(f"the deadline had passed at uptime {said}", to=to)
             case "unknown":

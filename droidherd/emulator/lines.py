@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from droidherd.adb.quote import quote
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.things import OWN_FOLDER
+from droidherd.emulator.answer import NOBODY_THERE
 from droidherd.emulator.token import Token
 
 TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
@@ -117,6 +118,10 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
         + _token_guard(entry.token)
         + _deadline_guard(entry, places)
         + f"o=$({act} </dev/null 2>&1); r=$?\n"
+        # Android's services are not up, or not yet again: the act reached nobody.
+        + 'case "$r $o" in\n"0 "*) ;;\n'
+        + f'*"{NOBODY_THERE}"*) echo "$e forgotten" >>"$f"; echo dh:nobody; exit 80;;\n'
+        + "esac\n"
         + 'echo "$e done $r" >>"$f"\n'
         + 'echo "dh:acted $r"; echo "$o"'
     )

@@ -1,7 +1,7 @@
 """All flows there are: found in folders, read again when their files change."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +10,8 @@ from pydantic import JsonValue, ValidationError
 
 from droidherd.contracts.changes import Change
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
-from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.domain.errors import AddressRefusedError, BadParametersError, FlowError
+from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.alteration import CHANGES_MAX, changes, changing
 from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
 from droidherd.flows.lint import flow_folders
@@ -39,9 +40,14 @@ class Catalogue:
         paths: Iterable[str | Path] = (),
         policies: Mapping[str, PolicyChange] = MappingProxyType({}),
         handlers: Registry | None = None,
+        may_ask: Callable[[str], object] | None = None,
     ) -> None:
-        """`paths` are folders of flows; they may appear and change later. `policies`: an operator's, by type."""
+        """`paths` are folders of flows; they may appear and change later. `policies`: an operator's, by type.
+
+        `may_ask` raises what stands against asking an address; without it nothing does.
+        """
         self._policies = policies
+        self._may_ask = may_ask
         self.handlers = handlers or registered()
         self._paths = (*(Path(path) for path in paths), GALLERY)
         self._lock = threading.Lock()
@@ -70,8 +76,36 @@ class Catalogue:
     def policy(self, flow: Flow, change: PolicyChange | None = None) -> Policy:
         """The flow's own, then as the operator wants it, then as this one submission does."""
         own = flow.policy
-        policy = Policy(time_limit_s=own.time_limit, retries=own.retries, backoff=own.backoff, backoff_s=own.backoff_s)
-        return policy.changed(self._policies.get(flow.flow), change)
+        policy = Policy(
+            time_limit_s=own.time_limit,
+            retries=own.retries,
+            retry_on=own.retry_on,
+            backoff=own.backoff,
+            backoff_s=own.backoff_s,
+        ).changed(self._policies.get(flow.flow), change)
+        if problem := backoff_problem(policy.backoff, policy.backoff_s):
+            raise BadParametersError(problem, to="policy.backoff_s")
+        return policy
+
+    def unsound_policies(self) -> Iterator[BadParametersError]:
+        """What is wrong with an operator's policies: a type that is not there, a whole that makes no sense."""
+        names = self.names()
+        for name in self._policies:
+            try:
+                if name in names:
+                    self.policy(self.flow(name).flow)
+                else:
+                    yield self._no_such_type(name, f"policies.{name}")
+            except BadParametersError as error:
+                error.to = f"policies.{name}.{error.to.removeprefix('policy.')}"
+                yield error
+            except FlowError:
+                continue  # whoever submits it hears what is wrong with the flow
+
+    def check_policies(self) -> None:
+        """Raises BadParametersError for the first policy that nothing can follow."""
+        for problem in self.unsound_policies():
+            raise problem
 
     def plan(
         self, task_type: str, params: Mapping[str, JsonValue], change: PolicyChange | None = None, account: str = ""
@@ -85,6 +119,7 @@ class Catalogue:
             _stage(loaded, number, values, policy.time_limit_s, self.handlers) for number in range(len(flow.stages))
         )
         _check_account(stages, account, self.handlers)
+        self._check_addresses(stages, values)
         return Plan(
             task_type=task_type,
             flow=flow.flow,
@@ -123,9 +158,30 @@ class Catalogue:
             for folder in flow_folders(path):
                 if folder.name == name:
                     return folder
+        raise self._no_such_type(name, "type")
+
+    def _no_such_type(self, name: str, to: str) -> BadParametersError:
         near = nearest(name, self.names())
         remedy = f"did you mean {near}?" if near else f"known are: {', '.join(self.names())}"
-        raise BadParametersError(f"there is no task type {name[:60]!r}", to="type", remedy=remedy)
+        return BadParametersError(f"there is no task type {name[:60]!r}", to=to, remedy=remedy)
+
+    def _check_addresses(self, stages: tuple[Stage, ...], values: Mapping[str, JsonValue]) -> None:
+        """Whether the servers that handlers are going to ask may be asked. Names the parameter that says whom."""
+        if self._may_ask is None:
+            return
+        for path, address in self._addresses(stages):
+            name = next((name for name, value in values.items() if value == address), "")
+            try:
+                self._may_ask(address)
+            except (AddressRefusedError, BadParametersError) as error:
+                to = f"params.{name}" if name else f"params of step {path}"
+                raise BadParametersError(error.what, to=to, remedy=error.remedy) from error
+
+    def _addresses(self, stages: tuple[Stage, ...]) -> Iterator[tuple[str, str]]:
+        for stage in stages:
+            for path, args in changing(STEPS.validate_python(stage.steps)):
+                if isinstance(args, Handle):
+                    yield from ((path, address) for address in self.handlers.addresses(args.by, args.params))
 
 
 def _read(folder: Path, current: Signature, handlers: Registry) -> _Kept:

@@ -3,7 +3,7 @@
 What each of them changes is known from the plan. Its value is captured before the first of them.
 """
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
@@ -84,6 +84,7 @@ class SetValue(Part):
 class PutFile(Part):
     """Write a file on the emulator, whole or not at all. Its folder has to be there."""
 
+    thing: ClassVar[Thing] = Thing.FILE
     file: FilePath = Field(description="where, on the emulator")
     text: Annotated[str, StringConstraints(max_length=TEXT_MAX)] | None = Field(default=None, description="its content")
     source: Payload | None = Field(default=None, alias="from", description="a file in the flow's folder `files`")
@@ -95,10 +96,6 @@ class PutFile(Part):
         return self
 
     @property
-    def thing(self) -> Thing:
-        return Thing.FILE
-
-    @property
     def subject(self) -> str:
         return self.file
 
@@ -106,11 +103,8 @@ class PutFile(Part):
 class DeleteFile(Part):
     """Take a file away."""
 
+    thing: ClassVar[Thing] = Thing.FILE
     file: FilePath
-
-    @property
-    def thing(self) -> Thing:
-        return Thing.FILE
 
     @property
     def subject(self) -> str:
@@ -120,12 +114,9 @@ class DeleteFile(Part):
 class Install(Part):
     """Install an app from an APK that the flow carries, or update it."""
 
+    thing: ClassVar[Thing] = Thing.PACKAGE
     apk: Payload = Field(description="a file in the flow's folder `files`")
     package: PackageName | None = Field(default=None, description="what it must hold; else what it does hold")
-
-    @property
-    def thing(self) -> Thing:
-        return Thing.PACKAGE
 
     @property
     def subject(self) -> str:
@@ -136,11 +127,8 @@ class Install(Part):
 class Uninstall(Part):
     """Take an app away, with its data, which rollback does not bring back."""
 
+    thing: ClassVar[Thing] = Thing.PACKAGE
     package: PackageName
-
-    @property
-    def thing(self) -> Thing:
-        return Thing.PACKAGE
 
     @property
     def subject(self) -> str:

@@ -19,7 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown
+from droidherd.contracts.plan import Backoff, Lives, OnUnknown, RetryOn
+from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.course import Again, Ask, Choice, Fail
 from droidherd.flows.params import Param
@@ -353,8 +354,15 @@ class FlowPolicy(Part):
 
     time_limit: Seconds = Field(default=300.0, gt=0, le=LIMIT_MAX_S)
     retries: int = Field(default=0, ge=0, le=20)
+    retry_on: RetryOn = Field(default=RetryOn.ANY, description="timeout: only when time ran out")
     backoff: Backoff = Backoff.FIXED
     backoff_s: Seconds = Field(default=10.0, ge=0, le=3600.0, description="before the first retry")
+
+    @model_validator(mode="after")
+    def _judge(self) -> Self:
+        if problem := backoff_problem(self.backoff, self.backoff_s):
+            raise ValueError(f"backoff_s: {problem}")
+        return self
 
 
 Label: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]

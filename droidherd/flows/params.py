@@ -5,17 +5,20 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from droidherd.domain.errors import BadParametersError
+from droidherd.domain.places import locale_problem, time_zone_problem
 from droidherd.flows.part import Part
 from droidherd.flows.spelling import nearest
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}$"
 INTEGER_MAX = 2**53
 """Beyond this, JSON readers round."""
+FORMATS = MappingProxyType({"time_zone": time_zone_problem, "locale": locale_problem})
 _PLACEHOLDER = re.compile(r"\$\$|\$\{([^}]*)\}")
 
 
@@ -30,6 +33,7 @@ class Param(Part):
     max: float | None = None
     pattern: str | None = Field(default=None, max_length=200, description="of the whole text")
     choices: tuple[str | int | float, ...] | None = Field(default=None, min_length=1, max_length=100)
+    format: Literal["time_zone", "locale"] | None = Field(default=None, description="of a text: it has to name one")
     max_length: int = Field(default=1000, ge=1, le=10_000)
 
     @model_validator(mode="after")
@@ -37,8 +41,9 @@ class Param(Part):
         numeric = self.type in {"integer", "number"}
         if not numeric and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max go with numbers, not with {self.type}")
-        if self.type != "string" and (self.pattern is not None or "max_length" in self.model_fields_set):
-            raise ValueError(f"pattern and max_length go with strings, not with {self.type}")
+        textual = self.pattern is not None or self.format is not None or "max_length" in self.model_fields_set
+        if self.type != "string" and textual:
+            raise ValueError(f"pattern, format and max_length go with strings, not with {self.type}")
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)
@@ -91,7 +96,7 @@ class Param(Part):
             return "contains a control character"
         if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
             return f"must match {self.pattern}"
-        return ""
+        return FORMATS[self.format](value) if self.format is not None else ""
 
     def _wrong_number(self, value: JsonValue) -> str:
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -115,6 +115,10 @@ class Handler(ABC, Generic[P]):
         """Why a task that acts for this account may not do it; asked when it is planned. Empty: it may."""
         return ""
 
+    def addresses(self, params: P) -> tuple[str, ...]:  # noqa: ARG002 - for those who ask servers
+        """Whom it is going to ask, as far as its parameters say. Judged before the task is accepted."""
+        return ()
+
     def is_done(self, ground: Ground, params: P) -> bool:  # noqa: ARG002
         """Whether there is nothing left to do. Asked first."""
         return False

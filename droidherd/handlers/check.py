@@ -50,7 +50,7 @@ def _emulator(ground: Ground) -> list[str]:
     wrong: list[str] = []
     if ground.facts.properties().get("sys.boot_completed") != "1":
         wrong.append("it has not booted")
-    if not any(each.name == "android" for each in ground.facts.packages()):
+    if not _lists_packages(ground):
         wrong.append("its package manager does not answer")
     window = ground.facts.window()
     if window is None or window.not_responding:
@@ -60,6 +60,13 @@ def _emulator(ground: Ground) -> list[str]:
         wrong.append(f"less than {FREE_MB_MIN} MB are free")
     ground.doing.look()  # a picture that is none says so itself
     return wrong
+
+
+def _lists_packages(ground: Ground) -> bool:
+    try:
+        return any(each.name == "android" for each in ground.facts.packages())
+    except CommandFailedError:
+        return False
 
 
 def _app(ground: Ground, app: str) -> list[str]:

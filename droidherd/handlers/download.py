@@ -52,6 +52,10 @@ class Download(Handler[DownloadParams]):
         return (Subject(*params.subject, State(params.sha256) if params.sha256 else None),)
 
     @override
+    def addresses(self, params: DownloadParams) -> tuple[str, ...]:
+        return (params.url,)
+
+    @override
     def is_done(self, ground: Ground, params: DownloadParams) -> bool:
         """Only who was told what to expect can see that it is there."""
         return bool(params.sha256) and ground.things.read(*params.subject) == State(params.sha256)

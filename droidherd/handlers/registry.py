@@ -56,6 +56,10 @@ class Registry:
         handler, parsed = self._bound(by, params)
         return handler.changes(parsed)
 
+    def addresses(self, by: str, params: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        handler, parsed = self._bound(by, params)
+        return handler.addresses(parsed)
+
     def takes_back(self, by: str) -> bool:
         return self._found(by).takes_back
 

@@ -26,6 +26,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.settings import WebSettings
 from droidherd.web.allow import AllowList, Origin, shown
+from droidherd.web.patience import patience_s
 from droidherd.web.pool import Pool
 
 _LATER = frozenset({408, 425, 429})
@@ -155,15 +156,18 @@ def trouble(status: int) -> type[DroidherdError]:
     return ServerBusyError if status in _LATER or status >= _SERVER_ERRORS else ServerRefusedError
 
 
+def _trouble(response: httpx.Response, what: str, to: str) -> DroidherdError:
+    if trouble(response.status_code) is not ServerBusyError:
+        return ServerRefusedError(what, to=to)
+    said = response.headers.get("retry-after", "")[:40]
+    asks_s = patience_s(said, response.headers.get("date", ""), time.time())
+    return ServerBusyError(what, after_s=asks_s, to=to, remedy=f"it says: not before {said}" if said else "")
+
+
 def _refuse_unless_good(response: httpx.Response) -> None:
     status, to = response.status_code, shown(response.url)
     if not response.is_success:
-        after = response.headers.get("retry-after", "")[:40]
-        raise trouble(status)(
-            f"answered {status} {response.reason_phrase}".strip(),
-            to=to,
-            remedy=f"it says: not before {after}" if after else "",
-        )
+        raise _trouble(response, f"answered {status} {response.reason_phrase}".strip(), to)
     packed = response.headers.get("content-encoding", "identity")
     if packed != "identity":
         raise ServerRefusedError(f"sends its answer packed as {packed[:40]}, though it was asked not to", to=to)

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
+import pytest
+
+from worker_main import REFUSED
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +34,25 @@ def test_it_refuses_to_start_open_to_everyone(tmp_path: Path):
     )
     assert 2 == done.returncode
     assert "DROIDHERD_API__KEY" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["-m", "api"], 2), ([str(ROOT / "worker_main.py"), "run"], REFUSED)], ids=["api", "worker"]
+)
+def test_nothing_starts_with_a_policy_for_a_type_that_is_not_there(tmp_path: Path, command: list[str], code: int):
+    (tmp_path / "droidherd.toml").write_text("[policies.downlaod]\nretries = 1\n")
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=environment(DROIDHERD_TEMPORAL__ADDRESS="127.0.0.1:9"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert code == done.returncode, done.stderr
+    assert "policies.downlaod: there is no task type 'downlaod' (did you mean download?)" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -32,6 +32,19 @@ def test_a_tasks_artifacts_go_together_and_only_its_own(store: DirectoryStore, t
     assert {"t2", MARK} == set(os.listdir(tmp_path / "artifacts"))  # noqa: PTH208
 
 
+def test_what_a_rollback_needs_is_measured_apart_and_left_when_the_rest_goes(store: DirectoryStore):
+    store.put("t1", "before-1-0-7-1-0.bin", b"12345")
+    store.put("t1", "1-0-1-frame.png", b"123")
+    store.put("t1", "log-1-7-0-1.jsonl", b"12")
+    (folder,) = store.folders()
+    assert (10, 5) == (folder.size, folder.before)
+    assert (5, 0, 0) == (store.thin("t1"), store.thin("t1"), store.thin("unknown"))
+    assert (["before-1-0-7-1-0.bin"], b"12345") == (
+        [ref.name for ref in store.list("t1")],
+        store.get("t1", "before-1-0-7-1-0.bin"),
+    )
+
+
 def test_who_reads_an_artifact_reads_it_to_the_end(store: DirectoryStore):
     store.put("t1", "a.log", b"x" * 100_000)
     with store.open("t1", "a.log") as file:
@@ -67,7 +80,7 @@ def test_what_is_no_tasks_folder_is_passed_over_and_never_removed(store: Directo
 
 @pytest.mark.parametrize("name", ["", "..", ".", "../x", "a/b", "/etc", ".hidden"])
 def test_a_name_that_leads_elsewhere_is_refused(store: DirectoryStore, name: str):
-    for call in (store.size, store.remove):
+    for call in (store.size, store.remove, store.thin):
         with pytest.raises(BadParametersError):
             call(name)
 

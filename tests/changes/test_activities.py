@@ -103,7 +103,7 @@ async def test_the_trouble_of_a_stage_that_failed_tells_what_it_left_changed(tem
     assert isinstance(error, ActivityError)
     assert isinstance(error.cause, ApplicationError)
     trouble = StageTrouble.model_validate(error.cause.details[0])
-    assert ("retryable", True) == (trouble.verdict, trouble.clean)
+    assert ("final", True) == (trouble.verdict, trouble.clean)
     assert {"global/x": (True, "1"), "/sdcard/none/x": (False, "")} == {
         value.name: (value.there, value.value) for value in trouble.after
     }

@@ -22,6 +22,18 @@ def test_a_misspelt_variable_is_found():
     assert (Grade.WARN, "DROIDHERD_APY__PORT is no setting") == (found.grade, found.detail)
 
 
+def test_a_policy_for_a_type_that_is_not_there_is_found_with_the_one_that_was_meant():
+    settings = Settings.model_validate({"policies": {"downlaod": {"retries": 1}, "scan": {"retries": 1}}})
+    (found,) = doctor.policies(settings)
+    assert (Grade.FAIL, "policies.downlaod: there is no task type 'downlaod'", "did you mean download?") == (
+        found.grade,
+        found.detail,
+        found.fix,
+    )
+    (sound,) = doctor.policies(Settings.model_validate({"policies": {"scan": {"retries": 1}}}))
+    assert (Grade.OK, "1 beside those of the flows") == (sound.grade, sound.detail)
+
+
 def test_an_adb_that_does_not_run_is_named(tmp_path: Path):
     found = doctor.adb(str(tmp_path / "adb"))
     assert Grade.FAIL == found.grade

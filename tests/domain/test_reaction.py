@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import Verdict
-from droidherd.domain.reaction import FENCED, Budget, Next, Trouble, again_s, delay_s, react
+from droidherd.domain.reaction import FENCED, Budget, Next, Trouble, again_s, backoff_problem, delay_s, react
 
 PLENTY = Budget(tries_left=7, moves_left=10, retries_left=3)
 NO_TRIES = Budget(tries_left=0, moves_left=10, retries_left=3)
 NO_MOVES = Budget(tries_left=7, moves_left=0, retries_left=3)
 NO_RETRIES = Budget(tries_left=7, moves_left=10, retries_left=0)
+TIMEOUTS = Budget(tries_left=7, moves_left=10, retries_left=3, timeouts_only=True)
 NOTHING = Budget(tries_left=0, moves_left=0, retries_left=0)
 
 INFRA, RETRYABLE, FINAL, HUMAN = Verdict.INFRASTRUCTURE, Verdict.RETRYABLE, Verdict.FINAL, Verdict.HUMAN
@@ -45,6 +46,13 @@ TABLE = [
     (Trouble.REVOKED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
     (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, PLENTY, Next.RETRY),
     (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, NO_RETRIES, Next.FAIL),
+    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (Trouble.ERROR, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (Trouble.ERROR, "StuckError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, TIMEOUTS, Next.FAIL),
+    (Trouble.ERROR, "ServerBusyError", RETRYABLE, TIMEOUTS, Next.FAIL),
+    (Trouble.ERROR, "EmulatorLostError", INFRA, TIMEOUTS, Next.AGAIN),
+    (Trouble.ERROR, "NeedsPersonError", HUMAN, TIMEOUTS, Next.ASK),
 ]
 
 
@@ -57,7 +65,7 @@ def test_every_trouble_stands_in_the_table():
     assert set(Trouble) == {row[0] for row in TABLE}
 
 
-budgets = st.builds(Budget, *[st.integers(min_value=0, max_value=20)] * 3)
+budgets = st.builds(Budget, *[st.integers(min_value=0, max_value=20)] * 3, timeouts_only=st.booleans())
 kinds = st.sampled_from([FENCED, "EmulatorLostError", "FlowError", "Anything"])
 verdicts = st.sampled_from([*Verdict, "", "unknown"])
 
@@ -98,6 +106,16 @@ def test_an_exponential_delay_doubles_up_to_five_minutes():
 
 def test_an_exponential_delay_of_the_largest_policy_is_five_minutes():
     assert 300.0 == delay_s("exponential", 3600.0, 20)
+
+
+@pytest.mark.parametrize("kind", ["fixed", "exponential"])
+def test_a_server_that_says_how_long_is_left_alone_as_long_but_never_longer_than_five_minutes(kind: str):
+    assert [7.0, 299.0, 300.0, 60.0] == [delay_s(kind, 60.0, 1, asked) for asked in (7.0, 299.0, 86_400.0, 0.0)]
+
+
+def test_only_an_exponential_delay_that_begins_above_its_end_makes_no_sense():
+    assert ["", "", ""] == [backoff_problem(*one) for one in (("fixed", 3600), ("exponential", 300), ("", 3600))]
+    assert "cannot begin with 3600" in backoff_problem("exponential", 3600)
 
 
 def test_the_moment_before_the_same_stage_runs_again_doubles_up_to_five_seconds():

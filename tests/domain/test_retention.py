@@ -74,6 +74,17 @@ def stored(name: str, closed_ms: int, size: int) -> Stored:
     return Stored(closed_ms, Folder(name, size, 0), "completed")
 
 
+def test_what_a_rollback_needs_is_not_spare_as_long_as_there_may_be_one():
+    changed = Folder("a", 100, 0, before=40)
+    assert {"completed": 60, "failed": 60, "cancelled": 60, "rollback_failed": 60, "rollback_completed": 100} == {
+        ending: Stored(1, changed, ending).spare
+        for ending in ("completed", "failed", "cancelled", "rollback_failed", "rollback_completed")
+    }
+    only = Stored(1, Folder("b", 40, 0, before=40), "completed")
+    after = Stored(2, changed, "completed")
+    assert [after] == list(shed([only, after], 60))
+
+
 def test_what_ended_first_goes_first_and_no_more_than_has_to():
     kept = [stored("c", 3, 10), stored("a", 1, 10), stored("b", 2, 10), stored("d", 4, 10)]
     assert ["a", "b"] == [one.folder.task_id for one in shed(kept, 11)]

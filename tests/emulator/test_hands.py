@@ -121,6 +121,16 @@ def test_an_app_that_is_not_there_failed_and_stays_failed(one: One):
     assert 1 == len(one.did("am start"))
 
 
+def test_a_command_that_reached_nobody_was_not_sent_and_is_sent_again_when_somebody_is_there(one: One):
+    hands = one.hands()
+    for _ in range(2):
+        with pytest.raises(NotSentError, match="its services are not up"):
+            hands.carry_out("1", "cmd nobody ping")
+    assert {} == hands.recall()
+    hands.carry_out("1", "true")
+    assert {"1": Recalled.DONE} == hands.recall()
+
+
 def test_a_typed_secret_is_in_no_error(one: One):
     hands = one.hands()
     one.control.set_fault(one.name, "disk_full")

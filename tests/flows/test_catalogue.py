@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange
+from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.model import STEPS
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
+from droidherd.web.allow import AllowList
 from tests.flows.test_lint import flow_at, png
 
 DEMO = """
@@ -69,6 +70,80 @@ def test_a_policy_is_the_flows_then_the_operators_then_the_submissions(tmp_path:
     plan = Catalogue([tmp_path], {"demo": operators}).plan("demo", {"account": "ann"}, PolicyChange(retries=0))
     assert Policy(time_limit_s=90, retries=0, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
     assert [30.0, 90.0] == [stage.limit_s for stage in plan.stages]
+
+
+def test_what_is_retried_is_the_flows_then_the_operators_then_the_submissions(tmp_path: Path) -> None:
+    text = "flow: demo\npolicy: {retry_on: timeout}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n"
+    flow_at(tmp_path / "demo", text)
+    operators = {"demo": PolicyChange(retry_on=RetryOn.ANY)}
+    wish = PolicyChange(retry_on=RetryOn.TIMEOUT)
+    plans = [
+        Catalogue([tmp_path]).plan("demo", {}),
+        Catalogue([tmp_path], operators).plan("demo", {}),
+        Catalogue([tmp_path], operators).plan("demo", {}, wish),
+    ]
+    assert [RetryOn.TIMEOUT, RetryOn.ANY, RetryOn.TIMEOUT] == [plan.policy.retry_on for plan in plans]
+
+
+def test_a_policy_that_nothing_can_follow_is_named(tmp_path: Path) -> None:
+    flow_at(tmp_path / "demo", DEMO, "a.png")
+    policies = {
+        "demoo": PolicyChange(retries=1),
+        "zzz": PolicyChange(retries=1),
+        "demo": PolicyChange(backoff_s=3600),
+        "scan": PolicyChange(backoff_s=3600),
+    }
+    catalogue = Catalogue([tmp_path], policies)
+    typo, unknown, whole = (str(one) for one in catalogue.unsound_policies())
+    assert "policies.demoo: there is no task type 'demoo' (did you mean demo?)" == typo
+    assert unknown.startswith("policies.zzz: there is no task type 'zzz' (known are: associate, ")
+    assert whole.startswith("policies.demo.backoff_s: an exponential delay is at most 300 s and cannot begin with 3600")
+    with pytest.raises(BadParametersError, match="there is no task type 'demoo'"):
+        catalogue.check_policies()
+    Catalogue([tmp_path], {"demo": PolicyChange(retries=1)}).check_policies()
+
+
+def test_a_policy_of_an_unsound_flow_is_left_to_who_submits_it(tmp_path: Path) -> None:
+    flow_at(tmp_path / "demo", "flow: demo\nstages: []\n")
+    Catalogue([tmp_path], {"demo": PolicyChange(retries=1)}).check_policies()
+
+
+def test_a_submission_cannot_ask_for_a_delay_that_is_cut(catalogue: Catalogue) -> None:
+    with pytest.raises(BadParametersError, match="cannot begin with 3600") as caught:
+        catalogue.plan("demo", {"account": "ann"}, PolicyChange(backoff_s=3600))
+    assert "policy.backoff_s" == caught.value.to
+    fixed = PolicyChange(backoff=Backoff.FIXED, backoff_s=3600)
+    assert 3600 == catalogue.plan("demo", {"account": "ann"}, fixed).policy.backoff_s
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://files.example.com/x", ""),
+        ("https://other.example.com/x", "is not in `web.allow`"),
+        ("http://files.example.com/x", "is not in `web.allow`"),
+        ("ftp://files.example.com/x", "it begins with http:// or https://"),
+        ("nonsense", "it begins with http:// or https://"),
+    ],
+)
+def test_an_address_that_may_not_be_asked_is_refused_before_anything_is_queued(url: str, problem: str) -> None:
+    allow = AllowList.of(("https://files.example.com",))
+    catalogue = Catalogue(may_ask=allow.checked)
+    params: dict[str, JsonValue] = {"url": url, "file": "/sdcard/x"}
+    if not problem:
+        assert url == catalogue.plan("download", params).params["url"]
+        return
+    with pytest.raises(BadParametersError) as caught:
+        catalogue.plan("download", params)
+    assert ("params.url", True) == (caught.value.to, problem in caught.value.what)
+
+
+def test_an_address_that_a_flow_itself_says_is_judged_too(tmp_path: Path) -> None:
+    step = 'handle: {by: download, with: {url: "http://x/y", file: /sdcard/x}}'
+    flow_at(tmp_path / "demo", f"flow: demo\nstages: [{{stage: a, steps: [{{{step}}}]}}]\n")
+    with pytest.raises(BadParametersError, match="is not in `web") as caught:
+        Catalogue([tmp_path], may_ask=AllowList.of(()).checked).plan("demo", {})
+    assert "params of step 1" == caught.value.to
 
 
 def test_a_stage_has_no_more_time_than_the_attempt(tmp_path: Path) -> None:

@@ -124,6 +124,42 @@ def test_a_captcha_is_solved_by_a_person_on_the_emulator_and_the_stage_goes_on_b
     assert ["open.asked.png"] == list(visit.kept)
 
 
+def test_an_answer_that_solved_nothing_is_followed_by_the_same_question(one: One) -> None:
+    one.control.suspect(one.name)
+    visit = Visit(one, "guarded_reward", {"account": "ann"})
+    first = visit.plan.stages[0]
+    asked: list[str] = []
+    for _ in range(3):
+        with pytest.raises(NeedsPersonError) as caught:
+            visit.stage(first)
+        asked.append(caught.value.asks.step)
+        visit.answers[asked[-1]] = "solved"
+    assert 3 == len(set(asked))
+    one.adb.shell(one.address, "input tap 640 436", 10.0)
+    visit.all()
+
+
+def test_a_captcha_that_nobody_solved_yet_is_for_a_person_also_when_the_stage_begins_anew(one: One) -> None:
+    """A pause, a lost lease and a retry all close the app and begin with it: it shows the captcha at once then."""
+    one.control.suspect(one.name)
+    paused = Visit(one, "guarded_reward", {"account": "ann"})
+    with pytest.raises(NeedsPersonError):
+        paused.stage(paused.plan.stages[0])
+    assert paused.cleanup().clean
+    one.lease += 1
+    resumed = Visit(one, "guarded_reward", {"account": "ann"})
+    with pytest.raises(NeedsPersonError, match="Solve the captcha of ann") as caught:
+        resumed.all()
+    one.adb.shell(one.address, "input tap 640 436", 10.0)
+    resumed.answers[caught.value.asks.step] = "solved"
+    before = one.control.counters(one.name)["claims"]
+    resumed.stage(resumed.plan.stages[0])
+    resumed.answers.clear()
+    resumed.stage(resumed.plan.stages[1])
+    assert before + 1 == one.control.counters(one.name)["claims"]
+    assert "ann" == one.control.state(one.name)["app"]["signed_in"]
+
+
 def test_a_captcha_that_a_person_gives_up_fails_the_task(one: One) -> None:
     one.control.suspect(one.name)
     visit = Visit(one, "guarded_reward")

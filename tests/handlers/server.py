@@ -15,6 +15,8 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     asked: list[str] = field(default_factory=list[str])
     moved: dict[str, str] = field(default_factory=dict[str, str])
+    says: dict[str, str] = field(default_factory=dict[str, str])
+    """Headers of every answer."""
     stop: threading.Event = field(default_factory=threading.Event)
 
     def url(self, path: str) -> str:
@@ -53,6 +55,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if size is not None:
             self.send_header("content-length", str(size))
+        for name, value in self.site.says.items():
+            self.send_header(name, value)
         self.end_headers()
 
     def _answer(self, status: int, body: bytes) -> None:

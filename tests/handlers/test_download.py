@@ -9,6 +9,7 @@ import pytest
 from droidherd.domain.errors import (
     AddressRefusedError,
     BadParametersError,
+    CommandFailedError,
     DiskFullError,
     DroidherdError,
     FinalError,
@@ -107,6 +108,22 @@ def test_each_trouble_of_a_server_has_its_class(world: World, site: Site, path: 
     assert kind is type(error)
     assert site.url(path) in str(error)
     assert before == world.dump()
+
+
+@pytest.mark.parametrize(("status", "expected"), [(429, 17.0), (503, 17.0)])
+def test_how_long_a_busy_server_asks_to_be_left_alone_is_heard(world: World, site: Site, status: int, expected: float):
+    site.says["retry-after"] = "17"
+    world.gallery("download", url=site.url(f"/status/{status}"), file=PLACE)
+    error = error_of(world)
+    assert isinstance(error, ServerBusyError)
+    assert (expected, True) == (error.after_s, "not before 17" in error.remedy)
+
+
+def test_a_path_that_the_emulator_refuses_is_final(world: World, site: Site):
+    site.files["/a.bin"] = CONTENT
+    world.gallery("download", url=site.url("/a.bin"), file="/sdcard/no/such/folder/x")
+    error = error_of(world)
+    assert (CommandFailedError, "final") == (type(error), error.verdict)
 
 
 @pytest.mark.parametrize(

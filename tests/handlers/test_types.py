@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from droidherd.contracts.plan import Backoff, Policy
+from droidherd.contracts.plan import Backoff, Policy, RetryOn
 from droidherd.domain.errors import BadParametersError, CommandFailedError, UnhealthyError
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.flows.catalogue import Catalogue
@@ -25,17 +25,21 @@ def policy(limit_s: float, retries: int, backoff_s: float, backoff: Backoff = Ba
     return Policy(time_limit_s=limit_s, retries=retries, backoff=backoff, backoff_s=backoff_s)
 
 
+def on_timeout(limit_s: float, retries: int, backoff_s: float) -> Policy:
+    return policy(limit_s, retries, backoff_s).model_copy(update={"retry_on": RetryOn.TIMEOUT})
+
+
 POLICIES: list[tuple[str, dict[str, str], Policy]] = [
     ("download", {"url": "http://x", "file": "/sdcard/x"}, policy(1800, 3, 60, Backoff.EXPONENTIAL)),
     ("scan", {}, policy(300, 2, 30)),
     ("associate", {"account": "ann"}, policy(120, 2, 10)),
     ("check", {}, policy(60, 1, 5)),
-    ("start_app", {"app": HERD}, policy(20, 2, 2)),
-    ("stop_app", {"app": HERD}, policy(20, 2, 2)),
-    ("change_config", {"setting": "global/x", "value": "1"}, policy(20, 2, 2)),
-    ("switch_region", {"time_zone": "UTC", "locale": "de"}, policy(30, 2, 2)),
-    ("switch_runtime", {"app": HERD}, policy(30, 2, 2)),
-    ("reset_state", {"app": HERD}, policy(480, 2, 2)),
+    ("start_app", {"app": HERD}, on_timeout(20, 2, 2)),
+    ("stop_app", {"app": HERD}, on_timeout(20, 2, 2)),
+    ("change_config", {"setting": "global/x", "value": "1"}, on_timeout(20, 2, 2)),
+    ("switch_region", {"time_zone": "UTC", "locale": "de"}, on_timeout(30, 2, 2)),
+    ("switch_runtime", {"app": HERD}, on_timeout(30, 2, 2)),
+    ("reset_state", {"app": HERD}, on_timeout(480, 2, 2)),
 ]
 
 
@@ -281,5 +285,5 @@ def test_nobody_signed_in_is_unhealthy(world: World, monkeypatch: pytest.MonkeyP
     assert "the screen cannot be read" in trouble(world)
 
 
-def test_unhealthy_is_looked_at_once_more_and_a_failed_question_too():
-    assert ["retryable"] * 2 == [UnhealthyError.verdict, CommandFailedError.verdict]
+def test_unhealthy_is_looked_at_once_more_and_what_says_no_is_not():
+    assert ["retryable", "final"] == [UnhealthyError.verdict, CommandFailedError.verdict]

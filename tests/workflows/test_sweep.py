@@ -82,6 +82,20 @@ async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client
         hold.let_go.set()
 
 
+async def test_what_rollbacks_need_stays_however_much_there_is_and_that_is_said(prompt: Client):
+    keep = Keep(Retention(), artifacts_max_bytes=250)
+    async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
+        await ended_in_turn(here, "first", "second")
+        for task_id in ("first", "second"):
+            here.store.put(task_id, "before-1-0-7-1-0.bin", b"x" * 130)
+        for dry_run in (True, False):
+            tally = (await here.clean_up(dry_run=dry_run)).tally
+            assert (2, 200) == (tally.shed, tally.bytes)
+            assert [True] == ["10 bytes more than" in one and "260 are what rollbacks" in one for one in tally.troubles]
+        left = [[ref.name for ref in here.store.list(one)] for one in ("first", "second")]
+        assert [["before-1-0-7-1-0.bin"]] * 2 == left
+
+
 async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
     keep = Keep(Retention(completed_days=30.0, failed_days=0.0), artifacts_max_bytes=350)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:

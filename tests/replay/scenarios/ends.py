@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from droidherd.contracts import names
-from droidherd.domain.errors import FlowError, ScreenNotReachedError
+from droidherd.domain.errors import FlowError, ScreenNotReachedError, ServerBusyError, StageTimeoutError
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.workflows.plays import DeadLine, Deaf, Hold, breaks, completes, fails, is_unknown_to_us
@@ -50,6 +50,21 @@ async def retry_then_success(world: World) -> None:
 async def retries_exhausted(world: World) -> None:
     policy = {"retries": 2, "backoff": "exponential", "backoff_s": 0.1}
     await world.submit("task", missed, missed, missed, params={"policy": policy})
+    await world.ended("task")
+
+
+@scenario("a busy server says how long to wait, and that is the delay")
+async def retry_after(world: World) -> None:
+    busy = fails(ServerBusyError("answered 503", after_s=0.2, to="files.example.com"))
+    await world.submit("task", busy, completes, params={"policy": {"retries": 1, "backoff_s": 60}})
+    await world.ended("task")
+
+
+@scenario("retries on timeout alone: the first attempt is, the second is not")
+async def retries_on_timeout(world: World) -> None:
+    late = fails(StageTimeoutError("not done within 3m", to="step 1"))
+    policy = {"retries": 5, "retry_on": "timeout", "backoff_s": 0.1}
+    await world.submit("task", late, missed, params={"policy": policy})
     await world.ended("task")
 
 

@@ -1,0 +1,112 @@
+"""The stages of tasks under skipped time, carried out for real: on a virtual emulator, against a real server."""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from typing_extensions import override
+
+from activities.failures import translated
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.artifacts.writer import Writer
+from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.emulator.inventory import Inventory
+from droidherd.flows.catalogue import Catalogue
+from droidherd.stay import HostClock, Outfit, Stay
+from droidherd.testing.answers import Answer
+from droidherd.testing.flows import VirtualEmulator, virtual_emulator
+from droidherd.testing.records import keeper
+from droidherd.testing.skipping import Herd
+from droidherd.web.allow import AllowList
+from droidherd.web.client import Web
+from tests.handlers.server import Site, serving
+
+FULL = 1 << 60
+"""No disk has so much room."""
+
+
+@dataclass
+class LateClock(HostClock):
+    """The host's clock, put forward when the stage's first step begins."""
+
+    late_s: float
+    begun: bool = False
+
+    @override
+    def now(self) -> float:
+        return super().now() + (self.late_s if self.begun else 0.0)
+
+
+@dataclass
+class Life:
+    """Confirmed at once, asked for nothing."""
+
+    clock: LateClock
+
+    def beat(self, progress: str = "") -> None:
+        self.clock.begun = self.clock.begun or progress[:1].isdigit()
+
+    def send(self, progress: str = "") -> Callable[[], None]:
+        return lambda: self.beat(progress)
+
+    def stopping(self) -> str:
+        return ""
+
+    def leaving(self) -> bool:
+        return False
+
+    def confirmed_s(self) -> float:
+        return time.monotonic()
+
+
+@dataclass
+class Place:
+    """An emulator, a server, and what a worker has at hand."""
+
+    emulator: VirtualEmulator
+    site: Site
+    web: Web
+    root: Path
+    reports: list[StageReport] = field(default_factory=list)
+
+    def runs(self, herd: Herd, late: timedelta = timedelta(), *, full: bool = False) -> Answer:
+        """The stage itself. So much time passes at its first step; the host's disk may be `full`."""
+
+        async def answer(work: StageWork) -> StageReport:
+            if late:
+                await herd.takes(late, watched=False)(work)
+            clock = LateClock(late.total_seconds())
+            stay = Stay(self._outfit(clock, full=full), work, Life(clock))
+            self.reports.append(await asyncio.to_thread(translated(stay.run)))
+            return self.reports[-1]
+
+        return answer
+
+    def _outfit(self, clock: LateClock, *, full: bool) -> Outfit:
+        home = self.emulator.home
+        store = DirectoryStore(self.root / "artifacts", writer=Writer(reserve_bytes=FULL if full else 0))
+        return Outfit(
+            self.emulator.adb,
+            Inventory(home),
+            Catalogue(),
+            store,
+            "w1",
+            keeper({}),
+            self.web,
+            self.root / "scratch",
+            clock=clock,
+        )
+
+
+@contextmanager
+def place(root: Path) -> Generator[Place]:
+    with (
+        serving() as site,
+        virtual_emulator() as emulator,
+        Web(AllowList.of((site.address,))) as web,
+    ):
+        yield Place(emulator, site, web, root)
