@@ -101,7 +101,7 @@ class LaneView(Contract):
 
 
 class TallyView(Contract):
-    """Kept for those who read it here; the query `stats` says more."""
+    """The short form of what the query `stats` says of a type."""
 
     type: str
     count: int
@@ -250,6 +250,8 @@ class Place(Contract):
 
     position: int = 0
     why: str = ""
+    priority: int = 0
+    precedence: int = 0
 
 
 class EventsPage(Contract):
@@ -266,8 +268,8 @@ class EmulatorsPage(Contract):
 class Order(Contract):
     """An operator's order to a pool.
 
-    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `prioritize`, `disable_account` and
-    `enable_account`.
+    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `reset_lane`, `prioritize`, `disable_account`
+    and `enable_account`.
     """
 
     request_id: Annotated[str, StringConstraints(max_length=128)] = ""
