@@ -9,10 +9,12 @@ from urllib.parse import quote
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from api.engine import Cleanup, Reading, Timetable
+from droidherd.contracts.base import Id
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, Question, TaskSpec, TaskView, Text
+from droidherd.domain import ids
 from droidherd.domain.lifecycle import Intent, TaskState
 
 EXAMPLE: JsonValue = {
@@ -53,7 +55,7 @@ class Submit(TaskSpec):
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
     )
 
-    id: str | None = Field(default=None, min_length=1, max_length=64, description="your own id; empty: one is made")
+    id: Id | None = Field(default=None, description="your own id; empty: one is made")
     actor: Line = SOMEBODY
     not_before: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
@@ -89,7 +91,7 @@ class Command(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
+    lane: str = Field(default="", pattern=ids.OPTIONAL, description="empty: every lane")
 
 
 class Capacity(BaseModel):
@@ -99,7 +101,7 @@ class Capacity(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose capacity it is")
+    lane: str = Field(pattern=ids.PATTERN, description="the lane whose capacity it is")
     capacity: int = Field(ge=0, le=10_000, description="how many of its tasks may hold an emulator at once")
 
 
@@ -110,7 +112,7 @@ class LaneOrder(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose order it is")
+    lane: str = Field(pattern=ids.PATTERN, description="the lane whose order it is")
     order: Literal["arrival", "priority"] = Field(description="who goes first among those that require the same")
     ageing: int = Field(
         default=0, ge=0, le=1_000_000, description="by priority: how many may overtake a task per step; 0: all"
@@ -124,7 +126,7 @@ class Precedence(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
+    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent; never makes it less urgent")
 
 
 class CleanupWish(CleanupInput):

@@ -8,15 +8,14 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from api.bodies import json_body, optional
-from api.engine import Filters, MissingError, TakenError
+from api.engine import Filters, TakenError
 from api.errors import Kind, ProblemError
-from api.house import Caller, Home, House
+from api.house import Caller, Home, House, plain
 from api.routes.answers import JSON, answer, answers, body
 from api.routes.filters import Name
 from api.schedules import Begun, Edit, Found, RowFilters, Took
 from api.schemas import TaskList, Wish
 from api.signing import signed
-from api.submission import TASK_ID
 from api.subscribing import (
     Order,
     Wanted,
@@ -47,10 +46,7 @@ _SOME: Final[dict[str, Any]] = {
 
 
 async def _known(id: str) -> str:  # noqa: A002 (the name in the path)
-    """What cannot be an id names nothing."""
-    if TASK_ID.fullmatch(id) is None:
-        raise MissingError("there is no such subscription")
-    return id
+    return plain(id, "subscription")
 
 
 Id = Annotated[str, Depends(_known)]
@@ -182,7 +178,7 @@ async def _run(house: House, subscription_id: str, wish: Wish) -> Response:
     took = await house.schedules.trigger(subscription_id, order.at)
     if took is Took.SKIPPED:
         holder = running_task(found)
-        detail = f"a run goes on ({holder}), and by `overlap` {found.subscription.overlap} no other one may wait"
+        detail = f"a run goes on, and by `overlap: {found.subscription.overlap}` no other one may wait"
         raise ProblemError(Kind.PLACE_TAKEN, detail, subscription=subscription_id, holder=holder)
     task_id = task_id_of(subscription_id, order.at)
     if isinstance(took, Begun):
@@ -199,5 +195,6 @@ async def _refuse_another(house: House, subscription_id: str, digest: str, error
         return
     if digest and there.subscription.request:
         raise ProblemError(Kind.KEY_REUSED, "send the same body again, or another key", subscription=subscription_id)
-    detail = f"there is a subscription {subscription_id} already"
-    raise ProblemError(Kind.ID_TAKEN, detail, subscription=subscription_id) from error
+    raise ProblemError(
+        Kind.ID_TAKEN, "choose another one, or change what is there", subscription=subscription_id
+    ) from error

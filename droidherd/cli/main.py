@@ -32,6 +32,9 @@ from droidherd.cli import (
     figures as figuring,
 )
 from droidherd.cli import (
+    lanes as laning,
+)
+from droidherd.cli import (
     logs as logging_out,
 )
 from droidherd.cli import (
@@ -49,7 +52,7 @@ from droidherd.cli import (
 from droidherd.cli import (
     up as going_up,
 )
-from droidherd.cli.door import NOT_UP, Document, Door, rows_of
+from droidherd.cli.door import NOT_UP, Document, Door
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
@@ -351,49 +354,25 @@ def rollback(  # noqa: PLR0917 (options of a command)
 
 
 @app.command(epilog='Example: droidherd prioritize TASK --reason "the event ends tonight"')
-def prioritize(task_id: str, reason: str = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Put a waiting task in front of those who wait for the same."""
-    with Door.of(going_up.settings_of(data), url) as door:
-        door.post(f"/api/tasks/{task_id}/prioritize", {"reason": reason, "actor": getpass.getuser()})
-        task = door.get(f"/api/tasks/{task_id}")
-    _show(task_id, task, as_json=as_json)
-
-
-@app.command(
-    epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   "
-    "droidherd lanes --pause --reason night   |   droidherd lanes account --order priority --ageing 20"
-)
-def lanes(  # noqa: PLR0917 (options of a command)
-    lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.")] = "",
-    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Grant nothing any more, or again.")] = None,
-    capacity: Annotated[int | None, typer.Option(min=0, max=10_000, help="How many may hold an emulator.")] = None,
-    order: Annotated[str, typer.Option(help="arrival or priority: who goes first.", metavar="ORDER")] = "",
-    ageing: Annotated[
-        int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
-    ] = 0,
+def prioritize(  # noqa: PLR0917 (options of a command)
+    task_id: str,
+    priority: Annotated[int, typer.Option(min=1, max=10, help="As urgent as this at least; 1 is first.")] = 1,
     reason: str = "",
     data: Data = None,
     url: Url = "",
     as_json: Json = False,
 ) -> None:
-    """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
-    if (capacity is not None or order) and not lane:
-        raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
-    command = {"lane": lane, "reason": reason, "actor": getpass.getuser()}
+    """Put a waiting task in front of those who wait for the same and are no more urgent, until it ends."""
+    wish = {"reason": reason, "actor": getpass.getuser(), "priority": priority}
     with Door.of(going_up.settings_of(data), url) as door:
-        if capacity is not None:
-            door.post("/api/queue/capacity", {**command, "capacity": capacity})
-        if order:
-            door.post("/api/queue/order", {**command, "order": order, "ageing": ageing})
-        if pause is not None:
-            door.post("/api/queue/pause" if pause else "/api/queue/resume", command)
-        found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
-    if as_json:
-        output.emit({"lanes": found})
-    else:
-        output.out.print(tasking.lanes(found))
+        said = laning.detail_of(door.post(f"/api/tasks/{task_id}/prioritize", wish))
+        task = door.get(f"/api/tasks/{task_id}")
+    _show(task_id, task, as_json=as_json)
+    if said and not as_json:
+        output.out.print(said, markup=False)
 
 
+app.add_typer(laning.listing)
 app.add_typer(accounting.listing)
 app.add_typer(accounting.app, name="account")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
 from droidherd.domain.audit import Event
@@ -275,11 +275,11 @@ class Order(Contract):
     request_id: Annotated[str, StringConstraints(max_length=128)] = ""
     actor: Text = "somebody"
     reason: Text = ""
-    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    lane: MaybeId = ""
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
     task_id: str = ""
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    account: MaybeId = ""
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"
     ageing: int = Field(default=0, ge=0, le=1_000_000)

@@ -1,6 +1,5 @@
 """A task as others see it: what is submitted, what can be asked of it, what it answers."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -9,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from droidherd.contracts import names
-from droidherd.contracts.base import ID_PATTERN, Contract, Id
+from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
+from droidherd.domain import ids
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
 
@@ -52,7 +52,7 @@ class Chain(Contract):
     head: Id
     """The first task. The others have its id, a dot and their place."""
     place: int = Field(ge=1, le=CHAIN_MAX + 1)
-    previous: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    previous: MaybeId = ""
     """Empty for the first one."""
 
 
@@ -60,16 +60,16 @@ class TaskSpec(Contract):
     """What somebody wants done. The input of a `TaskWorkflow`; only `type` is required."""
 
     type: Id
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    account: MaybeId = ""
     params: dict[str, JsonValue] = Field(default_factory=dict)
     pool: Id = "default"
-    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    lane: MaybeId = ""
     """Empty: `account` for a task with an account, else `anonymous`."""
     priority: int = Field(default=BANDS[Origin.PERSON], ge=1, le=10)
     """1 is first. Not said: by origin. Only lanes ordered by priority look at it."""
     origin: Origin = Origin.PERSON
     on_busy: OnBusy = OnBusy.REJECT
-    emulator: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    emulator: MaybeId = ""
     """Only this emulator will do."""
     requires: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$")], ...] = (
         Field(default=(), max_length=16)
@@ -97,7 +97,7 @@ class TaskSpec(Contract):
 
     def place(self, task_id: str) -> Chain | None:
         """Where in its chain this task stands; None: it is alone."""
-        if self.chain is None and self.then and re.fullmatch(ID_PATTERN, task_id):
+        if self.chain is None and self.then and ids.is_id(task_id):
             return Chain(head=task_id, place=1)
         return self.chain
 

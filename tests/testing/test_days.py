@@ -110,3 +110,16 @@ async def test_a_pause_of_a_week_costs_nothing(herd: Herd, e1: StandIn):
     await task.control("resume")
     view = await task.result()
     assert (TaskState.COMPLETED, 2) == (view.state, view.attempt)
+
+
+async def test_a_retry_that_is_paused_and_resumed_keeps_what_is_left_of_its_delay(herd: Herd, e1: StandIn):
+    e1.answers = [fails(ScreenNotReachedError("not there")), completes]
+    task = await herd.submit("scan", policy={"backoff_s": 600})
+    failed = await task.reached(TaskState.RETRY_PENDING)
+    await task.control("pause")
+    await task.reached(TaskState.PAUSED)
+    await herd.skip(timedelta(seconds=200))
+    resumed = await task.control("resume")
+    assert (TaskState.PENDING, "") == (resumed.state, resumed.why)
+    view = await task.result()
+    assert timedelta(seconds=600) <= starts(view)[1] - at(failed, "retry") < timedelta(seconds=600) + MOMENT
