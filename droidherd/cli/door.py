@@ -156,6 +156,8 @@ def _refusal(answer: httpx.Response) -> str:
     parts = problem.get("parts")
     if isinstance(parts, dict):  # of a readiness: what is not as it should be
         text = "; ".join(f"{name}: {why}" for name, why in cast("Document", parts).items() if why) or text
+    if holder := problem.get("holder"):
+        text += f"; held by {holder}"
     if fields:
         text += ": " + "; ".join(f"{one.get('field')}: {one.get('message')}" for one in fields)
     return f"{text} (HTTP {answer.status_code})"
