@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import ipaddress
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
-from droidherd.contracts.base import ID_PATTERN
+from droidherd.domain import ids
 from droidherd.settings import Api
 
 OPEN = frozenset({"/healthz", "/readyz"})
@@ -35,8 +34,10 @@ def keys_of(settings: Api) -> dict[str, str]:
     found += _listed(settings.keys_file) if settings.keys_file else []
     keys: dict[str, str] = {}
     for name, key in found:
-        if re.fullmatch(ID_PATTERN, name) is None or not key:
-            raise OpenDoorError(f"the API key {name[:64]!r} needs a name of A-Z a-z 0-9 . _ - and must not be empty")
+        if not ids.is_id(name):
+            raise OpenDoorError(f"the name {name[:64]!r} of an API key {ids.RULES[ids.PATTERN]}")
+        if not key:
+            raise OpenDoorError(f"the API key {name!r} must not be empty")
         if name in keys or key in keys.values():
             raise OpenDoorError(f"the API key {name!r} is there twice: one name, one key")
         keys[name] = key

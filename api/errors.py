@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from api import engine as e
 from droidherd.artifacts.store import MissingArtifactError
+from droidherd.contracts.base import readable
 from droidherd.domain.errors import BadParametersError, FlowError
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -41,7 +42,7 @@ class Kind(Enum):
     INVALID = ("invalid-input", 422, "The input does not fit")
     KEY_REUSED = ("key-reused", 422, "The idempotency key came with another request before")
     UNSATISFIABLE = ("cannot-be-satisfied", 422, "No emulator of this pool can do this")
-    REFUSED = ("refused", 422, "The task was refused")
+    REFUSED = ("refused", 422, "It was refused")
     QUEUE_FULL = ("queue-full", 429, "The queue is full")
     OVERLOADED = ("overloaded", 429, "Too much at once")
     INTERNAL = ("internal", 500, "Something nobody foresaw")
@@ -86,7 +87,12 @@ class Problem(BaseModel):
 
 
 def invalid(field: str, message: str) -> ProblemError:
-    return ProblemError(Kind.INVALID, f"{field}: {message}", errors=[FieldError(field=field, message=message)])
+    return _misfits([FieldError(field=field, message=message)])
+
+
+def _misfits(errors: Sequence[FieldError]) -> ProblemError:
+    """What is wrong with each field stands in `errors` alone."""
+    return ProblemError(Kind.INVALID, f"see {', '.join(dict.fromkeys(one.field for one in errors))}", errors=errors)
 
 
 def response_of(problem: ProblemError) -> Response:
@@ -116,7 +122,7 @@ def _headers(kind: Kind) -> Mapping[str, str]:
 
 def from_validation(error: ValidationError) -> ProblemError:
     """What pydantic found, by field. Values are never repeated: they may be secret, or 10 MB."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    found = error.errors(include_url=False, include_input=False)
     if any(one["type"] == "json_invalid" for one in found):
         return ProblemError(Kind.MALFORMED, found[0]["msg"])
     return _by_field(found)
@@ -124,15 +130,14 @@ def from_validation(error: ValidationError) -> ProblemError:
 
 def _by_field(found: Sequence[ErrorDetails] | Sequence[Any], skip: int = 0) -> ProblemError:
     errors = [FieldError(field=_field(one["loc"][skip:]), message=_readable(_told(one))) for one in found[:FIELDS_MAX]]
-    detail = "; ".join(f"{one.field}: {one.message}" for one in errors[:3])
-    return ProblemError(Kind.INVALID, detail, errors=errors)
+    return _misfits(errors)
 
 
 def _told(one: ErrorDetails | Any) -> str:
     """In words for whoever wrote the request."""
     if one["type"] == "extra_forbidden":
         return "there is no such field"
-    return str(one["msg"]).removeprefix("Value error, ")
+    return readable(one).removeprefix("Value error, ")
 
 
 def _field(loc: Sequence[int | str]) -> str:
@@ -180,7 +185,7 @@ def _of_engine(error: e.EngineError) -> ProblemError:
                 Kind.ILLEGAL, str(error), task=view.task_id, state=view.state, intent=view.intent, stale=error.now.stale
             )
         case e.TakenError():
-            return ProblemError(Kind.ID_TAKEN, f"there is a task {error} already", task=str(error))
+            return ProblemError(Kind.ID_TAKEN, "choose another one, or read the task that has it", task=str(error))
         case e.KeyReusedError():
             return ProblemError(Kind.KEY_REUSED, "send the same body again, or another key", task=str(error))
         case e.CursorError():
@@ -206,7 +211,7 @@ def install(app: FastAPI) -> None:
     async def http(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.BAD_REQUEST
         kind = next((one for one in Kind if one.status == status), Kind.OTHER)
-        return _answer(kind, status, ProblemError(kind, kind.title))
+        return _answer(kind, status, ProblemError(kind, ""))
 
     for one in (ProblemError, BadParametersError, FlowError, MissingArtifactError, e.EngineError):
         app.add_exception_handler(one, known)

@@ -2,15 +2,16 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field
 
 from api.engine import CursorError
+from droidherd.contracts.base import MaybeId
 from droidherd.contracts.queue import AuditPage, AuditQuery, StatsPage, Times, TypeStats
 from droidherd.domain.audit import Event
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+Name = MaybeId
 
 
 class TimesOut(BaseModel):

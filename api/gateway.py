@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
 from api.asking import asking
-from api.runs import Runs, refuse_illegal
+from api.runs import Runs, not_possible, refuse_illegal
 from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, dispatcher_options, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
 from droidherd.contracts import names
@@ -43,7 +43,7 @@ from droidherd.contracts.queue import (
     QueueQuery,
     StatsPage,
 )
-from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView
+from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskView, Undoing
 from droidherd.contracts.tasks import Answer as Told
 from droidherd.domain.lifecycle import FINAL, TaskState
 
@@ -174,7 +174,8 @@ class Gateway:
         place = Place()
         with suppress(e.EngineError):
             place = await self.ask_pool(view.pool, Query.PLACE, view.task_id, Place)
-        return view.model_copy(update=place.model_dump()) if place.position else view
+        told = place.model_dump(exclude=None if place.priority else {"priority", "precedence"})
+        return view.model_copy(update=told) if place.position else view
 
     async def audit(self, task_id: str) -> e.Reading:
         reading = await self.view(task_id)
@@ -236,7 +237,7 @@ class Gateway:
             return _already(control, await self.view(task_id), _cause(error))
         except e.MissingError:
             now = await self.view(task_id)
-            return _already(control, now, f"{control.action} is not possible while {now.view.state}")
+            return _already(control, now, not_possible(control.action, now.view))
         return e.Reading(view)
 
     async def again(self, task_id: str, ask: Ask, rollback: Rollback | None) -> e.Reading:
@@ -427,6 +428,8 @@ def _signal(control: Control) -> str:
 
 
 def _said(control: Control) -> Ask | Told:
+    if control.action == "rollback":
+        return Undoing(**dict(control.ask), force=control.force)
     return Told(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
 
 

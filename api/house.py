@@ -8,8 +8,8 @@ from fastapi import Depends, Request
 from api.auth import CALLER
 from api.engine import Accounts, Book, Engine, Maintenance, MissingError
 from api.schedules import Schedules
-from api.submission import TASK_ID
 from droidherd.artifacts.store import DirectoryStore
+from droidherd.domain import ids
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Settings
 
@@ -32,16 +32,13 @@ async def _house(request: Request) -> House:
 
 
 async def _task_id(task_id: str) -> str:
-    """An id from the path. What cannot be an id names nothing."""
-    if TASK_ID.fullmatch(task_id) is None:
-        raise MissingError("there is no such task")
-    return task_id
+    return plain(task_id, "task")
 
 
 def plain(text: str, what: str) -> str:
-    """A name from the path."""
-    if TASK_ID.fullmatch(text) is None:
-        raise MissingError(f"there is no such {what}")
+    """A name from the path. What cannot be an id names nothing."""
+    if not ids.is_id(text):
+        raise MissingError(f"there is no such {what}: an id {ids.RULES[ids.PATTERN]}")
     return text
 
 

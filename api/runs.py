@@ -10,21 +10,26 @@ from api import engine as e
 from api.asking import asking
 from api.starting import KEYWORD, House, again_options
 from droidherd.contracts.names import Attribute, Workflow
-from droidherd.contracts.tasks import Again, TaskInput, TaskSpec
-from droidherd.domain.lifecycle import TaskEvent, may
+from droidherd.contracts.tasks import Again, TaskInput, TaskSpec, TaskView
+from droidherd.domain.lifecycle import FINAL, Wish, possible, refusal
 
 ENGINE_S = 3.0
 
 
-def event_of(again: Again) -> TaskEvent:
-    return TaskEvent.ROLLBACK_ASKED if again.rollback else TaskEvent.MANUAL_RETRY
+def wish_of(again: Again) -> Wish:
+    return Wish.ROLLBACK if again.rollback else Wish.RETRY
+
+
+def not_possible(wish: str, now: TaskView) -> str:
+    """That it is not, and what is."""
+    return refusal(wish, now.state, now.intent, possible(now.state, now.intent))
 
 
 def refuse_illegal(again: Again, now: e.Reading) -> None:
     """Before anything is started: the table decides."""
-    event = event_of(again)
-    if not may(now.view.state, event):
-        raise e.IllegalError(f"{event} is not possible while {now.view.state}", now)
+    wish, view = wish_of(again), now.view
+    if view.state not in FINAL or wish not in possible(view.state):
+        raise e.IllegalError(not_possible(wish, view), now)
 
 
 class Runs:
@@ -45,7 +50,7 @@ class Runs:
             async with asking(ENGINE_S):
                 await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         except WorkflowAlreadyStartedError as error:
-            raise e.IllegalError(f"{event_of(again)} is not possible: somebody was faster", now) from error
+            raise e.IllegalError(f"{wish_of(again)} is not possible: somebody was faster", now) from error
 
     async def _submitted(self, handle: WorkflowHandle[Any, Any]) -> tuple[TaskSpec, str]:
         """What was submitted, and by which subscription: it stands at the beginning of the history."""

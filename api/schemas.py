@@ -14,6 +14,7 @@ from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.queue import LaneView, QueuePage, QueueRow, RunningRow, TallyView
 from droidherd.contracts.tasks import ArtifactView, Ask, EventView, Question, TaskSpec, TaskView, Text
+from droidherd.domain import ids
 from droidherd.domain.keys import reserved
 from droidherd.domain.lifecycle import Intent, TaskState
 
@@ -62,7 +63,7 @@ class Submit(TaskSpec):
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
     )
 
-    id: str | None = Field(default=None, min_length=1, max_length=64, description="your own id; empty: one is made")
+    id: Id | None = Field(default=None, description="your own id; empty: one is made")
     mutex: tuple[Mutex, ...] = Field(default=(), max_length=4)
     actor: Line = SOMEBODY
     not_before: AwareDatetime | None = None
@@ -99,7 +100,7 @@ class Command(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,64}$", description="empty: every lane")
+    lane: str = Field(default="", pattern=ids.OPTIONAL, description="empty: every lane")
 
 
 class Capacity(BaseModel):
@@ -109,7 +110,7 @@ class Capacity(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose capacity it is")
+    lane: str = Field(pattern=ids.PATTERN, description="the lane whose capacity it is")
     capacity: int = Field(ge=0, le=10_000, description="how many of its tasks may hold an emulator at once")
 
 
@@ -120,7 +121,7 @@ class LaneOrder(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    lane: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="the lane whose order it is")
+    lane: str = Field(pattern=ids.PATTERN, description="the lane whose order it is")
     order: Literal["arrival", "priority"] = Field(description="who goes first among those that require the same")
     ageing: int = Field(
         default=0, ge=0, le=1_000_000, description="by priority: how many may overtake a task per step; 0: all"
@@ -134,7 +135,7 @@ class Precedence(BaseModel):
 
     actor: Line = SOMEBODY
     reason: Line = ""
-    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent")
+    priority: int = Field(default=1, ge=1, le=10, description="1 is the most urgent; never makes it less urgent")
 
 
 class CleanupWish(CleanupInput):

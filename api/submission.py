@@ -1,7 +1,6 @@
 """From the body of a submission to a request that can be started, and from the verdict to the answer."""
 
 import hashlib
-import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -11,20 +10,24 @@ from api.bodies import parsed, refuse_odd_numbers
 from api.engine import Engine, Request, Submitted
 from api.errors import Kind, ProblemError, invalid
 from api.schemas import Submission, Submit
-from droidherd.artifacts.names import checked_name
-from droidherd.contracts.base import ID_PATTERN
 from droidherd.contracts.tasks import Admission
+from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.flows.catalogue import Catalogue
 
-TASK_ID = re.compile(ID_PATTERN, re.ASCII)
 KEY_MAX = 255
 HEAD_MAX = 54
 START_WITHIN = timedelta(days=366)
 
 REASONS: Mapping[str, Kind] = {"queue_full": Kind.QUEUE_FULL, "cannot_be_satisfied": Kind.UNSATISFIABLE}
 """What the dispatcher says no with. Every other reason names a task that holds the place."""
+WORDS: Mapping[str, str] = {
+    "queue_full": "as many tasks wait as the pool takes; come again when some of them ran",
+    "cannot_be_satisfied": "no emulator of the pool is what the task requires: `GET /api/emulators` shows all",
+    "duplicate": "the same type is in line for this account; wait for it, or submit with `on_busy: queue`",
+    "account_running": "a task of this account runs; wait for it, or submit with `on_busy: queue`",
+}
 
 
 async def prepared(raw: bytes, key: str, catalogue: Catalogue, engine: Engine, pool: str) -> Request:
@@ -66,10 +69,12 @@ def answer_of(submitted: Submitted) -> Submission:
 
 def _refusal(verdict: Admission) -> ProblemError:
     kind = REASONS.get(verdict.reason, Kind.PLACE_TAKEN)
-    if not verdict.holder:
-        return ProblemError(kind, verdict.reason, task=verdict.task_id, reason=verdict.reason)
-    detail = f"held by task {verdict.holder}: {verdict.reason}"
-    return ProblemError(kind, detail, task=verdict.task_id, reason=verdict.reason, holder=verdict.holder)
+    members = {"task": verdict.task_id, "reason": verdict.reason}
+    if verdict.holder:
+        members["holder"] = verdict.holder
+    problem = ProblemError(kind, WORDS.get(verdict.reason, ""))
+    problem.more = members
+    return problem
 
 
 def _check_times(submit: Submit, now: datetime, *, repeatable: bool) -> None:
@@ -103,15 +108,15 @@ def _identity(submit: Submit, key: str) -> tuple[str, str]:
         raise invalid("Idempotency-Key", f"must be 1 to {KEY_MAX} visible ASCII characters")
     digest = hashlib.sha256(f"droidherd {key}".encode()).hexdigest()[:32] if key else ""
     if submit.id is not None:
-        return _own_id(submit.id), digest
+        return own_id(submit.id), digest
     return (f"k-{digest}" if digest else _new_id()), digest
 
 
-def _own_id(text: str) -> str:
-    try:
-        return checked_name(text, "task")
-    except BadParametersError as error:
-        raise invalid("id", error.remedy or error.what) from error
+def own_id(text: str, most: int = ids.ID_MAX) -> str:
+    """An id that somebody chose, judged by the one rule there is."""
+    if problem := ids.id_problem(text, most):
+        raise invalid("id", problem)
+    return text
 
 
 def _new_id() -> str:

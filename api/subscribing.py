@@ -15,8 +15,8 @@ from api.errors import Kind, ProblemError, invalid
 from api.house import House
 from api.schedules import Edited, Found
 from api.schemas import Line, Mutex, PolicyWish, Wish
-from api.submission import KEY_MAX
-from droidherd.artifacts.names import checked_name
+from api.submission import KEY_MAX, own_id
+from droidherd.contracts.base import Id
 from droidherd.contracts.subscriptions import CHANGES_KEPT, ID_MAX, AuditLine, Subscription, Timing
 from droidherd.contracts.tasks import Origin, TaskSpec
 from droidherd.domain.audit import Deed
@@ -61,7 +61,7 @@ class Wanted(Timing):
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
     )
 
-    id: str | None = Field(default=None, min_length=1, max_length=ID_MAX, description="your own; empty: one is made")
+    id: Id | None = Field(default=None, description=f"your own, {ID_MAX} characters at most; empty: one is made")
     task: Recurring
     paused: bool = Field(default=False, description="made, but not running yet")
     actor: Line = "somebody"
@@ -128,10 +128,7 @@ def named(wanted: Wanted, key: str) -> tuple[str, str]:
     if wanted.id is None:
         made = hashlib.sha256(f"droidherd {key}".encode()).hexdigest()[:32]
         return (f"k-{made}" if key else f"s-{time.time_ns() // 1_000_000:011x}-{secrets.token_hex(4)}"), digest
-    try:
-        return checked_name(wanted.id, "subscription"), digest
-    except BadParametersError as error:
-        raise invalid("id", error.remedy or error.what) from error
+    return own_id(wanted.id, ID_MAX), digest
 
 
 # --- from one state to the next ----------------------------------------------------------------------------------

@@ -8,16 +8,17 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from typing_extensions import override
 
+from droidherd.contracts.base import Id
 from droidherd.contracts.plan import PolicyChange
 from droidherd.contracts.queue import QueueSettings
 from droidherd.domain.reaction import backoff_problem
 from droidherd.web.allow import AllowList
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+Name = Id
 Capacity = Annotated[int, Field(ge=0, le=10_000)]
 
 

@@ -41,7 +41,9 @@ with workflow.unsafe.imports_passed_through():
 
 REMEMBERED_REQUESTS = 256
 AUDIT_LIMIT = 200
+PRECEDENCE_IS_TOLD = "precedence-is-told"
 WHICH_ACCOUNT = "say which account"
+WHICH_LANE = "say which lane"
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -164,12 +166,30 @@ class DispatcherWorkflow:
         )
 
     @workflow.update
+    def reset_lane(self, order: Order) -> Ordered:
+        """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
+        if not order.lane:
+            return Ordered(done=False, detail=WHICH_LANE)
+        lane = self._machine.board.lanes.get(order.lane)
+        was = self._ready and (lane is None or not self._machine.board.by_hand(lane))
+        done = self._obey(order, lambda d: d.reset(order.lane, order.actor, _now_ms(), order.reason))
+        return Ordered(done=True, detail=f"nothing was set by hand on lane {order.lane}") if was else done
+
+    @workflow.update
     def prioritize(self, order: Order) -> Ordered:
+        """More urgent, never less."""
         entry = self._machine.board.entries.get(order.task_id)
         if entry is None or entry.lease is not None:
             return Ordered(done=False, detail=f"task {order.task_id} does not wait in pool {self._start.pool}")
-        return self._obey(
-            order, lambda d: d.prioritize(order.task_id, order.priority, order.actor, _now_ms(), order.reason)
+        before = entry.ask.priority
+        task_id, priority, actor, reason = order.task_id, order.priority, order.actor, order.reason
+        if not workflow.patched(PRECEDENCE_IS_TOLD):
+            return self._obey(order, lambda d: d.prioritize_untold(task_id, priority, actor, _now_ms(), reason))
+        done = self._obey(order, lambda d: d.prioritize(task_id, priority, actor, _now_ms(), reason))
+        if done.detail or order.priority <= before:
+            return done
+        return Ordered(
+            done=True, detail=f"in front of priority {before}, which it keeps: {order.priority} is less urgent"
         )
 
     @workflow.update

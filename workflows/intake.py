@@ -1,6 +1,5 @@
 """What comes in from outside and from the dispatcher, read for a task. Small and pure, but for the workflow's clock."""
 
-import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -8,11 +7,13 @@ from pydantic import Field, ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from droidherd.contracts.base import ID_PATTERN
+    from droidherd.contracts.base import readable
     from droidherd.contracts.tasks import Again, TaskInput, TaskSpec
+    from droidherd.domain import ids
     from droidherd.domain import messages as m
-    from droidherd.domain.lifecycle import TaskEvent, may
+    from droidherd.domain.lifecycle import Intent, TaskEvent, Wish, may, possible, refusal
 
+IDS_NAME_FOLDERS = "ids-name-folders"
 Given = Annotated[TaskInput | Any, Field(union_mode="left_to_right")]
 """A foreign client may start a task with anything."""
 
@@ -24,9 +25,9 @@ def understood(given: Any) -> tuple[TaskInput, str]:
     try:
         TaskInput.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the input"
-        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {first['msg']}"
+        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {readable(first)}"
     return _possible(TaskInput.model_validate(given))
 
 
@@ -35,7 +36,8 @@ def _possible(start: TaskInput) -> tuple[TaskInput, str]:
     again = start.again
     if again is None or may(again.past.state, event_of(again)):
         return start, ""
-    refused = f"again: {event_of(again)} is not possible while {again.past.state}"
+    wish, past = (Wish.ROLLBACK if again.rollback else Wish.RETRY), again.past
+    refused = f"again: {refusal(wish, past.state, Intent.NONE, possible(past.state))}"
     return start.model_copy(update={"again": None}), refused
 
 
@@ -46,9 +48,10 @@ def event_of(again: Again) -> TaskEvent:
 
 def id_problem(task_id: str) -> str:
     """Why this cannot be a task's id; an empty text when it can."""
-    if re.fullmatch(ID_PATTERN, task_id):
+    problem = ids.id_problem(task_id)
+    if not problem or (ids.is_id(task_id) and not workflow.patched(IDS_NAME_FOLDERS)):
         return ""
-    return f"a task id has 1 to 64 characters of A-Z a-z 0-9 . _ -, not {task_id!r}"
+    return f"a task id {problem}; not {task_id!r}"
 
 
 def why_rejected(news: m.Rejected) -> str:

@@ -72,6 +72,8 @@ class Ledger:
         self.emulator = ""
         self.position = 0
         self.why = ""
+        self.priority = (carry.priority if carry else 0) or start.spec.priority
+        self.precedence = max(-carry.ticket, 0) if carry else 0
         self._stage_now = -1
         self._shown: tuple[object, ...] = ()
         self._stored: tuple[object, ...] = ()
@@ -104,6 +106,7 @@ class Ledger:
         self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
         self.following = past.following
+        self.priority, self.precedence = past.priority, past.precedence
         self._past_stages = {stage.name: stage.emulator for stage in past.stages if stage.state == "completed"}
 
     # --- the one door -----------------------------------------------------------------------------------------
@@ -125,6 +128,13 @@ class Ledger:
     def known(self) -> bool:
         """Whether it was in line before: only who comes for the first time can be a duplicate."""
         return any(line.event in BEEN_IN_LINE for line in self.events)
+
+    def stands(self, claim: Claim) -> None:
+        """How urgent it is by the dispatcher's word: a person may have said so there."""
+        urgent = claim.priority or self.priority, max(-claim.ticket, 0)
+        if urgent != (self.priority, self.precedence):
+            self.priority, self.precedence = urgent
+            self.show()
 
     def key(self) -> m.Key:
         return m.Key(workflow.info().workflow_id, self.run, self.attempt)
@@ -176,6 +186,7 @@ class Ledger:
         self.first_attempt, self.moves = self.attempt, 0
         self.done_on = [""] * len(self.done_on)
         self.answers = {}
+        self.priority, self.precedence = self.spec.priority, 0
 
     # --- people -----------------------------------------------------------------------------------------------
 
@@ -329,7 +340,8 @@ class Ledger:
             account=spec.account,
             pool=spec.pool,
             lane=names.lane_of(spec.lane, spec.account),
-            priority=spec.priority,
+            priority=self.priority,
+            precedence=self.precedence,
             labels=spec.labels,
             params=plan.params if plan else spec.params,
             state=self.state,
@@ -351,7 +363,7 @@ class Ledger:
             flow=plan.flow if plan else "",
             flow_hash=plan.flow_hash if plan else "",
             undo=tuple(self.undo),
-            chain=spec.chain,
+            chain=spec.place(info.workflow_id),
             following=self.following,
             chain_ends=self.chain_ends,
             events=tuple(self.events) if events else (),
@@ -379,7 +391,7 @@ class Ledger:
                 updates.extend(self._fixed())
             workflow.upsert_search_attributes(updates)
             self._shown, self._fresh = shown, False
-        if self.attempts and self._storable() != self._stored:
+        if (self.attempts or self.precedence) and self._storable() != self._stored:
             self.store()
         workflow.set_current_details(self._details())
 
@@ -391,7 +403,8 @@ class Ledger:
     def _storable(self) -> tuple[object, ...]:
         """What must not be lost with a terminate, in short."""
         outcome = self.attempts[-1].outcome if self.attempts else ""
-        return self.attempt, len(self.attempts), outcome, len(self.undo), sum(1 for one in self.undo if one.undone)
+        undone = sum(1 for one in self.undo if one.undone)
+        return self.attempt, len(self.attempts), outcome, len(self.undo), undone, self.precedence
 
     def _fixed(self) -> list[SearchAttributeUpdate[Any]]:
         """Attributes that never change; a foreign client may have started us without them."""
@@ -454,4 +467,5 @@ class Ledger:
             not_before=self.not_before,
             rounds=self.rounds,
             again_at=self.again_at,
+            priority=self.priority,
         )

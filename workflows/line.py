@@ -29,7 +29,7 @@ def wish(ledger: Ledger, plan: Plan, ticket: int, avoid: str, *, known: bool) ->
         requires=tuple(sorted(requires)),
         account=spec.account,
         mutex=spec.mutex,
-        priority=spec.priority,
+        priority=ledger.priority,
         on_busy=OnBusy.QUEUE if known else spec.on_busy,
         ticket=ticket,
         hold_s=plan.policy.time_limit_s + physics.cleanup_s + physics.lease_margin_s,

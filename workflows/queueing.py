@@ -40,7 +40,8 @@ class Queueing:
         if start_s > 0:
             ledger.why = f"not before {ledger.not_before:%Y-%m-%d %H:%M:%S %Z}"
             ledger.show()
-            if not await self._idle(min(start_s, until_s(ledger.spec.expires_at, far=start_s))):
+            latest_s = start_s if ledger.attempts else until_s(ledger.spec.expires_at, far=start_s)
+            if not await self._idle(min(start_s, latest_s)):
                 self._take_effect()
                 return
         if ledger.intent:

@@ -18,10 +18,12 @@ from droidherd.contracts.queue import (
     QueueRow,
     RunningRow,
     TallyView,
+    TypeStats,
 )
 from droidherd.domain.board import Board, Entry
 from droidherd.domain.dispatcher import Dispatcher
 from droidherd.domain.keys import account_key
+from workflows import figures
 
 ACCOUNT_TASKS = 100
 
@@ -47,17 +49,18 @@ def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
         emulators=len(d.board.rows),
         queue=tuple(_waits(d, e, now_ms, query.after + i + 1) for i, e in enumerate(page)),
         runs=tuple(_runs(e, now_ms) for e in d.board.held()),
-        tallies=tuple(
-            TallyView(
-                type=name,
-                count=t.count,
-                completed=t.completed,
-                mean_s=t.run.mean_s() or 0.0,
-                waited_mean_s=t.wait.mean_s() or 0.0,
-            )
-            for name, t in d.tallies.by_type.items()
-        ),
+        tallies=tuple(_tally(one) for one in figures.stats(d).types),
         next_after=end if end < len(waiting) else None,
+    )
+
+
+def _tally(one: TypeStats) -> TallyView:
+    return TallyView(
+        type=one.type,
+        count=one.count,
+        completed=one.completed,
+        mean_s=one.run.mean_s or 0.0,
+        waited_mean_s=one.wait.mean_s or 0.0,
     )
 
 
@@ -187,4 +190,9 @@ def place(d: Dispatcher, task_id: str) -> Place:
     entry = d.board.entries.get(task_id)
     if entry is None or entry.lease is not None:
         return Place()
-    return Place(position=d.board.position(entry), why=d.why(entry))
+    return Place(
+        position=d.board.position(entry),
+        why=d.why(entry),
+        priority=entry.ask.priority,
+        precedence=max(-entry.ticket, 0),
+    )

@@ -99,7 +99,7 @@ class RollingBack:
         elif ended.next is not None:
             self._broke(self._located(ended.failure))
         elif ledger.next_undo() is not None:
-            self._claim.ticket = 0
+            self._claim.renounce()
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, "goes on with another emulator")
         else:
             ledger.error = None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
@@ -20,11 +21,22 @@ with workflow.unsafe.imports_passed_through():
         Rollback,
         TaskInput,
         TaskView,
+        Undoing,
     )
     from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
-    from droidherd.domain.lifecycle import FINAL, Intent, TaskEvent, TaskState, combine, may
+    from droidherd.domain.lifecycle import (
+        FINAL,
+        Intent,
+        TaskEvent,
+        TaskState,
+        Wish,
+        combine,
+        may,
+        possible,
+        refusal,
+    )
     from droidherd.domain.reaction import Next, delay_s
     from workflows import options
     from workflows.chain import follow
@@ -39,6 +51,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rollback import RollingBack, bare
     from workflows.stages import Ended, Stages, said, unanswered
 
+DELAY_OUTLIVES_PAUSE = "the-delay-outlives-a-pause"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 
@@ -59,6 +72,7 @@ class TaskWorkflow:
         carry = start.carry
         seq = carry.seq if carry else int(workflow.info().workflow_start_time.timestamp() * 1000)
         self._claim = Claim(names.dispatcher_id(start.spec.pool), seq, run=self._ledger.run)
+        self._claim.ticket = -self._ledger.precedence
         if carry:
             self._claim.ticket, self._claim.given_up = carry.ticket, carry.given_up
             self._claim.outbox.restore(carry.outbox)
@@ -71,7 +85,7 @@ class TaskWorkflow:
 
     @workflow.run
     async def run(self, given: Given = None) -> TaskView:  # noqa: ARG002 - taken by __init__
-        courier = asyncio.create_task(Courier(self._claim.outbox, directly=Direct(self._claim.hear).carry).run())
+        courier = asyncio.create_task(Courier(self._claim.outbox, directly=Direct(self._hear).carry).run())
         life = self._life = asyncio.create_task(self._live())
         while not life.done():
             try:
@@ -109,9 +123,9 @@ class TaskWorkflow:
         self._want(Intent.FORCE, ask)
 
     @workflow.signal
-    def rollback(self, ask: Ask) -> None:
-        """Stop, then take back what was changed. With `force` only by the update `control`."""
-        self._roll_back(Rollback(ask=ask))
+    def rollback(self, ask: Undoing) -> None:
+        """Stop, then take back what was changed."""
+        self._roll_back(Rollback(force=ask.force, ask=ask))
 
     @workflow.signal
     def answer(self, answer: Answer) -> None:
@@ -143,25 +157,24 @@ class TaskWorkflow:
 
     @control.validator
     def _check_control(self, control: Control) -> None:
+        ledger, question = self._ledger, self._ledger.question
+        left = [wish for wish in possible(ledger.state, ledger.intent) if not self._has(wish)]
+        problem = ""
+        if control.action not in left:
+            problem = refusal(control.action, ledger.state, ledger.intent, left)
+        elif ledger.state in FINAL:
+            problem = f"{control.action} begins another run of a task that is {ledger.state}; this one closes now"
+        elif control.action == "answer" and question is not None and control.choice not in question.choices:
+            problem = f"{control.choice!r} is no answer; choose one of: {', '.join(question.choices)}"
+        if problem:
+            raise ApplicationError(problem, type=names.ILLEGAL_TRANSITION, non_retryable=True)
+
+    def _has(self, wish: Wish) -> bool:
+        """Whether it was told so already, and has yet to do it."""
         ledger = self._ledger
-        possible = {
-            "cancel": ledger.state not in FINAL,
-            "pause": ledger.intent in (Intent.NONE, Intent.PAUSE) and may(ledger.state, TaskEvent.PAUSED),
-            "resume": self._may_resume(),
-            "rollback": ledger.state not in FINAL and ledger.rollback is None,
-            "answer": self._may_answer(),
-        }
-        question = ledger.question
-        if control.action == "answer" and question is not None and control.choice not in question.choices:
-            possible["answer"] = False
-        if not possible[control.action]:
-            allowed = ", ".join(name for name, yes in possible.items() if yes) or "nothing"
-            intent = f" with {ledger.intent} asked for" if ledger.intent else ""
-            raise ApplicationError(
-                f"{control.action} is not possible while {ledger.state}{intent}; possible now: {allowed}",
-                type=names.ILLEGAL_TRANSITION,
-                non_retryable=True,
-            )
+        return (wish is Wish.ROLLBACK and ledger.rollback is not None and ledger.state not in FINAL) or (
+            wish is Wish.ANSWER and ledger.answer is not None
+        )
 
     @workflow.update
     async def admission(self) -> Admission:
@@ -191,7 +204,7 @@ class TaskWorkflow:
 
     @workflow.signal
     def admitted(self, message: m.Admitted) -> None:
-        self._claim.on_admitted(message)
+        self._hear(message)
 
     @workflow.signal
     def rejected(self, message: m.Rejected) -> None:
@@ -208,6 +221,10 @@ class TaskWorkflow:
     @workflow.signal
     def recall(self, message: m.Recall) -> None:
         self._claim.on_recall(message)
+
+    def _hear(self, news: m.Admitted | m.Rejected | m.Recall) -> None:
+        self._claim.hear(news)
+        self._ledger.stands(self._claim)
 
     def _roll_back(self, rollback: Rollback) -> None:
         """First it is cancelled like any other."""
@@ -230,8 +247,7 @@ class TaskWorkflow:
             ledger.intent, self._asked = combined, ask
 
     def _may_resume(self) -> bool:
-        paused = self._ledger.state is TaskState.PAUSED and self._ledger.intent is Intent.NONE
-        return paused or self._ledger.intent is Intent.PAUSE
+        return Wish.RESUME in possible(self._ledger.state, self._ledger.intent)
 
     def _resume(self, ask: Ask) -> None:
         """Back into line; or, when the pause had not taken effect yet, take it back."""
@@ -240,6 +256,7 @@ class TaskWorkflow:
             ledger.intent = Intent.NONE
         elif ledger.state is TaskState.PAUSED:
             ledger.move(TaskEvent.RESUMED, ask.actor, ask.reason)
+            ledger.why = ""
 
     def _take_effect(self) -> None:
         """The boundary is reached: what was asked for becomes true."""
@@ -292,7 +309,7 @@ class TaskWorkflow:
             return False
         ledger.rollback = rollback.model_copy(update={"begun": True})
         ledger.attempt += 1
-        self._claim.ticket = 0
+        self._claim.renounce()
         ledger.move(TaskEvent.ROLLBACK_ASKED, rollback.ask.actor, rollback.ask.reason)
         return True
 
@@ -347,13 +364,17 @@ class TaskWorkflow:
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
         elif ended.next is None and ledger.again_at is not None:
             self._let_go("completed", "completed", ended, seconds)
-            claim.ticket = 0
-            self._take_effect() if ledger.intent else ledger.next_round()
+            claim.renounce()
+            self._take_effect() if ledger.intent else self._next_round()
         elif ended.next is None:
             self._let_go("completed", "completed", ended, seconds, parting=True)
             ledger.move(TaskEvent.COMPLETED, ENGINE)
         else:
             self._next(ended, ended.next, lease, seconds)
+
+    def _next_round(self) -> None:
+        self._claim.forget()
+        self._ledger.next_round()
 
     def _next(self, ended: Ended, following: Next, lease: m.Lease, seconds: float) -> None:
         """The attempt's stay did not end well: move, retry or fail."""
@@ -391,6 +412,7 @@ class TaskWorkflow:
         policy, error = self._the_plan().policy, ledger.error
         failed = ledger.attempt - ledger.first_attempt + 1
         delay = delay_s(policy.backoff, policy.backoff_s, failed, error.retry_after_s if error else 0.0)
+        over_at = workflow.now() + timedelta(seconds=delay)
         ledger.why = f"attempt {ledger.attempt + 1} in {delay:g} s"
         ledger.show()
         waited = await self._idle(delay)
@@ -398,7 +420,9 @@ class TaskWorkflow:
             # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
             ledger.attempt += 1
             ledger.begun_on = ledger.why = ""
-            self._claim.ticket = 0
+            self._claim.renounce()
+        if ledger.intent is Intent.PAUSE and workflow.patched(DELAY_OUTLIVES_PAUSE):
+            ledger.not_before = over_at
         if waited:
             ledger.move(TaskEvent.DELAY_OVER, ENGINE)
         else:
@@ -426,7 +450,7 @@ class TaskWorkflow:
         if ledger.state is TaskState.PAUSED:
             self._take_effect()
         else:
-            self._claim.ticket = 0
+            self._claim.renounce()
 
     # --- small things -----------------------------------------------------------------------------------------
 

@@ -10,15 +10,14 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api.bodies import optional
-from api.engine import EngineError, Filters, IllegalError
+from api.engine import EngineError, Filters
 from api.errors import Kind, invalid
 from api.house import Caller, Home, House
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
+from api.routes.queue import preferred
 from api.schemas import Bulk, Refused, Wish
 from api.signing import signed
-from droidherd.contracts.names import Update
-from droidherd.contracts.queue import Order
 from droidherd.contracts.tasks import Ask, Control
 from droidherd.domain.audit import Deed
 from droidherd.domain.lifecycle import TaskState
@@ -98,18 +97,10 @@ Done: TypeAlias = Callable[[str], Awaitable[object]]
 
 def deed_of(house: House, action: Action, ask: Ask) -> Done:
     """What is done to each."""
-
-    async def prioritize(task_id: str) -> None:
-        known = await house.engine.view(task_id)
-        order = Order(request_id=secrets.token_hex(12), actor=ask.actor, reason=ask.reason, task_id=task_id)
-        done = await house.engine.order(known.view.pool, Update.PRIORITIZE, order)
-        if not done.done:
-            raise IllegalError(done.detail or f"prioritize is not possible while {known.view.state}", known)
-
     if action == "retry":
         return lambda task_id: house.engine.again(task_id, ask, None)
     if action == "prioritize":
-        return prioritize
+        return lambda task_id: preferred(house, task_id, dict(ask))
     control = Control(action=action, ask=ask)
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 

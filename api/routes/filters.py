@@ -6,10 +6,11 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from api.engine import Filters
+from droidherd.domain import ids
 from droidherd.domain.lifecycle import TaskState
 
-Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
-Names = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{1,64}$")]], Query(max_length=20)]
+Name = Annotated[str, Query(pattern=ids.OPTIONAL)]
+Names = Annotated[list[Annotated[str, Query(pattern=ids.PATTERN)]], Query(max_length=20)]
 Labels = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query()]
 
 

@@ -12,6 +12,7 @@ from api.routes.answers import answer, answers
 from api.schemas import ParamOut, TaskTypeOut, TaskTypes
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.queue import EmulatorsPage
+from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.messages import EmulatorState
 from droidherd.flows.catalogue import Catalogue
@@ -19,7 +20,7 @@ from droidherd.flows.params import Param
 
 router: Final = APIRouter(prefix="/api")
 
-Name = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
+Name = Annotated[str, Query(pattern=ids.OPTIONAL)]
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.AWAY)
 
 

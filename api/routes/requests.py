@@ -25,6 +25,6 @@ router.add_api_route(
     "/{task_id}/prioritize",
     tasks.prioritize,
     methods=["POST"],
-    responses=answers(Ordered, *_REFUSALS, Kind.REFUSED),
+    responses=answers(Ordered, *_REFUSALS),
     openapi_extra=body(Precedence),
 )

@@ -9,15 +9,14 @@ from starlette.responses import Response
 
 from api.bodies import json_body, optional
 from api.by_hand import run_by_hand
-from api.engine import Filters, MissingError, TakenError
+from api.engine import Filters, TakenError
 from api.errors import Kind, ProblemError
-from api.house import Caller, Home, House
+from api.house import Caller, Home, House, plain
 from api.routes.answers import JSON, answer, answers, body
 from api.routes.filters import Name
 from api.schedules import Edit, Found, RowFilters
 from api.schemas import TaskList, Wish
 from api.signing import signed
-from api.submission import TASK_ID
 from api.subscribing import (
     Wanted,
     amended,
@@ -49,10 +48,7 @@ _SOME: Final[dict[str, Any]] = {
 
 
 async def _known(id: str) -> str:  # noqa: A002 (the name in the path)
-    """What cannot be an id names nothing."""
-    if TASK_ID.fullmatch(id) is None:
-        raise MissingError("there is no such subscription")
-    return id
+    return plain(id, "subscription")
 
 
 Id = Annotated[str, Depends(_known)]
@@ -195,5 +191,6 @@ async def _refuse_another(house: House, subscription_id: str, digest: str, error
         return
     if digest and there.subscription.request:
         raise ProblemError(Kind.KEY_REUSED, "send the same body again, or another key", subscription=subscription_id)
-    detail = f"there is a subscription {subscription_id} already"
-    raise ProblemError(Kind.ID_TAKEN, detail, subscription=subscription_id) from error
+    raise ProblemError(
+        Kind.ID_TAKEN, "choose another one, or change what is there", subscription=subscription_id
+    ) from error

@@ -14,14 +14,13 @@ from api.events import audit_of, last_seen, stream
 from api.house import Caller, Home, House, TaskId
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
-from api.routes.queue import ordered
+from api.routes.queue import preferred
 from api.schemas import Audit, Insistence, Precedence, Reply, Submission, Submit, TaskList, TaskOut, Wish
 from api.signing import signed
 from api.submission import answer_of, prepared
-from droidherd.contracts.names import Update
 from droidherd.contracts.queue import Ordered
 from droidherd.contracts.tasks import Ask, Control, Rollback
-from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.domain.lifecycle import FINAL
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
@@ -149,16 +148,16 @@ async def resume(house: Home, task_id: TaskId, caller: Caller, request: Request)
 
 @router.post(
     "/{task_id}/prioritize",
-    responses=answers(Ordered, *_READ, Kind.ILLEGAL, Kind.REFUSED),
+    responses=answers(Ordered, *_READ, Kind.ILLEGAL),
     openapi_extra=body(Precedence),
 )
 async def prioritize(house: Home, task_id: TaskId, caller: Caller, request: Request) -> Response:
-    """To the front of those who wait for the same. The audited exception to first come, first served."""
+    """In front of those who wait for the same and are no more urgent; it is never made less urgent.
+
+    The audited exception to first come, first served. The task keeps it until it ends, or begins its next round.
+    """
     wish = signed(await optional(Precedence, request), caller)
-    known = await house.engine.view(task_id)
-    if known.view.state is not TaskState.QUEUED:
-        raise IllegalError(f"only a task that waits in line can be prioritized; this one is {known.view.state}", known)
-    return await ordered(house, known.view.pool, Update.PRIORITIZE, {**dict(wish), "task_id": task_id})
+    return answer(await preferred(house, task_id, dict(wish)))
 
 
 async def _control(house: House, task_id: str, action: Literal["pause", "resume"], wish: Wish) -> Response:

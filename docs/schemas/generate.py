@@ -16,14 +16,17 @@ from droidherd.domain import audit
 
 HERE = Path(__file__).parent
 NONE = type(None)
-WISHES = ("pause", "resume", "cancel", "force_cancel", "rollback")
-ORDERS = ("pause_lane", "resume_lane", "set_capacity", "set_order", "prioritize", "disable_account", "enable_account")
+WISHES = ("pause", "resume", "cancel", "force_cancel")
+ORDERS = (
+    "pause_lane", "resume_lane", "set_capacity", "set_order", "reset_lane", "prioritize",
+    "disable_account", "enable_account",
+)  # fmt: skip
 
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
         "id": "the task's id: 1 to 64 of A-Z a-z 0-9 . _ -",
         "input": tasks.TaskInput,
-        "signals": {**dict.fromkeys(WISHES, tasks.Ask), "answer": tasks.Answer},
+        "signals": {**dict.fromkeys(WISHES, tasks.Ask), "rollback": tasks.Undoing, "answer": tasks.Answer},
         "updates": {"control": (tasks.Control, tasks.TaskView), "admission": (NONE, tasks.Admission)},
         "queries": {"view": (NONE, tasks.TaskView)},
     },

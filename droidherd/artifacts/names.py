@@ -2,12 +2,10 @@
 
 import re
 
+from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError
 
 NAME_MAX = 120
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
-# Windows opens a machine's port under these names, whatever the extension.
-_RESERVED = re.compile(r"(?i:con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.ASCII)
 
 _TYPES = {
     ".png": "image/png",
@@ -21,8 +19,7 @@ _TYPES = {
 
 def checked_name(name: str, what: str = "artifact") -> str:
     """Return the name if it is one plain file name; never a path, never hidden."""
-    fits = len(name) <= NAME_MAX and _NAME.fullmatch(name) and not name.endswith(".")
-    if not fits or _RESERVED.fullmatch(name):
+    if not ids.is_file_name(name, NAME_MAX):
         raise BadParametersError(
             f"{name[:60]!r} is not a name of an {what}",
             remedy=f"use 1 to {NAME_MAX} of A-Z a-z 0-9 . _ - and begin with a letter, a digit or _",
@@ -38,4 +35,4 @@ def content_type_of(name: str) -> str:
 def plain_name(text: str) -> str:
     """Make a name out of any text, for files that are named after something."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:NAME_MAX].rstrip(".")
-    return f"_{name}" if not name or _RESERVED.fullmatch(name) else name
+    return f"_{name}" if not name or ids.is_reserved(name) else name

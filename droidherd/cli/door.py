@@ -115,6 +115,11 @@ class Door:
         return answer
 
 
+def detail_of(answer: Document) -> str:
+    """What an answer says that is more than yes."""
+    return str(answer.get("detail") or "")
+
+
 def rows_of(page: Any, field: str) -> list[Document]:
     rows = page.get(field) if isinstance(page, dict) else page
     return cast("list[Document]", rows) if isinstance(rows, list) else []
@@ -151,14 +156,15 @@ def _problem(answer: httpx.Response) -> Document:
 def _refusal(answer: httpx.Response) -> str:
     problem = _problem(answer)
     title = str(problem.get("title") or answer.reason_phrase)
-    detail = problem.get("detail")
-    text = f"{title}: {detail}" if isinstance(detail, str) and detail else title
+    detail, fields = problem.get("detail"), rows_of(problem, "errors")
+    text = f"{title}: {detail}" if isinstance(detail, str) and detail and not fields else title
     parts = problem.get("parts")
     if isinstance(parts, dict):  # of a readiness: what is not as it should be
         text = "; ".join(f"{name}: {why}" for name, why in cast("Document", parts).items() if why) or text
-    for one in rows_of(problem, "errors"):
-        said = f"{one.get('field')}: {one.get('message')}"
-        text += "" if said in text else f"; {said}"
+    if holder := problem.get("holder"):
+        text += f"; held by {holder}"
+    if fields:
+        text += ": " + "; ".join(f"{one.get('field')}: {one.get('message')}" for one in fields)
     return f"{text} (HTTP {answer.status_code})"
 
 

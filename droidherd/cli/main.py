@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import accounts, bulk, orders, output, queueing, submitting, subscriptions, tasks
+from droidherd.cli import accounts, bulk, lanes, orders, output, queueing, submitting, subscriptions, tasks
 from droidherd.cli import connect as connecting
 from droidherd.cli import demo as demonstrating
 from droidherd.cli import doctor as doctoring
@@ -33,7 +33,7 @@ app = typer.Typer(
     epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
 )
 
-for commands in (submitting.app, orders.app, bulk.app, queueing.app, accounts.listing):
+for commands in (submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
     app.add_typer(commands)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)

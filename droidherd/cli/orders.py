@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from droidherd.cli import output, tasks
-from droidherd.cli.door import Document, Door
+from droidherd.cli.door import Document, Door, detail_of
 from droidherd.cli.options import TASKS, Data, Json, Reason, TaskId, Url, given, opened, signature
 
 app = typer.Typer()
@@ -77,11 +77,20 @@ def rollback(  # noqa: PLR0917 (options of a command)
 
 
 @app.command(rich_help_panel=TASKS, epilog='Example: droidherd prioritize TASK --reason "the event ends tonight"')
-def prioritize(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Put a waiting task in front of those who wait for the same."""
+def prioritize(  # noqa: PLR0917 (options of a command)
+    task_id: TaskId,
+    priority: Annotated[int, typer.Option(min=1, max=10, help="As urgent as this at least; 1 is first.")] = 1,
+    reason: Reason = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Put a waiting task in front of those who wait for the same and are no more urgent, until it ends."""
     with opened(data, url) as door:
-        _asked(door, task_id, "prioritize", reason)
+        said = detail_of(_asked(door, task_id, "prioritize", reason, priority=priority))
         _show(task_id, door.get(f"/api/tasks/{task_id}"), as_json=as_json)
+    if said and not as_json:
+        output.out.print(said, markup=False)
 
 
 def _asked(door: Door, task_id: str, action: str, reason: str, **more: Any) -> Document:

@@ -1,54 +1,14 @@
-"""`droidherd lanes`, `stats`, `audit`, `cleanup`: the queue, and what it did."""
+"""`droidherd stats`, `audit`, `cleanup`: the queue, and what it did."""
 
 from typing import Annotated
 
 import typer
 
 from droidherd.cli import cleanup as cleaning
-from droidherd.cli import figures, output, tasks
-from droidherd.cli.door import rows_of
-from droidherd.cli.errors import CliError
+from droidherd.cli import figures, output
 from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, opened, signature
 
 app = typer.Typer()
-
-
-@app.command(
-    rich_help_panel=QUEUE,
-    epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   "
-    "droidherd lanes --pause --reason night   |   droidherd lanes account --order priority --ageing 20",
-)
-def lanes(  # noqa: PLR0917 (options of a command)
-    lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.", metavar="[LANE]")] = "",
-    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Grant nothing any more, or again.")] = None,
-    capacity: Annotated[int | None, typer.Option(min=0, max=10_000, help="How many may hold an emulator.")] = None,
-    order: Annotated[str, typer.Option(help="arrival or priority: who goes first.", metavar="ORDER")] = "",
-    ageing: Annotated[
-        int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
-    ] = 0,
-    reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
-) -> None:
-    """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
-    if (capacity is not None or order) and not lane:
-        raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
-    command = {"lane": lane, **signature(reason)}
-    with opened(data, url) as door:
-        if capacity is not None:
-            door.post("/api/queue/capacity", {**command, "capacity": capacity})
-        if order:
-            door.post("/api/queue/order", {**command, "order": order, "ageing": ageing})
-        if pause is not None:
-            door.post("/api/queue/pause" if pause else "/api/queue/resume", command)
-        found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
-    if lane and not found:
-        raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")
-    if as_json:
-        output.emit({"lanes": found})
-    else:
-        output.out.print(tasks.lanes(found))
 
 
 @app.command(rich_help_panel=QUEUE, epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")

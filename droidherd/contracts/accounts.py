@@ -4,9 +4,9 @@ import re
 from datetime import datetime
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.tasks import Ask, Text
 
 CREDENTIALS_MAX = 16
@@ -41,7 +41,7 @@ class AccountWish(Contract):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
-    emulator: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    emulator: MaybeId = ""
     """Its tasks run on this one only; empty: on any."""
     credentials: Credentials = Field(default_factory=dict)
     note: Text = ""

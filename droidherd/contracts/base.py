@@ -1,13 +1,21 @@
 """What every contract has in common: frozen, additive, and forgiving towards fields it does not know yet."""
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-ID_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
+from droidherd.domain import ids
 
-Id = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+Id = Annotated[str, StringConstraints(pattern=ids.PATTERN)]
 """A name that is safe in workflow ids, queue names, file names and shell lines."""
+MaybeId = Annotated[str, StringConstraints(pattern=ids.OPTIONAL)]
+"""The same, or nothing."""
+
+
+def readable(found: Mapping[str, Any]) -> str:
+    """What pydantic found, for people: which characters a name may have stands in a sentence, not in a pattern."""
+    return ids.RULES.get(found.get("ctx", {}).get("pattern", ""), str(found["msg"]))
 
 
 class Contract(BaseModel):

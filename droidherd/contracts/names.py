@@ -61,6 +61,7 @@ class Update(StrEnum):
     RESUME_LANE = "resume_lane"
     SET_CAPACITY = "set_capacity"
     SET_ORDER = "set_order"
+    RESET_LANE = "reset_lane"
     PRIORITIZE = "prioritize"
     DISABLE_ACCOUNT = "disable_account"
     ENABLE_ACCOUNT = "enable_account"

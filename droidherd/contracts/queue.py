@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
 from droidherd.domain.audit import Event
@@ -101,7 +101,7 @@ class LaneView(Contract):
 
 
 class TallyView(Contract):
-    """Kept for those who read it here; the query `stats` says more."""
+    """The short form of what the query `stats` says of a type."""
 
     type: str
     count: int
@@ -250,6 +250,8 @@ class Place(Contract):
 
     position: int = 0
     why: str = ""
+    priority: int = 0
+    precedence: int = 0
 
 
 class EventsPage(Contract):
@@ -266,18 +268,18 @@ class EmulatorsPage(Contract):
 class Order(Contract):
     """An operator's order to a pool.
 
-    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `prioritize`, `disable_account` and
-    `enable_account`.
+    Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `reset_lane`, `prioritize`, `disable_account`
+    and `enable_account`.
     """
 
     request_id: Annotated[str, StringConstraints(max_length=128)] = ""
     actor: Text = "somebody"
     reason: Text = ""
-    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    lane: MaybeId = ""
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
     task_id: str = ""
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    account: MaybeId = ""
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"
     ageing: int = Field(default=0, ge=0, le=1_000_000)

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from droidherd.contracts import names
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
+from droidherd.domain import ids
 from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
 
@@ -46,28 +47,29 @@ class Link(Contract):
 
 
 class Chain(Contract):
-    """Where in a chain a task stands. Said by the task before."""
+    """Where in a chain a task stands. Said by the task before; the first one says it itself."""
 
     head: Id
     """The first task. The others have its id, a dot and their place."""
-    place: int = Field(ge=2, le=CHAIN_MAX + 1)
-    previous: Id
+    place: int = Field(ge=1, le=CHAIN_MAX + 1)
+    previous: MaybeId = ""
+    """Empty for the first one."""
 
 
 class TaskSpec(Contract):
     """What somebody wants done. The input of a `TaskWorkflow`; only `type` is required."""
 
     type: Id
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    account: MaybeId = ""
     params: dict[str, JsonValue] = Field(default_factory=dict)
     pool: Id = "default"
-    lane: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    lane: MaybeId = ""
     """Empty: `account` for a task with an account, else `anonymous`."""
     priority: int = Field(default=BANDS[Origin.PERSON], ge=1, le=10)
     """1 is first. Not said: by origin. Only lanes ordered by priority look at it."""
     origin: Origin = Origin.PERSON
     on_busy: OnBusy = OnBusy.REJECT
-    emulator: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    emulator: MaybeId = ""
     """Only this emulator will do."""
     requires: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$")], ...] = (
         Field(default=(), max_length=16)
@@ -89,9 +91,15 @@ class TaskSpec(Contract):
 
     def tags(self, task_id: str) -> list[str]:
         """What lists find it by: its labels, and the chain it belongs to."""
-        head = self.chain.head if self.chain else task_id if self.then else ""
+        chain = self.place(task_id)
         tags = [names.tag(name, value) for name, value in sorted(self.labels.items())]
-        return [*tags, names.tag("chain", head)] if head else tags
+        return [*tags, names.tag("chain", chain.head)] if chain else tags
+
+    def place(self, task_id: str) -> Chain | None:
+        """Where in its chain this task stands; None: it is alone."""
+        if self.chain is None and self.then and ids.is_id(task_id):
+            return Chain(head=task_id, place=1)
+        return self.chain
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +118,13 @@ class Ask(Contract):
 
     actor: Text = "somebody"
     reason: Text = ""
+
+
+class Undoing(Ask):
+    """Argument of the signal `rollback`."""
+
+    force: bool = False
+    """Restore also what somebody else changed since."""
 
 
 class Question(Contract):
@@ -165,6 +180,8 @@ class Carry(Contract):
     not_before: datetime | None = None
     rounds: int = 0
     again_at: datetime | None = None
+    priority: int = 0
+    """0: as submitted."""
 
 
 class Rollback(Contract):
@@ -278,6 +295,9 @@ class TaskView(Contract):
     pool: str = ""
     lane: str = ""
     priority: int = 5
+    """As it stands in line: a person may have made it more urgent."""
+    precedence: int = 0
+    """Above 0: a person put it in front of all who are no more urgent. The greater one goes first."""
     labels: dict[str, str] = Field(default_factory=dict)
     params: dict[str, JsonValue] = Field(default_factory=dict)
     state: TaskState
@@ -304,7 +324,7 @@ class TaskView(Contract):
     undo: tuple[Undo, ...] = ()
     """What it changed by value, and what it takes to take that back; oldest first."""
     chain: Chain | None = None
-    """Its place, when it follows another task."""
+    """Its place, when it follows another task or another one follows it."""
     following: str = ""
     """The task that followed it."""
     chain_ends: str = ""

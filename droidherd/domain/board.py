@@ -121,7 +121,9 @@ class Board:
     """Emulators a grant may go to now; the one idle longest first."""
     last_token: int = 0
     last_ticket: int = 1_000_000
-    """Far from 0, which means "draw one", so that there is room in front of the first."""
+    """Where the first pool began when precedence was a ticket between 0 and here."""
+    first_ticket: int = 0
+    """The smallest that was drawn for a task that was given precedence. Below 0, which means "draw one"."""
     leases: dict[str, None] = field(default_factory=dict)
     """Tasks with a lease."""
     waiting: int = 0
@@ -140,14 +142,19 @@ class Board:
             lane.obey(self.rules)
         return self.lanes[name]
 
+    def by_hand(self, lane: Lane) -> bool:
+        """Whether somebody set something on this lane alone."""
+        pattern = self.pattern
+        paused = (lane.paused_by, lane.paused_why) != (pattern.paused_by, pattern.paused_why)
+        return bool(lane.capacity_by or lane.ordering_by or paused)
+
     def drop_idle(self, name: str) -> None:
         """A lane nobody uses and nobody set is forgotten: names come from submitters, and there is no end of them."""
         lane = self.lanes.get(name)
         if lane is None or name in LANES or name in self.rules.capacities or lane.in_use:
             return
-        same = (lane.paused_by, lane.paused_why) == (self.pattern.paused_by, self.pattern.paused_why)
         used = any(bucket.lane == name for bucket in self.buckets.values())
-        if same and not used and not lane.capacity_by and not lane.ordering_by:
+        if not used and not self.by_hand(lane):
             del self.lanes[name]
 
     def order(self, entry: Entry) -> Order:
@@ -238,6 +245,16 @@ class Board:
     def draw_ticket(self) -> int:
         self.last_ticket += 1
         return self.last_ticket
+
+    def draw_precedence(self) -> int:
+        """A ticket in front of every other. Its holder keeps it, whatever makes it come back."""
+        self.first_ticket -= 1
+        return self.first_ticket
+
+    def saw_ticket(self, ticket: int) -> None:
+        """Somebody came back with it: what is drawn from now on lies beyond."""
+        self.last_ticket = max(self.last_ticket, ticket)
+        self.first_ticket = min(self.first_ticket, ticket)
 
     def held(self) -> Iterator[Entry]:
         """Everyone with a lease."""

@@ -27,6 +27,9 @@ class Claim:
     want: Want = Want.NOTHING
     ask: m.Enqueue | None = None
     ticket: int = 0
+    """Kept while it is no fault of the task's; below 0, which is precedence, always."""
+    priority: int = 0
+    """How urgent the dispatcher has it; 0: as was asked."""
     lease: m.Lease | None = None
     admitted: m.Admitted | None = None
     rejected: m.Rejected | None = None
@@ -60,6 +63,14 @@ class Claim:
         self.lease = self.admitted = self.rejected = self.revoked = None
         self.said_ending = False
         self._say(self.ask)
+
+    def renounce(self) -> None:
+        """The next request draws a new ticket. Precedence that a person gave stays."""
+        self.ticket = min(self.ticket, 0)
+
+    def forget(self) -> None:
+        """What comes next is as it was submitted: the precedence was for what is over."""
+        self.ticket = self.priority = 0
 
     def repeat(self) -> None:
         """Say it again: the last net. On deck it also asks whether the lease has become the active one."""
@@ -119,8 +130,12 @@ class Claim:
                 self.on_recall(news)
 
     def on_admitted(self, news: m.Admitted) -> None:
+        """In line. Precedence is the task's: it is heard whatever is wanted by now, and no older word takes it back."""
+        if news.ticket < min(self.ticket, 0) and news.key.run == self.run:
+            self.ticket, self.priority = news.ticket, news.priority
         if self._mine(news.key) and self.want is Want.EMULATOR and news.seq >= self.since:
-            self.admitted, self.ticket = news, news.ticket
+            self.admitted = news
+            self.ticket = self.ticket if self.ticket < 0 else news.ticket
 
     def on_rejected(self, news: m.Rejected) -> None:
         if self._mine(news.key) and self.want is Want.EMULATOR and self.ask and news.seq >= self.ask.seq:

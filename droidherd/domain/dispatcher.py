@@ -70,7 +70,7 @@ class Dispatcher(Orders):
         self.assign(now_ms)
         entry = self.board.entries.get(task_id)
         if entry is not None and entry.lease is None:
-            self._send(task_id, self._admitted(entry))  # a grant says as much
+            self.tell(entry)  # a grant says as much
 
     def on_ending(self, message: m.Ending, now_ms: int) -> None:
         """The last stage stands on the emulator's queue: the next task may line up behind it."""
@@ -285,7 +285,8 @@ class Dispatcher(Orders):
             self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
         self.tallies.since_ms = self.tallies.since_ms or now_ms
         if blind:
-            self.board.last_ticket = max(self.board.last_ticket, now_ms)
+            self.board.saw_ticket(now_ms)
+            self.board.saw_ticket(-now_ms)
             self.tallies.own = max(self.board.last_token, now_ms)
         if blind and (unheard or before):
             self.unheard = dict(unheard)
@@ -411,14 +412,14 @@ class Dispatcher(Orders):
 
     def _admit(self, ask: m.Enqueue, now_ms: int) -> None:
         task_id = ask.key.task_id
-        known = ask.ticket > 0
+        known = ask.ticket != 0
         reason, holder = ("", "") if known else self._refusal(ask, now_ms)
         if reason:
             self._remember(task_id, ask.seq)
             self._send(task_id, m.Rejected(ask.key, ask.seq, reason, holder))
             self.note(now_ms, "rejected", task_id, detail=f"{reason} {holder}".strip())
             return
-        self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
+        self.board.saw_ticket(ask.ticket)
         ticket = ask.ticket or self.board.draw_ticket()
         entry = Entry(replace(ask, ticket=ticket), ticket, now_ms)
         self._enter(entry)
@@ -443,6 +444,9 @@ class Dispatcher(Orders):
             return "cannot_be_satisfied", ""
         return "", ""
 
+    def tell(self, entry: Entry) -> None:
+        self._send(entry.task_id, self._admitted(entry))
+
     def _admitted(self, entry: Entry) -> m.Admitted:
         return m.Admitted(
             entry.key,
@@ -451,6 +455,7 @@ class Dispatcher(Orders):
             self.board.position(entry),
             max(self.config.repeat_min_s, self.config.repeat_per_entry_s * self.board.waiting),
             self.why(entry),
+            entry.ask.priority,
         )
 
     def _repeat(self, entry: Entry, ask: m.Enqueue, now_ms: int) -> None:

@@ -69,10 +69,6 @@ class Lane:
     def open(self) -> bool:
         return not self.paused_by and self.in_use < self.capacity
 
-    def by_hand(self) -> bool:
-        """Whether somebody set something here."""
-        return bool(self.capacity_by or self.ordering_by or self.paused_by)
-
     def obey(self, rules: LaneRules) -> None:
         """Be as the settings say, where nobody said otherwise."""
         if not self.capacity_by:
@@ -81,8 +77,9 @@ class Lane:
             self.ordering = rules.ordering(self.name)
 
     def pause(self, actor: str, why: str) -> bool:
-        """Whether it did anything: the system overrules nobody."""
-        if self.paused_by and is_system(actor):
+        """Whether it did anything: the system overrules nobody, and saying it twice is saying it once."""
+        same = self.paused_by == actor and why in ("", self.paused_why)
+        if same or (self.paused_by and is_system(actor)):
             return False
         self.paused_by, self.paused_why = actor, why
         return True

@@ -4,6 +4,7 @@
 What a person asked for and what takes effect at the next boundary (`Intent`) stands beside the state, not in it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,6 +68,18 @@ class Intent(StrEnum):
     """Cancel without waiting for what runs, and without its cleanup."""
 
 
+class Wish(StrEnum):
+    """What a person may ask of a task, in the words of every door."""
+
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ANSWER = "answer"
+    PRIORITIZE = "prioritize"
+    RETRY = "retry"
+    ROLLBACK = "rollback"
+
+
 S, E = TaskState, TaskEvent
 
 FINAL = frozenset({S.COMPLETED, S.FAILED, S.CANCELLED, S.REJECTED, S.ROLLBACK_COMPLETED, S.ROLLBACK_FAILED})
@@ -124,6 +137,45 @@ class Transition:
 def may(state: TaskState, event: TaskEvent) -> bool:
     """Whether the table has this pair."""
     return (state, event) in TABLE
+
+
+_LEADS: dict[Wish, tuple[TaskEvent, ...]] = {
+    Wish.CANCEL: (E.CANCELLED,),
+    Wish.PAUSE: (E.PAUSED,),
+    Wish.RESUME: (E.RESUMED,),
+    Wish.ANSWER: (E.PERSON_ANSWERED,),
+    Wish.PRIORITIZE: (E.GRANTED, E.ROLLBACK_STARTED),
+    Wish.RETRY: (E.MANUAL_RETRY,),
+    Wish.ROLLBACK: (E.ROLLBACK_ASKED,),
+}
+"""What the table must have for a wish to come true. Whoever may be given an emulator stands in line."""
+
+
+def possible(state: TaskState, intent: Intent = Intent.NONE) -> tuple[Wish, ...]:
+    """What a person may ask of a task as it is now."""
+    return tuple(wish for wish in Wish if _is_possible(wish, state, intent))
+
+
+def _is_possible(wish: Wish, state: TaskState, intent: Intent) -> bool:
+    leads = any(may(state, event) for event in _LEADS[wish])
+    if wish is Wish.CANCEL:
+        return leads
+    if wish is Wish.PAUSE:
+        return leads and intent in {Intent.NONE, Intent.PAUSE}
+    if wish is Wish.RESUME and intent is Intent.PAUSE:
+        return True  # taken back before its boundary
+    if wish is Wish.ROLLBACK:
+        # What has not ended is cancelled first. What is being taken back is not taken back twice.
+        under_way = may(state, E.ROLLBACK_STARTED) or may(state, E.ROLLBACK_DONE)
+        return leads or (may(state, E.CANCELLED) and not under_way)
+    return leads and not intent
+
+
+def refusal(wish: str, state: TaskState, intent: Intent, left: Iterable[str]) -> str:
+    """That a wish is not possible, and what is, for people."""
+    asked_for = f" with {intent} asked for" if intent else ""
+    nothing = "nothing; submit it anew" if state in FINAL else "nothing"
+    return f"{wish} is not possible while {state}{asked_for}; possible now: {', '.join(left) or nothing}"
 
 
 def transition(state: TaskState, event: TaskEvent, now_ms: int, actor: str, reason: str) -> Transition:

@@ -45,7 +45,7 @@ class Memory(Moves):
         entry.held_ms = now_ms
         self._count_again(entry, lease.token)
         self.board.last_token = max(self.board.last_token, lease.token)
-        self.board.last_ticket = max(self.board.last_ticket, ask.ticket)
+        self.board.saw_ticket(ask.ticket)
         self._enter(entry)
         self.board.lane(ask.lane).in_use += 1
         holders = [self.keys.held[key] for key in entry.needs() if key in self.keys.held]

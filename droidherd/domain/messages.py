@@ -69,7 +69,7 @@ class Enqueue:
     priority: int = 5
     on_busy: OnBusy = OnBusy.REJECT
     ticket: int = 0
-    """0: draw one."""
+    """0: draw one. Below 0: precedence, given by a person."""
     hold_s: float = 600.0
     """How long a lease may be held at most."""
     single: bool = False
@@ -124,6 +124,8 @@ class Admitted:
     position: int
     repeat_after_s: float
     why: str = ""
+    priority: int = 0
+    """How urgent it stands in line, which a person may have changed there. 0: as it was asked."""
 
 
 @dataclass(frozen=True, slots=True)

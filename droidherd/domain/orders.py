@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from droidherd.domain.audit import SAID, Deed
-from droidherd.domain.board import Place
+from droidherd.domain.board import Entry, Place
 from droidherd.domain.keys import BARRED_MAX, Bar, account_key
 from droidherd.domain.lane import KEPT_BY_HAND, LANES, Lane, Ordering, is_system
 from droidherd.domain.memory import Memory
@@ -20,12 +20,19 @@ class Orders(Memory):
     def assign(self, now_ms: int) -> None:
         """Grant everything that can be granted now."""
 
+    @abstractmethod
+    def tell(self, entry: Entry) -> None:
+        """Say to a task that waits where it stands."""
+
     def refusal(self, lane: str) -> str:
         """Why nothing can be set on this lane; empty when it can. A lane nobody was in yet can be set, too."""
-        kept = [one.name for one in self.board.lanes.values() if one.name not in LANES and one.by_hand()]
+        kept = [one.name for one in self.board.lanes.values() if one.name not in LANES and self.board.by_hand(one)]
         if not lane or lane in self.board.lanes or len(kept) < KEPT_BY_HAND:
             return ""
-        return f"pool {self.pool} keeps {len(kept)} lanes set by hand, and no more: {', '.join(kept)}"
+        remedy = "give one back: droidherd lanes LANE --reset, or DELETE /api/queue/lanes/LANE"
+        return (
+            f"pool {self.pool} keeps {len(kept)} lanes set by hand, and no more; {remedy}. They are {', '.join(kept)}"
+        )
 
     def pause(self, lane: str, actor: str, reason: str, now_ms: int) -> bool:
         """No more grants in this lane (or all of them, also those to come: empty name). What runs goes on.
@@ -37,12 +44,13 @@ class Orders(Memory):
         if paused:
             detail = f"{lane or 'all lanes'} by {actor}: {reason}"
             self.act(Deed("lane_paused", actor, reason, lane, detail=detail), now_ms)
+        self.board.drop_idle(lane)
         return bool(paused)
 
     def resume(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
         """Grant again. Whether anything was paused; the system takes back only what it did itself."""
         resumed = [one for one in self._lanes(lane) if one.resume(actor)]
-        if resumed or not is_system(actor):
+        if resumed:
             self.act(Deed("lane_resumed", actor, reason, lane, detail=f"{lane or 'all lanes'} by {actor}"), now_ms)
         self.board.drop_idle(lane)
         self.assign(now_ms)
@@ -51,35 +59,71 @@ class Orders(Memory):
     def set_capacity(self, lane: str, capacity: int, actor: str, now_ms: int, reason: str = "") -> None:
         """By hand. What the settings say as well is theirs again, and follows them."""
         one = self.board.lane(lane)
-        one.capacity = capacity
-        one.capacity_by = "" if capacity == self.board.rules.capacity(lane) else actor
-        self.act(Deed("lane_capacity", actor, reason, lane, detail=f"{lane} = {capacity} by {actor}"), now_ms)
+        by = "" if capacity == self.board.rules.capacity(lane) else actor
+        if (capacity, by) != (one.capacity, one.capacity_by):
+            one.capacity, one.capacity_by = capacity, by
+            self.act(Deed("lane_capacity", actor, reason, lane, detail=f"{lane} = {capacity} by {actor}"), now_ms)
         self.board.drop_idle(lane)
         self.assign(now_ms)
 
     def set_ordering(self, lane: str, ordering: Ordering, actor: str, now_ms: int, reason: str = "") -> None:
         """Who goes first from now on, by hand."""
         one = self.board.lane(lane)
-        self._reorder(one, ordering)
-        one.ordering_by = "" if ordering == self.board.rules.ordering(lane) else actor
-        detail = f"{lane} {_said(ordering)} by {actor}"
-        self.act(Deed("lane_ordering", actor, reason, lane, detail=detail), now_ms)
+        by = "" if ordering == self.board.rules.ordering(lane) else actor
+        if (ordering, by) != (one.ordering, one.ordering_by):
+            self._reorder(one, ordering)
+            one.ordering_by = by
+            detail = f"{lane} {_said(ordering)} by {actor}"
+            self.act(Deed("lane_ordering", actor, reason, lane, detail=detail), now_ms)
         self.board.drop_idle(lane)
         self.assign(now_ms)
 
+    def reset(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        """Take back what was set on this lane by hand, a pause of its own included. Whether there was anything."""
+        one = self.board.lanes.get(lane)
+        if one is None or not self.board.by_hand(one):
+            return False
+        rules, pattern = self.board.rules, self.board.pattern
+        one.capacity_by = one.ordering_by = ""
+        one.paused_by, one.paused_why = pattern.paused_by, pattern.paused_why
+        self._reorder(one, rules.ordering(lane))
+        one.obey(rules)
+        self.act(Deed("lane_reset", actor, reason, lane, detail=f"{lane} as the settings say, by {actor}"), now_ms)
+        self.board.drop_idle(lane)
+        self.assign(now_ms)
+        return True
+
     def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
-        """The audited exception: to the front of its bucket, by priority and with the smallest ticket."""
+        """The audited exception: as urgent as this, never less, and in front of all who are no more urgent.
+
+        The task is told, so that it comes back with its precedence from wherever it goes.
+        """
         entry = self.board.entries.get(task_id)
         if entry is None or entry.lease is not None:
             return False
-        self._take_out(entry)
-        entry.ticket = max(1, min(e.ticket for e in self.board.entries.values()) - 1)
-        entry.ask = replace(entry.ask, priority=priority, ticket=entry.ticket)
-        self.board.line_up(entry)  # parked or not: if its key is busy it is parked again when its turn comes
-        detail = f"priority {priority} by {actor}"
-        self.act(Deed("prioritized", actor, reason, entry.ask.lane, task_id, detail=detail), now_ms)
+        priority = min(priority, entry.ask.priority)
+        if priority == entry.ask.priority and entry.ticket == self.board.first_ticket < 0:
+            return True  # nobody was put in front of it since
+        self._advance(entry, priority, self.board.draw_precedence())
+        self.act(_prioritized(entry, actor, reason), now_ms)
+        self.tell(entry)
         self.assign(now_ms)
         return True
+
+    def prioritize_untold(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> None:
+        """As it was before tasks were told, for histories of then: the smallest ticket, and whatever priority."""
+        entry = self.board.entries.get(task_id)
+        if entry is not None and entry.lease is None:
+            self._advance(entry, priority, max(1, min(e.ticket for e in self.board.entries.values()) - 1))
+            self.act(_prioritized(entry, actor, reason), now_ms)
+            self.assign(now_ms)
+
+    def _advance(self, entry: Entry, priority: int, ticket: int) -> None:
+        """To another place in line; parked or not: if its key is busy it is parked again when its turn comes."""
+        self._take_out(entry)
+        entry.ticket = ticket
+        entry.ask = replace(entry.ask, priority=priority, ticket=ticket)
+        self.board.line_up(entry)
 
     def is_disabled(self, account: str) -> bool:
         return account_key(account) in self.keys.barred
@@ -97,13 +141,14 @@ class Orders(Memory):
     def disable(self, account: str, actor: str, reason: str, now_ms: int) -> bool:
         """Nothing more is granted to this account; who stands on deck for it is taken off, what runs goes on.
 
-        Whether it did anything: the system overrules nobody.
+        Whether it did anything: the system overrules nobody, and saying it twice is saying it once.
         """
         key = account_key(account)
         before = self.keys.barred.get(key)
-        if before is not None and is_system(actor):
-            return False
         bar = Bar((actor or "somebody")[:SAID], reason[:SAID], now_ms)
+        same = before is not None and before.actor == bar.actor and bar.why in ("", before.why)
+        if same or (before is not None and is_system(actor)):
+            return False
         self._weigh_bar(account, before, -1)
         self._weigh_bar(account, bar, 1)
         self.keys.barred[key] = bar
@@ -155,6 +200,11 @@ class Orders(Memory):
         lane.ordering = ordering
         for entry in waiting:
             self.board.line_up(entry)
+
+
+def _prioritized(entry: Entry, actor: str, reason: str) -> Deed:
+    detail = f"priority {entry.ask.priority} by {actor}"
+    return Deed("prioritized", actor, reason, entry.ask.lane, entry.task_id, detail=detail)
 
 
 def _said(ordering: Ordering) -> str:

@@ -96,7 +96,8 @@ def _write(d: Dispatcher, events: int, outbox: list[Any]) -> str:
     document: dict[str, Any] = {
         "version": VERSION,
         "counters": [board.last_token, board.last_ticket, d.cursor, d.joined_ms, d.generation,
-                     d.rebuild_until_ms, d.quiet_until_ms, d.blind_ms, d.tallies.own, d.tallies.since_ms],
+                     d.rebuild_until_ms, d.quiet_until_ms, d.blind_ms, d.tallies.own, d.tallies.since_ms,
+                     board.first_ticket],
         "entries": {name: column.write(board.entries.values(), strings) for name, column in COLUMNS.items()},
         **{name: strings.short(value) for name, value in rows.items()},
     }  # fmt: skip
@@ -120,6 +121,7 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms = counters[:6]
     d.quiet_until_ms, d.blind_ms = counters[6:8]
     d.tallies = _read_tallies(rows, *counters[8:10])
+    d.board.first_ticket = next(iter(counters[10:]), 0)
     for key, *bar in rows.get("barred", ()):
         d.keys.barred[key] = Bar(*bar)
         d._weigh_bar(key.removeprefix(account_key("")), d.keys.barred[key], 1)  # noqa: SLF001 - as below

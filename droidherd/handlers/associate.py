@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import JsonValue, StringConstraints
 from typing_extensions import override
 
+from droidherd.contracts.base import Id
 from droidherd.domain.errors import CommandFailedError
 from droidherd.domain.ports import Wanted
 from droidherd.domain.things import ABSENT, State
@@ -20,7 +21,7 @@ LABEL = "account"
 
 
 class AssociateParams(Params):
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    account: Id
     app: Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+)?$")] = ""
     """Empty: the emulator as a whole."""
 

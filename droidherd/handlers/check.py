@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import JsonValue, StringConstraints
 from typing_extensions import override
 
+from droidherd.contracts.base import MaybeId
 from droidherd.domain.errors import CommandFailedError, UnhealthyError
 from droidherd.handlers.associate import bound_account
 from droidherd.handlers.base import Ground, Handler, Params
@@ -20,7 +21,7 @@ class CheckParams(Params):
     """Without an app only the emulator is looked at."""
 
     app: Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+)?$")] = ""
-    account: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    account: MaybeId = ""
     """Whom the emulator, or the app on it, has to be bound to (see `associate`)."""
     signed_in: Annotated[str, StringConstraints(max_length=200)] = ""
     """What is on the app's screen only while somebody is signed in: a text, or the id of an element."""

@@ -120,6 +120,8 @@ def test_a_disabled_account_waits_and_says_why_until_it_is_enabled(http: httpx.C
     eventually(lambda: task in http.get("/api/accounts/off-1").json()["next_run"]["task"])
     audit = http.get("/api/audit", params={"action": "account_disabled"}).json()["entries"]
     assert ("off-1", "bob", "banned") == (audit[0]["detail"], audit[0]["actor"], audit[0]["reason"])
+    assert 200 == http.post("/api/accounts/off-1/disable", json={"actor": "bob", "reason": "banned"}).status_code
+    assert audit == http.get("/api/audit", params={"action": "account_disabled"}).json()["entries"]
     assert "" == http.post("/api/accounts/off-1/enable", json={"actor": "bob"}).json()["detail"]
     until(http, task, "completed")
     assert "account off-1 was not disabled" == http.post("/api/accounts/off-1/enable").json()["detail"]

@@ -32,7 +32,7 @@ def test_what_the_table_does_not_allow_is_refused_with_the_present_state(world: 
     until(http, task_id, "completed")
     refused = http.post(f"/api/tasks/{task_id}/retry")
     assert (409, "completed") == (refused.status_code, refused.json()["state"])
-    assert "manual_retry is not possible while completed" in refused.json()["detail"]
+    assert "retry is not possible while completed; possible now: rollback" == refused.json()["detail"]
     with world.holding("again-4"):
         running = submit(http, "again-4").json()["id"]
         until(http, running, "running")

@@ -100,7 +100,8 @@ def test_the_audit_is_read_in_pages(http: httpx.Client):
 
 
 def test_without_keys_the_body_says_who_it_is_and_somebody_else_is_somebody(http: httpx.Client):
-    http.post("/api/queue/resume", json={"reason": "who-am-i"})
+    http.post("/api/queue/pause", json={"lane": "nobody-there", "reason": "who-am-i"})
+    http.post("/api/queue/resume", json={"lane": "nobody-there"})
     assert "somebody" == next(one["actor"] for one in audit(http) if one["reason"] == "who-am-i")
 
 

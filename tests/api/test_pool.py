@@ -83,7 +83,55 @@ def test_a_task_that_is_given_precedence_goes_first(http: httpx.Client):
     for one in (first, second):
         until(http, one, "completed")
     refused = http.post(f"/api/tasks/{second}/prioritize")
-    assert (409, True) == (refused.status_code, "waits in line" in refused.json()["detail"])
+    assert 409 == refused.status_code
+    assert "prioritize is not possible while completed; possible now: rollback" == refused.json()["detail"]
+
+
+def test_precedence_is_shown_by_the_task_and_kept_over_a_pause(http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "account"})
+    first, second = (submit(http, f"kept-{number}", priority=4).json()["id"] for number in range(2))
+    until(http, second, "queued")
+    http.post(f"/api/tasks/{second}/prioritize", json={"priority": 2})
+    read = http.get(f"/api/tasks/{second}").json()
+    assert (2, 1, True) == (read["priority"], read["position"], read["precedence"] > 0)
+    http.post(f"/api/tasks/{second}/pause")
+    until(http, second, "paused")
+    assert "" == http.post(f"/api/tasks/{second}/resume").json()["why"]
+    assert read["precedence"] == until(http, second, "queued")["precedence"]
+    assert [second, first] == [row["task_id"] for row in http.get("/api/queue").json()["queue_info"]]
+    less = http.post(f"/api/tasks/{second}/prioritize", json={"priority": 9}).json()
+    assert (True, True) == (less["done"], "which it keeps" in less["detail"])
+    http.post("/api/queue/resume", json={"lane": "account"})
+    for one in (first, second):
+        until(http, one, "completed")
+    assert (2, read["precedence"]) == tuple(
+        http.get(f"/api/tasks/{second}").json()[key] for key in ("priority", "precedence")
+    )
+
+
+def test_what_was_set_on_a_lane_by_mistake_is_taken_back(http: httpx.Client):
+    http.post("/api/queue/capacity", json={"lane": "acount", "capacity": 4})
+    assert "acount" in [one["name"] for one in http.get("/api/queue").json()["lanes"]]
+    done = http.request("DELETE", "/api/queue/lanes/acount", json={"actor": "reset-ann", "reason": "a slip"})
+    assert (200, {"done": True, "detail": ""}) == (done.status_code, done.json())
+    assert "acount" not in [one["name"] for one in http.get("/api/queue").json()["lanes"]]
+    again = http.delete("/api/queue/lanes/acount")
+    assert (True, "nothing was set by hand on lane acount") == (again.json()["done"], again.json()["detail"])
+    assert 1 == len(http.get("/api/audit", params={"actor": "reset-ann"}).json()["entries"])
+    assert 404 == http.delete("/api/queue/lanes/a%20b").status_code
+
+
+def test_an_order_a_pool_refuses_is_not_called_a_task(http: httpx.Client):
+    lanes = [f"many-{number}" for number in range(100)]
+    for lane in lanes:
+        http.post("/api/queue/capacity", json={"lane": lane, "capacity": 4})
+    refused = http.post("/api/queue/capacity", json={"lane": "one-more", "capacity": 4})
+    told = refused.json()
+    assert (422, "It was refused", True) == (refused.status_code, told["title"], "--reset" in told["detail"])
+    for lane in lanes:
+        http.delete(f"/api/queue/lanes/{lane}")
+    assert 200 == http.post("/api/queue/pause", json={"lane": "one-more"}).status_code
+    http.delete("/api/queue/lanes/one-more")
 
 
 def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):

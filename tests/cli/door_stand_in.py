@@ -45,6 +45,8 @@ class Book:
         self.slow = False
         self.parts: dict[str, str] = {}
         self.troubles: list[str] = []
+        self.detail = ""
+        """What is said to an order beside yes."""
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Document) -> tuple[int, Document]:
         parts = path.strip("/").split("/")
@@ -78,8 +80,8 @@ class Book:
         match parts:
             case ["api", "accounts", name, *action]:
                 return self._account(name, action, body)
-            case ["api", "queue", "pause" | "resume" | "capacity" | "order"] | ["api", "tasks", _, "prioritize"]:
-                return 200, {"done": True}
+            case ["api", "queue", "pause" | "resume" | "capacity" | "order" | "lanes", *_] | [*_, "prioritize"]:
+                return 200, {"done": True, "detail": self.detail}
             case ["api", "maintenance", "cleanup"]:
                 return self._cleanup(body)
             case ["api", "tasks"]:

@@ -157,8 +157,16 @@ def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: B
 def test_a_task_is_put_in_front(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     assert "t1" == droidherd.json("prioritize", "t1", "--reason", "soon")["task_id"]
-    me = getpass.getuser()
-    assert ("POST /api/tasks/t1/prioritize", {"reason": "soon", "actor": me}) == (book.asked[0][0], book.asked[0][2])
+    wish = {"reason": "soon", "actor": getpass.getuser(), "priority": 1}
+    assert ("POST /api/tasks/t1/prioritize", wish) == (book.asked[0][0], book.asked[0][2])
+
+
+def test_what_is_said_to_an_order_is_printed(droidherd: Terminal, book: Book):
+    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+    book.detail = "nobody is in lane acount yet; the others are: account"
+    assert book.detail in droidherd("prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
+    assert book.detail in droidherd("lanes", "acount", "--capacity", "4")[1].replace("\n", " ")
+    assert book.detail == droidherd.json("lanes", "acount", "--capacity", "4")["detail"]
 
 
 def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
@@ -166,13 +174,16 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
     assert "ann" in droidherd("lanes", "account", "--pause", "--reason", "night")[1]
     droidherd("lanes", "account", "--capacity", "4")
     droidherd("lanes", "account", "--order", "priority", "--ageing", "20")
-    order = {"lane": "account", "actor": getpass.getuser()}
-    posts = [(asked[0], asked[2]) for asked in book.asked if asked[0].startswith("POST")]
+    droidherd("lanes", "account", "--reset", "--reason", "over")
+    me = {"actor": getpass.getuser()}
+    order = {"lane": "account", **me}
+    said = [(asked[0], asked[2]) for asked in book.asked if not asked[0].startswith("GET")]
     assert [
         ("POST /api/queue/pause", {**order, "reason": "night"}),
         ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
         ("POST /api/queue/order", {**order, "reason": "", "order": "priority", "ageing": 20}),
-    ] == posts
+        ("DELETE /api/queue/lanes/account", {**me, "reason": "over"}),
+    ] == said
 
 
 def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
@@ -180,7 +191,7 @@ def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
     assert (1, True) == (code, "there is no lane nope" in said)
 
 
-@pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival")])
+@pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival"), ("--reset",)])
 def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, book: Book, words: tuple[str, ...]):
     assert (2, []) == (droidherd("lanes", *words)[0], book.asked)
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from droidherd.domain import messages as m
+from droidherd.domain import snapshot
 from droidherd.domain.board import Place
 from droidherd.domain.dispatcher import Dispatcher
 from droidherd.domain.messages import EmulatorState, OnBusy, Sight
@@ -86,3 +87,11 @@ class Pool:
 
 def seen(host: str, sight: Sight = Sight.GOOD, *, incarnation: int = 1, seq: int = 1, boot: str = "b1") -> m.Seen:
     return m.Seen("e1", host, incarnation, seq, sight, boot, pool="pool")
+
+
+def again(pool: Pool, config: Config | None = None) -> Pool:
+    """After a continue-as-new."""
+    other = Pool()
+    other.d = snapshot.load(snapshot.dump(pool.d), "pool", config or pool.d.config)
+    other.now, other._seq = pool.now, pool._seq
+    return other

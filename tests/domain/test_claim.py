@@ -138,3 +138,35 @@ def test_recalled_before_it_asked_for_anything_a_task_says_so() -> None:
     claim = Claim("dispatcher/p", 0, run="r1")
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
     assert [m.Done] == [type(one) for one in said(claim)]
+
+
+def told(ticket: int, attempt: int = 1, priority: int = 0) -> m.Admitted:
+    return m.Admitted(m.Key("t", "r1", attempt), 11, ticket, 1, 300.0, priority=priority)
+
+
+def test_precedence_stays_with_a_task_that_draws_a_new_ticket_until_what_it_was_for_is_over() -> None:
+    claim = a_claim()
+    claim.on_admitted(told(7))
+    claim.on_admitted(told(-2, priority=1))
+    claim.done()
+    claim.renounce()
+    assert (-2, 1) == (claim.ticket, claim.priority)
+    claim.forget()
+    assert (0, 0) == (claim.ticket, claim.priority)
+
+
+def test_an_answer_that_is_older_than_the_precedence_does_not_take_it_back() -> None:
+    claim = a_claim()
+    claim.on_admitted(told(-2, priority=1))
+    claim.on_admitted(told(7))
+    assert (-2, 7) == (claim.ticket, claim.admitted.ticket if claim.admitted else 0)
+
+
+def test_precedence_is_heard_by_a_task_that_has_just_left_the_line_and_by_no_other_run_of_it() -> None:
+    claim = a_claim()
+    claim.done()
+    claim.on_admitted(told(-2, attempt=2, priority=1))
+    assert (-2, 1, None) == (claim.ticket, claim.priority, claim.admitted)
+    claim.run = "r2"
+    claim.on_admitted(told(-9))
+    assert -2 == claim.ticket

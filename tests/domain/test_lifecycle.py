@@ -5,7 +5,18 @@ import itertools
 import pytest
 
 from droidherd.domain.errors import IllegalTransitionError
-from droidherd.domain.lifecycle import FINAL, TABLE, Intent, TaskEvent, TaskState, combine, may, transition
+from droidherd.domain.lifecycle import (
+    FINAL,
+    TABLE,
+    Intent,
+    TaskEvent,
+    TaskState,
+    combine,
+    may,
+    possible,
+    refusal,
+    transition,
+)
 
 S, E = TaskState, TaskEvent
 PAIRS = list(itertools.product(TaskState, TaskEvent))
@@ -58,6 +69,40 @@ def test_every_state_that_is_not_final_can_be_cancelled(state: TaskState) -> Non
 @pytest.mark.parametrize("state", sorted(FINAL))
 def test_out_of_a_final_state_only_a_person_leads(state: TaskState) -> None:
     assert {event for before, event in TABLE if before is state} <= {E.MANUAL_RETRY, E.ROLLBACK_ASKED}
+
+
+ASKABLE = {
+    S.PENDING: "cancel pause rollback",
+    S.QUEUED: "cancel pause prioritize rollback",
+    S.RUNNING: "cancel pause rollback",
+    S.RETRY_PENDING: "cancel pause rollback",
+    S.WAITING: "cancel pause answer rollback",
+    S.PAUSED: "cancel resume rollback",
+    S.COMPLETED: "rollback",
+    S.FAILED: "retry rollback",
+    S.CANCELLED: "retry rollback",
+    S.REJECTED: "",
+    S.ROLLBACK_PENDING: "cancel prioritize",
+    S.ROLLBACK_RUNNING: "cancel",
+    S.ROLLBACK_COMPLETED: "",
+    S.ROLLBACK_FAILED: "rollback",
+}
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskState) -> None:
+    assert ASKABLE[state].split() == list(possible(state))
+    assert {"resume"} | set(possible(state)) - {"resume"} >= set(possible(state, Intent.PAUSE))
+    beyond_recall = {"cancel", "rollback"} & set(ASKABLE[state].split())
+    if state not in FINAL:
+        assert beyond_recall == set(possible(state, Intent.CANCEL)) == set(possible(state, Intent.FORCE))
+
+
+@pytest.mark.parametrize("state", list(TaskState))
+def test_a_refusal_says_what_is_possible_in_the_words_of_the_doors(state: TaskState) -> None:
+    said = refusal("retry", state, Intent.NONE, possible(state))
+    nothing = "nothing; submit it anew"
+    assert f"retry is not possible while {state}; possible now: {', '.join(possible(state)) or nothing}" == said
 
 
 def test_every_state_can_be_reached() -> None:

@@ -1,5 +1,6 @@
 """What people, the system and the settings may order: effective at once, by hand or by the settings, audited."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,23 +10,16 @@ from droidherd.domain import messages as m
 from droidherd.domain import snapshot
 from droidherd.domain.audit import DEEDS, SAID
 from droidherd.domain.board import Place
+from droidherd.domain.dispatcher import Dispatcher
 from droidherd.domain.lane import KEPT_BY_HAND, LaneRules, Ordering
 from droidherd.domain.moves import Config
-from tests.domain.pool import NOW, Pool
+from tests.domain.pool import NOW, Pool, again
 
 PRIORITY = Ordering(by_priority=True)
 
 
 def rules(**given: Any) -> Config:
     return Config(rules=LaneRules(**given))
-
-
-def again(pool: Pool, config: Config | None = None) -> Pool:
-    """After a continue-as-new."""
-    other = Pool()
-    other.d = snapshot.load(snapshot.dump(pool.d), "pool", config or pool.d.config)
-    other.now, other._seq = pool.now, pool._seq
-    return other
 
 
 def pauses(pool: Pool) -> dict[str, str]:
@@ -83,8 +77,48 @@ def test_lanes_set_by_hand_have_an_end() -> None:
     for number in range(KEPT_BY_HAND):
         assert "" == pool.d.refusal(f"made-up-{number}")
         pool.d.set_capacity(f"made-up-{number}", 1, "ann", NOW)
-    assert "keeps 100 lanes set by hand" in pool.d.refusal("one-more")
+    refused = pool.d.refusal("one-more")
+    assert (True, True) == ("keeps 100 lanes set by hand" in refused, "droidherd lanes LANE --reset" in refused)
     assert ["", "", ""] == [pool.d.refusal(name) for name in ("", "made-up-7", "made-up-99")]
+    assert pool.d.reset("made-up-7", "ann", NOW, "a slip of the pen")
+    assert ("", False) == (pool.d.refusal("one-more"), "made-up-7" in pool.d.board.lanes)
+
+
+def test_a_pool_that_is_paused_has_not_set_its_lanes_by_hand() -> None:
+    pool = Pool()
+    for number in range(KEPT_BY_HAND):
+        pool.enqueue(f"t{number}", lane=f"made-up-{number}")
+    pool.d.pause("", "ann", "holiday", NOW)
+    assert "" == pool.d.refusal("one-more")
+
+
+def test_a_lane_that_is_reset_is_as_the_settings_and_the_pool_say() -> None:
+    pool = Pool()
+    pool.d.configure(rules(capacities={"account": 9}, by_priority=("account",)), NOW)
+    for number, priority in enumerate((9, 1)):
+        pool.enqueue(f"t{number}", "account", priority=priority)
+    pool.d.set_capacity("account", 4, "ann", NOW)
+    pool.d.set_ordering("account", Ordering(), "ann", NOW)
+    pool.d.pause("account", "ann", "release", NOW)
+    assert pool.d.reset("account", "ben", NOW, "over")
+    lane = pool.d.board.lane("account")
+    assert (9, "", "", "") == (lane.capacity, lane.capacity_by, lane.ordering_by, lane.paused_by)
+    pool.emulator("e1")
+    assert ["t1", "t0"] == pool.order()
+    told = [(one.kind, one.actor, one.reason, one.lane) for one in pool.d.by_people]
+    assert ("lane_reset", "ben", "over", "account") == told[-1]
+    assert not pool.d.reset("account", "ben", NOW)
+    assert len(told) == len(pool.d.by_people)
+
+
+def test_a_lane_that_is_reset_in_a_paused_pool_is_paused_like_the_pool() -> None:
+    pool = Pool()
+    pool.enqueue("t", "fresh")
+    pool.d.pause("fresh", "ann", "mine", NOW)
+    pool.d.pause("", "ben", "all", NOW)
+    pool.d.pause("fresh", "ann", "mine", NOW)
+    assert pool.d.reset("fresh", "ann", NOW)
+    assert "ben" == pauses(pool)["fresh"]
 
 
 def test_lanes_that_submitters_make_up_in_a_paused_pool_are_forgotten_too() -> None:
@@ -353,6 +387,33 @@ def test_every_order_is_audited_with_its_actor_and_reason() -> None:
     reasons = ("release", "done", "slow", "event", "late")
     assert [(kind, "ann", reason, NOW) for kind, reason in zip(kinds_, reasons, strict=True)] == told
     assert list(pool.d.by_people) == list(again(pool).d.by_people)
+
+
+REPEATED: dict[str, Callable[[Dispatcher], object]] = {
+    "pause": lambda d: d.pause("account", "ann", "release", NOW),
+    "pause the pool": lambda d: d.pause("", "ann", "release", NOW),
+    "resume": lambda d: d.resume("anonymous", "ann", NOW, "done"),
+    "capacity": lambda d: d.set_capacity("account", 4, "ann", NOW),
+    "order": lambda d: d.set_ordering("account", PRIORITY, "ann", NOW),
+    "reset": lambda d: d.reset("shop", "ann", NOW),
+    "prioritize": lambda d: d.prioritize("t", 1, "ann", NOW),
+    "disable": lambda d: d.disable("ann", "ann", "banned", NOW),
+    "enable": lambda d: d.enable("ben", "ann", NOW),
+}
+
+
+@pytest.mark.parametrize("order", REPEATED.values(), ids=REPEATED.keys())
+def test_a_repeat_that_changes_nothing_leaves_no_second_line(order: Callable[[Dispatcher], object]) -> None:
+    pool = Pool()
+    pool.enqueue("t")
+    pool.d.pause("anonymous", "ann", "before", NOW)
+    pool.d.set_capacity("shop", 4, "ann", NOW)
+    pool.d.disable("ben", "ann", "before", NOW)
+    lines = len(pool.d.by_people)
+    order(pool.d)
+    assert lines + 1 == len(pool.d.by_people)
+    order(pool.d)
+    assert lines + 1 == len(pool.d.by_people)
 
 
 def test_what_the_system_does_never_pushes_out_what_people_did() -> None:

@@ -27,6 +27,9 @@ class Watched(Dispatcher):
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
         super()._grant(entry, row, now_ms)
         self.world.witness.grants(self, entry)
+        first = self.world.preferred.get((entry.task_id, entry.key.run), 0)
+        if first and entry.ticket > first:
+            self.world.witness.broken(f"{entry.task_id} was given precedence {first}, and is granted by {entry.ticket}")
         if entry.ask.account in self.world.disabled:
             self.world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
 
@@ -39,6 +42,13 @@ class Watched(Dispatcher):
         super()._hear(entry, said)
         if self.tallies.total().count != before:
             self.world.witness.counting.counted[said.token, said.outcome] += 1
+
+    def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
+        entry = self.board.entries.get(task_id)
+        if entry is not None and entry.lease is None:
+            first = self.board.first_ticket
+            self.world.preferred[task_id, entry.key.run] = first - (entry.ticket != first)
+        return super().prioritize(task_id, priority, actor, now_ms, reason)
 
     def act(self, deed: Deed, now_ms: int) -> None:
         super().act(deed, now_ms)

@@ -61,6 +61,8 @@ class World:
         """Lane → the capacity somebody set."""
         self.disabled: dict[str, None] = {}
         """Accounts, by the word of whoever disabled them."""
+        self.preferred: dict[tuple[str, str], int] = {}
+        """Task and run → the precedence somebody gave it."""
         self.dispatcher = DispatcherActor(self, self.config)
         self.begin_anew(self.dispatcher.machine)
         if self.script.deck:
@@ -84,6 +86,8 @@ class World:
         """A dispatcher that remembers nothing."""
         self.by_hand.clear()
         self.disabled.clear()
+        heard = {(task.name, task.first_run): task.claim.ticket for task in self.tasks.values()}
+        self.preferred = {one: heard[one] for one in self.preferred if heard.get(one, 0) < 0}
         self.witness.counting.forget()
         for name in LANES:
             d.board.lane(name)

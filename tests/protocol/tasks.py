@@ -103,10 +103,10 @@ class TaskActor(Actor):
             return False
         if self._loses_step():
             ghost = copy.deepcopy(self.claim)
-            ghost.request(self._question(0))
+            ghost.request(self._question(min(ghost.ticket, 0)))
             self.world.dispatcher.question(ghost.ask)
             return False
-        self._request(ticket=0)
+        self._line_up_anew()
         return True
 
     def _disclaim(self) -> None:
@@ -123,6 +123,13 @@ class TaskActor(Actor):
         self.frozen_until_ms = self.world.now + 100 + 300 * self.world.below(12)
         return True
 
+    def _line_up_anew(self) -> None:
+        """Through its own doing: with a new ticket, unless it has precedence."""
+        if "precedence" in self.world.without:
+            self.claim.forget()
+        self.claim.renounce()
+        self._request(self.claim.ticket)
+
     def _request(self, ticket: int) -> None:
         self.claim.request(self._question(ticket))
         self.kept_ticket, self.asked_before = ticket, True
@@ -138,7 +145,7 @@ class TaskActor(Actor):
             told.requires,
             told.account,
             told.mutex,
-            told.priority,
+            self.claim.priority or told.priority,
             told.on_busy if not self.asked_before else m.OnBusy.QUEUE,
             ticket,
             script.HOLD_S,
@@ -153,7 +160,7 @@ class TaskActor(Actor):
             self.world.check_rejected(self, claim.rejected)
             return self._finish("rejected")
         if claim.want is Want.HOLDING and claim.lease is not None:
-            if 0 < self.kept_ticket < claim.ticket:
+            if self.kept_ticket and self.kept_ticket < claim.ticket:
                 self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
             if self.home != claim.lease.emulator_id:
                 self.completed = 0  # its effects live on the emulator it lost
@@ -161,7 +168,7 @@ class TaskActor(Actor):
             self.state = "running"
             self._schedule()
             return True
-        if claim.admitted is not None and 0 < self.kept_ticket < claim.ticket:
+        if claim.admitted is not None and self.kept_ticket and self.kept_ticket < claim.ticket:
             self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
         if self.intent == "cancel":
             claim.done()
@@ -246,7 +253,7 @@ class TaskActor(Actor):
         elif self.intent == "pause":
             self._pause()
         else:
-            self._request(ticket=0)  # resumed while it was stopping
+            self._line_up_anew()  # resumed while it was stopping
 
     def _stage_not_begun(self) -> None:
         """Asked to stop before its turn came. Whoever ran a stage before it has something to clean up."""
@@ -326,7 +333,7 @@ class TaskActor(Actor):
         if self.intent in ("cancel", "force"):
             return self._finish("cancelled")
         if self.intent == "":
-            self._request(ticket=0)
+            self._line_up_anew()
             return True
         return False
 

@@ -30,6 +30,7 @@ def test_with_every_rule_in_place_nothing_breaks() -> None:
         pytest.param("atomic", id="4-nothing-is-awaited-between-snapshot-and-continuing"),
         pytest.param("journal", id="the-effect-journal-is-read"),
         pytest.param("marker", id="a-lease-on-deck-needs-the-release-marker"),
+        pytest.param("precedence", id="a-task-keeps-the-precedence-it-was-given"),
         pytest.param("roll-call", id="a-dispatcher-that-lost-messages-calls-the-roll"),
     ],
 )

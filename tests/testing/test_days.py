@@ -141,3 +141,16 @@ async def test_a_flow_types_only_what_the_record_of_its_account_names(tmp_path: 
         assert (TaskState.FAILED, True) == (refused.state, "has no credential pin" in str(refused.error))
         await herd.account("ben", credentials={"pin": "env:BEN_PIN"})
         assert TaskState.COMPLETED == (await (await herd.submit("unlock", account="ben")).result()).state
+
+
+async def test_a_retry_that_is_paused_and_resumed_keeps_what_is_left_of_its_delay(herd: Herd, e1: StandIn):
+    e1.answers = [fails(ScreenNotReachedError("not there")), completes]
+    task = await herd.submit("scan", policy={"backoff_s": 600})
+    failed = await task.reached(TaskState.RETRY_PENDING)
+    await task.control("pause")
+    await task.reached(TaskState.PAUSED)
+    await herd.skip(timedelta(seconds=200))
+    resumed = await task.control("resume")
+    assert (TaskState.PENDING, "") == (resumed.state, resumed.why)
+    view = await task.result()
+    assert timedelta(seconds=600) <= starts(view)[1] - at(failed, "retry") < timedelta(seconds=600) + MOMENT

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from droidherd.contracts.tasks import Rollback
+from droidherd.contracts.names import Signal
+from droidherd.contracts.tasks import Rollback, Undoing
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, asks, completes, fails
@@ -80,7 +81,7 @@ async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task
     view = await here.ended(task)
     assert TaskState.FAILED is view.state
     assert view.error is not None
-    assert "manual_retry is not possible while completed" in view.error.message
+    assert "again: retry is not possible while completed; possible now: rollback" == view.error.message
 
 
 # --- nobody waits -------------------------------------------------------------------------------------------------
@@ -175,6 +176,18 @@ async def test_what_somebody_else_changed_since_stops_the_rollback_and_force_res
     await here.again(task, Rollback(force=True))
     assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
+
+
+@pytest.mark.parametrize("force", [True, False])
+async def test_a_rollback_that_is_asked_by_a_signal_is_forced_if_it_says_so(here: World, task: str, force: bool):
+    first, second, hold = f"{task}/a", f"{task}/b", Hold()
+    await here.submit(task, here.stages.sets("ours"), hold, params=changing(first, second), emulator="e1")
+    await hold.began.wait()
+    here.stages.things["e1", first] = "theirs"
+    await here.task(task).signal(Signal.ROLLBACK, Undoing(actor="anna", force=force))
+    view = await here.ended(task)
+    ends = (TaskState.ROLLBACK_COMPLETED, "") if force else (TaskState.ROLLBACK_FAILED, "theirs")
+    assert ends == (view.state, here.stages.things["e1", first])
 
 
 async def test_an_undo_is_told_the_stage_that_changed_things_as_long_as_its_flow_is_the_same(

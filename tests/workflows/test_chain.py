@@ -32,7 +32,8 @@ async def test_links_follow_one_another_for_the_same_account_on_the_same_emulato
     assert ["sample", "second", "third"] == [view.type for view in views]
     assert {(f"ann-{task}", "account", 3)} == {(view.account, view.lane, view.priority) for view in views}
     assert 1 == len({view.attempts[-1].emulator for view in views})
-    assert [None, task, f"{task}.2"] == [view.chain.previous if view.chain else None for view in views]
+    assert ["", task, f"{task}.2"] == [view.chain.previous if view.chain else None for view in views]
+    assert [1, 2, 3] == [view.chain.place if view.chain else None for view in views]
     ends = [(view.attempts[0].started, view.attempts[-1].ended) for view in views]
     assert all(before[1] <= after[0] for before, after in pairwise(ends))  # type: ignore[operator]
 

@@ -7,10 +7,11 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
+from droidherd.contracts.tasks import Rollback, TaskView
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Deaf, Hold, again_in, fails
-from tests.workflows.world import World
+from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,16 +151,44 @@ async def test_a_task_that_waits_for_its_time_can_be_paused_and_cancelled(here: 
     assert (["paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
 
 
-async def test_a_task_paused_between_two_attempts_goes_on_with_the_next_one(here: World, task: str):
+async def test_a_task_paused_between_two_attempts_waits_for_the_next_one_when_it_is_resumed(here: World, task: str):
     missed = fails(ScreenNotReachedError("no"))
-    await here.submit(task, missed, missed, params={"policy": {"retries": 1, "backoff_s": 3600}})
+    await here.submit(task, missed, params={"policy": {"retries": 1, "backoff_s": 3600}})
     await here.reached(task, TaskState.RETRY_PENDING)
+    await here.control(task, "pause")
+    paused = await here.reached(task, TaskState.PAUSED)
+    resumed = await here.control(task, "resume")
+    over = next(line.at for line in paused.events if line.event == "retry") + timedelta(hours=1)
+    assert (TaskState.PENDING, "", over) == (resumed.state, resumed.why, resumed.not_before)
+    await here.control(task, "cancel")
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, 2, [1]) == (view.state, view.attempt, [one.n for one in view.attempts])
+
+
+async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    for name in (f"{task}-a", task):
+        await here.submit(name, priority=6)
+        await here.reached(name, TaskState.QUEUED)
+    await here.order("prioritize", task_id=task, priority=3, actor="anna")
+
+    async def told() -> bool | None:
+        return (await here.view(task)).priority == 3 or None
+
+    await until(told, "the task to hear of it")
+    written = await (await here.task(task).describe()).memo_value(names.MEMO_TASK, type_hint=TaskView)
+    assert (3, True) == (written.priority, written.precedence > 0)
     await here.control(task, "pause")
     await here.reached(task, TaskState.PAUSED)
     await here.control(task, "resume")
-    view = await here.ended(task)
-    assert (TaskState.FAILED, [1, 2]) == (view.state, [one.n for one in view.attempts])
-    assert [1, 2] == [work.key.attempt for work in here.stages.of(task)]
+    await here.reached(task, TaskState.QUEUED)
+    assert [(task, 3), (f"{task}-a", 6)] == [(row.task_id, row.priority) for row in (await here.queue()).queue]
+    await here.order("resume_lane", actor="anna")
+    await here.ended(f"{task}-a")
+    await here.ended(task)
+    await here.again(task, Rollback())
+    taken_back = await here.ended(task)
+    assert (3, written.precedence) == (taken_back.priority, taken_back.precedence)
 
 
 async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):

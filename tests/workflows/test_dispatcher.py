@@ -133,7 +133,7 @@ async def test_an_account_is_shown_where_it_waits_and_runs(here: World, task: st
     expected = (True, True, f"{task}-first", (task,))
     assert expected == (view.is_queued, view.is_running, view.running_task, view.queued_tasks)
     place = await here.dispatcher().query(names.Query.PLACE, task, result_type=Place)
-    assert Place(position=1, why=f"account {task} is busy with task {task}-first") == place
+    assert Place(position=1, why=f"account {task} is busy with task {task}-first", priority=2) == place
     hold.let_go.set()
     await all_ended(here, task, f"{task}-first")
 

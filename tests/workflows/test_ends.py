@@ -123,7 +123,7 @@ async def test_an_input_that_cannot_be_read_fails_and_names_the_field(
 async def test_an_id_nobody_can_carry_fails_the_task(here: World, task_id: str):
     await here.submit(task_id)
     view = TaskView.model_validate((await failure(here, task_id)).details[0])
-    assert "a task id has 1 to 64 characters" in (view.error.message if view.error else "")
+    assert "a task id must have 1 to 64 characters" in (view.error.message if view.error else "")
 
 
 async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: World, task: str):

@@ -95,7 +95,7 @@ def _pauses(where: Stop, *, ends: bool) -> Path:
 
 for _where in (pending, queued, running, retry_pending):
     scenario(f"paused while {_where.__name__}, and resumed", name=f"pause_{_where.__name__}")(
-        _pauses(_where, ends=_where is not pending)
+        _pauses(_where, ends=_where in (queued, running))
     )
 
 

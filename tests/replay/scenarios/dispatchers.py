@@ -38,7 +38,7 @@ async def grants(world: World) -> None:
     await asyncio.gather(*(world.ended(f"t{n}") for n in range(8)))
 
 
-@scenario("every order of a person, each sent twice", keep=(DISPATCHER,))
+@scenario("every order of a person, each sent twice", keep=(DISPATCHER, TASK))
 async def orders(world: World) -> None:
     for request in ("r1", "r1"):
         await world.order("pause_lane", lane="anonymous", actor="anna", reason="release", request_id=request)
@@ -48,8 +48,13 @@ async def orders(world: World) -> None:
     for request in ("r2", "r2"):
         await world.order("prioritize", task_id="task", priority=1, actor="anna", request_id=request)
     await world.order("prioritize", task_id="nobody", priority=1, actor="anna")
+    await world.control("task", "pause")
+    await world.reached("task", TaskState.PAUSED)
+    await world.control("task", "resume")
+    await world.reached("task", TaskState.QUEUED)
     for capacity in (0, 1):
         await world.order("set_capacity", lane="anonymous", capacity=capacity, actor="anna", request_id=f"c{capacity}")
+    await world.order("reset_lane", lane="anonymous", actor="anna")
     await world.order("resume_lane", actor="anna", request_id="r3")
     await world.ended("task")
     await world.ended("t1")

@@ -1,0 +1,76 @@
+"""Who was put in front of the others by a person: to which place, and for how long."""
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from droidherd.domain import messages as m
+from droidherd.domain import snapshot
+from droidherd.domain.lane import Ordering
+from tests.domain.pool import NOW, Pool, again
+
+
+def waits(pool: Pool, count: int = 3, **more: Any) -> list[str]:
+    names = [f"t{number}" for number in range(count)]
+    for name in names:
+        pool.enqueue(name, **more)
+    return names
+
+
+def line(pool: Pool) -> list[str]:
+    entries = pool.d.board.entries
+    return sorted(entries, key=lambda name: pool.d.board.order(entries[name]))
+
+
+def test_who_is_given_precedence_last_goes_first() -> None:
+    pool = Pool()
+    waits(pool)
+    for name in ("t1", "t2"):
+        pool.d.prioritize(name, 1, "ann", NOW)
+    assert ["t2", "t1", "t0"] == line(again(pool))
+
+
+@pytest.mark.parametrize(("asked", "stands", "order"), [(1, 1, "t2 t0 t1"), (5, 3, "t0 t2 t1"), (9, 3, "t0 t2 t1")])
+def test_precedence_never_moves_a_task_back(asked: int, stands: int, order: str) -> None:
+    pool = Pool()
+    pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
+    for name, priority in (("t0", 2), ("t1", 3), ("t2", 3)):
+        pool.enqueue(name, priority=priority)
+    pool.d.prioritize("t2", asked, "ann", NOW)
+    assert (stands, order.split()) == (pool.d.board.entries["t2"].ask.priority, line(pool))
+
+
+def test_a_task_is_told_of_its_precedence_and_comes_back_with_it() -> None:
+    pool = Pool()
+    waits(pool)
+    pool.deliver("t2")
+    pool.d.prioritize("t2", 1, "ann", NOW)
+    (told,) = pool.said("t2", m.Admitted)
+    assert (1, 1, True) == (told.position, told.priority, told.ticket < 0)
+    pool.done("t2", "")
+    pool.enqueue("late", ticket=0)
+    pool.enqueue("t2", ticket=told.ticket, priority=told.priority)
+    assert "t2" == line(pool)[0]
+
+
+def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() -> None:
+    pool = Pool(fence_s=0.0)
+    pool.d.rebuild({"old": "r1"}, NOW, 60.0, blind=True)
+    pool.enqueue("new")
+    pool.d.prioritize("new", 1, "ann", NOW)
+    pool.enqueue("old", ticket=-3)
+    assert ["new", "old"] == line(pool)
+
+
+def test_precedence_of_a_board_from_before_it_was_kept_is_drawn_in_front() -> None:
+    pool = Pool()
+    waits(pool, 2)
+    document = json.loads(zlib.decompress(base64.b85decode(snapshot.dump(pool.d))))
+    del document["counters"][-1]
+    text = base64.b85encode(zlib.compress(json.dumps(document).encode())).decode()
+    pool.d = snapshot.load(text, "pool", pool.d.config)
+    pool.d.prioritize("t1", 1, "ann", NOW)
+    assert ["t1", "t0"] == line(pool)
