@@ -1,5 +1,6 @@
 """The demo: it passes for the right reasons only, is taken down in order, and leaves nothing running."""
 
+import contextlib
 import io
 import json
 import os
@@ -240,8 +241,16 @@ def _drawn(what: Any) -> str:
 def test_everything_ends_as_it_should_and_the_house_can_be_kept(tmp_path: Path):
     """The whole demo, as `KEEP=1 make demo` starts it."""
     data = tmp_path / "data"
-    words = ["demo", "--data", str(data), "--json"]
-    done = _run(words, KEEP="1", DROIDHERD_API__PORT="1")
+    with contextlib.ExitStack() as house:
+        house.callback(_run, ["down", "--data", str(data), "--now"])
+        _play_and_keep(data)
+        lived = processes.read_all(data / "run")
+        assert 0 == _run(["down", "--data", str(data), "--drain", "5s"]).returncode
+        assert [] == [one.name for one in lived if processes.lives(one)]
+
+
+def _play_and_keep(data: Path) -> None:
+    done = _run(["demo", "--data", str(data), "--json"], KEEP="1", DROIDHERD_API__PORT="1")
     told = json.loads(done.stdout)
     assert [] == [one for one in told["tasks"] if one["problems"]], done.stderr
     assert (0, True, True) == (done.returncode, told["passed"], told["kept"])
@@ -249,9 +258,6 @@ def test_everything_ends_as_it_should_and_the_house_can_be_kept(tmp_path: Path):
     status = json.loads(_run(["status", "--data", str(data), "--json"]).stdout)
     assert (True, 4) == (status["healthy"], len(status["emulators"]))
     _try_the_readme(told["urls"])
-    lived = processes.read_all(data / "run")
-    assert 0 == _run(["down", "--data", str(data), "--drain", "5s"]).returncode
-    assert [] == [one.name for one in lived if processes.lives(one)]
 
 
 def _try_the_readme(urls: dict[str, str]) -> None:
