@@ -23,6 +23,7 @@ from droidherd.domain.things import ABSENT, MIRRORS, Move, State, move
 from droidherd.emulator import lease
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.things import INSTALL_S, EmulatorThings
+from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.alteration import left_by
 from droidherd.flows.catalogue import Catalogue
@@ -164,6 +165,11 @@ class UndoStay(Stay):
     def _journal(self) -> str:
         """Of the rollback alone, whatever lease it runs under: it has to find what it did."""
         return f"{self.work.key.text()}.u"
+
+    @override
+    def _token(self) -> Token:
+        """Stages are taken back from the last to the first: under one lease only the try grows."""
+        return Token(self.work.lease, 0, self.work.tries)
 
     def _marks(self) -> EmulatorHands:
         """On the journal of all rollbacks of this task: one that is asked for again has to find how far others came."""

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
 from droidherd.domain.lifecycle import TaskState
 from tests.support.door import Door, door
 from tests.support.farm import Farm, farm
 
 SETTING = "global/window_animation_scale"
+STAGES = 14
+"""More than a task may be moved."""
 BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.ROLLBACK_FAILED)
 
 
@@ -37,6 +40,27 @@ async def test_what_somebody_else_changed_since_is_named_and_restored_only_by_fo
             assert TaskState.ROLLBACK_COMPLETED == (await place.reached(client, "ours", *BACK)).state
             assert before == dump(place)
             assert 409 == (await post(api, "/api/tasks/ours/rollback", {})).status_code
+
+
+async def test_many_stages_are_taken_back_in_one_go(tmp_path: Path) -> None:
+    stages = [{"stage": f"s{n}", "steps": [{"set": {"setting": f"global/kept{n}", "to": "1"}}]} for n in range(STAGES)]
+    (tmp_path / "flows" / "many").mkdir(parents=True)
+    (tmp_path / "flows" / "many" / "flow.yaml").write_text(yaml.safe_dump({"flow": "many", "stages": stages}))
+    with farm(tmp_path, 1, in_memory=True, flows=tmp_path / "flows") as place, door(place) as api:
+        async with asyncio.timeout(150):
+            client = await place.client()
+            await place.all_up(client)
+            before = dump(place)
+            assert 201 == (await post(api, "/api/tasks", {"id": "many", "type": "many", "account": "ann"})).status_code
+            assert TaskState.COMPLETED == (await place.ended(client, "many")).state
+            assert before != dump(place)
+            assert 200 == (await post(api, "/api/tasks/many/rollback", {})).status_code
+            view = await place.reached(client, "many", *BACK)
+            assert (TaskState.ROLLBACK_COMPLETED, ["undone"]) == (
+                view.state,
+                [one.outcome for one in view.attempts[1:]],
+            )
+            assert before == dump(place)
 
 
 async def post(api: Door, path: str, body: dict[str, Any]) -> httpx.Response:
