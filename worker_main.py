@@ -186,7 +186,18 @@ class HostCrew:
         self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
         places = settings.credentials
         keeper = Keeper(shared.book, os.environ, Places(places.env_prefix, places.directory))
-        outfit = Outfit(adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo)
+        outfit = Outfit(
+            adb,
+            self._inventory,
+            catalogue,
+            store,
+            self._name,
+            keeper,
+            self._web,
+            scratch,
+            tempo,
+            writer=store.writer,
+        )
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)

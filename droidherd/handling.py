@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from droidherd.artifacts.names import checked_name
+from droidherd.artifacts.writer import Writer
 from droidherd.domain.errors import CommandFailedError, NotSentError
 from droidherd.domain.ports import Eyes
 from droidherd.domain.things import State
@@ -55,6 +57,7 @@ class StayHandlers:
     labels: InventoryLabels
     web: Web
     scratch: Path
+    writer: Writer
     before: Mapping[tuple[str, str], State]
     """When something is undone: what was there before it was done."""
     keep: Callable[[str, bytes], None]
@@ -88,6 +91,7 @@ class StayHandlers:
                 web=self.web,
                 labels=self.labels,
                 scratch=folder,
+                create=lambda name, size_max: self.writer.file(folder / checked_name(name), size_max),
                 keep=self.keep,
                 note=self.note,
             )

@@ -15,6 +15,7 @@ from droidherd import answering, telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.files import Files
 from droidherd.adb.wire import Interrupt
+from droidherd.artifacts.writer import Writer
 from droidherd.contracts.changes import Change, Value
 from droidherd.contracts.plan import Lives
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
@@ -97,6 +98,8 @@ class Outfit:
     tempo: Tempo = field(default_factory=Tempo)
     clock: Clock = field(default_factory=HostClock)
     """By which stages know what time is left to them."""
+    writer: Writer = field(default_factory=Writer)
+    """The one of this process."""
 
 
 class StayError(Exception):
@@ -274,6 +277,7 @@ class Stay:
                 labels=InventoryLabels(self.outfit.inventory, self.work.emulator_id),
                 web=self.outfit.web,
                 scratch=self.outfit.scratch,
+                writer=self.outfit.writer,
                 before=self._before_values(),
                 keep=self._keep_file,
                 note=self.note,

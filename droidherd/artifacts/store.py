@@ -36,7 +36,7 @@ class DirectoryStore:
         self._root = root
         self._size_max = size_max
         self._count_max = count_max
-        self._writer = writer or Writer()
+        self.writer = writer or Writer()
 
     def put(self, task_id: str, name: str, content: bytes, content_type: str = "") -> ArtifactRef:
         """Keep `content` under `name`."""
@@ -104,17 +104,17 @@ class DirectoryStore:
         unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
         try:
             with self._begun(unfinished) as file:
-                stream = Stream(path, file, self._writer, size_max)
+                stream = Stream(path, file, self.writer, size_max)
                 yield stream
                 stream.finish()
-            with self._writer.turn(path, 0):
+            with self.writer.turn(path, 0):
                 unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
 
     def _begun(self, unfinished: Path) -> BinaryIO:
         folder = unfinished.parent
-        with self._writer.turn(unfinished, 0):
+        with self.writer.turn(unfinished, 0):
             if not folder.is_dir():
                 if not self._root.is_dir() or not any(self._root.iterdir()):
                     self.mark()

@@ -43,10 +43,20 @@ class Writer:
             yield
         except OSError as error:
             if error.errno in FULL:
-                raise DiskFullError("no space left in the artifact store", to=path.name) from error
+                raise DiskFullError("no space left on this host's disk", to=path.name, remedy="make room") from error
             raise
         finally:
             self._slots.release()
+
+    @contextmanager
+    def file(self, path: Path, size_max: int) -> Generator["Stream"]:
+        """A new file outside of any store, in the same turns and with the same room left."""
+        with self.turn(path, 0):
+            file = path.open("wb")
+        with file:
+            stream = Stream(path, file, self, size_max)
+            yield stream
+            stream.finish()
 
     def _refuse_full(self, path: Path, size: int) -> None:
         free = shutil.disk_usage(path.parent).free
@@ -59,7 +69,7 @@ class Writer:
 
 
 class Stream:
-    """A file on its way into the store, written piece by piece."""
+    """A file on its way to the disk, written piece by piece."""
 
     def __init__(self, path: Path, file: BinaryIO, writer: Writer, size_max: int) -> None:
         """`path` is what it will be called."""

@@ -69,6 +69,12 @@ class Labels(Protocol):
         ...
 
 
+class Sink(Protocol):
+    """A file that is being written."""
+
+    def write(self, piece: bytes) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ground:
     """All that a handler may touch."""
@@ -86,6 +92,11 @@ class Ground:
     labels: Labels
     scratch: Path
     """A folder on the host for files on their way. What is left in it may be gone any time."""
+    create: Callable[[str, int], AbstractContextManager[Sink]]
+    """A new file of this name in `scratch`, so many bytes at most, written in turns with everybody on this host.
+
+    DiskFullError before nothing is left for the engine.
+    """
     keep: Callable[[str, bytes], None]
     """Leaves an artifact."""
     note: Callable[[str], None]

@@ -1,9 +1,6 @@
 """`download`: fetch a file or an APK, check it, put it on the emulator or install it."""
 
-import errno
 import hashlib
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
@@ -13,12 +10,12 @@ from typing_extensions import override
 
 from droidherd.apk import read_apk
 from droidherd.contracts.changes import Thing
-from droidherd.domain.errors import DiskFullError, FinalError, NoAnswerError
+from droidherd.domain.errors import FinalError, NoAnswerError
 from droidherd.domain.ports import Wanted
 from droidherd.domain.things import State
 from droidherd.handlers.base import Ground, Handler, Params, Subject
 
-FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+FILE = "download"
 
 
 class DownloadParams(Params):
@@ -85,7 +82,7 @@ class Download(Handler[DownloadParams]):
 
 
 def _place(ground: Ground) -> Path:
-    return ground.scratch / "download"
+    return ground.scratch / FILE
 
 
 def _fetched(ground: Ground, params: DownloadParams) -> tuple[str, int]:
@@ -93,7 +90,7 @@ def _fetched(ground: Ground, params: DownloadParams) -> tuple[str, int]:
     with ground.web.get(params.url) as answer:
         if answer.size is not None:
             _refuse_large(answer.size, limit, params.url)
-        with room(), _place(ground).open("wb") as file:
+        with ground.create(FILE, limit) as file:
             for piece in answer.pieces():
                 size += len(piece)
                 _refuse_large(size, limit, params.url)
@@ -103,17 +100,6 @@ def _fetched(ground: Ground, params: DownloadParams) -> tuple[str, int]:
         if answer.size is not None and size != answer.size:
             raise NoAnswerError(f"{size} of {answer.size} bytes came", to=params.url[:200])
     return digest.hexdigest(), size
-
-
-@contextmanager
-def room() -> Generator[None]:
-    """For writing on the host's disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in FULL:
-            raise DiskFullError("no space left on the host for a download", remedy="make room") from error
-        raise
 
 
 def _refuse_large(size: int, limit: int, url: str) -> None:

@@ -161,6 +161,15 @@ def test_what_would_not_leave_the_reserve_is_refused(tmp_path: Path, monkeypatch
     assert ["a.png"] == [ref.name for ref in store.list("t1")]
 
 
+def test_a_file_outside_of_the_store_leaves_the_reserve_as_well(tmp_path: Path):
+    path = tmp_path / "on-its-way"
+    with Writer().file(path, 100) as file:
+        file.write(b"whole")
+    assert b"whole" == path.read_bytes()
+    with pytest.raises(DiskFullError, match="stay so"), Writer(reserve_bytes=2**60).file(path, 100) as file:
+        file.write(b"x")
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_disk_that_fills_up_under_a_stream_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int):
     def full(_: int) -> None:

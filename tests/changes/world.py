@@ -195,7 +195,8 @@ class World:
     def outfit(self) -> Outfit:
         web, scratch = Web(AllowList.of(self.allow), WebLimits(read_s=0.5)), self.root / "scratch"
         self.open.enter_context(web)
-        return Outfit(self.adb, self.inventory, self.catalogue, self.store, "worker", keeper({}), web, scratch)
+        at_hand = (self.inventory, self.catalogue, self.store, "worker", keeper({}), web, scratch)
+        return Outfit(self.adb, *at_hand, writer=self.store.writer)
 
     def work(self, *, last: bool = False, lease: int = 0) -> StageWork:
         self.tries += 1

@@ -2,10 +2,11 @@
 
 import hashlib
 import random
-from pathlib import Path
 
 import pytest
 
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.artifacts.writer import Writer
 from droidherd.domain.errors import (
     AddressRefusedError,
     BadParametersError,
@@ -17,7 +18,7 @@ from droidherd.domain.errors import (
     ServerBusyError,
     ServerRefusedError,
 )
-from droidherd.handlers.download import DownloadParams, room
+from droidherd.handlers.download import DownloadParams
 from droidherd.handlers.registry import registered
 from droidherd.stay import StayError
 from droidherd.virtual.tinyapk import tiny_apk
@@ -210,10 +211,13 @@ def test_a_full_disk_of_the_emulator_is_final(world: World, site: Site):
     assert isinstance(error_of(world), DiskFullError)
 
 
-def test_a_full_disk_of_the_host_is_final():
-    """`/dev/full` is a disk that is."""
-    with pytest.raises(DiskFullError, match="no space left on the host"), room(), Path("/dev/full").open("wb") as file:
-        file.write(b"x")
+def test_a_download_leaves_the_engine_its_room_on_the_disk_of_the_host(world: World, site: Site):
+    site.files["/a.bin"] = CONTENT
+    world.gallery("download", url=site.url("/a.bin"), file=PLACE)
+    world.store = DirectoryStore(world.root / "artifacts", writer=Writer(reserve_bytes=2**60))
+    error = error_of(world)
+    assert (DiskFullError, True) == (type(error), "limits.disk_reserve_bytes" in error.remedy)
+    assert PLACE not in world.dump()["files"]
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ class Place:
             self.web,
             self.root / "scratch",
             clock=clock,
+            writer=store.writer,
         )
 
 
