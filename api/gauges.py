@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 from api.engine import Engine, EngineError
-from droidherd.contracts.queue import QueuePage, QueueQuery, Times, TypeStats
+from droidherd.contracts.queue import LaneView, QueuePage, QueueQuery, Times, TypeStats
 from droidherd.domain.messages import EmulatorState
 from droidherd.telemetry import Metrics, Spread, Tallied
 
@@ -35,11 +35,21 @@ def _spread(times: Times, bounds_s: tuple[float, ...]) -> Spread:
 
 
 async def _lanes(engine: Engine, pool: str, page: QueuePage, metrics: Metrics) -> None:
+    """A lane that is no more says nothing any more: names come from submitters, and there is no end of them."""
+    heads = {lane.name: await _head_ms(engine, pool, lane) for lane in page.lanes}
+    for gauge in (metrics.queue, metrics.running, metrics.capacity, metrics.paused, metrics.oldest):
+        gauge.clear()
     for lane in page.lanes:
         labels = {"pool": pool, "lane": lane.name}
+        since_ms = heads[lane.name]
         metrics.queue.labels(**labels).set(lane.waiting)
         metrics.running.labels(**labels).set(lane.running)
         metrics.capacity.labels(**labels).set(lane.capacity)
         metrics.paused.labels(**labels).set(int(bool(lane.paused_by)))
-        head = (await engine.queue(pool, QueueQuery(limit=1, lane=lane.name))).queue if lane.waiting else ()
-        metrics.oldest.labels(**labels).set(time.time() - head[0].enqueued_at_ms / 1000 if head else 0)
+        metrics.oldest.labels(**labels).set(time.time() - since_ms / 1000 if since_ms else 0)
+
+
+async def _head_ms(engine: Engine, pool: str, lane: LaneView) -> int:
+    """Since when its head waits; 0: nobody does."""
+    rows = (await engine.queue(pool, QueueQuery(limit=1, lane=lane.name))).queue if lane.waiting else ()
+    return rows[0].enqueued_at_ms if rows else 0

@@ -235,6 +235,13 @@ def test_metrics_show_the_queue_and_the_requests(http: httpx.Client):
     assert "nobody" not in text
 
 
+def test_metrics_forget_a_lane_that_is_forgotten(http: httpx.Client):
+    http.post("/api/queue/pause", json={"lane": "passing"})
+    assert 'droidherd_lane_paused{lane="passing",pool="default"} 1.0' in http.get("/metrics").text
+    http.post("/api/queue/resume", json={"lane": "passing"})
+    assert 'lane="passing"' not in http.get("/metrics").text
+
+
 def test_a_method_that_does_not_fit_is_a_problem_too(http: httpx.Client):
     answer = http.delete("/api/tasks")
     assert (405, "urn:droidherd:problem:method-not-allowed") == (answer.status_code, answer.json()["type"])
