@@ -69,7 +69,7 @@ def lanes(
     with opened(data, url) as door:
         said = [one for one in orders.given(door, command) if one]
         found = [one for one in rows_of(door.get("/api/queue"), "lanes") if lane in ("", one["name"])]
-    if lane and not found and not said:
+    if lane and not found and not said and not reset:  # one that was reset and is empty is forgotten
         raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")
     if as_json:
         output.emit({"lanes": found, "detail": "; ".join(said)})

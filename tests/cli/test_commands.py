@@ -187,6 +187,7 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
 
 
 def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
+    assert 0 == droidherd("lanes", "nope", "--reset")[0], "it is forgotten, as was asked"
     code, said = droidherd("lanes", "nope")
     assert (1, True) == (code, "there is no lane nope" in said)
 
