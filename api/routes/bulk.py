@@ -29,6 +29,8 @@ MOST = 1_000
 """Tasks of one request; `more` says that there are others."""
 PAGE = 200
 AT_ONCE = 16
+IN_TURN = 1
+"""Who is put in front last stands first. From the newest to the oldest, one after the other, they keep their order."""
 
 
 @router.post(
@@ -87,7 +89,8 @@ async def carried_out(
     """To whom it was done, and who refused. The order stands in the pool's audit before; what came of it in each's."""
     detail = f"{len(chosen)} tasks: {filters.said()}"
     await house.book.note(filters.pool, Deed(f"bulk_{action}", ask.actor, ask.reason, filters.lane, detail=detail))
-    refused = [one for one in await all_of(chosen, deed_of(house, action, ask)) if one is not None]
+    at_once = IN_TURN if action == "prioritize" else AT_ONCE
+    refused = [one for one in await all_of(chosen, deed_of(house, action, ask), at_once) if one is not None]
     names = {one.task_id for one in refused}
     return [task_id for task_id in chosen if task_id not in names], refused
 
@@ -105,9 +108,9 @@ def deed_of(house: House, action: Action, ask: Ask) -> Done:
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 
 
-async def all_of(chosen: list[str], deed: Done) -> list[Refused | None]:
+async def all_of(chosen: list[str], deed: Done, at_once: int) -> list[Refused | None]:
     """In the order in which they were found, so many at once."""
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(at_once)
 
     async def one(task_id: str) -> Refused | None:
         async with gate:

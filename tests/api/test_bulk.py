@@ -93,6 +93,17 @@ def test_all_that_wait_are_put_in_front_by_filter(http: httpx.Client):
         until(http, task_id, "completed")
 
 
+def test_those_put_in_front_keep_their_order(http: httpx.Client):
+    labels = {"bulk": "line"}
+    before = submit(http, "bulk-line-0").json()["id"]
+    line = [submit(http, f"bulk-line-{n}", labels=labels).json()["id"] for n in range(1, 13)]
+    eventually(lambda: _listed(http, "bulk=line", len(line)))
+    http.post("/api/bulk/prioritize", params={"label": "bulk=line"})
+    waiting = [one["task_id"] for one in http.get("/api/queue", params={"lane": "account"}).json()["queue_info"]]
+    assert [*line, before] == [one for one in waiting if one in {*line, before}]
+    http.post("/api/bulk/cancel", params={"lane": "account"})
+
+
 def test_everything_is_never_meant_by_nothing(http: httpx.Client):
     refused = http.post("/api/bulk/cancel")
     assert (422, "state") == (refused.status_code, refused.json()["errors"][0]["field"])
