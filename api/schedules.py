@@ -161,11 +161,13 @@ class Schedules:
         return replace(found, busy=busy, ended_at=ended)
 
     async def change(self, subscription_id: str, edit: Edit) -> Found:
-        """Read, edit, write; again when somebody else was faster."""
+        """Read, edit, write; again when somebody else was faster. An edit that changes nothing writes nothing."""
         for number in range(TRIES):
             found = await self.read(subscription_id)
             edited = edit(found)
             wanted = edited if isinstance(edited, Edited) else await edited
+            if wanted.subscription is found.subscription:
+                return found
             await self._update(found, wanted)
             now = await self.read(subscription_id)
             # The engine drops a change that does not fit the state it was made for, and says nothing.

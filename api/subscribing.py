@@ -157,10 +157,13 @@ def changed(found: Found, wanted: Wanted) -> Edited:
     known = found.subscription
     if wanted.id not in (None, known.id):
         raise invalid("id", f"a subscription keeps its id; this one is {known.id}")
+    timing, task = _timing(wanted), _task(wanted)
+    if (timing, task.model_copy(update={"actor": known.task.actor})) == (_timing(known), known.task):
+        return unchanged(found)
     subscription = known.model_copy(
         update={
-            **_timing(wanted),
-            "task": _task(wanted),
+            **timing,
+            "task": task,
             "reckoning": reckoned(found, now, closing=True),
             "changes": with_line(known.changes, line_of("changed", wanted, now)),
         }
@@ -173,13 +176,27 @@ async def amended(found: Found, raw: bytes, house: House, sign: Callable[[Wanted
     return changed(found, sign(await wanted_of(merged(found.subscription, raw), house)))
 
 
+def unchanged(found: Found) -> Edited:
+    """It is so already."""
+    return Edited(found.subscription, paused=found.paused, note=found.note)
+
+
 def paused(found: Found, wish: Wish) -> Edited:
+    """Saying it twice is saying it once, as for lanes."""
+    known = found.subscription
+    said = found.paused and known.paused_at is not None and known.paused_by == wish.actor
+    if said and wish.reason in {"", found.note}:
+        return unchanged(found)
+    return _stopped(found, wish, "paused")
+
+
+def _stopped(found: Found, wish: Wish, what: str) -> Edited:
     now = datetime.now(UTC)
     known = found.subscription
     update = {
         "paused_at": known.paused_at if found.paused and known.paused_at else now,
         "paused_by": wish.actor,
-        "changes": with_line(known.changes, line_of("paused", wish, now)),
+        "changes": with_line(known.changes, line_of(what, wish, now)),
     }
     return Edited(known.model_copy(update=update), paused=True, note=wish.reason)
 
@@ -201,10 +218,7 @@ def resumed(found: Found, wish: Wish) -> Edited:
 
 def ending(found: Found, wish: Wish) -> Edited:
     """Nothing starts any more."""
-    edited = paused(found, wish)
-    line = edited.subscription.changes[-1].model_copy(update={"what": "deleted"})
-    changes = (*edited.subscription.changes[:-1], line)
-    return Edited(edited.subscription.model_copy(update={"changes": changes}), paused=True, note=edited.note)
+    return _stopped(found, wish, "deleted")
 
 
 def reckoned(found: Found, now: datetime, *, closing: bool = False) -> Reckoning:
@@ -251,5 +265,6 @@ async def note(house: House, found: Found, task_id: str = "") -> None:
     known, made = found.subscription, found.made
     if made is not None:
         what = f"subscription_{made.what}"
-        deed = Deed(what, made.actor, made.reason, task_id=task_id, detail=known.said(), once=made.id)
+        detail = f"{known.said()}; {made.why}" if made.why else known.said()
+        deed = Deed(what, made.actor, made.reason, task_id=task_id, detail=detail, once=made.id)
         await house.book.note(known.task.pool, deed)

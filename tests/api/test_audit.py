@@ -78,6 +78,21 @@ def test_what_was_refused_is_not_said_to_have_been_done(http: httpx.Client, name
     assert [] == said(http, f"book-{name}")
 
 
+def test_a_run_that_was_refused_says_why_and_what_is_paused_still_has_an_end(
+    world: World, http: httpx.Client, name: str
+):
+    add(http, name)
+    by = {"actor": f"book-{name}", "reason": "audit"}
+    with world.holding(name):
+        until(http, run(http, name), "running")
+        assert 409 == http.post(f"{ALL}/{name}/run", json=by).status_code
+    http.post(f"{ALL}/{name}/pause", json=by)
+    http.request("DELETE", f"{ALL}/{name}", json=by)
+    lines = told(http, by["actor"], 4)
+    assert ["run", "refused", "paused", "deleted"] == [one.removeprefix("subscription_") for one, _, _ in lines]
+    assert "no other one may wait" in lines[1][2]
+
+
 def test_an_order_for_many_is_one_line_with_its_filter_and_count(http: httpx.Client):
     by = {"actor": "book-cem", "reason": "over"}
     http.post("/api/queue/pause", json={"lane": "account"})
