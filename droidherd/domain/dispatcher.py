@@ -10,6 +10,7 @@ from dataclasses import replace
 from droidherd.domain import messages as m
 from droidherd.domain.audit import Deed
 from droidherd.domain.board import Entry, Place, Row
+from droidherd.domain.keys import reserved
 from droidherd.domain.lane import Lane
 from droidherd.domain.messages import EmulatorState, RevokeReason
 from droidherd.domain.moves import GHOST, MUTEX_OVERDUE, SIZE_LIMIT_BYTES, ToOthers
@@ -246,8 +247,8 @@ class Dispatcher(Orders):
         return entry.lease.expires_at_ms if entry.lease is not None else FAR_MS
 
     def _mutex_until_ms(self, entry: Entry) -> int:
-        """Until when its holder may keep its mutexes."""
-        limited = entry.ask.mutex and self.config.mutex_hold_s
+        """Until when its holder may keep its mutexes. That of a subscription keeps nobody else waiting: no limit."""
+        limited = self.config.mutex_hold_s and not all(map(reserved, entry.ask.mutex))
         return entry.held_ms + int(self.config.mutex_hold_s * 1000) if limited else FAR_MS
 
     def _take_back(self, entry: Entry, deed: Deed, now_ms: int) -> None:

@@ -304,6 +304,16 @@ def test_the_hold_survives_continue_as_new_and_a_task_without_a_mutex_has_none()
     assert Place.ACTIVE is unlimited.place("holder")
 
 
+def test_a_task_of_a_subscription_may_run_for_longer_than_a_mutex_may_be_held() -> None:
+    pool = Pool(mutex_hold_s=10.0)
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("alone", mutex=("subscription.daily",))
+    pool.enqueue("shops", mutex=("shop", "subscription.weekly"))
+    pool.d.tick(NOW + 10_000)
+    assert (Place.ACTIVE, Place.FENCING) == (pool.place("alone"), pool.place("shops"))
+
+
 def test_whoever_asks_while_a_lease_it_never_knew_of_is_fenced_is_asked_again_afterwards() -> None:
     pool, token = held_for_too_long()
     pool.enqueue("holder", mutex=("shop",))
