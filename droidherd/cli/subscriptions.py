@@ -228,7 +228,8 @@ def _show(one: Document, *, as_json: bool) -> None:
         said = f"{_moment(line.get('at'))} {line.get('what')} by {line.get('actor')}"
         output.out.print(f"{said}: {why}" if why else said, markup=False)
     if last := rows_of(one, "last_tasks"):
-        output.out.print(tasks.table([{**row, "type": task.get("type")} for row in last]))
+        whose = {name: task.get(name) for name in ("type", "account")}
+        output.out.print(tasks.table([{**row, **whose} for row in last]))
 
 
 def _due(one: Mapping[str, Any]) -> str:
