@@ -157,13 +157,10 @@ def changed(found: Found, wanted: Wanted) -> Edited:
     known = found.subscription
     if wanted.id not in (None, known.id):
         raise invalid("id", f"a subscription keeps its id; this one is {known.id}")
-    timing, task = _timing(wanted), _task(wanted)
-    if (timing, task.model_copy(update={"actor": known.task.actor})) == (_timing(known), known.task):
-        return unchanged(found)
     subscription = known.model_copy(
         update={
-            **timing,
-            "task": task,
+            **_timing(wanted),
+            "task": _task(wanted),
             "reckoning": reckoned(found, now, closing=True),
             "changes": with_line(known.changes, line_of("changed", wanted, now)),
         }
@@ -176,17 +173,12 @@ async def amended(found: Found, raw: bytes, house: House, sign: Callable[[Wanted
     return changed(found, sign(await wanted_of(merged(found.subscription, raw), house)))
 
 
-def unchanged(found: Found) -> Edited:
-    """It is so already."""
-    return Edited(found.subscription, paused=found.paused, note=found.note)
-
-
 def paused(found: Found, wish: Wish) -> Edited:
     """Saying it twice is saying it once, as for lanes."""
     known = found.subscription
     said = found.paused and known.paused_at is not None and known.paused_by == wish.actor
     if said and wish.reason in {"", found.note}:
-        return unchanged(found)
+        return Edited(known, paused=True, note=found.note)
     return _stopped(found, wish, "paused")
 
 

@@ -206,13 +206,12 @@ def test_a_pause_says_who_and_why_and_nothing_starts_meanwhile(http: httpx.Clien
     assert ["created", "paused", "run", "resumed"] == [one["what"] for one in show(http, name)["changes"]]
 
 
-def test_what_is_so_already_is_no_second_change(http: httpx.Client, name: str):
+def test_what_is_paused_already_is_not_paused_a_second_time(http: httpx.Client, name: str):
     add(http, name, every_s=86_400)
     by = {"actor": "ann", "reason": "the game is down"}
     paused = http.post(f"{ALL}/{name}/pause", json=by).json()
     again = [http.post(f"{ALL}/{name}/pause", json=one) for one in (by, {"actor": "ann"})]
-    again += [http.patch(f"{ALL}/{name}", json=one) for one in ({}, {"actor": "ben", "every_s": 86_400})]
-    assert [(200, paused)] * 4 == [(one.status_code, one.json()) for one in again]
+    assert [(200, paused)] * 2 == [(one.status_code, one.json()) for one in again]
     other = http.post(f"{ALL}/{name}/pause", json={"actor": "ben", "reason": "mine"}).json()
     assert ("ben", "mine", paused["paused_at"]) == tuple(other[key] for key in ("paused_by", "note", "paused_at"))
     what = [(one["what"], one["actor"]) for one in other["changes"]]
