@@ -97,9 +97,10 @@ class Registry:
 BUILT_IN: tuple[AnyHandler, ...] = (Associate(), Check(), Download(), Scan())
 
 
-def registered() -> Registry:
-    """Ours, then those of installed packages."""
-    return Registry((*BUILT_IN, *(_loaded(point.load(), point.name) for point in entry_points(group=GROUP))))
+def registered(more: Iterable[AnyHandler] = ()) -> Registry:
+    """Ours, then those of installed packages, then `more`."""
+    installed = (_loaded(point.load(), point.name) for point in entry_points(group=GROUP))
+    return Registry((*BUILT_IN, *installed, *more))
 
 
 def _loaded(found: object, name: str) -> AnyHandler:

@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
 from droidherd.flows.loader import parse_document
 from droidherd.flows.run import Tempo
+from droidherd.handlers.registry import AnyHandler, Registry, registered
 from droidherd.stay import Outfit, Stay, StayError
 from droidherd.testing.records import ACCOUNT, NO_SECRETS, keeper
 from droidherd.virtual.control import Control
@@ -48,6 +49,8 @@ class VirtualEmulator:
     control: Control
     """What happens to it: popups, faults, what its app shows. It goes by the name `virtual-1`."""
     name: str = NAME
+    handlers: Registry = field(default_factory=registered)
+    allow: tuple[str, ...] = ()
     leases: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def shell(self, line: str) -> str:
@@ -73,8 +76,14 @@ class FlowRun:
 
 
 @contextmanager
-def virtual_emulator(size: tuple[int, int] = (1280, 720)) -> Generator[VirtualEmulator]:
-    """One virtual emulator at its launcher, with nobody signed in."""
+def virtual_emulator(
+    size: tuple[int, int] = (1280, 720), *, handlers: Iterable[AnyHandler] = (), allow: Iterable[str] = ()
+) -> Generator[VirtualEmulator]:
+    """One virtual emulator at its launcher, with nobody signed in.
+
+    What its host would offer: `handlers`, beside ours and those of installed packages; `allow`, the servers that may
+    be asked, as in the settings.
+    """
     with TemporaryDirectory(prefix="droidherd-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         with (
@@ -82,7 +91,14 @@ def virtual_emulator(size: tuple[int, int] = (1280, 720)) -> Generator[VirtualEm
             AdbServer(0, home / "adb", environment=os.environ) as server,
             fleet.control() as control,
         ):
-            emulator = VirtualEmulator(home, fleet.addresses[NAME], server.client(), control)
+            emulator = VirtualEmulator(
+                home,
+                fleet.addresses[NAME],
+                server.client(),
+                control,
+                handlers=registered(handlers),
+                allow=tuple(allow),
+            )
             Link(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
             lease.floor(emulator.adb, emulator.address, Token(next(emulator.leases)))
             Inventory(home).add(InventoryEntry(emulator_id=NAME, address=emulator.address))
@@ -103,11 +119,11 @@ def run_flow(
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
     """
     folder = flow if isinstance(flow, Path) else _written(flow, emulator.home / "flows")
-    catalogue = Catalogue([folder.parent])
+    catalogue = Catalogue([folder.parent], handlers=emulator.handlers)
     plan = catalogue.plan(folder.name, params or {})
     number = next(emulator.leases)
     store = DirectoryStore(emulator.home / f"artifacts-{number}")
-    with Web(AllowList.of(())) as web:
+    with Web(AllowList.of(emulator.allow)) as web:
         outfit = Outfit(
             emulator.adb,
             Inventory(emulator.home),

@@ -42,6 +42,7 @@ from droidherd.domain.errors import AbandonedError, StageTimeoutError
 from droidherd.domain.lifecycle import FINAL, TaskEvent, TaskState
 from droidherd.domain.messages import EmulatorState, Seen, Sight
 from droidherd.flows.catalogue import Catalogue
+from droidherd.handlers.registry import AnyHandler, registered
 from droidherd.testing.answers import Answer, completes, fails
 from droidherd.testing.records import NO_SECRETS, Records
 from droidherd.testing.things import Memory
@@ -298,8 +299,11 @@ async def skipped_time(
     *,
     types: Mapping[str, Policy] = NO_TYPES,
     policies: Mapping[str, PolicyChange] = NO_POLICIES,
+    handlers: Iterable[AnyHandler] = (),
 ) -> AsyncGenerator[Herd]:
     """A pool without emulators. `flows`: folders of flows, beside the gallery; `policies`: an operator's, by type.
+
+    `handlers`: what flows may call, beside ours and those of installed packages; stand-ins run none.
 
     `types` are task types of one stage that have a policy and no flow.
     """
@@ -310,7 +314,7 @@ async def skipped_time(
         client = environment.client
         await _add_search_attributes(client)
         records = Records()
-        plans = _Plans(Catalogue(flows, policies), types, records)
+        plans = _Plans(Catalogue(flows, policies, registered(handlers)), types, records)
         activities = [
             *_WithoutLists(client, PoolSettings()).all(),
             *PostActivities(client).all(),

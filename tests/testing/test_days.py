@@ -16,6 +16,7 @@ from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.testing.answers import again_in, asks, completes, fails
 from droidherd.testing.skipping import Herd, StandIn, skipped_time
+from tests.handlers.test_registry import Greet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -154,3 +155,15 @@ async def test_a_retry_that_is_paused_and_resumed_keeps_what_is_left_of_its_dela
     assert (TaskState.PENDING, "") == (resumed.state, resumed.why)
     view = await task.result()
     assert timedelta(seconds=600) <= starts(view)[1] - at(failed, "retry") < timedelta(seconds=600) + MOMENT
+
+
+async def test_a_task_may_call_a_handler_that_no_package_offers(tmp_path: Path):
+    (tmp_path / "hello").mkdir()
+    (tmp_path / "hello" / "flow.yaml").write_text(
+        "flow: hello\nstages: [{stage: greet, steps: [{handle: {by: greet, with: {whom: ann}}}]}]\n"
+    )
+    async with skipped_time([tmp_path], handlers=[Greet()]) as own:
+        emulator = await own.emulator("e1")
+        assert TaskState.COMPLETED == (await (await own.submit("hello")).result()).state
+    stage = emulator.captures[0].stage
+    assert ["global/from_handler"] == [change.name for change in (stage.changes if stage else ())]

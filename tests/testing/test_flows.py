@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from droidherd.domain.errors import BadParametersError, FlowError, ScreenNotReachedError, StageTimeoutError, StuckError
+from droidherd.domain.errors import (
+    AddressRefusedError,
+    BadParametersError,
+    FlowError,
+    ScreenNotReachedError,
+    StageTimeoutError,
+    StuckError,
+)
 from droidherd.flows.catalogue import GALLERY
 from droidherd.flows.run import Tempo
 from droidherd.testing.flows import FlowRun, VirtualEmulator, run_flow, virtual_emulator
+from tests.handlers.server import serving
 
 PNG = b"\x89PNG"
 NEVER = """
@@ -139,3 +147,13 @@ stages:
     run = run_flow(flow, emulator, secrets={"password": "Canary7"})
     assert (None, False) == (run.error, "Canary7" in str(run))
     assert "type the credential password" in str(run.log)
+
+
+def test_a_flow_may_ask_the_servers_that_are_allowed_and_no_others():
+    with serving() as site, virtual_emulator(allow=[site.address]) as emulator:
+        site.files["/x"] = b"content"
+        run = run_flow(GALLERY / "download", emulator, {"url": site.url("/x"), "file": "/sdcard/x"})
+        assert (True, "content") == (completed(run), emulator.shell("cat /sdcard/x"))
+        emulator.allow = ()
+        run = run_flow(GALLERY / "download", emulator, {"url": site.url("/x"), "file": "/sdcard/y"})
+        assert isinstance(run.error, AddressRefusedError)
