@@ -104,8 +104,8 @@ class Queueing:
             message = f"account {self._ledger.spec.account} is bound to emulator {bound}, which its pool does not have"
             remedy = f"connect {bound}, or bind the account to another one: droidherd account set"
             failure = failure.model_copy(update={"message": message, "remedy": remedy})
-        if self._ledger.attempt > 1:
-            self._ledger.fail(failure)  # it was in line before: it stays what it was, and can be tried again
+        if self._ledger.known():
+            self._ledger.fail(failure)  # it may have changed things: it can be tried again, and taken back
             return
         self._ledger.error = failure
         self._ledger.move(TaskEvent.REJECTED, ENGINE, message)

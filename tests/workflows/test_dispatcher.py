@@ -25,6 +25,7 @@ from droidherd.contracts.queue import (
     QueuePage,
     StatsPage,
 )
+from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Deaf, Hold, completes, fails
@@ -406,3 +407,25 @@ async def test_who_drained_an_emulator_stands_in_the_audit(client: Client):
         await here.emulator_is("e1", "up")
         expected = [("emulator_undrain", "ben", ""), ("emulator_drain", "anna", "new image")]
         assert expected == await audit(here)
+
+
+async def test_who_was_paused_and_finds_the_queue_full_has_failed_and_can_be_taken_back(client: Client):
+    async with world(client, "e1") as here:
+        change = {"name": "set", "changes": [{"step": "1", "thing": "setting", "name": "global/x"}]}
+        hold = Hold()
+        await here.submit("t", here.stages.sets("1"), hold, params={"stages": [change, {"name": "look"}]})
+        await hold.began.wait()
+        await here.control("t", "pause")
+        await here.reached("t", TaskState.PAUSED)
+        await here.order("pause_lane", lane="anonymous", actor="anna")
+        await configure(here, limit=1)
+        await here.submit("waits")
+        await here.reached("waits", TaskState.QUEUED)
+        await here.control("t", "resume")
+        view = await here.ended("t")
+        assert (TaskState.FAILED, "queue_full") == (view.state, view.error and view.error.kind)
+        await here.order("resume_lane", lane="anonymous", actor="anna")
+        await here.ended("waits")
+        await here.again("t", Rollback())
+        assert TaskState.ROLLBACK_COMPLETED is (await here.ended("t")).state
+        assert "" == here.stages.things["e1", "global/x"]
