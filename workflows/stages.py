@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
@@ -113,7 +113,7 @@ class Stages:
         if isinstance(result, StageReport):
             if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
                 return await self._leave()
-            if self._stop_asked():
+            if self._stop_asked() or (self._told_to_stop and result.outcome is StageOutcome.STOPPED):
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
             result = _Hit(Trouble.REVOKED, lost, self._is_clean(result), counts=False)
@@ -187,10 +187,14 @@ class Stages:
             self._ledger.answered(answer.choice, answer.ask.actor, answer.ask.reason, later=False)
             self._troubles = 0
             return None
+        stops = self._stop_asked()
         left = await self._leave()
         if self._stop_asked():
             self._ledger.question = None
             return left
+        if stops:  # and was asked to go on, while it let go of what it had kept: the question still stands
+            self._ledger.answer = answer
+            return replace(ended, clean=left.clean)
         failure = unanswered(self._ledger.question)
         self._ledger.question = None
         return Ended(Next.FAIL, clean=left.clean, failure=failure, seconds=self._spent_s)

@@ -55,8 +55,8 @@ DELAY_OUTLIVES_PAUSE = "the-delay-outlives-a-pause"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 
-HOLDING = (TaskState.RUNNING, TaskState.ROLLBACK_RUNNING)
-"""States in which a task holds an emulator: they are not cut in two."""
+UNCUT = (TaskState.RUNNING, TaskState.ROLLBACK_RUNNING, TaskState.WAITING)
+"""States that are not cut in two: in them a task holds an emulator, or somebody waits for what an answer does."""
 
 
 @workflow.defn(name=names.Workflow.TASK)
@@ -287,7 +287,7 @@ class TaskWorkflow:
             TaskState.ROLLBACK_RUNNING: self._back.running,
         }
         while ledger.state not in FINAL or self._rolls_back():
-            if ledger.state not in HOLDING and workflow.info().is_continue_as_new_suggested():
+            if ledger.state not in UNCUT and workflow.info().is_continue_as_new_suggested():
                 self._step_back()
                 return
             await steps[ledger.state]()
@@ -309,6 +309,7 @@ class TaskWorkflow:
             return False
         ledger.rollback = rollback.model_copy(update={"begun": True})
         ledger.attempt += 1
+        ledger.moves = 0  # it may have failed because it had lost one emulator too many
         self._claim.renounce()
         ledger.move(TaskEvent.ROLLBACK_ASKED, rollback.ask.actor, rollback.ask.reason)
         return True
@@ -359,7 +360,7 @@ class TaskWorkflow:
             await workflow.sleep(ledger.physics.lease_ttl_s + 1.0)
         seconds = ended.seconds or ledger.seconds()
         if ended.stopped:
-            outcome = "paused" if ledger.intent is Intent.PAUSE else "cancelled"
+            outcome = "cancelled" if ledger.intent in (Intent.CANCEL, Intent.FORCE) else "paused"
             self._let_go("cancelled" if outcome == "cancelled" else "", outcome, ended, seconds)
             self._take_effect() if ledger.intent else ledger.move(TaskEvent.LEASE_LOST, ENGINE, "resumed at once")
         elif ended.next is None and ledger.again_at is not None:

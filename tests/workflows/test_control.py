@@ -7,6 +7,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
+from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Rollback, TaskView
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
@@ -110,6 +111,28 @@ async def test_a_pause_frees_the_emulator_and_completed_stages_are_not_repeated(
     assert [("open", False), ("cleanup", True), ("leave", True)] == ran
     assert ["paused", "completed"] == [one.outcome for one in view.attempts]
     assert [1, 1] == [one.n for one in view.attempts]
+
+
+@pytest.mark.parametrize("between", [True, False])
+async def test_a_pause_taken_back_after_it_has_stopped_is_told_as_it_was(here: World, task: str, between: bool):
+    """Between two stages while it cleans up, or in a stage that has stopped and says so late."""
+    stopped = StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
+
+    async def says_late(work: StageWork) -> StageReport:
+        return stopped
+
+    first, leaves = Deaf(), Deaf() if between else Deaf(end=says_late)
+    await here.submit(task, *([first, leaves] if between else [leaves]), params=TWO if between else {})
+    await (first if between else leaves).began.wait()
+    await here.control(task, "pause")
+    if between:
+        first.let_go.set()
+        await leaves.began.wait()
+    await here.control(task, "resume")
+    leaves.let_go.set()
+    view = await here.ended(task)
+    assert ["paused", "completed"] == [one.outcome for one in view.attempts]
+    assert ["resumed at once"] == [line.reason for line in view.events if line.event == "lease_lost"]
 
 
 async def test_a_stage_that_listens_stops_at_once_and_runs_again_after_the_resume(here: World, task: str):

@@ -5,7 +5,7 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
-from tests.workflows.plays import Hold, asks, completes
+from tests.workflows.plays import Deaf, Hold, asks, completes
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -116,3 +116,20 @@ async def test_an_emulator_that_is_lost_meanwhile_takes_the_question_not_along(h
     view = await here.ended(task)
     assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
     await here.sees(where, Sight.GOOD)
+
+
+async def test_a_pause_taken_back_while_it_lets_go_leaves_the_question_standing(here: World, task: str):
+    leaves = Deaf()
+    await here.submit(task, asks(), leaves, completes)
+    await waiting(here, task)
+    await here.control(task, "pause")
+    await leaves.began.wait()
+    await here.control(task, "resume")
+    leaves.let_go.set()
+    await here.idle()
+    view = await here.view(task)
+    assert (TaskState.WAITING, True) == (view.state, view.question is not None)
+    await here.control(task, "answer", choice="yes")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+    assert "person_answered_later" in [line.event for line in view.events]
