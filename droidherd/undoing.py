@@ -111,14 +111,14 @@ class UndoStay(Stay):
         return mirror or value.thing is Thing.PACKAGE or bool(self.undo.steps)
 
     def _left(self, value: Value) -> Collection[State]:
-        """As the stage left it. When it never said so, whatever its steps make of it may be theirs."""
+        """As the stage left it. When a try never said so, whatever its steps make of it may be theirs."""
         said = {state_of(after) for after in self.undo.after if (after.thing, after.name) == (value.thing, value.name)}
         stage = self.work.stage
-        if said or stage is None:
+        if stage is None or (said and not self.undo.unsaid):
             return said
         with suppress(FlowError):  # the flow is another one by now: then only its own word would do
             left = left_by(STEPS.validate_python(stage.steps), self._payload, self.outfit.catalogue.handlers)
-            return left.get((value.thing, value.name), set())
+            return said | left.get((value.thing, value.name), set())
         return said
 
     # --- taking back ------------------------------------------------------------------------------------------

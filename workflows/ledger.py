@@ -107,7 +107,10 @@ class Ledger:
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
         self.following = past.following
         self.priority, self.precedence = past.priority, past.precedence
-        self._past_stages = {stage.name: stage.emulator for stage in past.stages if stage.state == "completed"}
+        done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
+        # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
+        back = {(one.stage, one.emulator): one.undone for one in past.undo}
+        self._past_stages = {name: emulator for name, emulator in done if not back.get((name, emulator))}
 
     # --- the one door -----------------------------------------------------------------------------------------
 
@@ -229,7 +232,9 @@ class Ledger:
 
     def captured(self, index: int, before: tuple[Value, ...]) -> None:
         """Before the first change its value stands in history, and in the memo."""
-        self.undo.append(self._new_entry(index).model_copy(update={"before": before}))
+        stage = self.plan.stages[index] if self.plan else None
+        steps = stage.undo_anyway if stage else ()
+        self.undo.append(self._new_entry(index).model_copy(update={"before": before, "steps": steps}))
 
     def _new_entry(self, index: int) -> Undo:
         plan, attempts = self.plan, self.attempts
@@ -242,7 +247,7 @@ class Ledger:
         )
 
     def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
-        """How a stage left what it changed. The flow's own undo is for stages that completed."""
+        """How a stage left what it changed. The flow's own undo is for stages that completed, its handlers' for all."""
         stage = self.plan.stages[index] if self.plan else None
         if stage is None or not (after or (completed and stage.undo)):
             return
@@ -250,7 +255,8 @@ class Ledger:
         entry = self.undo[at] if at is not None else self._new_entry(index)
         news = {(value.thing, value.name): value for value in (*entry.after, *after)}
         steps = stage.undo if completed else entry.steps
-        entry = entry.model_copy(update={"after": tuple(news.values()), "steps": steps})
+        unsaid = entry.unsaid and not after
+        entry = entry.model_copy(update={"after": tuple(news.values()), "unsaid": unsaid, "steps": steps})
         if at is None:
             self.undo.append(entry)
         else:
@@ -277,6 +283,9 @@ class Ledger:
     def stage_began(self, index: int) -> None:
         self._stage_now = index
         self.begun_on = self.emulator
+        at = self._entry(self.plan.stages[index].name) if self.plan else None
+        if at is not None and self.undo[at].after:
+            self.undo[at] = self.undo[at].model_copy(update={"unsaid": True})
 
     def bound_to(self) -> str:
         """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.

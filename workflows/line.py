@@ -20,7 +20,9 @@ def wish(ledger: Ledger, plan: Plan, ticket: int, avoid: str, *, known: bool) ->
     """For an emulator. `known`: only who comes for the first time can be a duplicate."""
     spec, physics = ledger.spec, ledger.physics
     bound = ledger.bound_to() or spec.emulator or plan.emulator
-    requires = {*plan.requires, *spec.requires, *((f"emulator_id={bound}",) if bound else ())}
+    # Who takes something back wants the emulator that was changed, whatever it is called by now.
+    labels = () if ledger.rollback is not None else (*plan.requires, *spec.requires)
+    requires = {*labels, *((f"emulator_id={bound}",) if bound else ())}
     return m.Enqueue(
         key=ledger.key(),
         seq=0,

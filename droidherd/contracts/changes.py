@@ -56,8 +56,10 @@ class Undo(Contract):
     before: tuple[Value, ...] = ()
     after: tuple[Value, ...] = ()
     """As the stage left them. Empty when it never said so: then only what is still as before, or forced, is certain."""
+    unsaid: bool = False
+    """The stage began once more since then, and has not said how it left them."""
     steps: tuple[JsonValue, ...] = ()
-    """The flow's own `undo`, run before the values are restored."""
+    """The flow's own `undo`, run before the values are restored. Of what never completed, its handlers' alone."""
     undone: bool = False
 
 

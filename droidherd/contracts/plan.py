@@ -78,6 +78,11 @@ class Stage(Contract):
     undo: tuple[JsonValue, ...] = ()
     """Steps that take back what values cannot."""
 
+    @property
+    def undo_anyway(self) -> tuple[JsonValue, ...]:
+        """Those of handlers, which also take back what never completed. A flow itself writes none of them there."""
+        return tuple(step for step in self.undo if isinstance(step, dict) and "handle" in step)
+
 
 class Plan(Contract):
     """A task type resolved with its parameters."""

@@ -288,6 +288,24 @@ def test_a_value_nobody_knows_of_is_a_conflict_that_says_so(world: World):
     assert {FRESH: "", "global/x": ""} == {each.name: each.expected for each in undone.conflicts}
 
 
+def test_a_second_try_that_got_further_and_never_said_so_is_no_conflict_and_what_others_did_still_is(world: World):
+    missing: JsonValue = {"put": {"file": "/sdcard/late/x", "text": "x"}}
+    world.replan([{"set": {"setting": "global/x", "to": "1"}}, missing, {"set": {"setting": "global/long", "to": "1"}}])
+    before = world.dump()
+    captured = world.capture()
+    with pytest.raises(StayError) as caught:
+        world.stage()
+    first = caught.value.after
+    assert "absent" == names(first)["global/long"]
+    world.shell("settings put global long 1")  # as its next try does, whose worker dies before it can say so
+    assert ["global/long"] == [each.name for each in world.undo(captured.before, first).conflicts]
+    world.shell("settings put global x 7")
+    assert ["global/x"] == [each.name for each in world.undo(captured.before, first, unsaid=True).conflicts]
+    world.shell("settings put global x 1")
+    assert () == world.undo(captured.before, first, unsaid=True).conflicts
+    assert before == world.dump()
+
+
 def test_values_come_back_though_the_flow_changed_since(world: World):
     before = world.dump()
     captured, report = world.capture(), world.stage()

@@ -229,9 +229,15 @@ class World:
         return Stay(self.outfit(), self.work(last=last), self.life_line()).run()
 
     def undo(
-        self, before: tuple[Value, ...], after: tuple[Value, ...] = (), *, force: bool = False, last: bool = True
+        self,
+        before: tuple[Value, ...],
+        after: tuple[Value, ...] = (),
+        *,
+        force: bool = False,
+        last: bool = True,
+        unsaid: bool = False,
     ) -> UndoReport:
-        """In the rollback that `rollbacks` counts."""
+        """In the rollback that `rollbacks` counts. `unsaid`: it began once more since `after`."""
         stage = self.plan.stages[0]
         undo = Undo(
             stage_index=0,
@@ -240,7 +246,8 @@ class World:
             lease=self.one.lease,
             before=before,
             after=after,
-            steps=stage.undo,
+            unsaid=unsaid,
+            steps=stage.undo if after else stage.undo_anyway,
         )
         key = Key("task-1", f"{self.run}-undo", self.rollbacks)
         work = self.work(last=last).model_copy(update={"key": key})

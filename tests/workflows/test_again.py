@@ -1,5 +1,6 @@
 """Tasks that ended and go on: tried again, or taken back. And tasks nobody waits for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from droidherd.contracts.names import Signal
 from droidherd.contracts.tasks import Rollback, Undoing
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.messages import Sight
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, asks, completes, fails
 from tests.workflows.world import World, until
 
@@ -334,6 +336,85 @@ async def test_a_rollback_can_be_cancelled_while_it_waits_and_asked_for_again(he
     await here.again(task, Rollback())
     assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
+
+
+async def test_what_was_taken_back_before_the_rollback_was_cancelled_is_done_again_by_a_retry(here: World, task: str):
+    name, deaf = f"{task}/b", Deaf()
+    first, second = changing(f"{task}/a", name)["stages"]  # type: ignore[misc]
+    stages = [first, {**second, "lives": "account"}, {"name": "leave"}]
+    sets = here.stages.sets
+    here.stages.back[task] = [completes, deaf]
+    await here.submit(task, sets("1"), sets("2"), not_reached, params={"stages": stages}, emulator="e1")
+    assert TaskState.FAILED is (await here.ended(task)).state
+    await here.again(task, Rollback())
+    await deaf.began.wait()
+    await here.control(task, "cancel", force=True)
+    view = await here.ended(task)
+    assert (TaskState.CANCELLED, [False, True]) == (view.state, [one.undone for one in view.undo])
+    deaf.let_go.set()
+    here.stages.plays[task] = [sets("1"), sets("2")]
+    await here.again(task)
+    assert TaskState.COMPLETED is (await here.ended(task)).state
+    assert "2" == here.stages.things["e1", name]
+
+
+async def test_a_rollback_asks_for_the_emulator_that_was_changed_whatever_it_is_called_by_now(here: World, task: str):
+    name = f"{task}/a"
+    await here.submit(
+        task, here.stages.sets("1"), params=changing(name), emulator="e1", requires=["android=14"], account=task
+    )
+    await here.ended(task)
+    known = here.presence.sights["e1"]
+    there = tuple(label for label in known.labels if not label.startswith("android"))
+    here.presence.sights["e1"] = replace(known, labels=there)
+    await here.sees("e1", Sight.GOOD)
+    await here.again(task, Rollback())
+    view = await here.ended(task)
+    here.presence.sights["e1"] = known
+    await here.sees("e1", Sight.GOOD)
+    assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
+
+
+async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_while_it_is_taken_back(here: World, task: str):
+    from tests.workflows.test_stays import fenced
+
+    name = f"{task}/a"
+    moves = here.planner.physics.moves
+    stages = [*changing(name)["stages"], {"name": "look"}]  # type: ignore[misc]
+    here.stages.back[task] = [fenced]
+    await here.submit(
+        task,
+        here.stages.sets("1"),
+        *[fenced] * (moves + 1),
+        params={"stages": stages},
+        emulator="e1",
+        on_failure="rollback",
+    )
+    view = await here.ended(task)
+    assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
+
+
+async def test_a_stage_that_began_again_and_never_said_how_it_left_things_is_marked_so(here: World, task: str):
+    name, hold = f"{task}/a", Deaf()
+    broken = here.stages.sets("half", not_reached)
+    await here.submit(
+        task, broken, hold, params={**changing(name), "policy": {"retries": 1, "backoff_s": 0}}, emulator="e1"
+    )
+    await hold.began.wait()
+    await here.control(task, "cancel", force=True)
+    view = await here.ended(task)
+    hold.let_go.set()
+    assert [(True, ["half"])] == [(one.unsaid, [value.value for value in one.after]) for one in view.undo]
+
+
+async def test_what_handlers_take_back_is_known_of_a_stage_that_never_completed(here: World, task: str):
+    by_handler = {"handle": {"by": "associate", "with": {}, "undo": True}}
+    [stage] = changing(f"{task}/a")["stages"]  # type: ignore[misc]
+    params = {"stages": [{**stage, "undo": [{"key": {"name": "home"}}, by_handler]}]}
+    await here.submit(task, not_reached, completes, params=params, emulator="e1")
+    assert [(by_handler,)] == [one.steps for one in (await here.ended(task)).undo]
+    await here.again(task)
+    assert [2] == [len(one.steps) for one in (await here.ended(task)).undo]
 
 
 async def test_the_undo_log_survives_a_terminate(here: World, task: str):
