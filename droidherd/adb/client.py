@@ -16,7 +16,15 @@ from droidherd.adb import parse
 from droidherd.adb.model import Listed, ShellResult
 from droidherd.adb.picture import Picture
 from droidherd.adb.shell import read_result, stdin_frames
-from droidherd.adb.wire import REQUEST_LIMIT_BYTES, Deadline, Interrupt, Wire, WireError, WireRefusedError
+from droidherd.adb.wire import (
+    REQUEST_LIMIT_BYTES,
+    Deadline,
+    Interrupt,
+    Wire,
+    WireClosedError,
+    WireError,
+    WireRefusedError,
+)
 from droidherd.domain.errors import BadParametersError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 
@@ -25,6 +33,8 @@ SHELL = b"shell,v2,raw:"
 LIST_DEADLINE_S = 5.0
 CONNECT_POLL_S = 0.02
 LAST_LOOK_S = 1.0
+TURN_S = 0.25
+"""How soon one who waits for a turn to connect notices that it was interrupted."""
 
 Span = Callable[[str, str], AbstractContextManager[object]]
 """Opened around every call with the operation and the serial, for traces."""
@@ -85,25 +95,26 @@ class AdbClient:
     ) -> Generator[Wire]:
         """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome."""
         with Wire(deadline, interrupt) as wire:
-            self._transport(wire, serial, deadline)
+            self._transport(wire, serial, deadline, interrupt)
             try:
                 wire.request(service)
                 yield wire
             except WireError as error:
                 raise UnknownOutcomeError(str(error), to=serial) from error
 
-    def _transport(self, wire: Wire, serial: str, deadline: Deadline) -> None:
+    def _transport(self, wire: Wire, serial: str, deadline: Deadline, interrupt: Interrupt | None) -> None:
         try:
-            with self._connecting(deadline):
+            with self._connecting(deadline, interrupt):
                 wire.connect(self.host, self.port)
                 wire.request(b"host:transport:" + _encoded(serial))
         except WireError as error:
             self._not_sent(error, serial)
 
     @contextlib.contextmanager
-    def _connecting(self, deadline: Deadline) -> Generator[None]:
-        if not self._connects.acquire(timeout=deadline.left_s()):
-            deadline.left_s()
+    def _connecting(self, deadline: Deadline, interrupt: Interrupt | None) -> Generator[None]:
+        while not self._connects.acquire(timeout=min(TURN_S, deadline.left_s())):
+            if interrupt is not None:
+                interrupt.check()
         try:
             yield
         finally:
@@ -117,52 +128,53 @@ class AdbClient:
     # --- the server itself -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _asked(self, request: str, deadline_s: float) -> Generator[Wire]:
+    def _asked(self, request: str, deadline_s: float, interrupt: Interrupt | None = None) -> Generator[Wire]:
         """A connection on which the server has accepted a request that it answers by itself."""
         deadline = Deadline(deadline_s)
-        with Wire(deadline) as wire:
+        with Wire(deadline, interrupt) as wire:
             try:
-                with self._connecting(deadline):
+                with self._connecting(deadline, interrupt):
                     wire.connect(self.host, self.port)
                     wire.request(_encoded(request))
                 yield wire
             except WireError as error:
                 self._not_sent(error, request)
 
-    def ask(self, request: str, deadline_s: float) -> str:
+    def ask(self, request: str, deadline_s: float, interrupt: Interrupt | None = None) -> str:
         """One text as the answer."""
-        with self._asked(request, deadline_s) as wire:
+        with self._asked(request, deadline_s, interrupt) as wire:
             return wire.block().decode("utf-8", "replace")
 
     def version(self, deadline_s: float = LIST_DEADLINE_S) -> int:
-        return int(self.ask("host:version", deadline_s), 16)
+        with self._asked("host:version", deadline_s) as wire:
+            return _number(wire.block(), 16)
 
-    def devices(self, deadline_s: float = LIST_DEADLINE_S) -> tuple[Listed, ...]:
-        return parse.devices(self.ask("host:devices-l", deadline_s))
+    def devices(self, deadline_s: float = LIST_DEADLINE_S, interrupt: Interrupt | None = None) -> tuple[Listed, ...]:
+        return parse.devices(self.ask("host:devices-l", deadline_s, interrupt))
 
-    def state(self, serial: str, deadline_s: float = LIST_DEADLINE_S) -> str:
+    def state(self, serial: str, deadline_s: float = LIST_DEADLINE_S, interrupt: Interrupt | None = None) -> str:
         """The state the server lists for `serial`, or an empty text."""
-        return next((one.state for one in self.devices(deadline_s) if one.serial == serial), "")
+        return next((one.state for one in self.devices(deadline_s, interrupt) if one.serial == serial), "")
 
-    def connect(self, address: str, deadline_s: float) -> str:
+    def connect(self, address: str, deadline_s: float, interrupt: Interrupt | None = None) -> str:
         """Connect and return the state that the server's *list* gives afterwards: its answer in words can lie."""
         deadline = Deadline(deadline_s)
         try:
             while True:
-                said = self.ask(f"host:connect:{address}", deadline.left_s())
-                state = self._settled_state(address, deadline)
+                said = self.ask(f"host:connect:{address}", deadline.left_s(), interrupt)
+                state = self._settled_state(address, deadline, interrupt)
                 # An entry on its way out still counts as connected, and is gone a moment later.
                 if state or "already connected" not in said:
                     return state
         except (WireError, NotSentError):
             # The server waits 10 s for an address that answers nothing; whether it answers us at all shows here.
-            return self.state(address, LAST_LOOK_S)
+            return self.state(address, LAST_LOOK_S, interrupt)
 
-    def _settled_state(self, address: str, deadline: Deadline) -> str:
-        state = self.state(address, deadline.left_s())
+    def _settled_state(self, address: str, deadline: Deadline, interrupt: Interrupt | None) -> str:
+        state = self.state(address, deadline.left_s(), interrupt)
         while state and state != "device":
             time.sleep(min(CONNECT_POLL_S, deadline.left_s()))
-            state = self.state(address, deadline.left_s())
+            state = self.state(address, deadline.left_s(), interrupt)
         return state
 
     def disconnect(self, address: str, deadline_s: float = LIST_DEADLINE_S) -> None:
@@ -178,11 +190,18 @@ class AdbClient:
         """A free local port that leads to `remote` (`tcp:8080`, `localabstract:name`) on the emulator."""
         with self._asked(f"host-serial:{serial}:forward:tcp:0;{remote}", deadline_s) as wire:
             wire.status()
-            return int(wire.block())
+            return _number(wire.block(), 10)
 
     def unforward(self, serial: str, port: int, deadline_s: float = LIST_DEADLINE_S) -> None:
         with self._asked(f"host-serial:{serial}:killforward:tcp:{port}", deadline_s) as wire:
             wire.status()
+
+
+def _number(digits: bytes, base: int) -> int:
+    try:
+        return int(digits, base)
+    except ValueError as error:
+        raise WireClosedError(f"the adb server answered {digits[:40]!r} where a number belongs") from error
 
 
 def _encoded(text: str) -> bytes:

@@ -47,13 +47,14 @@ class Files:
     `send` and `fetch` are for what may be large: they have a deadline for each piece instead.
     """
 
-    def __init__(self, adb: AdbClient, serial: str) -> None:
-        """On the emulator at `serial`."""
+    def __init__(self, adb: AdbClient, serial: str, interrupt: Interrupt | None = None) -> None:
+        """On the emulator at `serial`; `interrupt` ends any of the calls."""
         self._adb = adb
         self._serial = serial
+        self._interrupt = interrupt
 
-    def stat(self, path: str, deadline_s: float, interrupt: Interrupt | None = None) -> RemoteFile:
-        with self._stream(deadline_s, interrupt) as wire:
+    def stat(self, path: str, deadline_s: float) -> RemoteFile:
+        with self._stream(deadline_s) as wire:
             name = _path(path)
             wire.send(HEAD.pack(b"STAT", len(name)) + name)
             word, mode, size, modified_s = STAT.unpack(wire.exactly(STAT.size))
@@ -119,8 +120,8 @@ class Files:
             moved()
 
     @contextmanager
-    def _stream(self, deadline_s: float, interrupt: Interrupt | None = None) -> Generator[Wire]:
-        with self._adb.service(self._serial, b"sync:", Deadline(deadline_s), interrupt) as wire:
+    def _stream(self, deadline_s: float) -> Generator[Wire]:
+        with self._adb.service(self._serial, b"sync:", Deadline(deadline_s), self._interrupt) as wire:
             yield wire
 
     def _refuse(self, word: bytes, reason: bytes, path: str) -> None:

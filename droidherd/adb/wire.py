@@ -75,6 +75,13 @@ class Interrupt:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
 
+    def check(self) -> None:
+        """For whoever waits without a socket: raises when it has fired, and is a pulse."""
+        if self._fired:
+            raise WireClosedError("interrupted")
+        if self.pulse is not None:
+            self.pulse()
+
     def attach(self, sock: socket.socket) -> None:
         with self._lock:
             if self._fired:
@@ -137,15 +144,14 @@ class Wire(Closing):
         self._deadline = deadline
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
-        try:
-            self._sock.settimeout(self._deadline.left_s())
-            self._sock.sendall(data)
-        except OSError as error:
-            raise self._translated(error) from error
+        """All of it. Whoever does not read makes us wait, but not beyond the deadline."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._patiently(lambda rest=rest: self._sock.send(rest)) :]
 
     def some(self, limit: int) -> bytes:
         """At least one byte."""
-        data = self._received(lambda: self._sock.recv(limit))
+        data = self._patiently(lambda: self._sock.recv(limit))
         if not data:
             raise self._ended()
         return data
@@ -155,7 +161,7 @@ class Wire(Closing):
         position, size = 0, len(view)
         while position < size:
             rest = view[position:]
-            count = self._received(lambda rest=rest: self._sock.recv_into(rest))
+            count = self._patiently(lambda rest=rest: self._sock.recv_into(rest))
             if not count:
                 raise self._ended()
             position += count
@@ -187,13 +193,13 @@ class Wire(Closing):
             raise WireClosedError(f"the adb server answered {digits!r} where a length belongs") from error
         return self.exactly(size)
 
-    def _received(self, receive: Callable[[], T]) -> T:
-        """Wait for what comes next, with a pulse now and then."""
+    def _patiently(self, move: Callable[[], T]) -> T:
+        """Wait until something moves, one way or the other, with a pulse now and then."""
         while True:
             left_s = self._deadline.left_s()
             try:
                 self._sock.settimeout(left_s if self.pulse is None else min(left_s, PULSE_S))
-                return receive()
+                return move()
             except TimeoutError as error:
                 if self.pulse is None or left_s <= PULSE_S:
                     raise self._translated(error) from error
