@@ -2,8 +2,9 @@
 
 import re
 
-from droidherd.adb.quote import input_text, quote
+from droidherd.adb.quote import input_text, is_plain, quote, typeable
 from droidherd.domain.errors import BadParametersError
+from droidherd.emulator import keyboard
 
 COORDINATE_LIMIT = 100_000
 SWIPE_LIMIT_S = 60.0
@@ -26,7 +27,10 @@ def swipe(start: tuple[int, int], end: tuple[int, int], duration_s: float) -> st
 
 
 def type_text(text: str) -> str:
-    return "{ " + input_text(text) + "; }"
+    """By key presses what has keys; anything else by a keyboard that is told."""
+    if is_plain(text):
+        return "{ " + input_text(text) + "; }"
+    return keyboard.typing(typeable(text))
 
 
 def key(name: str) -> str:

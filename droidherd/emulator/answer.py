@@ -6,6 +6,7 @@ from typing import NoReturn
 from droidherd.adb.model import ShellResult
 from droidherd.domain.errors import (
     DiskFullError,
+    EmulatorLostError,
     FencedError,
     InfrastructureError,
     LateError,
@@ -41,13 +42,8 @@ class Answer:
     def refuse(self, to: str) -> NoReturn:
         """Raise what a marker that is not success means."""
         said = " ".join(self.rest)
+        _refuse_who(self.word, said, to)
         match self.word:
-            case "unset":
-                raise FencedError("the emulator has no token: it was restarted", to=to)
-            case "fenced":
-                raise FencedError(f"token {said} holds the emulator", to=to)
-            case "held":
-                raise NotReleasedError(f"token {said} has not said that it ended", to=to)
             case "nobody":
                 raise NotSentError("its services are not up", to=to)
             case "late":
@@ -66,3 +62,18 @@ class Answer:
                 )
             case _:
                 raise InfrastructureError(f"the emulator answered {self.word} {said}".strip(), to=to)
+
+
+def _refuse_who(word: str, said: str, to: str) -> None:
+    """Not this emulator, or not by this token."""
+    match word:
+        case "stranger":
+            raise EmulatorLostError(f"{said} answers in its place", to=to)
+        case "unset":
+            raise FencedError("the emulator has no token: it was restarted", to=to)
+        case "fenced":
+            raise FencedError(f"token {said} holds the emulator", to=to)
+        case "held":
+            raise NotReleasedError(f"token {said} has not said that it ended", to=to)
+        case _:
+            pass

@@ -8,7 +8,7 @@ from enum import StrEnum
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
-from droidherd.emulator import acts, lease, lines
+from droidherd.emulator import acts, keyboard, lease, lines
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.eyes import FOCUS_LINE
 from droidherd.emulator.probe import Probe, probe
@@ -126,9 +126,10 @@ def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadlin
 
 
 def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:
-    """Stop the app and go home, while `token` stands; may be repeated."""
+    """Bring back the keyboard, stop the app and go home, while `token` stands; may be repeated."""
     home = acts.key("home")
-    act = f"{{ {acts.stop_app(app)} && {home}; }}" if app else home
+    stop = f"{acts.stop_app(app)} && " if app else ""
+    act = f"{{ {keyboard.back()}{stop}{home}; }}"
     answer = Answer.of(adb.shell(serial, lines.guarded(token, act), BASELINE_S), serial)
     if answer.word != "acted":
         answer.refuse(serial)

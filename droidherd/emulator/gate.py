@@ -8,7 +8,7 @@ from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.domain.errors import DroidherdError, EmulatorLostError
 from droidherd.emulator import boot, lease
 from droidherd.emulator.boot import FULL, SHORT, BootGate
-from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.token import PART_LIMIT, Token
 
 SHORT_S = 30.0
@@ -44,16 +44,20 @@ class Gatekeeper:
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
         if entry.serialno and found.serialno != entry.serialno:
             raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
+        if who := self.inventory.stranger(work.emulator_id, found.name):
+            raise EmulatorLostError(
+                f"{who} answers in its place", to=work.emulator_id, remedy="correct its address in the inventory"
+            )
         if work.full:
-            lease.floor(self.adb, entry.address, Token(work.floor))
+            lease.floor(self.adb, entry.address, Token(work.floor), work.emulator_id, found.name)
         if work.fence:
-            self._fence(entry.address, work.fence)
+            self._fence(entry, work.fence)
         return found.boot_id
 
-    def _fence(self, serial: str, fence: int) -> None:
+    def _fence(self, entry: InventoryEntry, fence: int) -> None:
         """Shut out a lease that ended badly, and remove what it left on the screen."""
-        mine = Token(fence, PART_LIMIT - 1, PART_LIMIT - 1)
-        stands = lease.fence(self.adb, serial, mine)
+        serial, mine = entry.address, Token(fence, PART_LIMIT - 1, PART_LIMIT - 1)
+        stands = lease.fence(self.adb, serial, mine, entry.emulator_id)
         if stands == str(mine):
             boot.baseline(self.adb, serial, mine)
             lease.release(self.adb, serial, mine)

@@ -111,6 +111,23 @@ class Inventory:
     def find(self, emulator_id: str) -> InventoryEntry | None:
         return next((one for one in self.known() if one.emulator_id == emulator_id), None)
 
+    def stranger(self, emulator_id: str, name: str) -> str:
+        """Whose name that is, if it is another one's of this host; a name nobody has any more is nobody's."""
+        return name if name != emulator_id and name and self.find(name) is not None else ""
+
+    def identify(self, emulator_id: str, serialno: str) -> None:
+        """Write down who answers at its address, the first time somebody does."""
+        with self._locked():
+            old = self.load()
+            new = tuple(
+                one.model_copy(update={"serialno": serialno})
+                if one.emulator_id == emulator_id and not one.serialno
+                else one
+                for one in old
+            )
+            if new != old:
+                self._write(new)
+
     def add(self, *entries: InventoryEntry) -> tuple[InventoryEntry, ...]:
         """Add, or replace what has the same id. Returns the new list."""
         ids = {one.emulator_id for one in entries}

@@ -31,12 +31,16 @@ def seize(
     serial: str,
     token: Token,
     *,
-    deck: bool = False,
     after: int = 0,
     journal: str = "",
+    name: str = "",
 ) -> Seized:
-    """Make `token` the one that may act. Repeating it is harmless."""
-    result = adb.shell(serial, lines.seize(token, deck=deck or after > 0, after=after, journal=journal), DEADLINE_S)
+    """Make `token` the one that may act. Repeating it is harmless. `name`: of the emulator that is meant.
+
+    `after`: on deck, behind this lease.
+    """
+    line = lines.named(name) + lines.seize(token, deck=after > 0, after=after, journal=journal)
+    result = adb.shell(serial, line, DEADLINE_S)
     read_at_s = time.monotonic()
     answer = Answer.of(result, serial)
     if answer.word != "seized":
@@ -55,18 +59,18 @@ def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADL
         answer.refuse(serial)
 
 
-def fence(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> str:
+def fence(adb: AdbClient, serial: str, token: Token, name: str = "") -> str:
     """Shut out everybody below `token`; returns the token that stands now."""
-    return _token(adb, serial, lines.fence(token), deadline_s)
+    return _token(adb, serial, lines.named(name) + lines.fence(token))
 
 
-def floor(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> str:
-    """Give a freshly booted emulator its token; returns the one that stands now."""
-    return _token(adb, serial, lines.floor(token), deadline_s)
+def floor(adb: AdbClient, serial: str, token: Token, name: str = "", was: str = "") -> str:
+    """Give a freshly booted emulator its token, and its name; returns the token that stands now."""
+    return _token(adb, serial, lines.introduced(name, was) + lines.floor(token))
 
 
-def _token(adb: AdbClient, serial: str, line: str, deadline_s: float) -> str:
-    answer = Answer.of(adb.shell(serial, line, deadline_s), serial)
+def _token(adb: AdbClient, serial: str, line: str) -> str:
+    answer = Answer.of(adb.shell(serial, line, DEADLINE_S), serial)
     if answer.word != "token":
         answer.refuse(serial)
     return answer.rest[0]

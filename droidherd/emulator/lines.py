@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from droidherd.adb.quote import quote
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.things import OWN_FOLDER
+from droidherd.emulator import keyboard
 from droidherd.emulator.answer import NOBODY_THERE
 from droidherd.emulator.token import Token
 
 TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
 FREE_PROPERTY = "debug.droidherd.free"
+NAME_PROPERTY = "debug.droidherd.name"
+"""The `emulator_id` under which it passed the boot gate: who it is, whatever its address and serial number say."""
 JOURNALS_KEPT = 200
 SWEEP_EVERY = 16
 """One lease in so many sweeps old journals away: listing them costs more than all else in the line."""
@@ -96,6 +99,18 @@ def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places
         + f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
         'echo "dh:seized $t $u $i $j"'
     )
+
+
+def named(name: str) -> str:
+    """Stop here on an emulator that was introduced by another name: its address led to the wrong one."""
+    return _stranger_guard(name) if name else ""
+
+
+def introduced(name: str, was: str = "") -> str:
+    """Give the emulator its name, for what stands behind this line. `was`: a name it may give up for it."""
+    if not name:
+        return ""
+    return _stranger_guard(name, was) + f'if [ "$n" != {_id(name)} ]; then setprop {NAME_PROPERTY} {_id(name)}; fi\n'
 
 
 def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
@@ -186,10 +201,13 @@ def guarded(token: Token, act: str) -> str:
     return _token_guard(token) + f"o=$({act} </dev/null 2>&1); r=$?\n" + 'echo "dh:acted $r"; echo "$o"'
 
 
-def release(token: Token) -> str:
-    """Say on the emulator that this lease ended. Only its last try may: a newer one is at work."""
+def release(token: Token, places: Places = ON_ANDROID) -> str:
+    """Say on the emulator that this lease ended. Only its last try may: a newer one is at work.
+
+    A keyboard that was changed for typing is brought back, should whoever changed it have died.
+    """
     return (
-        _token_guard(token) + f"setprop {FREE_PROPERTY} {token.lease_text}\n"
+        _token_guard(token) + keyboard.back(places.root) + f"setprop {FREE_PROPERTY} {token.lease_text}\n"
         f'if [ "$(getprop {FREE_PROPERTY})" != {token.lease_text} ]; then echo "dh:refused"; exit 79; fi\n'
         "echo dh:released"
     )
@@ -216,6 +234,17 @@ def floor(token: Token) -> str:
         'if [ -z "$t" ]; then echo dh:refused; exit 79; fi\n'
         'echo "dh:token $t"'
     )
+
+
+def _stranger_guard(*names: str) -> str:
+    known = "|".join(_id(name) for name in names if name)
+    return f'n=$(getprop {NAME_PROPERTY})\ncase "$n" in ""|{known}) ;; *) echo "dh:stranger $n"; exit 73;; esac\n'
+
+
+def _id(name: str) -> str:
+    if not _KEY.fullmatch(name):
+        raise BadParametersError(f"{name!r} cannot name an emulator")
+    return quote(name)
 
 
 def _opening(entry: Entry, places: Places) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from droidherd import telemetry
 from droidherd.adb.server import AdbServer
-from droidherd.domain.errors import DroidherdError
+from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError
 from droidherd.domain.messages import Seen, Sight
 from droidherd.domain.presence import Watch
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -148,9 +148,7 @@ class Patrol:
 
     async def _probe(self, entry: InventoryEntry, incarnation: int) -> Probe | None:
         """One probe; None when it was not answered in time, or by somebody else."""
-        asked = asyncio.ensure_future(
-            self._blocking(lambda: self._link.ensure(entry.address, entry.serialno, deadline_s=self._round.timeout_s))
-        )
+        asked = asyncio.ensure_future(self._blocking(lambda: self._meet(entry)))
         try:
             return await asyncio.wait_for(asyncio.shield(asked), 1.5 * self._round.timeout_s)
         except TimeoutError:
@@ -163,6 +161,18 @@ class Patrol:
             return await asked
         except DroidherdError:
             return None
+
+    def _meet(self, entry: InventoryEntry) -> Probe:
+        """Whoever answers must be the one that is meant, by its serial number and by the name it was given here."""
+        found = self._link.ensure(entry.address, entry.serialno, deadline_s=self._round.timeout_s)
+        if who := self._inventory.stranger(entry.emulator_id, found.name):
+            raise EmulatorLostError(f"{who} answers at this address", to=entry.emulator_id)
+        if found.serialno and not entry.serialno:
+            try:
+                self._inventory.identify(entry.emulator_id, found.serialno)
+            except (BadParametersError, OSError) as error:
+                log.warning("who answers at %s could not be written down: %s", entry.address, error)
+        return found
 
     async def _blocking(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -10,7 +10,7 @@ from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutc
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import lost
-from droidherd.emulator.lines import FREE_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places
+from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places
 
 PROBE_S = 2.0
 CONNECT_S = 5.0
@@ -19,6 +19,7 @@ FIELDS = {
     "token": TOKEN_PROPERTY,
     "free": FREE_PROPERTY,
     "serialno": "ro.serialno",
+    "name": NAME_PROPERTY,
 }
 
 
@@ -34,6 +35,8 @@ class Probe:
     token: str
     free: str
     clock: UptimeClock
+    name: str = ""
+    """By which it was introduced at the boot gate; empty since its last boot."""
 
 
 def line(nonce: str, places: Places = ON_ANDROID) -> str:
@@ -56,7 +59,8 @@ def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: I
         clock = UptimeClock(float(uptime), read_at_s)
     except ValueError as error:
         raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial) from error
-    return Probe(fields["serialno"], boot_id, fields["booted"] == "1", fields["token"], fields["free"], clock)
+    booted = fields["booted"] == "1"
+    return Probe(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
 
 
 class Link:

@@ -6,7 +6,11 @@ NAMESPACES = ("system", "secure", "global")
 
 _FIRST_SETTINGS = {
     "system": {"screen_off_timeout": "60000", "accelerometer_rotation": "0", "screen_brightness": "102"},
-    "secure": {"android_id": "0123456789abcdef", "default_input_method": "com.android.inputmethod.latin/.LatinIME"},
+    "secure": {
+        "android_id": "0123456789abcdef",
+        "default_input_method": "com.android.inputmethod.latin/.LatinIME",
+        "enabled_input_methods": "com.android.inputmethod.latin/.LatinIME",
+    },
     "global": {"airplane_mode_on": "0", "adb_enabled": "1", "device_provisioned": "1", "window_animation_scale": "1"},
 }
 

@@ -38,7 +38,7 @@ def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
     found, stands = open_gate(passage, one.adb, one.address, floor, 20.0)
     assert list(FULL) == reached
     assert (True, str(floor)) == (found.booted, stands)
-    assert str(floor) == lease.seize(one.adb, one.address, one.token(), deck=True).before
+    assert str(floor) == lease.seize(one.adb, one.address, one.token(), after=1).before
 
 
 def test_an_emulator_that_kept_running_keeps_its_token(one: One):

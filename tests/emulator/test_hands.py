@@ -163,9 +163,9 @@ def test_the_lease_on_deck_waits_for_the_word_of_the_one_before(one: One):
     one.hands().tap("1", 100, 200)
     following = Token(one.lease + 1)
     with pytest.raises(NotReleasedError):
-        lease.seize(one.adb, one.address, following, deck=True)
+        lease.seize(one.adb, one.address, following, after=1)
     lease.release(one.adb, one.address, one.token())
-    assert str(one.token()) == lease.seize(one.adb, one.address, following, deck=True).before
+    assert str(one.token()) == lease.seize(one.adb, one.address, following, after=1).before
     with pytest.raises(FencedError):
         lease.release(one.adb, one.address, one.token())
     after = Token(one.lease + 2)

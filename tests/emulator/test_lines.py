@@ -415,7 +415,7 @@ def test_an_app_is_started_by_component_or_by_launcher(stand: Stand):
         lambda: acts.start_app("com.example.herd/.Main;reboot"),
         lambda: acts.stop_app("-a"),
         lambda: acts.type_text("Enter\n"),
-        lambda: acts.type_text("Grüße"),
+        lambda: acts.type_text("Grüße\n"),
         lambda: acts.type_text("x" * 1001),
         lambda: Entry(KEY, "2 done", MINE, 1),
         lambda: lines.effect(Entry("../x", "1", MINE, 1), TAP),

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from droidherd.virtual import app
+from droidherd.virtual.commands import keyboards
 from droidherd.virtual.commands.base import INPUT_LIMIT, Command, Context
 from droidherd.virtual.commands.settings import settings
 from droidherd.virtual.installed import Package, RefusedError
@@ -251,6 +252,8 @@ async def _force_stop(context: Context, words: list[str]) -> int:
 async def _broadcast(context: Context, words: list[str]) -> int:
     values = _intent(words)
     context.say(f"Broadcasting: Intent {{ act={values.get('-a', '')} flg=0x400000 }}\n")
+    if values.get("-a") == "ADB_INPUT_B64":
+        keyboards.receive(context.emulator, words)
     context.say("Broadcast completed: result=0\n")
     return 0
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from droidherd.virtual.commands import dumpsys, files, logcat, packages, screen, settings, system, text
+from droidherd.virtual.commands import dumpsys, files, keyboards, logcat, packages, screen, settings, system, text
 from droidherd.virtual.commands.base import Command
 
 COMMANDS: dict[str, Command] = {
     **dumpsys.COMMANDS,
     **files.COMMANDS,
+    **keyboards.COMMANDS,
     **logcat.COMMANDS,
     **packages.COMMANDS,
     **screen.COMMANDS,
@@ -19,7 +20,11 @@ COMMANDS: dict[str, Command] = {
 _ALWAYS = frozenset(
     {"am", "chmod", "cp", "input", "kill", "mkdir", "monkey", "mv", "reboot", "rm", "rmdir", "setprop", "tee", "touch"}
 )
-_BY_VERB = {"settings": {"put", "delete"}, "pm": {"install", "uninstall", "clear"}}
+_BY_VERB = {
+    "settings": {"put", "delete"},
+    "pm": {"install", "uninstall", "clear"},
+    "ime": {"enable", "disable", "set", "reset"},
+}
 
 
 def has_effect(argv: Sequence[str]) -> bool:
