@@ -10,7 +10,7 @@ NAMES = frozenset(
     {
         "auth", "black_screencap", "cut_after", "disk_full", "drop", "empty_screencap", "half_pull", "half_screencap",
         "no_ack", "no_cnxn", "no_open", "push_full", "refuse_open", "shell_cut", "shell_hang", "slow", "stall",
-        "ui_fail",
+        "sync_cut", "sync_drop", "sync_hang", "trickle", "turned", "ui_fail",
     }
 )  # fmt: skip
 

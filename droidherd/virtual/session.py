@@ -29,6 +29,7 @@ FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir,sendrecv_v2"
 _TOKEN, _RSA_KEY = 1, 3
 _UNREAD_LIMIT = 1 << 20
 _STREAM_LIMIT = 1000
+TRICKLE_S = 0.05
 
 
 class Stream:
@@ -47,6 +48,8 @@ class Stream:
         """Packets taken in but not acknowledged: too much lies here unread."""
         self._news = asyncio.Event()
         self._finished = False
+        self.trickles_every_s = 0.0
+        """Between two bytes; 0: what is written leaves as it is."""
 
     async def write(self, *parts: Buffer) -> None:
         """As few packets as the largest payload allows; small parts travel together."""
@@ -109,6 +112,15 @@ class Stream:
         self.hang_up()
 
     async def _packet(self, *parts: Buffer) -> None:
+        if not self.trickles_every_s:
+            await self._at_once(*parts)
+            return
+        for part in parts:
+            for byte in memoryview(part).cast("B"):
+                await self._at_once(bytes([byte]))
+                await asyncio.sleep(self.trickles_every_s)
+
+    async def _at_once(self, *parts: Buffer) -> None:
         await self.writable.wait()
         if self.closed:
             raise PipeClosedError
@@ -246,6 +258,8 @@ class Session:
             await self.send(CLSE, 0, packet.arg0)
             return
         stream = self._stream(packet.arg0)
+        if trickle := faults.take("trickle"):
+            stream.trickles_every_s = trickle.seconds("every_s", TRICKLE_S)
         stream.writable.set()
         try:
             await self.send(OKAY, stream.own_id, stream.peer_id)

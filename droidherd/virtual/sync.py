@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import BinaryIO
 
 from droidherd.virtual.files import FileStat, normal
+from droidherd.virtual.line import CutError
 from droidherd.virtual.machine import VirtualEmulator
 from droidherd.virtual.session import Stream
 from droidherd.virtual.shell.streams import PipeClosedError
@@ -53,9 +54,22 @@ class SyncService:
                 return
             path = (await self._take(length)).decode(errors="surrogateescape")
             await self.emulator.breathe()
+            if await self._fails():
+                return
             await requests[name](path)
             if not self._stream.waiting:
                 await self._flush()
+
+    async def _fails(self) -> bool:
+        """Whether a fault ends the stream before the request is carried out."""
+        faults = self.emulator.faults
+        if faults.take("sync_drop"):
+            raise CutError
+        if faults.take("sync_hang"):
+            while await self._stream.read():
+                pass
+            return True
+        return faults.take("sync_cut") is not None
 
     # --- the stream
 

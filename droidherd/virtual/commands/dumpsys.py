@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from droidherd.virtual import app
+from droidherd.virtual.commands import keyboards
 from droidherd.virtual.commands.base import Command, Context
 from droidherd.virtual.commands.packages import dump_of
 from droidherd.virtual.commands.system import APP_PID
@@ -38,9 +39,11 @@ def _short(focus: str) -> str:
 
 def _display(context: Context) -> str:
     width, height = context.emulator.size
+    turns = int(context.emulator.faults.has("turned"))
     return (
         "DISPLAY MANAGER (dumpsys display)\n  mViewports=[DisplayViewport{type=INTERNAL, valid=true, isActive=true, "
-        "displayId=0, uniqueId='local:0', physicalPort=0, orientation=0, "
+        "displayId=0, uniqueId='local:0', physicalPort=0, "
+        f"orientation={turns}, "
         f"logicalFrame=Rect(0, 0 - {width}, {height}), physicalFrame=Rect(0, 0 - {width}, {height}), "
         f"deviceWidth={width}, deviceHeight={height}}}]\n  mScreenState=ON\n"
     )
@@ -78,6 +81,7 @@ _PARTS: dict[str, Callable[[Context], str]] = {
     "battery": _battery,
     "display": _display,
     "input": _input,
+    "input_method": keyboards.dump,
     "meminfo": _meminfo,
     "power": _power,
     "window": _window,

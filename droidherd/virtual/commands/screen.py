@@ -1,7 +1,10 @@
 """What is seen and touched: `input`, `screencap`, `wm`, `uiautomator`."""
 
 import re
+import struct
 from xml.sax.saxutils import quoteattr
+
+import numpy as np
 
 from droidherd.virtual import app, scenes
 from droidherd.virtual.app import AppState, Scene
@@ -11,6 +14,7 @@ from droidherd.virtual.layout import labels, regions
 from droidherd.virtual.machine import VirtualEmulator
 from droidherd.virtual.shell.streams import pause
 from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
+from droidherd.virtual.wire import Buffer
 
 _KEY_NAMES = {3: "HOME", 4: "BACK", 61: "TAB", 66: "ENTER", 67: "DEL", 82: "MENU", 111: "ESCAPE", 187: "APP_SWITCH"}
 _SOURCES = frozenset({"touchscreen", "keyboard", "mouse", "touchpad", "dpad", "gamepad", "trackball"})
@@ -92,6 +96,8 @@ async def _screencap(context: Context) -> int:
     shown = AppState(scene=Scene.BOOT) if faults.take("black_screencap") else emulator.shown
     # The picture is of the moment the command ran, even when drawing it takes a while.
     data = await (emulator.frames.png if png else emulator.frames.raw)(shown, *emulator.size)
+    if faults.has("turned") and not png:
+        data = _in_the_panels_position(data)
     if faults.take("half_screencap"):
         data = data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2]
     if names:
@@ -100,6 +106,14 @@ async def _screencap(context: Context) -> int:
     else:
         context.streams.stdout.write(data)
     return 0
+
+
+def _in_the_panels_position(data: Buffer) -> bytes:
+    """As from an emulator whose frames never turn, with a display that is turned by a quarter."""
+    width, height = struct.unpack_from("<II", data)
+    rows = np.frombuffer(data, np.uint8, offset=HEADER_BYTES).reshape(height, width, 4)
+    head = struct.pack("<II", height, width) + bytes(data[8:HEADER_BYTES])
+    return head + np.rot90(rows, -1).tobytes()
 
 
 async def _wm(context: Context) -> int:
