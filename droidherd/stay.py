@@ -190,7 +190,12 @@ class Stay:
         confirmed = self.life.send("seize")  # seizing needs no guard, so the two go together
         with telemetry.span("seize", emulator=self.work.emulator_id, token=str(self._token())):
             self._seized = lease.seize(
-                self.outfit.adb, self._serial(), self._token(), after=self.work.after, journal=self._journal()
+                self.outfit.adb,
+                self._serial(),
+                self._token(),
+                after=self.work.after,
+                journal=self._journal(),
+                name=self.work.emulator_id,
             )
         confirmed()
 
@@ -251,7 +256,8 @@ class Stay:
 
     def _stage_run(self) -> StageRun:
         work = self.work
-        hands, eyes = self._hands(), EmulatorEyes(self.outfit.adb, self._serial())
+        hands = self._hands()
+        eyes = hands.aimed(EmulatorEyes(self.outfit.adb, self._serial()))
         things = self._things(hands)
         standing = answering.standing(work)
         if self._finder is None:

@@ -6,13 +6,21 @@ from dataclasses import dataclass
 from droidherd.adb.model import Listed
 from droidherd.domain.facts import InstalledPackage, Storage
 
-_PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$")
+_PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)$")
 _SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
 _DENSITY = re.compile(r"^\s*(Physical|Override) density:\s*(\d{1,6})\s*$")
-_FOCUS = re.compile(r"mCurrentFocus=Window\{\S+(?: \S+)? (.+)\}\s*$")
+_FOCUS = re.compile(r"mCurrentFocus=Window\{[0-9a-f]+(?: u\d+)? (.+?)(?: EXITING| paused=\w+)*\}\s*$")
+_DISPLAY = re.compile(r"\bDisplay: mDisplayId=(\d+)")
+_FOCUSED_DISPLAY = re.compile(r"\bmTopFocusedDisplayId=(\d+)")
+_RESUMED = re.compile(
+    r"\b(topResumedActivity|mResumedActivity|ResumedActivity|mFocusedActivity)[=:] ?"
+    r"ActivityRecord\{[0-9a-f]+(?: u\d+)? (\S+/\S+?)(?: t-?\d+)?(?: d\d+)?(?: f)?\}"
+)
+_RESUMED_BY_RANK = ("topResumedActivity", "ResumedActivity", "mResumedActivity", "mFocusedActivity")
+_SETTING = re.compile(r"^([A-Za-z0-9_][A-Za-z0-9_.:@/-]*)=(.*)$")
 _COMPONENT = re.compile(r"^[A-Za-z0-9_.$]+/[A-Za-z0-9_.$]+$")
 _PACKAGE = re.compile(r"^package:(?:.*=)?([A-Za-z0-9_.]+)\s*$")
-_INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,20}))?\s*$")
+_INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,20}))?(?: uid:[\d,]+)?\s*$")
 _STORAGE = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d{1,3}%\s")
 _NODE = re.compile(r"<node\b([^>]*)>")
 _ATTRIBUTE = re.compile(r"([a-z-]+)=[\"']([^\"']*)[\"']")
@@ -49,9 +57,30 @@ def _lines(text: str) -> list[str]:
 
 
 def properties(text: str) -> dict[str, str]:
-    """`getprop` without arguments."""
-    found = (_PROPERTY.match(line) for line in _lines(text))
-    return {one[1]: one[2] for one in found if one}
+    """`getprop` without arguments. A value may have several lines; one that never ends is none."""
+    found: dict[str, str] = {}
+    name, parts = "", list[str]()
+    for line in _lines(text):
+        if one := _PROPERTY.match(line):
+            name, parts = one[1], [one[2]]
+        elif name:
+            parts.append(line)
+        if name and parts[-1].endswith("]"):
+            found[name] = "\n".join(parts).removesuffix("]")
+            name = ""
+    return found
+
+
+def settings(text: str) -> dict[str, str]:
+    """`settings list`. What is no `name=value` belongs to the value before."""
+    found: dict[str, str] = {}
+    last = ""
+    for line in _lines(text)[:-1] if text.endswith("\n") else _lines(text):
+        if one := _SETTING.match(line):
+            last, found[one[1]] = one[1], one[2]
+        elif last:
+            found[last] += f"\n{line}"
+    return found
 
 
 def window_size(text: str) -> Size | None:
@@ -67,9 +96,26 @@ def density(text: str) -> int | None:
 
 
 def focus(text: str) -> Focus | None:
-    """`dumpsys window`: the last display that has a focused window."""
-    found = [one[1] for line in _lines(text) if (one := _FOCUS.search(line))]
-    return Focus(found[-1]) if found else None
+    """`dumpsys window`: of the display that has the focus; where that is not said, of the last one with a window."""
+    found: dict[str, str] = {}
+    display, focused = "", ""
+    for line in _lines(text):
+        if one := _DISPLAY.search(line):
+            display = one[1]
+        if one := _FOCUSED_DISPLAY.search(line):
+            focused = one[1]
+        if one := _FOCUS.search(line):
+            found.pop(display, None)
+            found[display] = one[1]
+    if focused in found:
+        return Focus(found[focused])
+    return Focus([*found.values()][-1]) if found else None
+
+
+def resumed(text: str) -> str:
+    """`dumpsys activity activities`: the `package/activity` that is at work in front; empty while there is none."""
+    found = {one[1]: one[2] for one in reversed([*_RESUMED.finditer(text)])}
+    return next((found[name] for name in _RESUMED_BY_RANK if name in found), "")
 
 
 def uptime_s(text: str) -> float | None:

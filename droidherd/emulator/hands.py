@@ -3,13 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from droidherd.adb import display
 from droidherd.adb.client import AdbClient
+from droidherd.adb.display import Display
 from droidherd.adb.model import ShellResult
+from droidherd.adb.quote import is_plain
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
-from droidherd.domain.ports import Acted, Recalled
+from droidherd.domain.ports import Acted, Eyes, Recalled
 from droidherd.emulator import acts, lines
+from droidherd.emulator.aim import Aim, AimedEyes
 from droidherd.emulator.answer import Answer
+from droidherd.emulator.eyes import lost
+from droidherd.emulator.keyboard import TYPING_S
 from droidherd.emulator.token import Token
 
 ACT_S = 10.0
@@ -51,15 +57,21 @@ class EmulatorHands:
         self._deadline_uptime = deadline_uptime
         self._act_s = act_s
         self._interrupt = interrupt
+        self._aim = Aim(self._display)
+
+    def aimed(self, eyes: Eyes) -> Eyes:
+        """The same eyes; what is touched from now on is what they saw last."""
+        return AimedEyes(eyes, self._aim)
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
-        return self.carry_out(effect, acts.tap(x, y))
+        return self.carry_out(effect, acts.tap(*self._aim.at(x, y)))
 
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
-        return self.carry_out(effect, acts.swipe(start, end, duration_s), duration_s)
+        places = self._aim.at(*start), self._aim.at(*end)
+        return self.carry_out(effect, acts.swipe(*places, duration_s), duration_s)
 
     def type_text(self, effect: str, text: str) -> Acted:
-        return self.carry_out(effect, acts.type_text(text))
+        return self.carry_out(effect, acts.type_text(text), 0.0 if is_plain(text) else TYPING_S)
 
     def key(self, effect: str, key: str) -> Acted:
         return self.carry_out(effect, acts.key(key))
@@ -135,6 +147,10 @@ class EmulatorHands:
         answer = self._say(lines.guarded(self._grip.token, act), self._act_s)
         if answer.word != "acted":
             answer.refuse(self._grip.serial)
+
+    def _display(self) -> Display | None:
+        with lost():
+            return display.default(self._shell(display.DISPLAY_LINE, self._act_s).text)
 
     def _entry(self, effect: str) -> lines.Entry:
         grip = self._grip

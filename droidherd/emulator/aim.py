@@ -1,0 +1,103 @@
+"""So that what is touched is what was seen: from places on a frame to places of the input.
+
+Android gives both in the same coordinates, those of the display as it is turned. Not so where the size was overridden
+and `screencap` does not know, and on emulators whose frames never turn. Frames come upright from here, and places on
+them are brought to the scale of the display.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from droidherd.adb.display import Display
+from droidherd.domain.errors import InvalidFrameError
+from droidherd.domain.ports import Eyes, Frame
+
+FRESH_S = 5.0
+"""How long an answer about the display holds while frames keep their size."""
+LOOKS = 3
+
+
+@dataclass(slots=True)
+class Aim:
+    """Of one pair of hands and the eyes that go with them."""
+
+    ask: Callable[[], Display | None]
+    """How the display is now; None when the emulator does not say."""
+    now: Callable[[], float] = time.monotonic
+    _frame: tuple[int, int] = (0, 0)
+    """The size of the frame that was given last."""
+    _raw: tuple[int, int] = (0, 0)
+    """As it came."""
+    _display: Display | None = None
+    _asked_s: float = field(default=float("-inf"))
+
+    def at(self, x: int, y: int) -> tuple[int, int]:
+        """Where to touch what was seen at (x, y)."""
+        (width, height), display = self._frame, self._display
+        if display is None or not width or (width, height) == (display.width, display.height):
+            return x, y
+        return _scaled(x, width, display.width), _scaled(y, height, display.height)
+
+    def see(self, look: Callable[[], Frame]) -> Frame:
+        """One frame, upright."""
+        frame = look()
+        raw = frame.width, frame.height
+        if raw != self._raw or self.now() - self._asked_s > FRESH_S:
+            self._learn()
+        if self._display is not None and _lies(frame, self._display):
+            frame, raw = self._turned(look)
+        self._frame, self._raw = (frame.width, frame.height), raw
+        return frame
+
+    def _learn(self) -> Display | None:
+        self._display, self._asked_s = self.ask(), self.now()
+        return self._display
+
+    def _turned(self, look: Callable[[], Frame]) -> tuple[Frame, tuple[int, int]]:
+        """A frame that lies while the display stands. It may just be turning: both are asked until they agree."""
+        before = self._learn()
+        for _ in range(LOOKS):
+            frame = look()
+            after = self._learn()
+            if before == after and after is not None:
+                raw = frame.width, frame.height
+                if not _lies(frame, after):
+                    return frame, raw
+                if after.turns % 2:
+                    return upright(frame, after.turns), raw
+            before = after
+        raise InvalidFrameError("the frame does not lie as the display does, or turns while it is looked at")
+
+
+@dataclass(frozen=True, slots=True)
+class AimedEyes:
+    """Eyes whose frames are what the hands touch."""
+
+    eyes: Eyes
+    aim: Aim
+
+    def look(self) -> Frame:
+        return self.aim.see(self.eyes.look)
+
+    def focus(self) -> str:
+        return self.eyes.focus()
+
+
+def upright(frame: Frame, turns: int) -> Frame:
+    """A frame in the panel's own position, turned back by as many quarters as the display is turned."""
+    rows = np.frombuffer(frame.rgba, np.uint8).reshape(frame.height, frame.width, 4)
+    turned = np.ascontiguousarray(np.rot90(rows, turns))
+    return Frame(turned.shape[1], turned.shape[0], memoryview(turned).cast("B"), frame.taken_at_s)
+
+
+def _lies(frame: Frame, display: Display) -> bool:
+    """Whether one is wide and the other is tall."""
+    return (frame.width - frame.height) * (display.width - display.height) < 0
+
+
+def _scaled(place: int, size: int, target: int) -> int:
+    """The middle of a pixel stays the middle."""
+    return min(target - 1, (2 * place + 1) * target // (2 * size))

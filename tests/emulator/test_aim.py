@@ -1,0 +1,141 @@
+"""What is touched is what was seen, however frames and display lie to each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from droidherd.adb.display import Display
+from droidherd.domain.errors import InvalidFrameError
+from droidherd.domain.ports import Frame
+from droidherd.emulator.aim import FRESH_S, Aim
+from tests.emulator.farm import One
+
+PANEL = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4)
+"""Six rows of four pixels: a panel that stands."""
+
+
+def frame_of(rows: np.ndarray) -> Frame:
+    return Frame(rows.shape[1], rows.shape[0], np.ascontiguousarray(rows).tobytes(), 0.0)
+
+
+def pixels(frame: Frame) -> np.ndarray:
+    return np.frombuffer(frame.rgba, np.uint8).reshape(frame.height, frame.width, 4)
+
+
+def blank(width: int, height: int) -> Frame:
+    return Frame(width, height, bytes(width * height * 4), 0.0)
+
+
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def now(self) -> float:
+        return self.now_s
+
+
+def asked_for(*answers: Display | None) -> tuple[Callable[[], Display | None], list[int]]:
+    """One answer after the other, the last one for ever; and how often it was asked."""
+    count: list[int] = []
+
+    def ask() -> Display | None:
+        count.append(1)
+        return answers[min(len(count), len(answers)) - 1]
+
+    return ask, count
+
+
+def test_where_frames_are_as_the_display_is_nothing_is_changed_and_asked_once():
+    ask, asked = asked_for(Display(0, 1280, 720, 1))
+    aim = Aim(ask, Clock().now)
+    for _ in range(5):
+        aim.see(lambda: blank(1280, 720))
+    assert ((640, 719), 1) == (aim.at(640, 719), len(asked))
+
+
+def test_before_the_first_frame_and_without_an_answer_places_stay():
+    assert (5, 6) == Aim(lambda: Display(0, 10, 10, 0)).at(5, 6)
+    aim = Aim(lambda: None)
+    aim.see(lambda: blank(4, 8))
+    assert (3, 7) == aim.at(3, 7)
+
+
+def test_a_frame_of_another_scale_is_brought_to_that_of_the_display():
+    aim = Aim(lambda: Display(0, 720, 1280, 0))
+    aim.see(lambda: blank(1080, 1920))
+    assert [(0, 0), (360, 640), (719, 1279)] == [aim.at(0, 0), aim.at(540, 960), aim.at(1079, 1919)]
+
+
+@given(st.integers(1, 4000), st.integers(1, 4000), st.data())
+def test_no_place_on_a_frame_is_beside_the_display(size: int, target: int, data: st.DataObject):
+    aim = Aim(lambda: Display(0, target, target, 0))
+    aim.see(lambda: Frame(size, size, b"", 0.0))
+    place = data.draw(st.integers(0, size - 1))
+    assert 0 <= aim.at(place, place)[0] < target
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_frames_that_never_turn_come_upright(turns: int):
+    """What is drawn on a display that is turned clockwise lies turned clockwise on its panel."""
+    drawn = np.rot90(PANEL, turns)
+    aim = Aim(lambda: Display(0, 6, 4, turns))
+    seen = aim.see(lambda: frame_of(PANEL))
+    assert (6, 4) == (seen.width, seen.height)
+    assert np.array_equal(drawn, pixels(seen))
+    assert (5, 3) == aim.at(5, 3)
+
+
+def test_a_screen_that_turned_between_frame_and_question_is_looked_at_again():
+    ask, _ = asked_for(Display(0, 6, 4, 1))
+    frames = iter([frame_of(PANEL), frame_of(np.rot90(PANEL))])
+    seen = Aim(ask).see(lambda: next(frames))
+    assert np.array_equal(np.rot90(PANEL), pixels(seen))
+
+
+def test_a_screen_that_keeps_turning_gives_no_frame():
+    ask, _ = asked_for(*[Display(0, 6, 4, 1), Display(0, 6, 4, 3)] * 5)
+    with pytest.raises(InvalidFrameError, match="turns while it is looked at"):
+        Aim(ask).see(lambda: frame_of(PANEL))
+
+
+def test_a_frame_that_lies_on_a_display_that_is_not_turned_is_none():
+    with pytest.raises(InvalidFrameError, match="does not lie as the display does"):
+        Aim(lambda: Display(0, 6, 4, 0)).see(lambda: frame_of(PANEL))
+
+
+def test_a_frame_that_never_turns_is_noticed_a_moment_after_the_display_turned():
+    """Its size says nothing, so the display is asked again now and then."""
+    clock = Clock()
+    ask, _ = asked_for(Display(0, 4, 6, 0), Display(0, 6, 4, 1))
+    aim = Aim(ask, clock.now)
+    assert 4 == aim.see(lambda: frame_of(PANEL)).width
+    clock.now_s += FRESH_S + 1
+    assert 6 == aim.see(lambda: frame_of(PANEL)).width
+
+
+def test_on_an_emulator_whose_frames_lie_a_tap_meets_what_was_seen(one: One):
+    one.control.set_scene(one.name, "launcher")
+    straight = one.eyes().look()
+    one.control.set_fault(one.name, "turned")
+    assert (720, 1280) == ((raw := one.eyes().look()).width, raw.height)
+    hands = one.hands()
+    seen = hands.aimed(one.eyes()).look()
+    assert (1280, 720, True) == (seen.width, seen.height, bytes(seen.rgba) == bytes(straight.rgba))
+    hands.tap("1", 1200, 700)
+    assert ["input tap 1200 700"] == one.acts()
+
+
+def test_under_an_override_the_display_is_asked_for_and_taps_follow_it(one: One):
+    hands = one.hands()
+    eyes = hands.aimed(one.eyes())
+    one.adb.shell(one.address, "wm size 640x360", 10.0)
+    try:
+        assert 640 == eyes.look().width
+        hands.tap("1", 639, 359)
+        assert ["input tap 639 359"] == one.acts()
+    finally:
+        one.adb.shell(one.address, "wm size reset", 10.0)
