@@ -49,6 +49,7 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "buttons": lambda _: parts.pytest_part("buttons", "tests/chaos/test_buttons.py"),
         "flood": lambda _: parts.pytest_part("flood", "tests/e2e/test_flood.py"),
+        "effects": lambda progress: parts.effects(50 * rounds, round(2.5 * rounds), seed, progress),
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),
         "subscriptions": parts.subscriptions,

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
+from tests.chaos.effects import Campaign
 from tests.chaos.judge import Verdict, wrong
 from tests.chaos.resume import resume_after_restart_s
 from tests.chaos.rollback import Returned, furnish, write_flows
@@ -124,6 +125,16 @@ def rollback(rounds: int, seed: int, progress: Progress) -> Figures:
         "wrong": len(problems),
     }
     return Figures("rollback", not problems, figures=figures, problems=problems)
+
+
+def effects(count: int, kills: int, seed: int, progress: Progress) -> Figures:
+    """Effects of stages whose worker is killed in the middle; as many lines are cut between two commands."""
+    with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
+        outcome = Campaign(Path(folder), effects=count, kills=kills, cuts=kills, seed=seed).run(progress)
+    problems = [f"seed {seed}: twice {outcome.twice}, missing {outcome.missing}"] if not outcome.good else []
+    if (outcome.kills, outcome.cuts) != (kills, kills):
+        problems.append(f"seed {seed}: {outcome.kills} kills and {outcome.cuts} cuts of {kills} each")
+    return Figures("effects", not problems, figures=outcome.figures(), problems=problems)
 
 
 def stall(rounds: int, progress: Progress) -> Figures:

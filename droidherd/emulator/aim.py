@@ -89,8 +89,8 @@ class AimedEyes:
 def upright(frame: Frame, turns: int) -> Frame:
     """A frame in the panel's own position, turned back by as many quarters as the display is turned."""
     rows = np.frombuffer(frame.rgba, np.uint8).reshape(frame.height, frame.width, 4)
-    turned = np.ascontiguousarray(np.rot90(rows, turns))
-    return Frame(turned.shape[1], turned.shape[0], memoryview(turned).cast("B"), frame.taken_at_s)
+    turned = np.rot90(rows, turns)
+    return Frame(turned.shape[1], turned.shape[0], turned.tobytes(), frame.taken_at_s)
 
 
 def _lies(frame: Frame, display: Display) -> bool:

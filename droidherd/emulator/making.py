@@ -152,9 +152,10 @@ def making(wanted: Wanted, upload: str = "") -> str:
         case Thing.WM:
             return _wm(wanted.name, state)
         case Thing.PROPERTY:
-            text = quote(state.value)
             dashes = "-- " if state.value.startswith("-") else ""
-            return f"{{ setprop {dashes}{word} {text} && q=$(getprop {word}) && {_is(text)}; }}"
+            after = quote(f"{state.value}\nx")
+            act = f"setprop {dashes}{word} {quote(state.value)}"
+            return f"{{ {act} && q=$(getprop {word} && echo x) && {_is(after)}; }}"
         case Thing.FILE:
             return _file(wanted, upload) if state.there else _no_file(wanted.name)
         case Thing.PACKAGE:

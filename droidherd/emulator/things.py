@@ -12,6 +12,7 @@ from droidherd.domain.errors import BadParametersError, FinalError, UnknownOutco
 from droidherd.domain.ports import Acted, Sink, Wanted
 from droidherd.domain.things import ABSENT, State
 from droidherd.emulator import making
+from droidherd.emulator.acts import NOTHING
 from droidherd.emulator.hands import EmulatorHands
 from droidherd.emulator.lines import ON_ANDROID
 from droidherd.emulator.making import FileFacts
@@ -121,7 +122,10 @@ class EmulatorThings:
     def _upload(self, wanted: Wanted, path: str) -> int:
         if wanted.content is None:
             raise BadParametersError("nothing is there to be sent", to=wanted.name)
-        if not self._swept:
+        if self._swept:
+            # A file transfer knows no token, so who is there is asked right before.
+            self._hands.tidy(NOTHING)
+        else:
             self.sweep()
         with wanted.content() as source:
             counted = _Counted(source=source)

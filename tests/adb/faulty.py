@@ -103,12 +103,12 @@ def always() -> bool:
     return True
 
 
-def fault(name: str, **options: object) -> Blow:
+def fault(name: str) -> Blow:
     """One of the virtual emulator's own."""
 
     @contextmanager
     def blow(place: Place, _operation: str) -> Generator[InForce]:
-        place.one.control.set_fault(place.one.name, name, **options)
+        place.one.control.set_fault(place.one.name, name)
         yield always
         place.one.control.clear_fault(place.one.name)
 

@@ -4,6 +4,7 @@ The rows are those of the table in docs/adb.md. What must never be: an answer th
 a thread or a socket that stays, an act that happens twice or that is called "not sent" and happens.
 """
 
+import io
 import threading
 import time
 from collections.abc import Generator
@@ -22,9 +23,11 @@ from droidherd.domain.errors import (
     NotSentError,
     UnknownOutcomeError,
 )
-from droidherd.domain.ports import Acted
+from droidherd.domain.ports import Acted, Wanted
+from droidherd.domain.things import State
 from droidherd.emulator import lease
 from droidherd.emulator.probe import Link
+from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from tests.adb import faulty
 from tests.adb.faulty import CONTENT, DEADLINES_S, HANG_S, LONG_S, PATH, RIGHT, Blow, Place, amid, fault, place_of
@@ -127,6 +130,7 @@ def ends(place: Place, operation: str, within_s: float) -> tuple[object, Droidhe
 def test_each_fault_gives_its_error_and_leaves_nothing_behind(place: Place, name: str, operation: str):
     blow, rows = BLOWS[name]
     before = held()
+    given, error = None, None
     for within_s in DEADLINES_S if name in NO_ANSWER else [LONG_S]:
         with blow(place, operation) as in_force:
             given, error = ends(place, operation, within_s)
@@ -186,6 +190,13 @@ def test_nothing_lands_on_another_emulator_that_took_the_address(farm: Farm, pla
             hands.tap("1", 11, 22)
         with pytest.raises(FencedError):
             hands.settle("1")
+        with pytest.raises(FencedError):
+            hands.aimed(one.eyes()).look()
+        things = EmulatorThings(hands, Files(one.adb, address), one.token(), lambda: None)
+        file = Wanted("file", "/sdcard/x", State("0" * 64), content=lambda: io.BytesIO(CONTENT))
+        for _ in range(2):
+            with pytest.raises(FencedError):
+                things.make("2", file)
         assert [] == [command.line for command in other.did("") if command.effect]
     finally:
         farm.control.swap_ports(one.name, other.name)

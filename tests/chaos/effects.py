@@ -91,6 +91,10 @@ class Outcome:
     missing: list[str] = field(default_factory=list[str])
 
     @property
+    def good(self) -> bool:
+        return not self.twice and not self.missing
+
+    @property
     def unknown(self) -> int:
         """Effects that were reported unknown and then observed."""
         return self.asked_happened + self.asked_did_not + self.settled
@@ -239,13 +243,13 @@ class Campaign:
         return self._outcome
 
     def _moments(self, count: int) -> list[int]:
-        """After how many taps; the last ones leave room for the blow to fall."""
-        return sorted(self._chance.sample(range(self.effects - 2), count))
+        """After how many taps; behind the last one there is room for the blow to fall."""
+        return sorted(self._chance.sample(range(self.effects - BLOCK // 2), count))
 
     def _complete(self, flow: str, number: int) -> None:
         """Until the stage has completed, as a task goes on until it has."""
         answers: dict[str, str] = {}
-        lease_number = next(LEASES)
+        lease_number, word = next(LEASES), Word(GONE)
         for tries in range(1, TRIES_MAX):
             self._outcome.tries += 1
             word = self._life(Job(self.home, self._farm.server.port, flow, lease_number, tries, answers))

@@ -12,7 +12,7 @@ from droidherd.emulator.lines import FREE_PROPERTY, TOKEN_PROPERTY, Places
 SHELLS = [name for name in ("sh", "bash", "mksh") if shutil.which(name)]
 BOOT_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
-GETPROP = 'cat "$STAND/props/$1" 2>/dev/null; exit 0'
+GETPROP = 'cat "$STAND/props/$1" 2>/dev/null; echo'
 SETPROP = 'printf %s "$2" >"$STAND/props/$1"'
 ACT = 'echo "$(basename "$0") $*" >>"$STAND/acts"; if [ -f "$STAND/fails" ]; then echo refused; exit 75; fi'
 
