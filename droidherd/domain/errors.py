@@ -94,6 +94,10 @@ class ScreenNotReachedError(RetryableError):
     """What a step waited for did not appear in time."""
 
 
+class RestlessError(RetryableError):
+    """The elements of the screen cannot be told now: it does not come to rest, or somebody else asks."""
+
+
 class StageTimeoutError(RetryableError):
     """The total time of a stage or an attempt ran out."""
 

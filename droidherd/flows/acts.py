@@ -14,9 +14,10 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled
-from droidherd.flows.model import Tap, Then
+from droidherd.flows.model import Tap
 from droidherd.flows.past import Past
 from droidherd.flows.run import StageRun
+from droidherd.flows.targets import Then
 from droidherd.flows.watch import Watch
 
 ROUNDS_MAX = 2
@@ -164,9 +165,9 @@ class Actor:
 
     def _is_still_there(self, deed: Deed) -> bool:
         target = deed.target
-        if target is None or target.image is None:
+        if target is None or target.percent is not None:
             return False
-        return self._watch.find(self._watch.look(deed.effect), target.image, target).found
+        return self._watch.judge(self._watch.glance(deed.effect), target, deed.effect).holds
 
     def _decide(self, deed: Deed) -> bool:
         what, place = f"it cannot be seen whether this happened: {deed.what}", f"step {deed.effect}"

@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.errors import FlowError
 from droidherd.flows.coherence import complaints
+from droidherd.flows.extras import OCR_MISSING, OCR_REMEDY, can_read, reads_words
 from droidherd.flows.loader import BadYamlError, Place, parse_document
 from droidherd.flows.model import Flow
 from droidherd.flows.params import Param, placeholders, substituted
@@ -24,7 +25,7 @@ NESTING_MAX = 5
 """Blocks within blocks: an effect's name grows with each, and emulators bound it."""
 IMAGE_BYTES_MAX = 8 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
-_IMAGE_KEYS = {"image", "gone"}
+_IMAGE_KEYS = {"image", "gone", "feature"}
 _PARTS = ("steps", "undo")
 """Of a stage: what holds steps."""
 
@@ -150,6 +151,9 @@ def _judge(
             findings.add(("flow",), f"the flow is called {flow.flow}, its folder {folder.resolve().name}", fix)
         if flow.app is None:
             _judge_apps(findings, data)
+        if not can_read():
+            for place in reads_words(flow):
+                findings.add(place, OCR_MISSING, OCR_REMEDY)
         for one in complaints(flow):
             findings.add(one.place, one.what, one.fix, Severity.ERROR if one.fatal else Severity.WARNING)
     return flow

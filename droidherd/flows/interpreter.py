@@ -27,9 +27,11 @@ from droidherd.flows.acts import Actor, Deed
 from droidherd.flows.alteration import wanted
 from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
 from droidherd.flows.doing import StepDoing
+from droidherd.flows.look import beside, pixel
 from droidherd.flows.past import Past
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.secret import hushed
+from droidherd.flows.targets import said
 from droidherd.flows.turns import Course
 from droidherd.flows.watch import Watch
 
@@ -175,12 +177,16 @@ class Interpreter:
         self._run.handlers.run(args, StepDoing(self._run, self._watch, self._actor, path, stoppable=self._stoppable))
 
     def _tap(self, args: model.Tap, path: str) -> None:
+        hands = self._run.hands
+
         def ready() -> Callable[[], Acted]:
             x, y = self._place_of(args, path)
-            return lambda: self._run.hands.tap(path, x, y)
+            if args.hold is not None:
+                return partial(hands.swipe, path, (x, y), (x, y), args.hold)
+            return lambda: hands.tap(path, x, y)
 
-        what = args.image or "{:g}%, {:g}%".format(*(args.percent or (0, 0)))
-        self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=args if args.image else None))
+        what = "{:g}%, {:g}%".format(*args.percent) if args.percent else said(args)
+        self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=None if args.percent else args))
 
     def _type(self, args: model.TypeText, path: str) -> None:
         text = args.text
@@ -202,7 +208,7 @@ class Interpreter:
     def _swipe(self, args: model.Swipe, path: str) -> None:
         def ready() -> Callable[[], Acted]:
             size = self._watch.size(path)
-            start, end = _pixel(args.start, size), _pixel(args.end, size)
+            start, end = pixel(args.start, size), pixel(args.end, size)
             return lambda: self._run.hands.swipe(path, start, end, args.takes)
 
         self._actor.perform(Deed(path, "swipe", ready, args.then))
@@ -217,7 +223,11 @@ class Interpreter:
         self._actor.perform(Deed(path, f"change {args.thing} {args.subject}", act, harmless=True))
 
     def _wait(self, args: model.Wait, path: str) -> None:
-        if not self._past.replaying:
+        if self._past.replaying:
+            return
+        if args.still is not None:
+            self._watch.wait_still(args, path, stoppable=self._stoppable)
+        else:
             self._watch.wait_for(args, args.within, path, stoppable=self._stoppable)
 
     def _frame(self, args: model.Shot, path: str) -> None:
@@ -269,13 +279,9 @@ class Interpreter:
 
     def _place_of(self, args: model.Tap, path: str) -> tuple[int, int]:
         if args.percent is not None:
-            return _pixel(args.percent, self._watch.size(path))
-        return self._watch.wait_for(args, args.within, path, stoppable=self._stoppable).box.centre()
-
-
-def _pixel(place: model.Place, size: tuple[int, int]) -> tuple[int, int]:
-    """From percent of the screen; 100 is the last pixel."""
-    return round(place[0] / 100 * (size[0] - 1)), round(place[1] / 100 * (size[1] - 1))
+            return pixel(args.percent, self._watch.size(path))
+        box = self._watch.wait_for(args, args.within, path, stoppable=self._stoppable).box
+        return beside(box, args.offset, self._watch.size(path))
 
 
 def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:

@@ -4,10 +4,9 @@ A step is a mapping with a single key that says what it does: `tap: {image: gift
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -26,74 +25,25 @@ from droidherd.flows.course import Again, Ask, Choice, Fail
 from droidherd.flows.params import Param
 from droidherd.flows.part import Part
 from droidherd.flows.scalars import Name, Seconds
+from droidherd.flows.targets import WAIT_MAX_S, Aim, Check, Offset, Place, Then, Wait, bounded, has_place
 
-IMAGE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_@.-]*(/[A-Za-z0-9_][A-Za-z0-9_@.-]*)*\.png$"
 APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]+)?$"
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 TURNS_MAX = 1_000
 STEPS_MAX = 200
-WAIT_MAX_S = 3_600.0
 LIMIT_MAX_S = 86_400.0
 
-Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
 App: TypeAlias = Annotated[
     str,
     StringConstraints(pattern=APP_PATTERN, max_length=200),
     WithJsonSchema({"type": "string", "pattern": rf"({APP_PATTERN})|\$\{{", "maxLength": 200}),
 ]
 _PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
-Percent: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=100),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 100}, _PLACEHOLDER]}),
-]
 Turns: TypeAlias = Annotated[
     int,
     Field(ge=1, le=TURNS_MAX),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": TURNS_MAX}, _PLACEHOLDER]}),
 ]
-Place: TypeAlias = tuple[Percent, Percent]
-Area: TypeAlias = tuple[Percent, Percent, Percent, Percent]
-Threshold: TypeAlias = Annotated[float, Field(ge=0.5, le=1)]
-
-
-def _one_of(part: BaseModel, *names: str) -> None:
-    given = [name for name in names if getattr(part, name) is not None]
-    if len(given) != 1:
-        raise ValueError(f"exactly one of {' and '.join(names)} is needed, not {len(given)}")
-
-
-class Sight(Part):
-    """Something on the screen: an image that is there, or one that is gone."""
-
-    image: Image | None = Field(default=None, description="this image is on the screen")
-    gone: Image | None = Field(default=None, description="this image is not on the screen")
-    threshold: Threshold = Field(default=0.9, description="how alike is alike enough, 0.5 to 1")
-    area: Area | None = Field(default=None, description="left, top, right, bottom of the search, in percent")
-
-    @model_validator(mode="after")
-    def _judge(self) -> Self:
-        _one_of(self, "image", "gone")
-        return _area_judged(self)
-
-
-def _area_judged(part: Any) -> Any:
-    area: Area | None = part.area
-    if area is not None and (area[0] >= area[2] or area[1] >= area[3]):
-        raise ValueError("an area is [left, top, right, bottom] with left < right and top < bottom, in percent")
-    return part
-
-
-class Then(Sight):
-    """The post-condition of an act."""
-
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S, description="how long it may take")
-
-
-class Check(Sight):
-    """A condition that is looked at, not waited for, unless it says `within`."""
-
-    within: Seconds = Field(default=0.0, ge=0, le=60.0)
 
 
 class Act(Part):
@@ -112,22 +62,26 @@ class StopApp(Act):
     app: App | None = None
 
 
-class Tap(Act):
-    """Tap an image when it appears, or a place in percent of the screen."""
+class Tap(Act, Aim):
+    """Tap what is found when it appears, or a place in percent of the screen."""
 
-    image: Image | None = None
     percent: Place | None = Field(default=None, description="[across, down] in percent of the screen")
-    within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait for the image")
-    threshold: Threshold = 0.9
-    area: Area | None = None
+    within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait for it")
+    offset: tuple[Offset, Offset] | None = Field(
+        default=None, description="[across, down] from the centre, in percent of the size of what is found"
+    )
+    hold: Seconds | None = Field(default=None, gt=0, le=10.0, description="keep the finger down for so long")
+
+    KINDS: ClassVar[tuple[str, ...]] = (*Aim.KINDS, "percent")
 
     @model_validator(mode="after")
-    def _judge(self) -> Self:
-        _one_of(self, "image", "percent")
-        given = self.model_fields_set & {"within", "threshold", "area"}
+    def _judge_tap(self) -> Self:
+        given = sorted(self.model_fields_set & {"within", "offset"})
         if self.percent is not None and given:
-            raise ValueError(f"{', '.join(sorted(given))} goes with an image, not with percent")
-        return _area_judged(self)
+            raise ValueError(f"{', '.join(given)} goes with something to look for, not with percent")
+        if self.percent is None and not has_place(self):
+            raise ValueError("there is nothing to tap: something has to be there")
+        return bounded(self)
 
 
 class Secret(Part):
@@ -158,12 +112,6 @@ class Key(Act):
     """Press a key, by its Android name without KEYCODE_: home, back, enter, ..."""
 
     name: Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
-
-
-class Wait(Sight):
-    """Wait until an image is there, or gone."""
-
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S)
 
 
 class Shot(Part):

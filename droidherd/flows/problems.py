@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import change, course, model
+from droidherd.flows import change, course, model, targets
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
 from droidherd.flows.spelling import nearest
@@ -49,7 +49,8 @@ def errors_of(problems: Iterable[Problem]) -> list[Problem]:
 
 
 _PATTERNS = {
-    model.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
+    targets.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
+    targets.COLOUR_PATTERN: ("is not a colour", "in quotes, as in '#ff8800'"),
     NAME_PATTERN: ("is not a name", "lower case letters, digits and _, beginning with a letter"),
     model.APP_PATTERN: ("is not an app", "a package as in com.example.game, or package/activity"),
     course.TIME_PATTERN: ("is not a time of day", 'hours and minutes, as in "14:05"'),
@@ -92,10 +93,9 @@ _MODELS: dict[str, type[model.Part]] = {
     "handle": model.Handle,
     "tap": model.Tap,
     "type": model.TypeText,
-    "text": model.Secret,
     "swipe": model.Swipe,
     "key": model.Key,
-    "wait": model.Wait,
+    "wait": targets.Wait,
     "frame": model.Shot,
     "pause": model.Pause,
     "optional": model.OptionalBlock,
@@ -109,9 +109,17 @@ _MODELS: dict[str, type[model.Part]] = {
     "delete": change.DeleteFile,
     "install": change.Install,
     "uninstall": change.Uninstall,
-    "then": model.Then,
-    "while": model.Check,
-    "until": model.Check,
+    "then": targets.Then,
+    "while": targets.Check,
+    "until": targets.Check,
+    "all": targets.Sight,
+    "any": targets.Sight,
+    "none": targets.Sight,
+    "gone": targets.Target,
+    "ui": targets.UiQuery,
+    "colour": targets.ColourQuery,
+    "text": targets.TextQuery,
+    "type.text": model.Secret,
     "policy": model.FlowPolicy,
 }
 
@@ -226,7 +234,7 @@ def _known_keys(place: Place) -> list[str]:
     elif names[0] == "params":
         found = Param
     else:
-        found = _MODELS.get(names[-1])
+        found = _MODELS.get(".".join(names[-2:])) or _MODELS.get(names[-1])
     return [info.alias or name for name, info in found.model_fields.items()] if found else []
 
 

@@ -5,15 +5,18 @@ import zlib
 from droidherd.domain.errors import (
     InvalidFrameError,
     NotSentError,
+    RestlessError,
     ScreenNotReachedError,
     StageTimeoutError,
     StuckError,
     UnknownOutcomeError,
 )
-from droidherd.domain.ports import Box, Frame, Match
+from droidherd.domain.ports import Frame, Match
 from droidherd.flows.duration import format_duration
-from droidherd.flows.model import Area, Sight, Tap
+from droidherd.flows.judging import Judged, complaint, judged
+from droidherd.flows.look import Look
 from droidherd.flows.run import StageRun, StopAskedError
+from droidherd.flows.targets import Target, Wait, said
 
 PAUSE_SLICE_S = 1.0
 
@@ -55,7 +58,7 @@ class Watch:
                 self._run.note(f"{path}: no frame: {error}")
                 self.rest(tempo.retry_s * 2**attempt, path)
                 continue
-            self._seen(frame)
+            self._seen(frame, path)
             return frame
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
 
@@ -64,33 +67,47 @@ class Watch:
         frame = self.last or self.look(path)
         return frame.width, frame.height
 
-    def find(self, frame: Frame, image: str, sight: Sight | Tap) -> Match:
-        """Where an image is on a frame."""
-        area = _area_in(frame, sight.area)
-        return self._run.finder.find(frame, image, threshold=sight.threshold, area=area)
+    def glance(self, path: str) -> Look:
+        """One look, for any number of checks."""
+        return Look(self.look(path), lambda: self._tree(path))
 
-    def wait_for(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> Match:
+    def judge(self, look: Look, sight: Target, path: str) -> Judged:
+        """Whether it holds on this look."""
+        return judged(sight, lambda target: self._find(look, target, path))
+
+    def wait_for(self, sight: Target, within_s: float, path: str, *, stoppable: bool = True) -> Match:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
-        match, holds = self.poll(sight, within_s, path, stoppable=stoppable)
-        if not holds:
-            raise _not_reached(sight, within_s, path, match)
-        return match
+        one = self._poll(sight, within_s, path, stoppable=stoppable)
+        if not one.holds:
+            what = complaint(one, format_duration(within_s))
+            raise ScreenNotReachedError(what, to=f"step {path}", remedy="see the last frame in the artifacts")
+        return one.match
 
-    def poll(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
+    def poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
         """Look until it holds or the time is up: the last match, and whether it holds. Looks at least once."""
-        clock, end = self._run.clock, self._run.clock.now() + within_s
-        image, wanted = _wanted(sight)
+        one = self._poll(sight, within_s, path, stoppable=stoppable)
+        return one.match, one.holds
+
+    def wait_still(self, args: Wait, path: str, *, stoppable: bool = True) -> None:
+        """Until nothing moved for so long. What creeps slowly moves too: frames are compared with the first one."""
+        clock, tempo, still_s = self._run.clock, self._run.tempo, args.still or 0.0
+        end = clock.now() + args.within
+        first = self.look(path)
+        since_s, moved = clock.now(), 0.0
         while True:
-            match = self.find(self.look(path), image, sight)
-            if match.found == wanted:
-                return match, True
-            left = end - clock.now()
-            if left <= 0:
-                return match, False
+            asked_s = clock.now()
+            if asked_s >= end:
+                what = f"did not stand still for {format_duration(still_s)} within {format_duration(args.within)}"
+                raise ScreenNotReachedError(f"the screen {what}: {moved:.1%} moved at last", to=f"step {path}")
             if stoppable:
                 self.boundary(path)
-            self._judge_progress(path)
-            self.rest(min(self._run.tempo.poll_s, left), path)
+            self.rest(min(tempo.poll_s, end - asked_s, max(0.01, since_s + still_s - asked_s)), path)
+            asked_s, frame = clock.now(), self.look(path)
+            share = self._run.finder.moved(first, frame, args.area)
+            if share * 100 > args.moves:
+                first, since_s, moved = frame, clock.now(), share
+            elif asked_s - since_s >= still_s:
+                return
 
     def pause(self, seconds: float, path: str, *, stoppable: bool = True) -> None:
         """Do nothing for a while, but keep beating."""
@@ -105,13 +122,50 @@ class Watch:
         self._run.clock.sleep(max(0.0, min(seconds, left)))
         self._beat(path)
 
+    def _poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool) -> Judged:
+        clock, end = self._run.clock, self._run.clock.now() + within_s
+        while True:
+            one = self._judged_or_not(self.glance(path), sight, path, last=clock.now() >= end)
+            if one is not None and one.holds:
+                return one
+            left = end - clock.now()
+            if one is not None and left <= 0:
+                return one
+            if stoppable:
+                self.boundary(path)
+            self._judge_progress(path)
+            self.rest(min(self._run.tempo.poll_s, max(0.0, left)), path)
+
+    def _judged_or_not(self, look: Look, sight: Target, path: str, *, last: bool) -> Judged | None:
+        """Elements that cannot be told are neither there nor gone: another look may tell, and the last one has to."""
+        try:
+            return self.judge(look, sight, path)
+        except RestlessError as error:
+            if last:
+                raise
+            self._run.note(f"{path}: {error}")
+            return None
+
+    def _find(self, look: Look, target: Target, path: str) -> Match:
+        match = self._run.finder.find(look, target)
+        self._run.seen(path, said(target), look.frame, match)
+        return match
+
+    def _tree(self, path: str) -> str:
+        """Costs a second or more on a real emulator: the stage lives on meanwhile."""
+        self._beat(path)
+        tree = self._run.eyes.tree()
+        self._beat(path)
+        return tree
+
     def _beat(self, path: str) -> None:
         self._run.life.beat(path)
         if self._run.clock.now() >= self._deadline:
             raise StageTimeoutError(f"not done within {format_duration(self._limit_s)}", to=f"step {path}")
 
-    def _seen(self, frame: Frame) -> None:
+    def _seen(self, frame: Frame, path: str) -> None:
         self.last = frame
+        self._run.seen(path, "", frame, None)
         checksum = zlib.crc32(frame.rgba)
         if checksum != self._checksum:
             self._checksum = checksum
@@ -121,25 +175,3 @@ class Watch:
         still_s = self._run.clock.now() - self._moved_at
         if still_s >= self._run.tempo.progress_s:
             raise StuckError(f"nothing moved for {format_duration(round(still_s))}", to=f"step {path}")
-
-
-def _wanted(sight: Sight | Tap) -> tuple[str, bool]:
-    """The image to look for, and whether it should be there."""
-    gone = sight.gone if isinstance(sight, Sight) else None
-    return (sight.image, True) if sight.image is not None else (gone or "", False)
-
-
-def _area_in(frame: Frame, area: Area | None) -> Box | None:
-    if area is None:
-        return None
-    left, right = (round(part * frame.width / 100) for part in (area[0], area[2]))
-    top, bottom = (round(part * frame.height / 100) for part in (area[1], area[3]))
-    return Box(left, top, right - left, bottom - top)
-
-
-def _not_reached(sight: Sight | Tap, within_s: float, path: str, match: Match) -> ScreenNotReachedError:
-    image, wanted = _wanted(sight)
-    time, box = format_duration(within_s), match.box
-    what = f"{image} did not appear within {time}" if wanted else f"{image} did not go away within {time}"
-    best = f"best match {match.score:.2f} of {sight.threshold:.2f} at {box.x},{box.y}"
-    return ScreenNotReachedError(f"{what}: {best}", to=f"step {path}", remedy="see the last frame in the artifacts")

@@ -6,7 +6,9 @@ from droidherd.domain.ports import Frame
 from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.flows.gallery.cut import CUTS, cut
 from droidherd.flows.lint import lint
+from droidherd.flows.look import Look
 from droidherd.flows.sight import FlowFinder
+from droidherd.flows.targets import Target
 from droidherd.virtual.app import AppState, Scene
 from droidherd.virtual.drawing import render
 
@@ -65,7 +67,8 @@ DRAWN = {"app_icon.png", "gift.png", "gift_collected.png", "rewards.png"}
 
 
 def found_on(finder: FlowFinder, images: list[str], frame: Frame) -> set[str]:
-    return {name for name in images if finder.find(frame, name, threshold=0.9, area=None).found}
+    look = Look(frame, lambda: "")
+    return {name for name in images if finder.find(look, Target(image=name)).found}
 
 
 def finder_of(flow: str) -> tuple[FlowFinder, list[str]]:

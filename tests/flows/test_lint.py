@@ -52,8 +52,8 @@ STEP_PROBLEMS = [
         ("error: a step has one key, not 2: tap, key (begin each step with a dash of its own)"),
     ),
     ("back", "error: a step is a mapping (as in tap: {image: ok.png})"),
-    ("tap: {}", "error: tap: exactly one of image and percent is needed, not 0"),
-    ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with an image, not with percent"),
+    ("tap: {}", "error: tap: exactly one of image, feature, text, ui, colour, all, any and percent is needed, not 0"),
+    ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with something to look for, not with percent"),
     ("tap: {percent: [101, 2]}", "error: input should be less than or equal to 100"),
     ("tap: {image: gone.png}", "error: gone.png: no such image (put it at {folder}/gone.png)"),
     (
@@ -73,7 +73,7 @@ STEP_PROBLEMS = [
     ("wait: {image: a.png, within: 2h}", "error: within: input should be less than or equal to 3600"),
     (
         "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
-        ("error: wait: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
+        ("error: area: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
     ),
     ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
