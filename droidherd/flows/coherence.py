@@ -10,6 +10,7 @@ from droidherd.flows import course, model
 from droidherd.flows.again import seconds_of
 from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.loader import Place
+from droidherd.flows.reading import Read
 from droidherd.flows.spelling import nearest
 
 ACTS = frozenset({"start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "handle", *CHANGE_KINDS})
@@ -34,6 +35,8 @@ class _Stage:
     account: bool
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Variable → what it may hold."""
+    off_screen: set[str] = field(default_factory=set)
+    """Those that may hold anything, since they are read."""
     set_at: dict[str, Place] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     acted: bool = False
@@ -45,7 +48,7 @@ def complaints(flow: model.Flow) -> Walk:
         known = _Stage(stage.lives is Lives.ACCOUNT)
         yield from _steps(stage.steps, ("stages", number, "steps"), known)
         for name in sorted(known.set_at.keys() - known.read):
-            yield Complaint(known.set_at[name], f"variable {name!r} is never read", "remove into", fatal=False)
+            yield Complaint(known.set_at[name], f"variable {name!r} is never read", "remove what sets it", fatal=False)
     for place, kind, _ in _all(flow.cleanup, ("cleanup",)):
         if kind in NOT_IN_CLEANUP:
             yield Complaint(place, f"{kind} does not belong into cleanup", "put it at the end of a stage")
@@ -69,8 +72,12 @@ def _steps(steps: model.Steps, place: Place, known: _Stage) -> Walk:
         known.acted = known.acted or kind in ACTS
         if isinstance(args, course.Ask):
             yield from _ask(args, here, known)
-        elif isinstance(args, model.When):
-            yield from _when(args, here, known)
+        elif isinstance(args, Read):
+            known.choices.setdefault(args.into, ())
+            known.off_screen.add(args.into)
+            known.set_at.setdefault(args.into, (*here, "into"))
+        elif isinstance(args, model.When) and args.var is not None:
+            yield from _when(args.var, args, here, known)
         elif isinstance(args, course.Again) and args.from_ is not None:
             yield from _from(args.from_, here, known)
 
@@ -86,14 +93,14 @@ def _ask(args: course.Ask, place: Place, known: _Stage) -> Walk:
         yield Complaint((*place, "keep"), what, "begin a stage with the ask")
 
 
-def _when(args: model.When, place: Place, known: _Stage) -> Walk:
-    yield from _read(args.var, (*place, "var"), known)
-    offered = known.choices.get(args.var, ())
-    for value in args.is_:
+def _when(name: str, args: model.When, place: Place, known: _Stage) -> Walk:
+    yield from _read(name, (*place, "var"), known)
+    offered = () if name in known.off_screen else known.choices.get(name, ())
+    for value in args.is_ or ():
         if offered and value not in offered:
             near = nearest(value, offered)
             fix = f"did you mean {near}?" if near else f"offered are: {', '.join(offered)}"
-            yield Complaint((*place, "is"), f"{args.var} is never {value[:60]!r}", fix)
+            yield Complaint((*place, "is"), f"{name} is never {value[:60]!r}", fix)
 
 
 def _from(name: str, place: Place, known: _Stage) -> Walk:
@@ -112,5 +119,5 @@ def _read(name: str, place: Place, known: _Stage) -> Walk:
     known.read.add(name)
     if name not in known.choices:
         near = nearest(name, known.choices)
-        fix = f"did you mean {near}?" if near else f"add into: {name} to the ask"
-        yield Complaint(place, f"variable {name!r} is not set by an ask before it in this stage", fix)
+        fix = f"did you mean {near}?" if near else f"add into: {name} to an ask or a read"
+        yield Complaint(place, f"variable {name!r} is not set before it in this stage", fix)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from droidherd.flows.part import Part, Where, parts
+from droidherd.flows.reading import Read
 from droidherd.flows.targets import Target
 
 OCR_MODULES = ("rapidocr", "onnxruntime")
@@ -14,7 +15,7 @@ OCR_REMEDY = "pip install 'droidherd[ocr]', here and where the workers run"
 def reads_words(part: Part) -> Iterator[Where]:
     """Every place that needs the extra `ocr`."""
     for place, one in parts(part):
-        if isinstance(one, Target) and one.text is not None:
+        if isinstance(one, Target | Read) and one.text is not None:
             yield (*place, "text")
 
 

@@ -29,6 +29,7 @@ from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
 from droidherd.flows.doing import StepDoing
 from droidherd.flows.look import beside, pixel
 from droidherd.flows.past import Past
+from droidherd.flows.reading import Read
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.secret import hushed
 from droidherd.flows.targets import said
@@ -129,6 +130,7 @@ class Interpreter:
             "repeat": self._repeat,
             **dict.fromkeys(CHANGE_KINDS, self._change),
             "ask": self.course.ask,
+            "read": self._read,
             "when": self._when,
             "again": self.course.again,
             "fail": self._fail,
@@ -254,10 +256,22 @@ class Interpreter:
             self._watch.wait_for(args.until, args.until.within, path, stoppable=self._stoppable)
 
     def _when(self, args: model.When, path: str) -> None:
-        if self.course.holds(args):
+        holds = self._holds(args, path)
+        if holds:
             self.steps(args.do, f"{path}.")
-        elif args.else_ is not None:
+        elif holds is False and args.else_ is not None:
             self.steps(args.else_, f"{path}.0.")
+
+    def _holds(self, args: model.When, path: str) -> bool | None:
+        """By what is remembered; of the screen, by the way that was taken, and none of both when none was."""
+        if args.sees is None:
+            return self.course.holds(args, path)
+        if self._past.replaying:
+            return self._past.branch_ahead(path)
+        return self._watch.poll(args.sees, args.sees.within, path, stoppable=self._stoppable)[1]
+
+    def _read(self, args: Read, path: str) -> None:
+        self.course.read(args, path, stoppable=self._stoppable)
 
     def _fail(self, args: course.Fail, path: str) -> None:
         if not self._past.replaying:

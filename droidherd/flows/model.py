@@ -4,7 +4,7 @@ A step is a mapping with a single key that says what it does: `tap: {image: gift
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self, TypeAlias
+from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -24,8 +24,22 @@ from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutSte
 from droidherd.flows.course import Again, Ask, Choice, Fail
 from droidherd.flows.params import Param
 from droidherd.flows.part import Part
+from droidherd.flows.reading import Read
 from droidherd.flows.scalars import Name, Seconds
-from droidherd.flows.targets import WAIT_MAX_S, Aim, Check, Offset, Place, Then, Wait, bounded, has_place
+from droidherd.flows.targets import (
+    PLACEHOLDER,
+    WAIT_MAX_S,
+    Aim,
+    Check,
+    Offset,
+    Pattern,
+    Place,
+    Then,
+    Wait,
+    bounded,
+    has_place,
+    one_of,
+)
 
 APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]+)?$"
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
@@ -38,11 +52,10 @@ App: TypeAlias = Annotated[
     StringConstraints(pattern=APP_PATTERN, max_length=200),
     WithJsonSchema({"type": "string", "pattern": rf"({APP_PATTERN})|\$\{{", "maxLength": 200}),
 ]
-_PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
 Turns: TypeAlias = Annotated[
     int,
     Field(ge=1, le=TURNS_MAX),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": TURNS_MAX}, _PLACEHOLDER]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": TURNS_MAX}, PLACEHOLDER]}),
 ]
 
 
@@ -161,18 +174,40 @@ class Repeat(Part):
         return self
 
 
-class When(Part):
-    """Steps for some values of a variable, and others for all the rest."""
+Number: TypeAlias = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, PLACEHOLDER]})]
 
-    var: Name = Field(description="the variable, as an ask before names it with into")
-    is_: Annotated[
-        tuple[Choice, ...],
-        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-        Field(min_length=1),
-        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
-    ] = Field(alias="is", description="one value, or a list of them")
+
+class When(Part):
+    """Steps for some values of a variable, or for what is to be seen, and others for all the rest."""
+
+    var: Name | None = Field(default=None, description="the variable, as an ask or a read before names it with into")
+    sees: Check | None = Field(default=None, description="this is to be seen on the screen")
+    is_: (
+        Annotated[
+            tuple[Choice, ...],
+            BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+            Field(min_length=1),
+            WithJsonSchema(
+                {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="is", description="one value, or a list of them")
+    at_least: Number | None = Field(default=None, description="it is a number, and no less than this")
+    below: Number | None = Field(default=None, description="it is a number, and less than this")
+    matches: Pattern | None = Field(default=None, description="found in the value")
     do: "Steps"
     else_: "Steps | None" = Field(default=None, alias="else", description="what is done for every other value")
+
+    @model_validator(mode="after")
+    def _judge(self) -> Self:
+        one_of(self, "var", "sees")
+        said = [value for value in (self.is_, self.at_least, self.below, self.matches) if value is not None]
+        if self.sees is not None and said:
+            raise ValueError("is, at_least, below and matches go with var, not with sees")
+        if self.var is not None and not said:
+            raise ValueError("says nothing of the variable: add is, at_least, below or matches")
+        return self
 
 
 class StartAppStep(Part):
@@ -235,6 +270,10 @@ class WhenStep(Part):
     when: When
 
 
+class ReadStep(Part):
+    read: Read
+
+
 class AgainStep(Part):
     again: Again
 
@@ -245,7 +284,7 @@ class FailStep(Part):
 
 STEP_KINDS = (
     "start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
-    "ask", "when", "again", "fail", *CHANGE_KINDS, "handle",
+    "ask", "read", "when", "again", "fail", *CHANGE_KINDS, "handle",
 )  # fmt: skip
 
 
@@ -278,6 +317,7 @@ Step: TypeAlias = Annotated[
     | Annotated[OptionalStep, Tag("optional")]
     | Annotated[RepeatStep, Tag("repeat")]
     | Annotated[AskStep, Tag("ask")]
+    | Annotated[ReadStep, Tag("read")]
     | Annotated[WhenStep, Tag("when")]
     | Annotated[AgainStep, Tag("again")]
     | Annotated[FailStep, Tag("fail")],

@@ -2,7 +2,8 @@
 
 An answer that a person gave with the emulator kept is recorded like an effect, under its step.
 A stage that runs again takes up its work behind the last recorded effect. Up to there nothing is waited for and
-no condition is looked at: the screens of then are gone. What has no record there was left out at the time.
+no condition is looked at: the screens of then are gone. What has no record there was left out at the time. What was
+read off the screen then is recorded with its value.
 """
 
 from collections.abc import Mapping
@@ -36,6 +37,11 @@ class Past:
         """Whether something is recorded beyond a step whose own effects begin with `prefix`. They are met by this."""
         self._ahead = {effect for effect in self._ahead if not effect.startswith(prefix)}
         return self.replaying
+
+    def branch_ahead(self, path: str) -> bool | None:
+        """Which branch of a `when` has an effect that is still ahead: `do` (true), `else` (false), or neither."""
+        ahead = [effect for effect in self._ahead if effect.startswith(f"{path}.")]
+        return not any(effect.startswith(f"{path}.0.") for effect in ahead) if ahead else None
 
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""

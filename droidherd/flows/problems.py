@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 from droidherd.flows import change, course, model, targets
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
+from droidherd.flows.reading import Read, ReadText
 from droidherd.flows.spelling import nearest
 
 
@@ -101,6 +102,9 @@ _MODELS: dict[str, type[model.Part]] = {
     "optional": model.OptionalBlock,
     "repeat": model.Repeat,
     "ask": course.Ask,
+    "read": Read,
+    "read.text": ReadText,
+    "sees": targets.Check,
     "when": model.When,
     "again": course.Again,
     "fail": course.Fail,
@@ -201,7 +205,9 @@ def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
     what, fix = _complaint(detail)
-    return (f"{name}: {what}", fix) if isinstance(place[-1] if place else "", str) else (what, fix)
+    if not place:
+        return f"{name}: {what}", fix
+    return (f"{place[-1]}: {what}", fix) if isinstance(place[-1], str) else (what, fix)
 
 
 def _complaint(detail: ErrorDetails) -> tuple[str, str]:

@@ -30,12 +30,12 @@ DEPTH_MAX = 4
 OFFSET_MAX = 2_000.0
 LIKE_IMAGE, LIKE_FEATURE = 0.9, 0.8
 
-_PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
+PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
 Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
 Percent: TypeAlias = Annotated[
     float,
     Field(ge=0, le=100),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 100}, _PLACEHOLDER]}),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 100}, PLACEHOLDER]}),
 ]
 Place: TypeAlias = tuple[Percent, Percent]
 

@@ -1,6 +1,8 @@
 """Looking and waiting: every poll beats, every wait ends, and standing still is noticed."""
 
 import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from droidherd.domain.errors import (
     InvalidFrameError,
@@ -15,10 +17,12 @@ from droidherd.domain.ports import Frame, Match
 from droidherd.flows.duration import format_duration
 from droidherd.flows.judging import Judged, complaint, judged
 from droidherd.flows.look import Look
+from droidherd.flows.reading import VALUE_MAX, Read, value_in
 from droidherd.flows.run import StageRun, StopAskedError
 from droidherd.flows.targets import Target, Wait, said
 
 PAUSE_SLICE_S = 1.0
+T = TypeVar("T")
 
 
 class Watch:
@@ -46,20 +50,23 @@ class Watch:
             raise StopAskedError(reason)
 
     def look(self, path: str) -> Frame:
-        """One valid frame. A few bad ones in a row are borne: emulators drop one now and then."""
+        """One valid frame."""
+        frame = self._borne(self._run.eyes.look, path)
+        self._seen(frame, path)
+        return frame
+
+    def _borne(self, ask: Callable[[], T], path: str) -> T:
+        """Ask the eyes. A few bad answers in a row are borne: emulators drop one now and then."""
         tempo = self._run.tempo
         for attempt in range(tempo.looks_max):
             self._beat(path)
             try:
-                frame = self._run.eyes.look()
+                return ask()
             except (InvalidFrameError, NotSentError, UnknownOutcomeError) as error:
                 if attempt + 1 == tempo.looks_max:
                     raise
                 self._run.note(f"{path}: no frame: {error}")
                 self.rest(tempo.retry_s * 2**attempt, path)
-                continue
-            self._seen(frame, path)
-            return frame
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
 
     def size(self, path: str) -> tuple[int, int]:
@@ -70,6 +77,19 @@ class Watch:
     def glance(self, path: str) -> Look:
         """One look, for any number of checks."""
         return Look(self.look(path), lambda: self._tree(path))
+
+    def looks(self, within_s: float, path: str, *, stoppable: bool = True) -> Iterator[Look]:
+        """One look after the other until the time is up, and at least one."""
+        clock, end = self._run.clock, self._run.clock.now() + within_s
+        while True:
+            yield self.glance(path)
+            left = end - clock.now()
+            if left <= 0:
+                return
+            if stoppable:
+                self.boundary(path)
+            self._judge_progress(path)
+            self.rest(min(self._run.tempo.poll_s, left), path)
 
     def judge(self, look: Look, sight: Target, path: str) -> Judged:
         """Whether it holds on this look."""
@@ -122,29 +142,55 @@ class Watch:
         self._run.clock.sleep(max(0.0, min(seconds, left)))
         self._beat(path)
 
-    def _poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool) -> Judged:
-        clock, end = self._run.clock, self._run.clock.now() + within_s
-        while True:
-            one = self._judged_or_not(self.glance(path), sight, path, last=clock.now() >= end)
-            if one is not None and one.holds:
-                return one
-            left = end - clock.now()
-            if one is not None and left <= 0:
-                return one
-            if stoppable:
-                self.boundary(path)
-            self._judge_progress(path)
-            self.rest(min(self._run.tempo.poll_s, max(0.0, left)), path)
+    def read(self, args: Read, path: str, *, stoppable: bool = True) -> str:
+        """What can be read, or ScreenNotReachedError."""
 
-    def _judged_or_not(self, look: Look, sight: Target, path: str, *, last: bool) -> Judged | None:
-        """Elements that cannot be told are neither there nor gone: another look may tell, and the last one has to."""
-        try:
-            return self.judge(look, sight, path)
-        except RestlessError as error:
-            if last:
-                raise
-            self._run.note(f"{path}: {error}")
-            return None
+        def attempt(look: Look) -> tuple[tuple[str, str], bool]:
+            words = self._read_off(args, look, path)
+            value = value_in(words, args.match)
+            return (words, value), bool(value)
+
+        (words, value), good = self._until(attempt, args.within, path, stoppable=stoppable)
+        if good and len(value) <= VALUE_MAX:
+            return value
+        what = f"{args.into} could not be read within {format_duration(args.within)}: {words[:80]!r} is there"
+        if good:
+            what = f"{args.into} is longer than {VALUE_MAX} characters: {value[:80]!r}"
+        raise ScreenNotReachedError(what, to=f"step {path}", remedy="say with match and area what is meant")
+
+    def _read_off(self, args: Read, look: Look, path: str) -> str:
+        if args.text is not None:
+            return self._run.finder.words(look, args.text.area)
+        match = self._find(look, Target(ui=args.ui), path)
+        return match.text if match.found else ""
+
+    def _poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool) -> Judged:
+        def attempt(look: Look) -> tuple[Judged, bool]:
+            one = self.judge(look, sight, path)
+            return one, one.holds
+
+        return self._until(attempt, within_s, path, stoppable=stoppable)[0]
+
+    def _until(
+        self, attempt: Callable[[Look], tuple[T, bool]], within_s: float, path: str, *, stoppable: bool
+    ) -> tuple[T, bool]:
+        """What the first good attempt said, or the last one.
+
+        Elements that cannot be told are neither there nor gone: another look may tell, and the last one has to.
+        """
+        last: tuple[T, bool] | RestlessError = RestlessError("nobody looked", to=f"step {path}")
+        for look in self.looks(within_s, path, stoppable=stoppable):
+            try:
+                last = attempt(look)
+            except RestlessError as error:
+                self._run.note(f"{path}: {error}")
+                last = error
+            else:
+                if last[1]:
+                    return last
+        if isinstance(last, RestlessError):
+            raise last
+        return last
 
     def _find(self, look: Look, target: Target, path: str) -> Match:
         match = self._run.finder.find(look, target)
@@ -152,10 +198,8 @@ class Watch:
         return match
 
     def _tree(self, path: str) -> str:
-        """Costs a second or more on a real emulator: the stage lives on meanwhile."""
-        self._beat(path)
-        tree = self._run.eyes.tree()
-        self._beat(path)
+        tree = self._borne(self._run.eyes.tree, path)
+        self._beat(path)  # it costs a second or more on a real emulator
         return tree
 
     def _beat(self, path: str) -> None:

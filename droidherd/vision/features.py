@@ -25,6 +25,7 @@ _FEATURES_OF_FRAME_MAX = 4_000
 _DISTINCT = 0.8
 """The best partner of a feature has to be so much nearer than the second best."""
 _OFF_PX = 4.0
+_SPOT_PX = 8
 _SCALE_MIN, _SCALE_MAX = 0.3, 3.5
 _EDGE = 8
 _NOT_FOUND = Match(found=False, box=Box(0, 0, 0, 0), score=0.0, runner_up=0.0)
@@ -42,6 +43,11 @@ class Features:
     def __len__(self) -> int:
         return len(self.points)
 
+    @property
+    def spots(self) -> int:
+        """One corner is a feature at every size it is looked at, but it is one corner."""
+        return len({(int(x) // _SPOT_PX, int(y) // _SPOT_PX) for x, y in self.points})
+
 
 def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area: Box | None = None) -> Match:
     """Where the picture is, in whatever size and position, and how alike it is there.
@@ -50,9 +56,9 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
     """
     wanted_grey = _grey(template.rgb, cv2.COLOR_RGB2GRAY)
     wanted = features_of(wanted_grey, _FEATURES_MAX)
-    if len(wanted) < FEATURES_MIN:
+    if wanted.spots < FEATURES_MIN:
         raise FlowError(
-            f"has {len(wanted)} features, at least {FEATURES_MIN} are needed",
+            f"has {wanted.spots} features, at least {FEATURES_MIN} are needed",
             to=template.name,
             remedy="cut a larger piece with more detail, or seek it as an image",
         )

@@ -65,6 +65,8 @@ class Emulator:
 
     state: AppState = field(default_factory=AppState)
     journal: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """What the journal keeps with its effects."""
     done: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -123,8 +125,11 @@ class FakeHands:
     def stop_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"stop {app}", scenes.stop)
 
-    def mark(self, effect: str) -> Acted:
-        return self._act(effect, "mark", lambda state: state)
+    def mark(self, effect: str, value: str = "") -> Acted:
+        return self._act(effect, "mark", lambda state: state, value)
+
+    def marked(self, effect: str) -> str | None:
+        return self._emulator.values.get(f"{self._stage}/{effect}")
 
     def clear_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"clear {app}", scenes.clear)
@@ -141,7 +146,7 @@ class FakeHands:
             self._emulator.journal[f"{self._stage}/{effect}"] = word
         self._point(f"{word} {effect} answered")
 
-    def _act(self, effect: str, what: str, change: Callable[[AppState], AppState]) -> Acted:
+    def _act(self, effect: str, what: str, change: Callable[[AppState], AppState], value: str = "") -> Acted:
         if self.fenced:
             raise FencedError("another lease holds it")
         key, emulator = f"{self._stage}/{effect}", self._emulator
@@ -162,6 +167,7 @@ class FakeHands:
         emulator.done.append((key, what))
         self._point(f"{effect} acted")
         emulator.journal[key] = "done"
+        emulator.values[key] = value
         self._point(f"{effect} answered")
         return Acted.DONE
 

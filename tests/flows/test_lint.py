@@ -117,11 +117,11 @@ STEP_PROBLEMS = [
     ),
     (
         "ask: {what: a, choices: [b], within: 5m, into: said}",
-        "warning: variable 'said' is never read (remove into)",
+        "warning: variable 'said' is never read (remove what sets it)",
     ),
     (
         "when: {var: said, is: b, do: [{fail: {what: never}}]}",
-        "error: variable 'said' is not set by an ask before it in this stage (add into: said to the ask)",
+        "error: variable 'said' is not set before it in this stage (add into: said to an ask or a read)",
     ),
     ("again: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     ("again: {in: 2h, at: '14:05', at_most: 2}", "error: again: exactly one of in, at and from is needed, not 2"),
@@ -204,7 +204,7 @@ TOGETHER = [
     ("flow.yaml:7: error: said is never 'latr' (did you mean later?)", [f"{ASK}}}", _when("said", "latr")]),
     ("flow.yaml:7: error: said is never 'x' (offered are: later, 90)", [f"{ASK}}}", _when("said", "x")]),
     (
-        "flow.yaml:7: error: variable 'sad' is not set by an ask before it in this stage (did you mean said?)",
+        "flow.yaml:7: error: variable 'sad' is not set before it in this stage (did you mean said?)",
         [f"{ASK}}}", _when("sad", "later")],
     ),
     (
