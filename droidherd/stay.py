@@ -251,7 +251,8 @@ class Stay:
 
     def _stage_run(self) -> StageRun:
         work = self.work
-        hands, eyes = self._hands(), EmulatorEyes(self.outfit.adb, self._serial())
+        looking = Interrupt(pulse=lambda: self.life.beat("looking"))  # the elements of a screen may take long
+        hands, eyes = self._hands(), EmulatorEyes(self.outfit.adb, self._serial(), interrupt=looking)
         things = self._things(hands)
         standing = answering.standing(work)
         if self._finder is None:

@@ -43,6 +43,11 @@ def box_in(frame: Frame, area: tuple[float, float, float, float] | None) -> Box 
     return Box(left, top, right - left, bottom - top)
 
 
+def grown(box: Box, by: int) -> Box:
+    """Larger on every side."""
+    return Box(box.x - by, box.y - by, box.width + 2 * by, box.height + 2 * by)
+
+
 def beside(box: Box, offset: tuple[float, float] | None, size: tuple[int, int]) -> tuple[int, int]:
     """The centre of what was found, or a place off it, in percent of its width and height."""
     across, down = box.centre()

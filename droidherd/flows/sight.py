@@ -6,13 +6,16 @@ from pathlib import Path
 
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.look import Look, box_in, pixel
+from droidherd.flows.look import Look, box_in, grown, pixel
 from droidherd.flows.targets import Area, ColourQuery, Target, TextQuery, UiQuery
 from droidherd.vision import colour, features, match, still, text, tree
 from droidherd.vision.template import Template, TemplateCache, recorded_in
 
 TEMPLATES = TemplateCache()
 """Shared by all stages of a process: a hundred emulators run the same few flows."""
+
+EXPECT_MARGIN_PX = 4
+"""An expected place may be as large as the picture itself, and no number of pixels is whole at every size."""
 
 
 class FlowFinder:
@@ -52,7 +55,7 @@ class FlowFinder:
         """Where it is expected first, and then, if it is not there, everywhere it may be."""
         expected = box_in(frame, target.expect)
         if expected is not None:
-            there = self._find_in(frame, target, expected)
+            there = self._find_in(frame, target, grown(expected, max(EXPECT_MARGIN_PX, frame.width // 100)))
             if there.found:
                 return there
         return self._find_in(frame, target, area)

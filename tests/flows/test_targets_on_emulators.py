@@ -27,7 +27,9 @@ EVERY = """
       - type: {text: secret}
       - tap: {text: Sign in, area: [20, 50, 80, 80], then: {ui: {id: gift}, within: 10s}}
       - wait: {still: 300ms, within: 10s}
-      - wait: {all: [{image: gift.png, expect: [0, 0, 50, 9]}, {feature: gift.png}, {gone: {ui: {id: ok}}}], within: 5s}
+      - wait:
+          within: 5s
+          all: [{image: gift.png, expect: [15, 26, 37, 63]}, {feature: gift.png}, {gone: {ui: {id: ok}}}]
       - wait: {colour: {is: "#1e6e68", tolerance: 40, share: 5}, within: 5s}
       - read: {text: {area: [0, 0, 60, 20]}, match: "(ann)", into: who}
       - read: {ui: {id: gift}, into: what}
