@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from droidherd.domain.errors import CredentialError, FlowError
 from droidherd.domain.ports import Acted, Box, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
 from droidherd.domain.things import State
+from droidherd.flows.chart import UNCHARTED, Bearings
 from droidherd.flows.model import Handle
 
 if TYPE_CHECKING:
@@ -118,6 +119,10 @@ class StageRun:
     """Those of `answers` that were given while the emulator was kept: what came before them was done on it."""
     rounds: int = 0
     """How often the task ran before, by its own wish."""
+    bearings: Bearings = UNCHARTED
+    """The flow's screens, and the ways between them."""
+    lease: int = 0
+    """Under which this try has the emulator."""
 
 
 @dataclass(frozen=True, slots=True)

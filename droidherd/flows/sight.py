@@ -20,9 +20,9 @@ class FlowFinder:
         self._flow = flow
         self._hash = flow_hash
         self._templates = templates
-        self._recorded = catalogue.planned(flow, flow_hash).flow.screen()
+        self._loaded = catalogue.planned(flow, flow_hash)
 
     def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match:
         path: Path = self._catalogue.asset(self._flow, self._hash, image)
-        template = self._templates.get(path, (frame.width, frame.height), self._recorded)
+        template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded(image))
         return find(frame, template, threshold=threshold, area=area)

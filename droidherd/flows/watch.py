@@ -1,8 +1,11 @@
 """Looking and waiting: every poll beats, every wait ends, and standing still is noticed."""
 
 import zlib
+from collections.abc import Callable, Iterator
 
 from droidherd.domain.errors import (
+    ClickLoopError,
+    FlowError,
     InvalidFrameError,
     NotSentError,
     ScreenNotReachedError,
@@ -11,6 +14,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Box, Frame, Match
+from droidherd.flows import clicks
 from droidherd.flows.duration import format_duration
 from droidherd.flows.model import Area, Sight, Tap
 from droidherd.flows.run import StageRun, StopAskedError
@@ -30,6 +34,14 @@ class Watch:
         self._checksum = 0
         self.last: Frame | None = None
         """The frame seen last: evidence."""
+        self.dismiss: Callable[[Frame, str], bool] = _nothing_comes_between
+        """Deals with what came between, if something is on this frame; True: look again."""
+        self._between_s = 0.0
+        """How long all that took."""
+        guards = run.bearings.guards
+        self._stuck_s = guards.stuck or run.tempo.progress_s
+        self._clicks = clicks.ClickGuard(guards.taps, guards.of, guards.changed)
+        self._judged: Frame | None = None
 
     def advance(self) -> None:
         """A step was done or a frame changed: the progress deadline begins anew."""
@@ -59,6 +71,57 @@ class Watch:
             return frame
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
 
+    def clear(self, path: str) -> Frame:
+        """One valid frame with nothing on it that came between."""
+        frame = self.look(path)
+        while True:
+            began = self._run.clock.now()
+            if not self.dismiss(frame, path):
+                return frame
+            frame = self.look(path)
+            self._between_s += self._run.clock.now() - began
+
+    def looks(self, within_s: float, path: str, *, stoppable: bool = True) -> Iterator[Frame]:
+        """One clear frame after the other until the time is up, and at least one. What comes between takes no time."""
+        clock = self._run.clock
+        end = clock.now() - self._between_s + within_s
+        while True:
+            yield self.clear(path)
+            left = end + self._between_s - clock.now()
+            if left <= 0:
+                return
+            if stoppable:
+                self.boundary(path)
+            self._judge_progress(path)
+            self.rest(min(self._run.tempo.poll_s, left), path)
+
+    def holds(self, frame: Frame, sight: Sight | Tap) -> tuple[Match, bool]:
+        """Whether it is to be seen on a frame, and the match that says so."""
+        known = self.meant(sight)
+        image, wanted = _wanted(known)
+        match = self.find(frame, image, known)
+        return match, match.found == wanted
+
+    def meant(self, sight: Sight | Tap) -> Sight | Tap:
+        """A screen as what it is recognised by; all else as it is."""
+        if not isinstance(sight, Sight) or sight.screen is None:
+            return sight
+        found = self._run.bearings.screens.get(sight.screen)
+        if found is None:
+            raise FlowError(f"there is no screen {sight.screen}", remedy="declare it under screens")
+        return found
+
+    def judge_tap(self, target: str, place: tuple[int, int], path: str) -> None:
+        """Before a tap: whether it is one too many. What nobody looked at since the last tap tells nothing."""
+        frame = self.last
+        if frame is None or frame is self._judged:
+            return
+        self._judged = frame
+        where = (place[0] / max(1, frame.width), place[1] / max(1, frame.height))
+        if found := self._clicks.judge(clicks.Tap(target, where, clicks.look_of(frame))):
+            remedy = "see the last frame in the artifacts; if so many taps are meant, raise guards: {taps: ...}"
+            raise ClickLoopError(f"taps {found}", to=f"step {path}", remedy=remedy)
+
     def size(self, path: str) -> tuple[int, int]:
         """The screen's width and height."""
         frame = self.last or self.look(path)
@@ -73,24 +136,16 @@ class Watch:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
         match, holds = self.poll(sight, within_s, path, stoppable=stoppable)
         if not holds:
-            raise _not_reached(sight, within_s, path, match)
+            raise _not_reached(sight, self.meant(sight), within_s, path, match)
         return match
 
     def poll(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
         """Look until it holds or the time is up: the last match, and whether it holds. Looks at least once."""
-        clock, end = self._run.clock, self._run.clock.now() + within_s
-        image, wanted = _wanted(sight)
-        while True:
-            match = self.find(self.look(path), image, sight)
-            if match.found == wanted:
-                return match, True
-            left = end - clock.now()
-            if left <= 0:
-                return match, False
-            if stoppable:
-                self.boundary(path)
-            self._judge_progress(path)
-            self.rest(min(self._run.tempo.poll_s, left), path)
+        looks = self.looks(within_s, path, stoppable=stoppable)
+        match, holds = self.holds(next(looks), sight)
+        while not holds and (frame := next(looks, None)) is not None:
+            match, holds = self.holds(frame, sight)
+        return match, holds
 
     def pause(self, seconds: float, path: str, *, stoppable: bool = True) -> None:
         """Do nothing for a while, but keep beating."""
@@ -119,7 +174,7 @@ class Watch:
 
     def _judge_progress(self, path: str) -> None:
         still_s = self._run.clock.now() - self._moved_at
-        if still_s >= self._run.tempo.progress_s:
+        if still_s >= self._stuck_s:
             raise StuckError(f"nothing moved for {format_duration(round(still_s))}", to=f"step {path}")
 
 
@@ -137,9 +192,16 @@ def _area_in(frame: Frame, area: Area | None) -> Box | None:
     return Box(left, top, right - left, bottom - top)
 
 
-def _not_reached(sight: Sight | Tap, within_s: float, path: str, match: Match) -> ScreenNotReachedError:
-    image, wanted = _wanted(sight)
-    time, box = format_duration(within_s), match.box
-    what = f"{image} did not appear within {time}" if wanted else f"{image} did not go away within {time}"
-    best = f"best match {match.score:.2f} of {sight.threshold:.2f} at {box.x},{box.y}"
+def _not_reached(
+    sight: Sight | Tap, known: Sight | Tap, within_s: float, path: str, match: Match
+) -> ScreenNotReachedError:
+    image, wanted = _wanted(known)
+    screen = sight.screen if isinstance(sight, Sight) else None
+    name, time, box = f"screen {screen}" if screen else image, format_duration(within_s), match.box
+    what = f"{name} did not appear within {time}" if wanted or screen else f"{name} did not go away within {time}"
+    best = f"best match {match.score:.2f} of {known.threshold:.2f} at {box.x},{box.y}"
     return ScreenNotReachedError(f"{what}: {best}", to=f"step {path}", remedy="see the last frame in the artifacts")
+
+
+def _nothing_comes_between(frame: Frame, path: str) -> bool:  # noqa: ARG001 -- the shape of a dismissal
+    return False

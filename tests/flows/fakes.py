@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from droidherd.contracts.chart import Chart
 from droidherd.domain.errors import AbandonedError, CommandFailedError, FencedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Box, Frame, Match, Recalled
+from droidherd.flows.chart import bearings
 from droidherd.flows.run import StageRun, Tempo
 from droidherd.virtual import app, scenes
 from droidherd.virtual.app import AppState, Scene
@@ -197,7 +199,7 @@ _SEEN: dict[str, Callable[[AppState], bool]] = {
     "rewards.png": lambda s: s.scene is Scene.HOME,
     "ok.png": lambda s: s.scene is Scene.DIALOG,
     "back.png": lambda s: s.scene is Scene.LIST,
-    "claim.png": lambda s: s.scene is Scene.LIST,
+    "claim.png": lambda s: any(name.startswith("claim_") for name in scenes.regions(s)),
 }
 _PLACES = {
     "account_empty.png": "account", "password_empty.png": "password", "rewards.png": "list",
@@ -245,6 +247,8 @@ class Bench:
         answers: Mapping[str, str] | None = None,
         standing: Mapping[str, str] | None = None,
         rounds: int = 0,
+        chart: Chart | None = None,
+        lease: int = 1,
     ) -> StageRun:
         return StageRun(
             hands=self.hands,
@@ -259,4 +263,6 @@ class Bench:
             answers={**(answers or {}), **(standing or {})},
             standing=frozenset(standing or ()),
             rounds=rounds,
+            bearings=bearings(chart),
+            lease=lease,
         )
