@@ -48,7 +48,8 @@ def charted(loaded: LoadedFlow, values: Values) -> Chart | None:
     guards = loaded.chart.get("guards")
     if lost is None and screens and loaded.flow.app is not None:
         app: JsonValue = {"app": loaded.flow.app}
-        lost = {"do": [{"stop_app": app}, {"start_app": app}]}
+        restart: list[JsonValue] = [{"stop_app": app}, {"start_app": app}]
+        lost = {"do": restart}
     if not (screens or interrupts or guards):
         return None
     return Chart(

@@ -5,7 +5,7 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
@@ -48,6 +48,8 @@ class _Shelf:
     library: Library
     chain: tuple[str, ...] = ()
     """The flows that use this one, the outermost first."""
+    sound: dict[Path, LoadedFlow] = field(default_factory=dict)
+    """Those read already: many flows may use the same ones."""
 
 
 def neighbours(folder: Path) -> Library:
@@ -160,12 +162,14 @@ def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFl
             findings.add(place, f"there is no flow {name[:60]!r}", fix)
         elif len(chain) > USE_DEPTH_MAX:
             findings.add(place, f"more than {USE_DEPTH_MAX} flows use each other in a row", "use fewer at once")
+        elif path in shelf.sound:
+            found[name] = shelf.sound[path]
         else:
             used, problems = _inspect(path, replace(shelf, chain=chain))
             if used is None:
                 findings.add(place, f"flow {name} is not sound: {errors_of(problems)[0]}", f"mend {name}")
             else:
-                found[name] = used
+                found[name] = shelf.sound[path] = used
     return found
 
 

@@ -212,7 +212,8 @@ class Navigator:
         out = f", the way out was taken {trip.lost} times" if trip.lost else ""
         best = sorted(trip.sought.items(), key=lambda item: -item[1].score)[:SHOWN_MAX]
         seen = ", ".join(f"{name} {match.score:.2f}" for name, match in best)
-        what = f"screen {trip.goal} was not reached from {trip.here or 'an unknown screen'}: {why}{out}; best matches: {seen}"
+        here = trip.here or "an unknown screen"
+        what = f"screen {trip.goal} was not reached from {here}: {why}{out}; best matches: {seen}"
         return ScreenNotReachedError(what, to=f"step {path}", remedy="see the last frame in the artifacts")
 
 

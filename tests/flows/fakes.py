@@ -211,14 +211,18 @@ class FakeFinder:
     def __init__(self, eyes: FakeEyes) -> None:
         self._eyes = eyes
         self.asked: list[tuple[str, float, Box | None]] = []
+        self.place: tuple[int, int] | None = None
+        """Where everything is found, if not where it is."""
 
     def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match:
         self.asked.append((image, threshold, area))
+        image = image.rpartition("@/")[2]  # of a used flow
         state = self._eyes.seen[bytes(frame.rgba)]
         found = state.popup if image == "close.png" else not state.popup and _SEEN[image](state)
         places = scenes.regions(state)
         name = _PLACES.get(image, image.removesuffix(".png"))
         box = next((place for key, place in places.items() if key.startswith(name)), Box(0, 0, 10, 10))
+        box = Box(*self.place, 0, 0) if self.place else box
         return Match(found=found, box=box, score=1.0 if found else 0.4, runner_up=0.3)
 
 
