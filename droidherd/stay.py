@@ -42,6 +42,7 @@ from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.chart import bearings
 from droidherd.flows.run import Clock, Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
@@ -288,6 +289,8 @@ class Stay:
             answers={**answering.chosen(work), **standing},
             standing=frozenset(standing),
             rounds=work.rounds,
+            bearings=bearings(work.chart),
+            lease=work.lease,
         )
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:

@@ -106,6 +106,10 @@ class StuckError(RetryableError):
     """No step advanced and no frame changed for too long, though the emulator answers."""
 
 
+class ClickLoopError(RetryableError):
+    """The same taps again and again, and the screen does not go on."""
+
+
 class WriterBusyError(RetryableError):
     """The disk has too much to do: no turn to write came in time."""
 

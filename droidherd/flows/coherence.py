@@ -9,6 +9,7 @@ from droidherd.contracts.plan import Lives
 from droidherd.flows import course, model
 from droidherd.flows.again import seconds_of
 from droidherd.flows.change import CHANGE_KINDS
+from droidherd.flows.flow import Flow
 from droidherd.flows.loader import Place
 from droidherd.flows.reading import Read
 from droidherd.flows.spelling import nearest
@@ -42,19 +43,19 @@ class _Stage:
     acted: bool = False
 
 
-def complaints(flow: model.Flow) -> Walk:
+def complaints(flow: Flow) -> Walk:
     """All of them, stage by stage."""
     for number, stage in enumerate(flow.stages):
         known = _Stage(stage.lives is Lives.ACCOUNT)
         yield from _steps(stage.steps, ("stages", number, "steps"), known)
         for name in sorted(known.set_at.keys() - known.read):
             yield Complaint(known.set_at[name], f"variable {name!r} is never read", "remove what sets it", fatal=False)
-    for place, kind, _ in _all(flow.cleanup, ("cleanup",)):
+    for place, kind, _ in every(flow.cleanup, ("cleanup",)):
         if kind in NOT_IN_CLEANUP:
             yield Complaint(place, f"{kind} does not belong into cleanup", "put it at the end of a stage")
 
 
-def _all(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]]:
+def every(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]]:
     """Every step with its place and kind, blocks before what is in them."""
     for number, step in enumerate(steps):
         kind = model.kind_of(step) or ""
@@ -64,11 +65,11 @@ def _all(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]
         for block in ("do", "else"):
             inner = getattr(args, "else_" if block == "else" else block, None)
             if inner is not None:
-                yield from _all(inner, (*here, block))
+                yield from every(inner, (*here, block))
 
 
 def _steps(steps: model.Steps, place: Place, known: _Stage) -> Walk:
-    for here, kind, args in _all(steps, place):
+    for here, kind, args in every(steps, place):
         known.acted = known.acted or kind in ACTS
         if isinstance(args, course.Ask):
             yield from _ask(args, here, known)

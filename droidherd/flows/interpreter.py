@@ -1,6 +1,6 @@
 """Runs the stages of a plan, step by step, against ports. No I/O, no clock, no thread of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,9 +17,7 @@ from droidherd.domain.errors import (
     GivenUpError,
     InfrastructureError,
     NeedsPersonError,
-    NotSentError,
     ScreenNotReachedError,
-    UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled
 from droidherd.flows import course, model
@@ -28,7 +26,8 @@ from droidherd.flows.alteration import wanted
 from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
 from droidherd.flows.doing import StepDoing
 from droidherd.flows.look import beside, pixel
-from droidherd.flows.past import Past
+from droidherd.flows.navigator import Arrival, Navigator, Passing
+from droidherd.flows.past import Past, asked, of_steps
 from droidherd.flows.reading import Read
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.secret import hushed
@@ -55,9 +54,12 @@ def run_stage(stage: Stage, run: StageRun, *, stoppable: bool = True) -> Outcome
     """
     steps = _parsed(stage.steps, stage.name)
     watch = Watch(run, stage.limit_s)
-    past = Past({**_recalled(run), **dict.fromkeys(run.standing, Recalled.DONE)})
+    recorded = asked(run)
+    answered = dict.fromkeys(of_steps(run.standing), Recalled.DONE)
+    past = Past({**{effect: recorded[effect] for effect in of_steps(recorded)}, **answered})
     actor = Actor(run, watch, past, stage.on_unknown)
     interpreter = Interpreter(run, watch, actor, past, stage.name, stoppable=stoppable)
+    interpreter.begin(stage, recorded)
     try:
         interpreter.steps(steps, "")
     except StopAskedError as stop:
@@ -86,6 +88,7 @@ def run_cleanup(steps: tuple[JsonValue, ...], run: StageRun, budget_s: float, ma
     watch, past = Watch(run, budget_s), Past({})
     actor = Actor(run, watch, past, OnUnknown.REPEAT)
     interpreter = Interpreter(run, watch, actor, past, "cleanup", stoppable=False)
+    watch.dismiss = interpreter.navigator.dismiss
     failures: list[str] = []
     for number, step in enumerate(parsed, start=1):
         try:
@@ -114,6 +117,8 @@ class Interpreter:
         self._name = name
         self._stoppable = stoppable
         self.course = Course(run, watch, actor, past)
+        self.navigator = Navigator(run, watch, self._pass)
+        self._arrival = Arrival(run, past, self.navigator, actor, stoppable=stoppable)
         self._walk: Mapping[str, Callable[[Any, str], None]] = {
             "start_app": self._start_app,
             "stop_app": self._stop_app,
@@ -134,7 +139,16 @@ class Interpreter:
             "when": self._when,
             "again": self.course.again,
             "fail": self._fail,
+            "goto": self._goto,
+            "use": self._use,
         }
+
+    def begin(self, stage: Stage, recorded: Collection[str]) -> None:
+        """`recorded`: all that the journal has of the stage. From here on, what comes between is dismissed."""
+        self.navigator.names.know(recorded)
+        self._watch.dismiss = self.navigator.dismiss
+        if stage.at:
+            self._arrival.expect(stage.at, stage.lives, recorded)
 
     def steps(self, steps: model.Steps, prefix: str) -> None:
         """One after the other."""
@@ -144,6 +158,7 @@ class Interpreter:
     def step(self, step: model.Step, path: str) -> None:
         """One step, at a boundary."""
         self._watch.boundary(path, stoppable=self._stoppable)
+        self._arrival.regain(path)
         kind = model.kind_of(step) or ""
         self._walk[kind](getattr(step, kind), path)
         self._watch.advance()
@@ -180,14 +195,15 @@ class Interpreter:
 
     def _tap(self, args: model.Tap, path: str) -> None:
         hands = self._run.hands
+        what = "{:g}%, {:g}%".format(*args.percent) if args.percent else said(args)
 
         def ready() -> Callable[[], Acted]:
             x, y = self._place_of(args, path)
+            self._watch.judge_tap(what, (x, y), path)
             if args.hold is not None:
                 return partial(hands.swipe, path, (x, y), (x, y), args.hold)
             return lambda: hands.tap(path, x, y)
 
-        what = "{:g}%, {:g}%".format(*args.percent) if args.percent else said(args)
         self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=None if args.percent else args))
 
     def _type(self, args: model.TypeText, path: str) -> None:
@@ -226,8 +242,9 @@ class Interpreter:
 
     def _wait(self, args: model.Wait, path: str) -> None:
         if self._past.replaying:
-            return
-        if args.still is not None:
+            if args.screen is not None:
+                self._pass_over(args.screen, path)
+        elif args.still is not None:
             self._watch.wait_still(args, path, stoppable=self._stoppable)
         else:
             self._watch.wait_for(args, args.within, path, stoppable=self._stoppable)
@@ -235,7 +252,7 @@ class Interpreter:
     def _frame(self, args: model.Shot, path: str) -> None:
         if not self._past.replaying:
             turn = "".join(f"-{part.partition('.')[0]}" for part in path.split("#")[1:])
-            self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.look(path))
+            self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.clear(path).frame)
 
     def _pause(self, args: model.Pause, path: str) -> None:
         if not self._past.replaying:
@@ -273,6 +290,25 @@ class Interpreter:
     def _read(self, args: Read, path: str) -> None:
         self.course.read(args, path, stoppable=self._stoppable)
 
+    def _goto(self, screen: str, path: str) -> None:
+        if self._past.replaying:
+            self._pass_over(screen, path)
+        else:
+            self.navigator.reach(screen, path, stoppable=self._stoppable)
+
+    def _pass_over(self, screen: str, path: str) -> None:
+        """It was on this screen then. In a block nobody knows whether it came there at all."""
+        if "." not in path:
+            self._arrival.passed(screen)
+
+    def _use(self, args: model.Use, path: str) -> None:
+        self.steps(args.do or (), f"{path}.")
+
+    def _pass(self, steps: model.Steps, prefix: str, stoppable: bool) -> None:
+        """Steps of navigation: nothing of them is passed over, and no act of them is asked about."""
+        actor = Passing(self._run, self._watch)
+        Interpreter(self._run, self._watch, actor, Past({}), self._name, stoppable=stoppable).steps(steps, prefix)
+
     def _fail(self, args: course.Fail, path: str) -> None:
         if not self._past.replaying:
             raise GivenUpError(args.what, to=f"step {path}")
@@ -305,20 +341,3 @@ def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
         detail = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in detail["loc"])
         raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
-
-
-def _recalled(run: StageRun) -> Mapping[str, Recalled]:
-    """The effects of the steps alone: those of a cleanup are no past of theirs, though they stand in the journal."""
-    return {effect: word for effect, word in _asked(run).items() if effect[:1].isdecimal()}
-
-
-def _asked(run: StageRun) -> Mapping[str, Recalled]:
-    """Ask once, bearing what a single lost answer is worth."""
-    for attempt in range(run.tempo.sends_max - 1):
-        try:
-            return run.hands.recall()
-        except (NotSentError, UnknownOutcomeError) as error:
-            run.note(f"the journal was not read: {error}")
-            run.clock.sleep(run.tempo.retry_s * 2**attempt)
-            run.life.beat("recall")
-    return run.hands.recall()

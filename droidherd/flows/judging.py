@@ -1,13 +1,15 @@
 """Whether what a flow says about the screen holds, by what was found there. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from droidherd.domain.ports import Match
 from droidherd.flows.targets import Aim, Sight, Target, has_place, said
 
 Find: TypeAlias = Callable[[Target], Match]
+Each: TypeAlias = "Callable[[Target], Judged]"
+Screens: TypeAlias = Callable[[str], Target]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +23,26 @@ class Judged:
     """The part that decided."""
     wanted: bool = True
     """Whether that was to be there; else it was to be gone."""
+    screen: str = ""
+    """Which it was to tell."""
 
 
-def judged(sight: Target, find: Find) -> Judged:
-    """Seeks no more than it has to, in the order in which it is written."""
+def judged(sight: Target, find: Find, screen: Screens) -> Judged:
+    """Seeks no more than it has to, in the order in which it is written. `screen`: what one is recognised by."""
+
+    def each(part: Target) -> Judged:
+        return judged(part, find, screen)
+
     if isinstance(sight, Aim):
         if sight.all_ is not None:
-            return _all(sight.all_, find)
+            return _all(sight.all_, each)
         if sight.any_ is not None:
-            return _any(sight.any_, find)
+            return _any(sight.any_, each)
     if isinstance(sight, Sight):
         if sight.none_ is not None:
-            return _none(sight.none_, find)
+            return _none(sight.none_, each)
+        if sight.screen is not None:
+            return replace(each(screen(sight.screen)), screen=sight.screen, wanted=True)
         absent = sight.absent()
         if absent is not None:
             match = find(absent)
@@ -41,11 +51,11 @@ def judged(sight: Target, find: Find) -> Judged:
     return Judged(match.found, match, sight)
 
 
-def _all(parts: tuple[Sight, ...], find: Find) -> Judged:
+def _all(parts: tuple[Sight, ...], each: Each) -> Judged:
     first: Judged | None = None
     place: Judged | None = None
     for part in parts:
-        one = judged(part, find)
+        one = each(part)
         if not one.holds:
             return one
         first = first or one
@@ -53,23 +63,23 @@ def _all(parts: tuple[Sight, ...], find: Find) -> Judged:
     return place or first or _nothing()
 
 
-def _any(parts: tuple[Sight, ...], find: Find) -> Judged:
+def _any(parts: tuple[Sight, ...], each: Each) -> Judged:
     best: Judged | None = None
     for part in parts:
-        one = judged(part, find)
+        one = each(part)
         if one.holds:
             return one
         best = one if best is None or one.match.score > best.match.score else best
     return best or _nothing()
 
 
-def _none(parts: tuple[Sight, ...], find: Find) -> Judged:
+def _none(parts: tuple[Sight, ...], each: Each) -> Judged:
     last: Judged | None = None
     for part in parts:
-        last = judged(part, find)
+        last = each(part)
         if last.holds:
-            return Judged(holds=False, match=last.match, about=last.about, wanted=not last.wanted)
-    return Judged(holds=True, match=last.match, about=last.about, wanted=not last.wanted) if last else _nothing()
+            return replace(last, holds=False, wanted=not last.wanted)
+    return replace(last, holds=True, wanted=not last.wanted) if last else _nothing()
 
 
 def _nothing() -> Judged:
@@ -78,9 +88,8 @@ def _nothing() -> Judged:
 
 def complaint(one: Judged, time: str) -> str:
     """Why a wait was in vain, for people."""
-    if not one.wanted:
-        return f"{said(one.about)} did not go away within {time}: {_evidence(one)}"
-    return f"{said(one.about)} did not appear within {time}: {_evidence(one)}"
+    what = f"screen {one.screen}" if one.screen else said(one.about)
+    return f"{what} did not {'appear' if one.wanted else 'go away'} within {time}: {_evidence(one)}"
 
 
 def _evidence(one: Judged) -> str:

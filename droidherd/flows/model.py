@@ -18,11 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown, RetryOn
-from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.course import Again, Ask, Choice, Fail
-from droidherd.flows.params import Param
 from droidherd.flows.part import Part
 from droidherd.flows.reading import Read
 from droidherd.flows.scalars import Name, Seconds
@@ -45,7 +42,6 @@ APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 TURNS_MAX = 1_000
 STEPS_MAX = 200
-LIMIT_MAX_S = 86_400.0
 
 App: TypeAlias = Annotated[
     str,
@@ -210,6 +206,14 @@ class When(Part):
         return self
 
 
+class Use(Part):
+    """The steps of another flow, in the place of this one."""
+
+    flow: Name = Field(description="its name")
+    params: dict[Name, JsonValue] = Field(default_factory=dict, alias="with", max_length=50)
+    do: "Steps | None" = Field(default=None, description="its steps; written by the plan")
+
+
 class StartAppStep(Part):
     start_app: StartApp
 
@@ -282,9 +286,17 @@ class FailStep(Part):
     fail: Fail
 
 
+class GotoStep(Part):
+    goto: Name = Field(description="a screen of the flow, reached by the shortest route")
+
+
+class UseStep(Part):
+    use: Use
+
+
 STEP_KINDS = (
     "start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
-    "ask", "read", "when", "again", "fail", *CHANGE_KINDS, "handle",
+    "ask", "read", "when", "again", "fail", *CHANGE_KINDS, "handle", "goto", "use",
 )  # fmt: skip
 
 
@@ -320,71 +332,12 @@ Step: TypeAlias = Annotated[
     | Annotated[ReadStep, Tag("read")]
     | Annotated[WhenStep, Tag("when")]
     | Annotated[AgainStep, Tag("again")]
-    | Annotated[FailStep, Tag("fail")],
+    | Annotated[FailStep, Tag("fail")]
+    | Annotated[GotoStep, Tag("goto")]
+    | Annotated[UseStep, Tag("use")],
     Discriminator(kind_of),
 ]
 Steps: TypeAlias = Annotated[tuple[Step, ...], Field(min_length=1, max_length=STEPS_MAX)]
-
-
-class FlowStage(Part):
-    """The durable unit of a flow."""
-
-    stage: Name
-    limit: Seconds | None = Field(default=None, gt=0, le=LIMIT_MAX_S, description="default: the flow's time limit")
-    lives: Lives = Field(default=Lives.EMULATOR, description="where the effect lives: account (never repeated) ...")
-    on_unknown: OnUnknown = Field(default=OnUnknown.ASK, description="when nobody can tell whether an act happened")
-    steps: Steps
-    undo: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX, description="takes back what values cannot")] = ()
-
-
-class FlowPolicy(Part):
-    """How long an attempt may take and how often it is repeated."""
-
-    time_limit: Seconds = Field(default=300.0, gt=0, le=LIMIT_MAX_S)
-    retries: int = Field(default=0, ge=0, le=20)
-    retry_on: RetryOn = Field(default=RetryOn.ANY, description="timeout: only when time ran out")
-    backoff: Backoff = Backoff.FIXED
-    backoff_s: Seconds = Field(default=10.0, ge=0, le=3600.0, description="before the first retry")
-
-    @model_validator(mode="after")
-    def _judge(self) -> Self:
-        if problem := backoff_problem(self.backoff, self.backoff_s):
-            raise ValueError(f"backoff_s: {problem}")
-        return self
-
-
-Label: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-
-
-class Flow(Part):
-    """A task type as data."""
-
-    flow: Name = Field(description="the name of the flow and of its folder")
-    about: str = Field(default="", max_length=500, description="one sentence for people")
-    app: App | None = None
-    recorded: Annotated[str, StringConstraints(pattern=r"^\d{2,5}x\d{2,5}$")] | None = Field(
-        default=None, description="the size of the screen the images were cut from, as in 1280x720"
-    )
-    params: dict[Name, Param] = Field(default_factory=dict, max_length=50)
-    requires: dict[Label, Label] = Field(default_factory=dict, description="labels an emulator must carry")
-    policy: FlowPolicy = FlowPolicy()
-    stages: Annotated[tuple[FlowStage, ...], Field(min_length=1, max_length=50)]
-    cleanup: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX)] = ()
-
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [stage.stage for stage in self.stages]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two stages are called {twice[0]}")
-        return self
-
-    def screen(self) -> tuple[int, int] | None:
-        """The size of the screen the images were cut from."""
-        if self.recorded is None:
-            return None
-        width, height = self.recorded.split("x")
-        return int(width), int(height)
 
 
 STEPS: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])

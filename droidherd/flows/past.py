@@ -6,9 +6,11 @@ no condition is looked at: the screens of then are gone. What has no record ther
 read off the screen then is recorded with its value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from droidherd.domain.errors import NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Recalled
+from droidherd.flows.run import StageRun
 
 
 class Past:
@@ -52,3 +54,20 @@ def _turn_of(effect: str, path: str) -> int:
     head, mark, tail = effect.partition(f"{path}#")
     number = tail.partition(".")[0]
     return int(number) if mark and not head and number.isdecimal() else 0
+
+
+def asked(run: StageRun) -> Mapping[str, Recalled]:
+    """What the journal says: asked once, bearing what a single lost answer is worth."""
+    for attempt in range(run.tempo.sends_max - 1):
+        try:
+            return run.hands.recall()
+        except (NotSentError, UnknownOutcomeError) as error:
+            run.note(f"the journal was not read: {error}")
+            run.clock.sleep(run.tempo.retry_s * 2**attempt)
+            run.life.beat("recall")
+    return run.hands.recall()
+
+
+def of_steps(names: Iterable[str]) -> list[str]:
+    """The effects of the steps alone: those of a cleanup and of navigation are no past of theirs."""
+    return [effect for effect in names if effect[:1].isdecimal()]

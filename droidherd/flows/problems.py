@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import change, course, model, targets
+from droidherd.flows import change, chart, course, flow, model, targets
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
 from droidherd.flows.reading import Read, ReadText
@@ -124,7 +124,13 @@ _MODELS: dict[str, type[model.Part]] = {
     "colour": targets.ColourQuery,
     "text": targets.TextQuery,
     "type.text": model.Secret,
-    "policy": model.FlowPolicy,
+    "policy": flow.FlowPolicy,
+    "use": model.Use,
+    "lost": chart.Lost,
+    "guards": chart.Guards,
+    "routes": chart.Route,
+    "interrupts": chart.Interrupt,
+    "interrupts.when": targets.Sight,
 }
 
 
@@ -234,9 +240,9 @@ def _unknown_key(place: Place) -> tuple[str, str]:
 def _known_keys(place: Place) -> list[str]:
     names = [step for step in place if isinstance(step, str)]
     if not names:
-        found: type[model.Part] | None = model.Flow
+        found: type[model.Part] | None = flow.Flow
     elif names == ["stages"]:
-        found = model.FlowStage
+        found = flow.FlowStage
     elif names[0] == "params":
         found = Param
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from droidherd.domain.errors import CredentialError, FlowError
 from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
 from droidherd.domain.things import State
+from droidherd.flows.chart import UNCHARTED, Bearings
 from droidherd.flows.look import Look
 from droidherd.flows.model import Handle
 from droidherd.flows.targets import Area, Target
@@ -134,6 +135,10 @@ class StageRun:
     """How often the task ran before, by its own wish."""
     seen: Callable[[str, str, Frame, Match | None], None] = _unseen
     """Told of every look, by step, and of everything that was sought on it: what, and where it was found."""
+    bearings: Bearings = UNCHARTED
+    """The flow's screens, and the ways between them."""
+    lease: int = 0
+    """Under which this try has the emulator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class FlowFinder:
         self._flow = flow
         self._hash = flow_hash
         self._templates = templates
-        self._recorded = catalogue.planned(flow, flow_hash).flow.screen()
+        self._loaded = catalogue.planned(flow, flow_hash)
 
     def find(self, look: Look, target: Target) -> Match:
         """One thing, on one look."""
@@ -64,13 +64,14 @@ class FlowFinder:
         name = target.image or target.feature or ""
         path: Path = self._catalogue.asset(self._flow, self._hash, name)
         if target.image is not None:
-            template = self._templates.get(path, (frame.width, frame.height), self._recorded)
+            template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded(name))
             return match.find(frame, template, threshold=target.likeness, area=area)
-        return features.find(frame, self._unscaled(path), threshold=target.likeness, area=area)
+        return features.find(frame, self._unscaled(path, name), threshold=target.likeness, area=area)
 
-    def _unscaled(self, path: Path) -> Template:
+    def _unscaled(self, path: Path, name: str) -> Template:
         """As it was recorded: features are found at any size, on a screen of any shape."""
-        return self._templates.get(path, recorded_in(path.name) or self._recorded or (0, 0), self._recorded)
+        recorded = self._loaded.recorded(name)
+        return self._templates.get(path, recorded_in(path.name) or recorded or (0, 0), recorded)
 
 
 def find_element(look: Look, wanted: UiQuery, area: Box | None) -> Match:

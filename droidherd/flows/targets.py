@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from droidherd.flows.part import Part
-from droidherd.flows.scalars import Seconds
+from droidherd.flows.scalars import Name, Seconds
 
 IMAGE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_@.-]*(/[A-Za-z0-9_][A-Za-z0-9_@.-]*)*\.png$"
 COLOUR_PATTERN = r"^#[0-9a-fA-F]{6}$"
@@ -164,6 +164,8 @@ class Target(Part):
         seeks = named or kind in {"still", *Target.KINDS}
         given = {name for name in ("threshold", "area", "expect") if getattr(self, name) is not None}
         at = isinstance(self.colour, ColourQuery) and self.colour.at is not None
+        if given and kind == "screen":
+            raise ValueError(f"{', '.join(sorted(given))} belongs to the screen itself, under screens")
         if given - {"area"} and not (pictured or named):
             raise ValueError(f"{' and '.join(sorted(given - {'area'}))} goes with a picture, not with {kind}")
         if "area" in given and (at or not seeks):
@@ -204,7 +206,8 @@ class Sight(Aim):
     none_: "Annotated[tuple[Sight, ...], Field(min_length=1, max_length=20)] | None" = Field(
         default=None, alias="none", description="none of these holds"
     )
-    KINDS: ClassVar[tuple[str, ...]] = (*Aim.KINDS, "gone", "none_")
+    screen: Name | None = Field(default=None, description="we are on this screen of the flow")
+    KINDS: ClassVar[tuple[str, ...]] = (*Aim.KINDS, "gone", "none_", "screen")
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
@@ -259,6 +262,8 @@ def said(sight: Target) -> str:
         absent = sight.absent() if isinstance(sight, Sight) else None
         if absent is not None:
             return f"no {said(absent)}"
+        if isinstance(sight, Sight) and sight.screen is not None:
+            return f"screen {sight.screen}"
     return _words(sight)
 
 

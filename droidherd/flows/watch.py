@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from droidherd.domain.errors import (
+    ClickLoopError,
+    FlowError,
     InvalidFrameError,
     NotSentError,
     RestlessError,
@@ -13,13 +15,14 @@ from droidherd.domain.errors import (
     StuckError,
     UnknownOutcomeError,
 )
-from droidherd.domain.ports import Frame, Match
+from droidherd.domain.ports import Box, Frame, Match
+from droidherd.flows import clicks
 from droidherd.flows.duration import format_duration
 from droidherd.flows.judging import Judged, complaint, judged
 from droidherd.flows.look import Look
 from droidherd.flows.reading import VALUE_MAX, Read, value_in
 from droidherd.flows.run import StageRun, StopAskedError
-from droidherd.flows.targets import Target, Wait, said
+from droidherd.flows.targets import Sight, Target, Wait, said
 
 PAUSE_SLICE_S = 1.0
 T = TypeVar("T")
@@ -37,6 +40,14 @@ class Watch:
         self._checksum = 0
         self.last: Frame | None = None
         """The frame seen last: evidence."""
+        self.dismiss: Callable[[Look, str], bool] = _nothing_comes_between
+        """Deals with what came between, if something is there on this look; True: look again."""
+        self._between_s = 0.0
+        """How long all that took."""
+        guards = run.bearings.guards
+        self._stuck_s = guards.stuck or run.tempo.progress_s
+        self._clicks = clicks.ClickGuard(guards.taps, guards.of, guards.changed)
+        self._judged: Frame | None = None
 
     def advance(self) -> None:
         """A step was done or a frame changed: the progress deadline begins anew."""
@@ -69,21 +80,23 @@ class Watch:
                 self.rest(tempo.retry_s * 2**attempt, path)
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
 
-    def size(self, path: str) -> tuple[int, int]:
-        """The screen's width and height."""
-        frame = self.last or self.look(path)
-        return frame.width, frame.height
-
-    def glance(self, path: str) -> Look:
-        """One look, for any number of checks."""
-        return Look(self.look(path), lambda: self._tree(path))
+    def clear(self, path: str) -> Look:
+        """One look with nothing on it that came between, for any number of checks."""
+        look = self._glance(path)
+        while True:
+            began = self._run.clock.now()
+            if not self.dismiss(look, path):
+                return look
+            look = self._glance(path)
+            self._between_s += self._run.clock.now() - began
 
     def looks(self, within_s: float, path: str, *, stoppable: bool = True) -> Iterator[Look]:
-        """One look after the other until the time is up, and at least one."""
-        clock, end = self._run.clock, self._run.clock.now() + within_s
+        """One clear look after the other until the time is up, and at least one. What comes between takes no time."""
+        clock = self._run.clock
+        end = clock.now() - self._between_s + within_s
         while True:
-            yield self.glance(path)
-            left = end - clock.now()
+            yield self.clear(path)
+            left = end + self._between_s - clock.now()
             if left <= 0:
                 return
             if stoppable:
@@ -91,9 +104,41 @@ class Watch:
             self._judge_progress(path)
             self.rest(min(self._run.tempo.poll_s, left), path)
 
+    def holds(self, look: Look, sight: Target, path: str) -> tuple[Match, bool]:
+        """Whether it is to be seen on this look, and the match that says so. What cannot be told now is not."""
+        try:
+            one = self.judge(look, sight, path)
+        except RestlessError as error:
+            self._run.note(f"{path}: {error}")
+            return Match(found=False, box=Box(0, 0, 0, 0), score=0.0, runner_up=0.0), False
+        return one.match, one.holds
+
+    def screen(self, name: str) -> Sight:
+        """What a screen is recognised by."""
+        found = self._run.bearings.screens.get(name)
+        if found is None:
+            raise FlowError(f"there is no screen {name}", remedy="declare it under screens")
+        return found
+
+    def judge_tap(self, target: str, place: tuple[int, int], path: str) -> None:
+        """Before a tap: whether it is one too many. What nobody looked at since the last tap tells nothing."""
+        frame = self.last
+        if frame is None or frame is self._judged:
+            return
+        self._judged = frame
+        where = (place[0] / max(1, frame.width), place[1] / max(1, frame.height))
+        if found := self._clicks.judge(clicks.Tap(target, where, clicks.look_of(frame))):
+            remedy = "see the last frame in the artifacts; if so many taps are meant, raise guards: {taps: ...}"
+            raise ClickLoopError(f"taps {found}", to=f"step {path}", remedy=remedy)
+
+    def size(self, path: str) -> tuple[int, int]:
+        """The screen's width and height."""
+        frame = self.last or self.look(path)
+        return frame.width, frame.height
+
     def judge(self, look: Look, sight: Target, path: str) -> Judged:
         """Whether it holds on this look."""
-        return judged(sight, lambda target: self._find(look, target, path))
+        return judged(sight, lambda target: self._find(look, target, path), self.screen)
 
     def wait_for(self, sight: Target, within_s: float, path: str, *, stoppable: bool = True) -> Match:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
@@ -112,7 +157,7 @@ class Watch:
         """Until nothing moved for so long. What creeps slowly moves too: frames are compared with the first one."""
         clock, tempo, still_s = self._run.clock, self._run.tempo, args.still or 0.0
         end = clock.now() + args.within
-        first = self.look(path)
+        first = self.clear(path).frame
         since_s, moved = clock.now(), 0.0
         while True:
             asked_s = clock.now()
@@ -122,7 +167,7 @@ class Watch:
             if stoppable:
                 self.boundary(path)
             self.rest(min(tempo.poll_s, end - asked_s, max(0.01, since_s + still_s - asked_s)), path)
-            asked_s, frame = clock.now(), self.look(path)
+            asked_s, frame = clock.now(), self.clear(path).frame
             share = self._run.finder.moved(first, frame, args.area)
             if share * 100 > args.moves:
                 first, since_s, moved = frame, clock.now(), share
@@ -171,6 +216,9 @@ class Watch:
 
         return self._until(attempt, within_s, path, stoppable=stoppable)[0]
 
+    def _glance(self, path: str) -> Look:
+        return Look(self.look(path), lambda: self._tree(path))
+
     def _until(
         self, attempt: Callable[[Look], tuple[T, bool]], within_s: float, path: str, *, stoppable: bool
     ) -> tuple[T, bool]:
@@ -217,5 +265,9 @@ class Watch:
 
     def _judge_progress(self, path: str) -> None:
         still_s = self._run.clock.now() - self._moved_at
-        if still_s >= self._run.tempo.progress_s:
+        if still_s >= self._stuck_s:
             raise StuckError(f"nothing moved for {format_duration(round(still_s))}", to=f"step {path}")
+
+
+def _nothing_comes_between(look: Look, path: str) -> bool:  # noqa: ARG001 -- the shape of a dismissal
+    return False

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from droidherd.contracts.chart import Chart
 from droidherd.domain.errors import AbandonedError, CommandFailedError, FencedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Box, Frame, Match, Recalled
+from droidherd.flows.chart import bearings
 from droidherd.flows.look import Look, box_in
 from droidherd.flows.run import StageRun, Tempo
 from droidherd.flows.sight import find_element
@@ -217,7 +219,7 @@ _SEEN: dict[str, Callable[[AppState], bool]] = {
     "rewards.png": lambda s: s.scene is Scene.HOME,
     "ok.png": lambda s: s.scene is Scene.DIALOG,
     "back.png": lambda s: s.scene is Scene.LIST,
-    "claim.png": lambda s: s.scene is Scene.LIST,
+    "claim.png": lambda s: any(name.startswith("claim_") for name in scenes.regions(s)),
 }
 _PLACES = {
     "account_empty.png": "account", "password_empty.png": "password", "rewards.png": "list",
@@ -229,6 +231,8 @@ class FakeFinder:
     def __init__(self, eyes: FakeEyes) -> None:
         self._eyes = eyes
         self.asked: list[tuple[str, float, Box | None]] = []
+        self.place: tuple[int, int] | None = None
+        """Where everything is found, if not where it is."""
 
     def find(self, look: Look, target: Target) -> Match:
         area = box_in(look.frame, target.area)
@@ -238,11 +242,13 @@ class FakeFinder:
             return self._find_words(look, target.text)
         image = target.image or target.feature or ""
         self.asked.append((image, target.likeness, area))
+        image = image.rpartition("@/")[2]  # of a used flow
         state = self.state(look.frame)
         found = state.popup if image == "close.png" else not state.popup and _SEEN[image](state)
         places = scenes.regions(state)
         name = _PLACES.get(image, image.removesuffix(".png"))
         box = next((place for key, place in places.items() if key.startswith(name)), Box(0, 0, 10, 10))
+        box = Box(*self.place, 0, 0) if self.place else box
         return Match(found=found, box=box, score=1.0 if found else 0.4, runner_up=0.3)
 
     def state(self, frame: Frame) -> AppState:
@@ -286,6 +292,8 @@ class Bench:
         answers: Mapping[str, str] | None = None,
         standing: Mapping[str, str] | None = None,
         rounds: int = 0,
+        chart: Chart | None = None,
+        lease: int = 1,
     ) -> StageRun:
         return StageRun(
             hands=self.hands,
@@ -300,4 +308,6 @@ class Bench:
             answers={**(answers or {}), **(standing or {})},
             standing=frozenset(standing or ()),
             rounds=rounds,
+            bearings=bearings(chart),
+            lease=lease,
         )

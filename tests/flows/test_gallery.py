@@ -40,6 +40,7 @@ WHERE = {
     "ok.png": {"dialog"},
     "close.png": {"popup"},
     "back.png": {"list"},
+    "claim.png": {"list"},
 }
 
 
@@ -61,7 +62,7 @@ def test_every_image_of_the_gallery_is_as_the_app_is_drawn_now() -> None:
         assert np.array_equal(expected, actual), f"{file}: run python -m droidherd.flows.gallery.cut"
 
 
-FLOWS = ["guarded_reward", "daily_reward", "browse_list", "second_look", "sign_in"]
+FLOWS = ["collect_rewards", "guarded_reward", "daily_reward", "browse_list", "second_look", "sign_in"]
 DRAWN = {"app_icon.png", "gift.png", "gift_collected.png", "rewards.png"}
 """Images without words. Words are set anew on a screen of another size, so they do not scale as pictures do."""
 

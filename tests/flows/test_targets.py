@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from droidherd.contracts.chart import Chart
 from droidherd.domain.errors import RestlessError, ScreenNotReachedError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows.folder import inspect
@@ -25,6 +26,9 @@ def within(sight: dict[str, Any], seconds: str = "1s") -> dict[str, Any]:
     return {**sight, "within": seconds}
 
 
+SCREENS = {"home": Sight.model_validate({"all": [{"image": "a.png"}, {"gone": "b.png"}]})}
+
+
 # --- what holds ----------------------------------------------------------------------------------------------
 
 
@@ -35,7 +39,7 @@ def judge(words: dict[str, Any], there: str) -> Judged:
         found = (target.image or "").removesuffix(".png") in there
         return Match(found=found, box=Box(ord((target.image or "-")[0]), 0, 1, 1), score=float(found), runner_up=0.0)
 
-    return judged(Sight.model_validate(words), find)
+    return judged(Sight.model_validate(words), find, SCREENS.__getitem__)
 
 
 A, B, C = ({"image": f"{letter}.png"} for letter in "abc")
@@ -45,6 +49,8 @@ HOLDS = [
     ({"all": [A, B]}, "ab", True), ({"all": [A, B]}, "a", False), ({"all": [A, {"gone": "b.png"}]}, "a", True),
     ({"any": [A, B]}, "b", True), ({"any": [A, B]}, "c", False), ({"any": [A, {"all": [B, C]}]}, "bc", True),
     ({"none": [A, B]}, "c", True), ({"none": [A, B]}, "b", False), ({"none": [{"all": [A, B]}]}, "b", True),
+    ({"screen": "home"}, "a", True), ({"screen": "home"}, "ab", False), ({"any": [B, {"screen": "home"}]}, "ac", True),
+    ({"none": [{"screen": "home"}]}, "b", True),
 ]  # fmt: skip
 
 
@@ -65,7 +71,7 @@ def test_no_more_is_sought_than_it_takes() -> None:
         sought.append(said(target))
         return Match(found=False, box=Box(0, 0, 1, 1), score=0.0, runner_up=0.0)
 
-    judged(Sight.model_validate({"all": [A, B]}), find)
+    judged(Sight.model_validate({"all": [A, B]}), find, SCREENS.__getitem__)
     assert ["a.png"] == sought
 
 
@@ -80,6 +86,7 @@ REFUSED = [
     (Check, {"ui": {"index": 1}}, "says nothing of the element"),
     (Check, {"text": {"matches": "("}}, "is not a regular expression"),
     (Check, {"image": "a.png", "area": [0, 0, 10, 10], "expect": [50, 50, 60, 60]}, "expect lies outside of area"),
+    (Check, {"screen": "home", "threshold": 0.8}, "threshold belongs to the screen itself"),
     (Check, {"any": [A] * 21}, "at most 20"),
     (Check, {"any": [{"any": [{"any": [{"any": [A]}]}]}]}, "levels of them"),
     (Check, {"any": [{"any": [A] * 20}] * 3}, "more than 50 targets"),
@@ -180,6 +187,38 @@ def test_every_look_and_everything_sought_on_it_is_told() -> None:
     object.__setattr__(run, "seen", seen)
     run_stage(stage({"wait": within({"all": [{"image": "gift.png"}, {"gone": "ok.png"}]})}), run)
     assert [("1", "", None), ("1", "gift.png", True), ("1", "ok.png", False)] == told
+
+
+# --- screens -------------------------------------------------------------------------------------------------
+
+
+CHART = Chart(
+    screens={
+        "home": {"all": [{"ui": {"id": "gift"}}, {"gone": "ok.png"}]},
+        "rewards": {"any": [{"image": "ok.png"}, {"ui": {"id": "back"}}]},
+    },
+    routes=({"from": "home", "to": "rewards", "do": [{"tap": {"ui": {"id": "list"}}}]},),
+    interrupts=({"when": {"ui": {"id": "close"}}, "do": [{"tap": {"ui": {"id": "close"}}}]},),
+)
+POPUP = AppState(scene=Scene.HOME, running=True, signed_in="ann", popup=True)
+
+
+def test_screens_and_interrupts_are_recognised_by_any_target() -> None:
+    on = bench(POPUP)
+    run_stage(stage({"goto": "rewards"}, {"wait": within({"screen": "rewards"})}), on.run(chart=CHART))
+    assert (["tap 964 164", "tap 650 320"], Scene.LIST) == (acts(on), on.emulator.state.scene)
+
+
+def test_on_a_screen_whose_elements_cannot_be_told_nobody_knows_where_it_is_until_they_can() -> None:
+    on = bench(POPUP)
+    on.eyes.restless = [RESTLESS] * 4
+    run_stage(stage({"goto": "rewards"}), on.run(chart=CHART))
+    assert Scene.LIST is on.emulator.state.scene
+
+
+def test_a_screen_that_did_not_appear_is_named_with_what_was_missing_on_it() -> None:
+    with pytest.raises(ScreenNotReachedError, match=r"screen rewards did not appear within 1s: best match 0\.40"):
+        run_stage(stage({"wait": within({"screen": "rewards"})}), bench().run(chart=CHART))
 
 
 # --- standing still ------------------------------------------------------------------------------------------
