@@ -42,6 +42,7 @@ from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.chart import bearings
 from droidherd.flows.run import Clock, Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
@@ -256,8 +257,9 @@ class Stay:
 
     def _stage_run(self) -> StageRun:
         work = self.work
+        looking = Interrupt(pulse=lambda: self.life.beat("looking"))  # the elements of a screen may take long
         hands = self._hands()
-        eyes = hands.aimed(EmulatorEyes(self.outfit.adb, self._serial()))
+        eyes = hands.aimed(EmulatorEyes(self.outfit.adb, self._serial(), interrupt=looking))
         things = self._things(hands)
         standing = answering.standing(work)
         if self._finder is None:
@@ -293,6 +295,8 @@ class Stay:
             answers={**answering.chosen(work), **standing},
             standing=frozenset(standing),
             rounds=work.rounds,
+            bearings=bearings(work.chart),
+            lease=work.lease,
         )
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:

@@ -18,7 +18,7 @@ from droidherd.contracts.changes import Conflict, Thing, Undo, Value
 from droidherd.contracts.plan import OnUnknown, Stage
 from droidherd.contracts.stage import UndoReport
 from droidherd.domain.errors import CommandFailedError, DroidherdError, FinalError, FlowError
-from droidherd.domain.ports import Box, Frame, Match, Recalled, Wanted
+from droidherd.domain.ports import Frame, Match, Recalled, Wanted
 from droidherd.domain.things import ABSENT, MIRRORS, Move, State, move
 from droidherd.emulator import lease
 from droidherd.emulator.hands import EmulatorHands, Grip
@@ -27,9 +27,11 @@ from droidherd.emulator.token import Token
 from droidherd.flows import interpreter
 from droidherd.flows.alteration import left_by
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.look import Look
 from droidherd.flows.model import STEPS
 from droidherd.flows.run import Finder
 from droidherd.flows.sight import FlowFinder
+from droidherd.flows.targets import Area, Target
 from droidherd.stay import Stay
 
 QUIET_POLL_S = 0.5
@@ -201,9 +203,18 @@ class LateFinder:
         self._make = partial(FlowFinder, catalogue, flow, flow_hash)
         self._finder: FlowFinder | None = None
 
-    def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match:
+    def find(self, look: Look, target: Target) -> Match:
+        return self._made().find(look, target)
+
+    def words(self, look: Look, area: Area | None) -> str:
+        return self._made().words(look, area)
+
+    def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
+        return self._made().moved(before, after, area)
+
+    def _made(self) -> FlowFinder:
         self._finder = self._finder or self._make()
-        return self._finder.find(frame, image, threshold=threshold, area=area)
+        return self._finder
 
 
 def state_of(value: Value) -> State:

@@ -312,6 +312,7 @@ class Ledger:
         view = AttemptView(
             n=self.attempt,
             run=workflow.info().run_id,
+            flow_hash=self.plan.flow_hash if self.plan else "",
             emulator=lease.emulator_id,
             host=lease.host_id,
             token=lease.token,

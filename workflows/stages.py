@@ -304,6 +304,7 @@ class Stages:
             limit_s=self._limit_s(errand),
             stage=errand.stage,
             cleanup=plan.cleanup,
+            chart=plan.chart,
             last=errand.last,
             physics=ledger.physics,
         )

@@ -22,8 +22,6 @@ _COMPONENT = re.compile(r"^[A-Za-z0-9_.$]+/[A-Za-z0-9_.$]+$")
 _PACKAGE = re.compile(r"^package:(?:.*=)?([A-Za-z0-9_.]+)\s*$")
 _INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,20}))?(?: uid:[\d,]+)?\s*$")
 _STORAGE = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d{1,3}%\s")
-_NODE = re.compile(r"<node\b([^>]*)>")
-_ATTRIBUTE = re.compile(r"([a-z-]+)=[\"']([^\"']*)[\"']")
 _UPTIME = re.compile(r"^\s*(\d{1,12}\.\d{1,6})\s+\d+(?:\.\d+)?\s*$")
 _LISTED = re.compile(r"^(\S+)\s+(no permissions|\S+)(?:\s+(.*))?$")
 
@@ -158,8 +156,3 @@ def storage(text: str) -> Storage | None:
     """`df -k`: the last file system it names. A long name may stand on a line of its own."""
     found = _STORAGE.findall(text.replace("\r\n", "\n"))
     return Storage(int(found[-1][0]), int(found[-1][2])) if found else None
-
-
-def nodes(text: str) -> tuple[dict[str, str], ...]:
-    """`uiautomator dump`: the attributes of every element, as they stand in the XML."""
-    return tuple(dict(_ATTRIBUTE.findall(node)) for node in _NODE.findall(text))

@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Change
+from droidherd.contracts.chart import Chart
 
 
 class Lives(StrEnum):
@@ -77,6 +78,8 @@ class Stage(Contract):
     """What its steps change by value. Their values are captured before the first of them."""
     undo: tuple[JsonValue, ...] = ()
     """Steps that take back what values cannot."""
+    at: str = ""
+    """The screen it begins on; empty: wherever it is."""
 
     @property
     def undo_anyway(self) -> tuple[JsonValue, ...]:
@@ -95,6 +98,8 @@ class Plan(Contract):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     stages: tuple[Stage, ...] = Field(min_length=1)
     cleanup: tuple[JsonValue, ...] = ()
+    chart: Chart | None = None
+    """None: the flow knows no screens."""
     policy: Policy = Policy()
     requires: tuple[str, ...] = ()
     """Labels an emulator must carry, as `name=value`, sorted."""

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Conflict, Undo, Value
+from droidherd.contracts.chart import Chart
 from droidherd.contracts.plan import Plan, Stage, TaskPhysics
 from droidherd.contracts.tasks import ArtifactView, Question, TaskSpec
 from droidherd.domain.messages import Key
@@ -53,6 +54,7 @@ class StageWork(Contract):
     stage: Stage | None = None
     """None: only clean up and let go."""
     cleanup: tuple[JsonValue, ...] = ()
+    chart: Chart | None = None
     last: bool = False
     """Clean up and let go after it."""
     physics: TaskPhysics = TaskPhysics()

@@ -255,6 +255,8 @@ class AttemptView(Contract):
     n: int
     run: str = ""
     """The run of the task it belongs to: a task that was tried again has several."""
+    flow_hash: str = ""
+    """Of the flow it followed, with its images and the flows it uses."""
     emulator: str = ""
     host: str = ""
     worker: str = ""

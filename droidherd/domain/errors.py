@@ -94,12 +94,20 @@ class ScreenNotReachedError(RetryableError):
     """What a step waited for did not appear in time."""
 
 
+class RestlessError(RetryableError):
+    """The elements of the screen cannot be told now: it does not come to rest, or somebody else asks."""
+
+
 class StageTimeoutError(RetryableError):
     """The total time of a stage or an attempt ran out."""
 
 
 class StuckError(RetryableError):
     """No step advanced and no frame changed for too long, though the emulator answers."""
+
+
+class ClickLoopError(RetryableError):
+    """The same taps again and again, and the screen does not go on."""
 
 
 class WriterBusyError(RetryableError):

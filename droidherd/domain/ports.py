@@ -63,8 +63,12 @@ class Hands(Protocol):
     def stop_app(self, effect: str, app: str) -> Acted: ...
     def clear_app(self, effect: str, app: str) -> Acted: ...
 
-    def mark(self, effect: str) -> Acted:
-        """Write down, as of any effect, that the stage came here; nothing else is done."""
+    def mark(self, effect: str, value: str = "") -> Acted:
+        """Write down, as of any effect, that the stage came here, and with what value; nothing else is done."""
+        ...
+
+    def marked(self, effect: str) -> str | None:
+        """The value that stands in the journal, whichever try wrote it there; known after `recall` or `mark`."""
         ...
 
     def settle(self, effect: str) -> None:
@@ -118,6 +122,10 @@ class Eyes(Protocol):
         """The `package/activity` that has the focus now, or an empty text."""
         ...
 
+    def tree(self) -> str:
+        """The elements of the screen, as `uiautomator dump` writes them. RestlessError while it does not."""
+        ...
+
 
 class Lifeline(Protocol):
     """The tie between a running try and the engine. Step loops call `beat` at every poll."""
@@ -153,6 +161,11 @@ class Match:
     score: float
     runner_up: float
     """The best score elsewhere, so that a threshold can be judged."""
+    differs: Box | None = None
+    """The shape is there, but it differs here: counts as not found."""
+    runner_up_box: Box | None = None
+    text: str = ""
+    """What was read there."""
 
 
 @dataclass(frozen=True, slots=True)

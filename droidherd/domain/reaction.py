@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from droidherd.domain.errors import StageTimeoutError, StuckError, Verdict
+from droidherd.domain.errors import ClickLoopError, StageTimeoutError, StuckError, Verdict
 
 
 class Trouble(StrEnum):
@@ -37,7 +37,7 @@ class Next(StrEnum):
 
 FENCED = "FencedError"
 """The emulator itself says that the lease is over."""
-TIMED_OUT = frozenset({StageTimeoutError.__name__, StuckError.__name__})
+TIMED_OUT = frozenset({StageTimeoutError.__name__, StuckError.__name__, ClickLoopError.__name__})
 """Errors which say that time ran out: that of the attempt, or that in which something has to move."""
 DELAY_MAX_S = 300.0
 """No delay that grows, and none that a server asks for, is longer."""

@@ -5,6 +5,7 @@ and `screencap` does not know, and on emulators whose frames never turn. Frames 
 them are brought to the scale of the display.
 """
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from droidherd.domain.ports import Eyes, Frame
 FRESH_S = 5.0
 """How long an answer about the display holds while frames keep their size."""
 LOOKS = 3
+_BOUNDS = re.compile(r"\[(-?\d{1,6}),(-?\d{1,6})\]\[(-?\d{1,6}),(-?\d{1,6})\]")
 
 
 @dataclass(slots=True)
@@ -40,6 +42,19 @@ class Aim:
         if display is None or not width or (width, height) == (display.width, display.height):
             return x, y
         return _scaled(x, width, display.width), _scaled(y, height, display.height)
+
+    def told(self, tree: str) -> str:
+        """The elements of a screen, with their bounds on the frame that was given last."""
+        (width, height), display = self._frame, self._display
+        if display is None or not width or (width, height) == (display.width, display.height):
+            return tree
+
+        def on_frame(found: re.Match[str]) -> str:
+            left, top, right, bottom = map(int, found.groups())
+            across, down = width / display.width, height / display.height
+            return f"[{round(left * across)},{round(top * down)}][{round(right * across)},{round(bottom * down)}]"
+
+        return _BOUNDS.sub(on_frame, tree)
 
     def see(self, look: Callable[[], Frame]) -> Frame:
         """One frame, upright."""
@@ -84,6 +99,9 @@ class AimedEyes:
 
     def focus(self) -> str:
         return self.eyes.focus()
+
+    def tree(self) -> str:
+        return self.aim.told(self.eyes.tree())
 
 
 def upright(frame: Frame, turns: int) -> Frame:

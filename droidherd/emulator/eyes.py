@@ -8,6 +8,7 @@ from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
+from droidherd.emulator import tree
 
 LOOK_S = 10.0
 FOCUS_S = 10.0
@@ -35,6 +36,10 @@ class EmulatorEyes:
             result = self._adb.shell(self._serial, FOCUS_LINE, FOCUS_S, interrupt=self._interrupt)
         found = parse.focus(result.text)
         return found.component if found else ""
+
+    def tree(self) -> str:
+        with lost():
+            return tree.ask(self._adb, self._serial, interrupt=self._interrupt)
 
 
 @contextmanager

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from droidherd.adb import parse
 from droidherd.domain.errors import CommandFailedError
 from droidherd.domain.facts import InstalledPackage, Screen, Storage, Window
-from droidherd.domain.things import OWN_FOLDER
 from droidherd.emulator.eyes import FOCUS_LINE
+from droidherd.emulator.tree import LINE
+from droidherd.vision import tree
 
 PACKAGES = "pm list packages -f --show-versioncode"
 PLAIN_PACKAGES = "pm list packages -f"
 """Before Android 8 the versions are not told."""
-TREE = f"{OWN_FOLDER}/tree.xml"
-DUMP = f"mkdir -p {OWN_FOLDER} && uiautomator dump {TREE} >/dev/null && cat {TREE}"
 
 
 class EmulatorFacts:
@@ -43,5 +42,5 @@ class EmulatorFacts:
         return Window(found.window, found.not_responding) if found else None
 
     def labels(self) -> frozenset[str]:
-        nodes = parse.nodes(self._ask(DUMP))
-        return frozenset(node[key] for node in nodes for key in ("text", "resource-id") if node.get(key))
+        nodes = tree.parse(self._ask(LINE))
+        return frozenset(word for node in nodes for word in (node.text, node.id) if word)

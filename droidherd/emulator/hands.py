@@ -1,6 +1,6 @@
 """Hands on one emulator: every act guarded, fenced and journaled there, in one round trip."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from droidherd.adb import display
@@ -11,7 +11,7 @@ from droidherd.adb.quote import is_plain
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Eyes, Recalled
-from droidherd.emulator import acts, lines
+from droidherd.emulator import acts, lines, marks
 from droidherd.emulator.aim import Aim, AimedEyes
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.eyes import lost
@@ -54,6 +54,7 @@ class EmulatorHands:
         self._adb = adb
         self._grip = grip
         self._fresh = grip.fresh
+        self._marked: dict[str, str] = {}
         self._deadline_uptime = deadline_uptime
         self._act_s = act_s
         self._interrupt = interrupt
@@ -85,8 +86,14 @@ class EmulatorHands:
     def clear_app(self, effect: str, app: str) -> Acted:
         return self.carry_out(effect, acts.clear_app(app), CLEAR_S)
 
-    def mark(self, effect: str) -> Acted:
-        return self.carry_out(effect, acts.NOTHING)
+    def mark(self, effect: str, value: str = "") -> Acted:
+        acted = self.carry_out(effect, acts.NOTHING, value=value)
+        if acted is Acted.DONE:
+            self._marked[effect] = value
+        return acted
+
+    def marked(self, effect: str) -> str | None:
+        return self._marked.get(effect)
 
     def settle(self, effect: str) -> None:
         self._write(lines.settle(self._entry(effect)))
@@ -106,16 +113,18 @@ class EmulatorHands:
             answer.refuse(serial)
         if result.rc:
             raise UnknownOutcomeError(f"the journal cannot be read: {answer.error_output}", to=serial)
+        self._marked |= values(answer.output, grip.stage)
         return recalled(answer.output, grip.stage)
 
-    def carry_out(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
-        """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
-        answer = self._say(lines.effect(self._entry(effect), act), self._act_s + takes_s)
+    def carry_out(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
+        """One effect, in the emulator's own words. `takes_s`: what it may take by itself. `value`: is kept with it."""
+        answer = self._say(lines.effect(self._entry(effect), act, value=marks.word_of(value)), self._act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):
                 acted = Acted.DONE
-            case "again", ("done", rc):
+            case "again", ("done", rc, *kept):
                 acted = Acted.AGAIN
+                self._marked[effect] = self._kept(effect, "".join(kept))
             case "again", ("settled",):
                 return Acted.AGAIN
             case _:
@@ -153,6 +162,12 @@ class EmulatorHands:
         with lost():
             return display.default(self.ask(display.DISPLAY_LINE).text)
 
+    def _kept(self, effect: str, word: str) -> str:
+        value = marks.value_of(word)
+        if value is None:
+            raise UnknownOutcomeError(f"what was kept with effect {effect} broke off", to=self._grip.serial)
+        return value
+
     def _entry(self, effect: str) -> lines.Entry:
         grip = self._grip
         return lines.Entry(grip.key, f"{grip.stage}/{effect}", grip.token, self._deadline_uptime())
@@ -173,22 +188,38 @@ class EmulatorHands:
 def recalled(journal: str, stage: int) -> dict[str, Recalled]:
     """The last word about each effect of a stage. A line that broke off says no more than that something began."""
     found: dict[str, Recalled] = {}
-    for line in journal.splitlines():
-        name, _, words = line.partition(" ")
-        number, _, effect = name.partition("/")
-        if number != str(stage) or not effect or not words:
-            continue
+    for effect, words in _lines(journal, stage):
         found.pop(effect, None)
         if words != "forgotten":
             found[effect] = _meaning(words)
     return found
 
 
+def values(journal: str, stage: int) -> dict[str, str]:
+    """What is kept with the effects of a stage."""
+    found: dict[str, str] = {}
+    for effect, words in _lines(journal, stage):
+        word, _, rest = words.partition(" ")
+        value = marks.value_of(rest.partition(" ")[2])
+        if word == "done" and value is not None:
+            found[effect] = value
+    return found
+
+
+def _lines(journal: str, stage: int) -> Iterator[tuple[str, str]]:
+    for line in journal.splitlines():
+        name, _, words = line.partition(" ")
+        number, _, effect = name.partition("/")
+        if number == str(stage) and effect and words:
+            yield effect, words
+
+
 def _meaning(words: str) -> Recalled:
-    word, _, rc = words.partition(" ")
-    if words in {"settled", "done 0"}:
-        return Recalled.DONE
-    return Recalled.FAILED if word == "done" and rc.isdecimal() else Recalled.UNKNOWN
+    word, _, rest = words.partition(" ")
+    rc, _, kept = rest.partition(" ")
+    if word == "done" and rc.isdecimal() and marks.value_of(kept) is not None:
+        return Recalled.FAILED if int(rc) else Recalled.DONE
+    return Recalled.DONE if words == "settled" else Recalled.UNKNOWN
 
 
 def _number(rc: str) -> int:

@@ -28,6 +28,7 @@ NEVER_S = UPTIME_LIMIT_S
 """A deadline no emulator lives to see."""
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_VALUE = re.compile(r"=[A-Za-z0-9_-]{0,800}[.]")
 _EFFECT = re.compile(r"[A-Za-z0-9._#/-]{1,64}")
 
 
@@ -113,13 +114,17 @@ def introduced(name: str, was: str = "") -> str:
     return _stranger_guard(name, was) + f'if [ "$n" != {_id(name)} ]; then setprop {NAME_PROPERTY} {_id(name)}; fi\n'
 
 
-def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
+def effect(entry: Entry, act: str, places: Places = ON_ANDROID, value: str = "") -> str:
     """Guard, look into the journal, write the intent, guard again, act, write the result.
 
     The second guard makes two tries exclude each other: each first says what it is about to do and then looks
     whether the other was there (I write my intent and read the token; the other sets the token and reads intents).
     It also counts the time that writing took. An intent that it stops stays, and somebody will look.
+
+    `value` is one word that is kept with the result.
     """
+    if value and not _VALUE.fullmatch(value):
+        raise BadParametersError("the value of an effect is one word of letters and digits")
     return (
         _opening(entry, places)
         + 'case "$s" in\n'
@@ -137,7 +142,7 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID) -> str:
         + 'case "$r $o" in\n"0 "*) ;;\n'
         + f'*"{NOBODY_THERE}"*) echo "$e forgotten" >>"$f"; echo dh:nobody; exit 80;;\n'
         + "esac\n"
-        + 'echo "$e done $r" >>"$f"\n'
+        + f'echo "$e done $r{" " if value else ""}{value}" >>"$f"\n'
         + 'echo "dh:acted $r"; echo "$o"'
     )
 

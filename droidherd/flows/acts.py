@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from droidherd.contracts.plan import OnUnknown
 from droidherd.domain.errors import (
@@ -14,9 +15,10 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled
-from droidherd.flows.model import Tap, Then
+from droidherd.flows.model import Tap
 from droidherd.flows.past import Past
 from droidherd.flows.run import StageRun
+from droidherd.flows.targets import Then
 from droidherd.flows.watch import Watch
 
 ROUNDS_MAX = 2
@@ -39,6 +41,18 @@ class Deed:
     """Twice is the same as once."""
 
 
+class Stands(Protocol):
+    """Knows on which screen a stage stood when an earlier try ended."""
+
+    def passed(self, screen: str) -> None:
+        """What was passed over had led to this screen."""
+        ...
+
+    def regain(self, path: str) -> None:
+        """Once nothing is passed over any more: be where the stage is to go on."""
+        ...
+
+
 class Actor:
     """Carries out the deeds of one run of a stage."""
 
@@ -48,6 +62,7 @@ class Actor:
         self._watch = watch
         self._past = past
         self._on_unknown = on_unknown
+        self.stands: Stands = _Anywhere()
         self.acts = 0
         self.again = 0
         self.observed = 0
@@ -56,6 +71,9 @@ class Actor:
         """Do it, unless it was done; then see its post-condition come true."""
         was_replaying = self._past.replaying
         recorded = self._past.take(deed.effect)
+        if recorded is Recalled.DONE and deed.then is not None and deed.then.screen is not None:
+            self.stands.passed(deed.then.screen)
+        self.stands.regain(deed.effect)
         if recorded is None and was_replaying:
             self._run.note(f"{deed.effect}: {deed.what}: was left out")
         elif recorded is Recalled.FAILED:
@@ -164,9 +182,9 @@ class Actor:
 
     def _is_still_there(self, deed: Deed) -> bool:
         target = deed.target
-        if target is None or target.image is None:
+        if target is None or target.percent is not None:
             return False
-        return self._watch.find(self._watch.look(deed.effect), target.image, target).found
+        return self._watch.holds(self._watch.clear(deed.effect), target, deed.effect)[1]
 
     def _decide(self, deed: Deed) -> bool:
         what, place = f"it cannot be seen whether this happened: {deed.what}", f"step {deed.effect}"
@@ -202,3 +220,11 @@ class _UnclearError(Exception):
     def __init__(self, cause: UnknownOutcomeError) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+class _Anywhere:
+    def passed(self, screen: str) -> None:
+        pass
+
+    def regain(self, path: str) -> None:
+        pass

@@ -37,8 +37,8 @@ def changing(steps: tuple[model.Step, ...], prefix: str = "") -> Iterator[tuple[
         args: object = getattr(step, model.kind_of(step) or "")
         if isinstance(args, ChangeArgs | model.Handle):
             yield path, args
-        elif isinstance(args, model.OptionalBlock):
-            yield from changing(args.do, f"{path}.")
+        elif isinstance(args, model.OptionalBlock | model.Use):
+            yield from changing(args.do or (), f"{path}.")
         elif isinstance(args, model.Repeat):
             yield from changing(args.do, f"{path}#1.")
         elif isinstance(args, model.When):

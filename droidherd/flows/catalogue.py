@@ -5,24 +5,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from droidherd.contracts.changes import Change
+from droidherd.contracts.chart import Chart
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
 from droidherd.domain.errors import AddressRefusedError, BadParametersError, FlowError
 from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.alteration import CHANGES_MAX, changes, changing
-from droidherd.flows.folder import LoadedFlow, Signature, load_flow, signature
+from droidherd.flows.chart import WHOLE
+from droidherd.flows.expansion import charted, made, requirements, undone
+from droidherd.flows.flow import Flow
+from droidherd.flows.folder import GALLERY, Signature, load_flow, signature, uses_of
 from droidherd.flows.lint import flow_folders
-from droidherd.flows.model import STEPS, Flow, Handle, Step
+from droidherd.flows.loaded import LoadedFlow
+from droidherd.flows.model import STEPS, Handle, Step
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
-from droidherd.flows.payload import with_package
 from droidherd.flows.problems import place_of, value_at
 from droidherd.flows.spelling import nearest
 from droidherd.handlers.registry import Registry, registered
 
-GALLERY = Path(__file__).with_name("gallery")
+__all__ = ["GALLERY", "Catalogue"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class _Kept:
     signature: Signature
     loaded: LoadedFlow | None
     problem: str
+    leans_on: Mapping[str, tuple[Path | None, Signature]]
+    """The flows it uses: where they were, and as what."""
 
 
 class Catalogue:
@@ -63,8 +70,8 @@ class Catalogue:
         current = signature(folder)
         with self._lock:
             kept = self._kept.get(folder)
-            if kept is None or kept.signature != current:
-                kept = self._kept[folder] = _read(folder, current, self.handlers)
+            if kept is None or kept.signature != current or self._leans_on(kept.leans_on) != kept.leans_on:
+                kept = self._kept[folder] = self._read(folder, current)
         if kept.loaded is None:
             raise FlowError(kept.problem)
         return kept.loaded
@@ -127,9 +134,10 @@ class Catalogue:
             app=flow.app or "",
             params=values,
             stages=stages,
-            cleanup=_filled_in(_steps(loaded.cleanup or [], values), loaded),
+            cleanup=_steps(loaded.cleanup or [], values, loaded),
+            chart=_chart(loaded, values),
             policy=policy,
-            requires=tuple(sorted(f"{name}={value}" for name, value in flow.requires.items())),
+            requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),
         )
 
     def planned(self, name: str, flow_hash: str) -> LoadedFlow:
@@ -154,11 +162,26 @@ class Catalogue:
         return found
 
     def _folder(self, name: str) -> Path:
-        for path in self._paths:
-            for folder in flow_folders(path):
-                if folder.name == name:
-                    return folder
-        raise self._no_such_type(name, "type")
+        found = self._find(name)
+        if found is None:
+            raise self._no_such_type(name, "type")
+        return found
+
+    def _find(self, name: str) -> Path | None:
+        folders = (folder for path in self._paths for folder in flow_folders(path))
+        return next((folder for folder in folders if folder.name == name), None)
+
+    def _read(self, folder: Path, current: Signature) -> _Kept:
+        leans_on = self._leans_on(uses_of(folder, self._find))
+        try:
+            return _Kept(current, load_flow(folder, self.handlers, self._find), "", leans_on)
+        except FlowError as error:
+            return _Kept(current, None, str(error), leans_on)
+
+    def _leans_on(self, names: Iterable[str]) -> dict[str, tuple[Path | None, Signature]]:
+        """Where the flows of these names are now, and as what."""
+        found = {name: self._find(name) for name in names}
+        return {name: (path, signature(path) if path else ()) for name, path in found.items()}
 
     def _no_such_type(self, name: str, to: str) -> BadParametersError:
         near = nearest(name, self.names())
@@ -184,37 +207,42 @@ class Catalogue:
                     yield from ((path, address) for address in self.handlers.addresses(args.by, args.params))
 
 
-def _read(folder: Path, current: Signature, handlers: Registry) -> _Kept:
-    try:
-        return _Kept(current, load_flow(folder, handlers), "")
-    except FlowError as error:
-        return _Kept(current, None, str(error))
-
-
-def _steps(steps: JsonValue, values: Mapping[str, JsonValue]) -> tuple[JsonValue, ...]:
+def _steps(steps: JsonValue, values: Mapping[str, JsonValue], loaded: LoadedFlow) -> tuple[JsonValue, ...]:
     """Steps with the parameters in them, checked again: what fits a parameter need not fit a step."""
-    whole = substituted(steps, values)
-    made = tuple(whole) if isinstance(whole, list) else ()
+    _check(STEPS, substituted(steps, values), steps)
+    whole = made(steps, values, loaded)
+    _check(STEPS, whole, steps)
+    return tuple(whole)
+
+
+def _check(model: TypeAdapter[Any], whole: JsonValue, written: JsonValue) -> None:
+    """Says which parameter makes it impossible."""
     try:
-        STEPS.validate_python(made)
+        model.validate_python(whole)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
-        place = place_of(detail, steps)
-        written = value_at(steps, place)
-        name = next(placeholders(written), "") if isinstance(written, str) else ""
+        place = place_of(detail, written)
+        text = value_at(written, place)
+        name = next(placeholders(text), "") if isinstance(text, str) else ""
         where = ".".join(str(part) for part in place)
         to = f"params.{name}" if name else "params"
         raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to=to) from error
-    return made
+
+
+def _chart(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Chart | None:
+    chart = charted(loaded, values)
+    if chart is not None:
+        _check(WHOLE, chart.model_dump(), dict(loaded.chart))
+    return chart
 
 
 def _stage(
     loaded: LoadedFlow, number: int, values: Mapping[str, JsonValue], time_limit_s: float, handlers: Registry
 ) -> Stage:
     stage = loaded.flow.stages[number]
-    steps = _filled_in(_steps(loaded.stages[number], values), loaded)
+    steps = _steps(loaded.stages[number], values, loaded)
     parsed = STEPS.validate_python(steps)
-    undo = _filled_in(_steps(loaded.undos[number] or [], values), loaded)
+    undo = _steps(loaded.undos[number] or [], values, loaded)
     return Stage(
         name=stage.stage,
         steps=steps,
@@ -222,7 +250,8 @@ def _stage(
         on_unknown=stage.on_unknown,
         limit_s=time_limit_s if stage.limit is None else min(stage.limit, time_limit_s),
         changes=_changes(parsed, stage.stage, handlers),
-        undo=(*undo, *_handlers_undo(parsed, handlers)),
+        undo=(*undo, *undone(loaded.stages[number], values, loaded), *_handlers_undo(parsed, handlers)),
+        at=stage.at or "",
     )
 
 
@@ -249,24 +278,3 @@ def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[Json
     for _, args in reversed([*changing(steps)]):
         if isinstance(args, Handle) and handlers.takes_back(args.by):
             yield {"handle": {"by": args.by, "with": args.params, "undo": True}}
-
-
-def _filled_in(steps: tuple[JsonValue, ...], loaded: LoadedFlow) -> tuple[JsonValue, ...]:
-    """Write the flow's app, and the package an APK holds, where a step leaves it out: a stage stands on its own."""
-    return tuple(_filled(step, loaded) for step in steps)
-
-
-def _filled(value: JsonValue, loaded: LoadedFlow) -> JsonValue:
-    if isinstance(value, list):
-        return [_filled(item, loaded) for item in value]
-    if not isinstance(value, dict):
-        return value
-    filled: dict[str, JsonValue] = {key: _filled(item, loaded) for key, item in value.items()}
-    for key in ("start_app", "stop_app", "clear_app"):
-        inner = filled.get(key)
-        if isinstance(inner, dict) and "app" not in inner:
-            filled[key] = {**inner, "app": loaded.flow.app}
-    install = filled.get("install")
-    if isinstance(install, dict):
-        filled["install"] = with_package(install, loaded.payloads)
-    return filled

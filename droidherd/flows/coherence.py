@@ -9,7 +9,9 @@ from droidherd.contracts.plan import Lives
 from droidherd.flows import course, model
 from droidherd.flows.again import seconds_of
 from droidherd.flows.change import CHANGE_KINDS
+from droidherd.flows.flow import Flow
 from droidherd.flows.loader import Place
+from droidherd.flows.reading import Read
 from droidherd.flows.spelling import nearest
 
 ACTS = frozenset({"start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "handle", *CHANGE_KINDS})
@@ -34,24 +36,26 @@ class _Stage:
     account: bool
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Variable → what it may hold."""
+    off_screen: set[str] = field(default_factory=set)
+    """Those that may hold anything, since they are read."""
     set_at: dict[str, Place] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     acted: bool = False
 
 
-def complaints(flow: model.Flow) -> Walk:
+def complaints(flow: Flow) -> Walk:
     """All of them, stage by stage."""
     for number, stage in enumerate(flow.stages):
         known = _Stage(stage.lives is Lives.ACCOUNT)
         yield from _steps(stage.steps, ("stages", number, "steps"), known)
         for name in sorted(known.set_at.keys() - known.read):
-            yield Complaint(known.set_at[name], f"variable {name!r} is never read", "remove into", fatal=False)
-    for place, kind, _ in _all(flow.cleanup, ("cleanup",)):
+            yield Complaint(known.set_at[name], f"variable {name!r} is never read", "remove what sets it", fatal=False)
+    for place, kind, _ in every(flow.cleanup, ("cleanup",)):
         if kind in NOT_IN_CLEANUP:
             yield Complaint(place, f"{kind} does not belong into cleanup", "put it at the end of a stage")
 
 
-def _all(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]]:
+def every(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]]:
     """Every step with its place and kind, blocks before what is in them."""
     for number, step in enumerate(steps):
         kind = model.kind_of(step) or ""
@@ -61,16 +65,20 @@ def _all(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]
         for block in ("do", "else"):
             inner = getattr(args, "else_" if block == "else" else block, None)
             if inner is not None:
-                yield from _all(inner, (*here, block))
+                yield from every(inner, (*here, block))
 
 
 def _steps(steps: model.Steps, place: Place, known: _Stage) -> Walk:
-    for here, kind, args in _all(steps, place):
+    for here, kind, args in every(steps, place):
         known.acted = known.acted or kind in ACTS
         if isinstance(args, course.Ask):
             yield from _ask(args, here, known)
-        elif isinstance(args, model.When):
-            yield from _when(args, here, known)
+        elif isinstance(args, Read):
+            known.choices.setdefault(args.into, ())
+            known.off_screen.add(args.into)
+            known.set_at.setdefault(args.into, (*here, "into"))
+        elif isinstance(args, model.When) and args.var is not None:
+            yield from _when(args.var, args, here, known)
         elif isinstance(args, course.Again) and args.from_ is not None:
             yield from _from(args.from_, here, known)
 
@@ -86,14 +94,14 @@ def _ask(args: course.Ask, place: Place, known: _Stage) -> Walk:
         yield Complaint((*place, "keep"), what, "begin a stage with the ask")
 
 
-def _when(args: model.When, place: Place, known: _Stage) -> Walk:
-    yield from _read(args.var, (*place, "var"), known)
-    offered = known.choices.get(args.var, ())
-    for value in args.is_:
+def _when(name: str, args: model.When, place: Place, known: _Stage) -> Walk:
+    yield from _read(name, (*place, "var"), known)
+    offered = () if name in known.off_screen else known.choices.get(name, ())
+    for value in args.is_ or ():
         if offered and value not in offered:
             near = nearest(value, offered)
             fix = f"did you mean {near}?" if near else f"offered are: {', '.join(offered)}"
-            yield Complaint((*place, "is"), f"{args.var} is never {value[:60]!r}", fix)
+            yield Complaint((*place, "is"), f"{name} is never {value[:60]!r}", fix)
 
 
 def _from(name: str, place: Place, known: _Stage) -> Walk:
@@ -112,5 +120,5 @@ def _read(name: str, place: Place, known: _Stage) -> Walk:
     known.read.add(name)
     if name not in known.choices:
         near = nearest(name, known.choices)
-        fix = f"did you mean {near}?" if near else f"add into: {name} to the ask"
-        yield Complaint(place, f"variable {name!r} is not set by an ask before it in this stage", fix)
+        fix = f"did you mean {near}?" if near else f"add into: {name} to an ask or a read"
+        yield Complaint(place, f"variable {name!r} is not set before it in this stage", fix)

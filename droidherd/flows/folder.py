@@ -2,60 +2,104 @@
 
 import hashlib
 import os
+import re
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.errors import FlowError
-from droidherd.flows.coherence import complaints
+from droidherd.flows.coherence import Complaint, complaints
+from droidherd.flows.extras import OCR_MISSING, OCR_REMEDY, can_read, reads_words
+from droidherd.flows.flow import Flow
+from droidherd.flows.loaded import CARRIED, CHART_PARTS, Library, LoadedFlow, carried
 from droidherd.flows.loader import BadYamlError, Place, parse_document
-from droidherd.flows.model import Flow
-from droidherd.flows.params import Param, placeholders, substituted
+from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted
 from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
 from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
+from droidherd.flows.survey import surveyed, used_together
 from droidherd.handlers.registry import Registry, registered
 
 FILE = "flow.yaml"
 FILES_MAX = 500
+NAME = re.compile(NAME_PATTERN)
+USE_DEPTH_MAX = 4
+USES_MAX = 50
 NESTING_MAX = 5
 """Blocks within blocks: an effect's name grows with each, and emulators bound it."""
 IMAGE_BYTES_MAX = 8 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
-_IMAGE_KEYS = {"image", "gone"}
+_IMAGE_KEYS = {"image", "gone", "feature"}
 _PARTS = ("steps", "undo")
 """Of a stage: what holds steps."""
 
 Signature = tuple[tuple[str, int, int], ...]
 
 
+GALLERY = Path(__file__).with_name("gallery")
+
+
 @dataclass(frozen=True, slots=True)
-class LoadedFlow:
-    flow: Flow
-    stages: tuple[JsonValue, ...]
-    """The steps of each stage as they are written, with their placeholders."""
-    undos: tuple[JsonValue, ...]
-    cleanup: JsonValue
-    folder: Path
-    images: Mapping[str, Path]
-    payloads: Mapping[str, Path]
-    """The files in its folder `files`, by their name there."""
-    hash: str
-    """Of the document, the images and the payloads together."""
+class _Shelf:
+    """What is known while a flow and those it uses are read."""
+
+    handlers: Registry
+    library: Library
+    chain: tuple[str, ...] = ()
+    """The flows that use this one, the outermost first."""
+    sound: dict[Path, LoadedFlow] = field(default_factory=dict)
+    """Those read already: many flows may use the same ones."""
 
 
-def load_flow(folder: Path, handlers: Registry | None = None) -> LoadedFlow:
+def neighbours(folder: Path) -> Library:
+    """Flows are used by name: those beside this one, then those of the gallery."""
+
+    def find(name: str) -> Path | None:
+        places = (folder.resolve().parent / name, GALLERY / name)
+        return next((place for place in places if (place / FILE).is_file()), None)
+
+    return find
+
+
+def load_flow(folder: Path, handlers: Registry | None = None, library: Library | None = None) -> LoadedFlow:
     """Read a flow. FlowError holds every problem, one line each."""
-    loaded, problems = inspect(folder, handlers)
+    loaded, problems = inspect(folder, handlers, library)
     if loaded is None:
         raise FlowError("\n".join(str(problem) for problem in errors_of(problems)))
     return loaded
 
 
-def inspect(folder: Path, handlers: Registry | None = None) -> tuple[LoadedFlow | None, list[Problem]]:
+def inspect(
+    folder: Path, handlers: Registry | None = None, library: Library | None = None
+) -> tuple[LoadedFlow | None, list[Problem]]:
     """Read and judge a flow: the flow unless it has errors, and all problems in the order of their lines."""
+    return _inspect(folder, _Shelf(handlers or registered(), library or neighbours(folder)))
+
+
+def uses_of(folder: Path, library: Library) -> dict[str, Path | None]:
+    """Every flow that this one leans on, sound or not, and where it is."""
+    found: dict[str, Path | None] = {}
+    ahead = [folder]
+    while ahead and len(found) < USES_MAX:
+        for _, name in _names_used(_data(ahead.pop())):
+            if name not in found:
+                found[name] = library(name)
+                ahead.extend(filter(None, (found[name],)))
+    return found
+
+
+def _data(folder: Path) -> JsonValue:
+    """The document, as far as it can be read."""
+    try:
+        with (folder / FILE).open("rb") as file:
+            return parse_document(file.read(1_000_000)).data
+    except (OSError, BadYamlError):
+        return None
+
+
+def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[Problem]]:
     path = folder / FILE
     try:
         with path.open("rb") as file:
@@ -68,17 +112,74 @@ def inspect(folder: Path, handlers: Registry | None = None) -> tuple[LoadedFlow 
     except BadYamlError as error:
         return None, [Problem(str(path), error.line, error.what, error.fix)]
     findings = Findings(str(path), document)
-    flow = _judge(findings, folder, images, payloads, handlers or registered())
-    problems = sorted(findings.problems, key=lambda problem: problem.line)
-    if flow is None or errors_of(problems):
-        return None, problems
+    flow = _judge(findings, folder, images, payloads, shelf.handlers)
+    uses = _used(findings, folder, shelf)
+    if flow is not None:
+        _complain(findings, surveyed(flow, uses))
+    if flow is None or errors_of(findings.problems):
+        return None, _in_order(findings)
     stages, undos = (
         tuple(value_at(document.data, ("stages", n, part)) for n in range(len(flow.stages)))
         for part in ("steps", "undo")
     )
-    cleanup = value_at(document.data, ("cleanup",))
-    digest = _hash(content, {**images, **{f"{PAYLOADS}/{name}": path for name, path in payloads.items()}})
-    return LoadedFlow(flow, stages, undos, cleanup, folder, images, payloads, digest), problems
+    loaded = LoadedFlow(
+        flow=flow,
+        stages=stages,
+        undos=undos,
+        cleanup=value_at(document.data, ("cleanup",)),
+        folder=folder,
+        images=carried(images, {name: used.images for name, used in uses.items()}),
+        payloads=carried(payloads, {name: used.payloads for name, used in uses.items()}),
+        hash=_hash(content, {**images, **{f"{PAYLOADS}/{name}": file for name, file in payloads.items()}}, uses),
+        chart={part: value_at(document.data, (part,)) for part in (*CHART_PARTS, "guards")},
+        uses=uses,
+    )
+    _complain(findings, used_together(loaded))
+    return (None if errors_of(findings.problems) else loaded), _in_order(findings)
+
+
+def _complain(findings: Findings, found: Iterable[Complaint]) -> None:
+    for one in found:
+        findings.add(one.place, one.what, one.fix, Severity.ERROR if one.fatal else Severity.WARNING)
+
+
+def _in_order(findings: Findings) -> list[Problem]:
+    return sorted(findings.problems, key=lambda problem: problem.line)
+
+
+def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFlow]:
+    """The flows it uses, each read and judged; what is wrong with them is said where they are used."""
+    found: dict[str, LoadedFlow] = {}
+    chain = (*shelf.chain, folder.resolve().name)
+    for place, name in _names_used(findings.document.data):
+        if name in found:
+            continue
+        path = shelf.library(name) if NAME.fullmatch(name) else None
+        if name in chain:
+            way = " uses ".join((*chain[chain.index(name) :], name))
+            findings.add(place, f"flows use each other in a circle: {way}", "move what both need into a third flow")
+        elif path is None:
+            fix = "the name of a flow beside this one, or of the gallery; it holds no parameter"
+            findings.add(place, f"there is no flow {name[:60]!r}", fix)
+        elif len(chain) > USE_DEPTH_MAX:
+            findings.add(place, f"more than {USE_DEPTH_MAX} flows use each other in a row", "use fewer at once")
+        elif path in shelf.sound:
+            found[name] = shelf.sound[path]
+        else:
+            used, problems = _inspect(path, replace(shelf, chain=chain))
+            if used is None:
+                findings.add(place, f"flow {name} is not sound: {errors_of(problems)[0]}", f"mend {name}")
+            else:
+                found[name] = shelf.sound[path] = used
+    return found
+
+
+def _names_used(data: JsonValue) -> Iterator[tuple[Place, str]]:
+    """Each `use` that names a flow, by the place of the name."""
+    for place, args in maps(data):
+        name = args.get("flow")
+        if place and place[-1] == "use" and isinstance(name, str):
+            yield (*place, "flow"), name
 
 
 def signature(folder: Path) -> Signature:
@@ -119,11 +220,13 @@ def _payloads(folder: Path) -> Iterator[tuple[str, Path]]:
     return ((name.removeprefix(inside), path) for name, path, _ in _files(folder) if name.startswith(inside))
 
 
-def _hash(content: bytes, files: Mapping[str, Path]) -> str:
+def _hash(content: bytes, files: Mapping[str, Path], uses: Mapping[str, LoadedFlow]) -> str:
     whole = hashlib.sha256(hashlib.sha256(content).digest())
     for name in sorted(files):
         with files[name].open("rb") as file:
             whole.update(name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    for name in sorted(uses):
+        whole.update(f"{name}{CARRIED}{uses[name].hash}".encode())
     return whole.hexdigest()
 
 
@@ -150,8 +253,10 @@ def _judge(
             findings.add(("flow",), f"the flow is called {flow.flow}, its folder {folder.resolve().name}", fix)
         if flow.app is None:
             _judge_apps(findings, data)
-        for one in complaints(flow):
-            findings.add(one.place, one.what, one.fix, Severity.ERROR if one.fatal else Severity.WARNING)
+        if not can_read():
+            for place in reads_words(flow):
+                findings.add(place, OCR_MISSING, OCR_REMEDY)
+        _complain(findings, complaints(flow))
     return flow
 
 
@@ -172,7 +277,8 @@ def _texts_of_steps(data: dict[str, JsonValue]) -> Iterator[tuple[Place, str]]:
         if isinstance(stage, dict):
             for part in _PARTS:
                 yield from _texts(stage.get(part), ("stages", number, part))
-    yield from _texts(data.get("cleanup"), ("cleanup",))
+    for part in (*CHART_PARTS, "cleanup"):
+        yield from _texts(data.get(part), (part,))
 
 
 def _texts(value: JsonValue, place: Place) -> Iterator[tuple[Place, str]]:
@@ -209,7 +315,7 @@ def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], 
             findings.add(place, f"{name}: the name of an image cannot hold a parameter", "write one step per image")
         elif ".." in name.split("/") or name.startswith("/") or "\\" in name:
             findings.add(place, f"{name}: the image is outside the folder of the flow", "copy it beside the flow")
-        elif name not in images:
+        elif name not in images or CARRIED in name:
             findings.add(place, f"{name}: no such image", f"put it at {folder / name}")
         elif problem := _image_problem(folder, images[name]):
             findings.add(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
@@ -254,8 +360,9 @@ def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> di
             else stage
             for stage in stages
         ]
-    if "cleanup" in data:
-        whole["cleanup"] = substituted(data["cleanup"], samples)
+    for part in (*CHART_PARTS, "cleanup"):
+        if part in data:
+            whole[part] = substituted(data[part], samples)
     return whole
 
 

@@ -1,6 +1,6 @@
 """Runs the stages of a plan, step by step, against ports. No I/O, no clock, no thread of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,9 +17,7 @@ from droidherd.domain.errors import (
     GivenUpError,
     InfrastructureError,
     NeedsPersonError,
-    NotSentError,
     ScreenNotReachedError,
-    UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled
 from droidherd.flows import course, model
@@ -27,9 +25,13 @@ from droidherd.flows.acts import Actor, Deed
 from droidherd.flows.alteration import wanted
 from droidherd.flows.change import CHANGE_KINDS, ChangeArgs
 from droidherd.flows.doing import StepDoing
-from droidherd.flows.past import Past
+from droidherd.flows.look import beside, pixel
+from droidherd.flows.navigator import Arrival, Navigator, Passing
+from droidherd.flows.past import Past, asked, of_steps
+from droidherd.flows.reading import Read
 from droidherd.flows.run import Outcome, StageRun, StopAskedError
 from droidherd.flows.secret import hushed
+from droidherd.flows.targets import said
 from droidherd.flows.turns import Course
 from droidherd.flows.watch import Watch
 
@@ -52,9 +54,12 @@ def run_stage(stage: Stage, run: StageRun, *, stoppable: bool = True) -> Outcome
     """
     steps = _parsed(stage.steps, stage.name)
     watch = Watch(run, stage.limit_s)
-    past = Past({**_recalled(run), **dict.fromkeys(run.standing, Recalled.DONE)})
+    recorded = asked(run)
+    answered = dict.fromkeys(of_steps(run.standing), Recalled.DONE)
+    past = Past({**{effect: recorded[effect] for effect in of_steps(recorded)}, **answered})
     actor = Actor(run, watch, past, stage.on_unknown)
     interpreter = Interpreter(run, watch, actor, past, stage.name, stoppable=stoppable)
+    interpreter.begin(stage, recorded)
     try:
         interpreter.steps(steps, "")
     except StopAskedError as stop:
@@ -83,6 +88,7 @@ def run_cleanup(steps: tuple[JsonValue, ...], run: StageRun, budget_s: float, ma
     watch, past = Watch(run, budget_s), Past({})
     actor = Actor(run, watch, past, OnUnknown.REPEAT)
     interpreter = Interpreter(run, watch, actor, past, "cleanup", stoppable=False)
+    watch.dismiss = interpreter.navigator.dismiss
     failures: list[str] = []
     for number, step in enumerate(parsed, start=1):
         try:
@@ -111,6 +117,8 @@ class Interpreter:
         self._name = name
         self._stoppable = stoppable
         self.course = Course(run, watch, actor, past)
+        self.navigator = Navigator(run, watch, self._pass)
+        self._arrival = Arrival(run, past, self.navigator, actor, stoppable=stoppable)
         self._walk: Mapping[str, Callable[[Any, str], None]] = {
             "start_app": self._start_app,
             "stop_app": self._stop_app,
@@ -127,10 +135,20 @@ class Interpreter:
             "repeat": self._repeat,
             **dict.fromkeys(CHANGE_KINDS, self._change),
             "ask": self.course.ask,
+            "read": self._read,
             "when": self._when,
             "again": self.course.again,
             "fail": self._fail,
+            "goto": self._goto,
+            "use": self._use,
         }
+
+    def begin(self, stage: Stage, recorded: Collection[str]) -> None:
+        """`recorded`: all that the journal has of the stage. From here on, what comes between is dismissed."""
+        self.navigator.names.know(recorded)
+        self._watch.dismiss = self.navigator.dismiss
+        if stage.at:
+            self._arrival.expect(stage.at, stage.lives, recorded)
 
     def steps(self, steps: model.Steps, prefix: str) -> None:
         """One after the other."""
@@ -140,6 +158,7 @@ class Interpreter:
     def step(self, step: model.Step, path: str) -> None:
         """One step, at a boundary."""
         self._watch.boundary(path, stoppable=self._stoppable)
+        self._arrival.regain(path)
         kind = model.kind_of(step) or ""
         self._walk[kind](getattr(step, kind), path)
         self._watch.advance()
@@ -175,12 +194,17 @@ class Interpreter:
         self._run.handlers.run(args, StepDoing(self._run, self._watch, self._actor, path, stoppable=self._stoppable))
 
     def _tap(self, args: model.Tap, path: str) -> None:
+        hands = self._run.hands
+        what = "{:g}%, {:g}%".format(*args.percent) if args.percent else said(args)
+
         def ready() -> Callable[[], Acted]:
             x, y = self._place_of(args, path)
-            return lambda: self._run.hands.tap(path, x, y)
+            self._watch.judge_tap(what, (x, y), path)
+            if args.hold is not None:
+                return partial(hands.swipe, path, (x, y), (x, y), args.hold)
+            return lambda: hands.tap(path, x, y)
 
-        what = args.image or "{:g}%, {:g}%".format(*(args.percent or (0, 0)))
-        self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=args if args.image else None))
+        self._actor.perform(Deed(path, f"tap {what}", ready, args.then, target=None if args.percent else args))
 
     def _type(self, args: model.TypeText, path: str) -> None:
         text = args.text
@@ -202,7 +226,7 @@ class Interpreter:
     def _swipe(self, args: model.Swipe, path: str) -> None:
         def ready() -> Callable[[], Acted]:
             size = self._watch.size(path)
-            start, end = _pixel(args.start, size), _pixel(args.end, size)
+            start, end = pixel(args.start, size), pixel(args.end, size)
             return lambda: self._run.hands.swipe(path, start, end, args.takes)
 
         self._actor.perform(Deed(path, "swipe", ready, args.then))
@@ -217,13 +241,18 @@ class Interpreter:
         self._actor.perform(Deed(path, f"change {args.thing} {args.subject}", act, harmless=True))
 
     def _wait(self, args: model.Wait, path: str) -> None:
-        if not self._past.replaying:
+        if self._past.replaying:
+            if args.screen is not None:
+                self._pass_over(args.screen, path)
+        elif args.still is not None:
+            self._watch.wait_still(args, path, stoppable=self._stoppable)
+        else:
             self._watch.wait_for(args, args.within, path, stoppable=self._stoppable)
 
     def _frame(self, args: model.Shot, path: str) -> None:
         if not self._past.replaying:
             turn = "".join(f"-{part.partition('.')[0]}" for part in path.split("#")[1:])
-            self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.look(path))
+            self._run.keep(f"{self._name}.{args.name}{turn}.png", self._watch.clear(path).frame)
 
     def _pause(self, args: model.Pause, path: str) -> None:
         if not self._past.replaying:
@@ -244,10 +273,41 @@ class Interpreter:
             self._watch.wait_for(args.until, args.until.within, path, stoppable=self._stoppable)
 
     def _when(self, args: model.When, path: str) -> None:
-        if self.course.holds(args):
+        holds = self._holds(args, path)
+        if holds:
             self.steps(args.do, f"{path}.")
-        elif args.else_ is not None:
+        elif holds is False and args.else_ is not None:
             self.steps(args.else_, f"{path}.0.")
+
+    def _holds(self, args: model.When, path: str) -> bool | None:
+        """By what is remembered; of the screen, by the way that was taken, and none of both when none was."""
+        if args.sees is None:
+            return self.course.holds(args, path)
+        if self._past.replaying:
+            return self._past.branch_ahead(path)
+        return self._watch.poll(args.sees, args.sees.within, path, stoppable=self._stoppable)[1]
+
+    def _read(self, args: Read, path: str) -> None:
+        self.course.read(args, path, stoppable=self._stoppable)
+
+    def _goto(self, screen: str, path: str) -> None:
+        if self._past.replaying:
+            self._pass_over(screen, path)
+        else:
+            self.navigator.reach(screen, path, stoppable=self._stoppable)
+
+    def _pass_over(self, screen: str, path: str) -> None:
+        """It was on this screen then. In a block nobody knows whether it came there at all."""
+        if "." not in path:
+            self._arrival.passed(screen)
+
+    def _use(self, args: model.Use, path: str) -> None:
+        self.steps(args.do or (), f"{path}.")
+
+    def _pass(self, steps: model.Steps, prefix: str, stoppable: bool) -> None:
+        """Steps of navigation: nothing of them is passed over, and no act of them is asked about."""
+        actor = Passing(self._run, self._watch)
+        Interpreter(self._run, self._watch, actor, Past({}), self._name, stoppable=stoppable).steps(steps, prefix)
 
     def _fail(self, args: course.Fail, path: str) -> None:
         if not self._past.replaying:
@@ -269,13 +329,9 @@ class Interpreter:
 
     def _place_of(self, args: model.Tap, path: str) -> tuple[int, int]:
         if args.percent is not None:
-            return _pixel(args.percent, self._watch.size(path))
-        return self._watch.wait_for(args, args.within, path, stoppable=self._stoppable).box.centre()
-
-
-def _pixel(place: model.Place, size: tuple[int, int]) -> tuple[int, int]:
-    """From percent of the screen; 100 is the last pixel."""
-    return round(place[0] / 100 * (size[0] - 1)), round(place[1] / 100 * (size[1] - 1))
+            return pixel(args.percent, self._watch.size(path))
+        box = self._watch.wait_for(args, args.within, path, stoppable=self._stoppable).box
+        return beside(box, args.offset, self._watch.size(path))
 
 
 def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
@@ -285,20 +341,3 @@ def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[model.Step, ...]:
         detail = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in detail["loc"])
         raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
-
-
-def _recalled(run: StageRun) -> Mapping[str, Recalled]:
-    """The effects of the steps alone: those of a cleanup are no past of theirs, though they stand in the journal."""
-    return {effect: word for effect, word in _asked(run).items() if effect[:1].isdecimal()}
-
-
-def _asked(run: StageRun) -> Mapping[str, Recalled]:
-    """Ask once, bearing what a single lost answer is worth."""
-    for attempt in range(run.tempo.sends_max - 1):
-        try:
-            return run.hands.recall()
-        except (NotSentError, UnknownOutcomeError) as error:
-            run.note(f"the journal was not read: {error}")
-            run.clock.sleep(run.tempo.retry_s * 2**attempt)
-            run.life.beat("recall")
-    return run.hands.recall()

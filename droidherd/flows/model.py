@@ -4,10 +4,9 @@ A step is a mapping with a single key that says what it does: `tap: {image: gift
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -19,81 +18,41 @@ from pydantic import (
     model_validator,
 )
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown, RetryOn
-from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.course import Again, Ask, Choice, Fail
-from droidherd.flows.params import Param
 from droidherd.flows.part import Part
+from droidherd.flows.reading import Read
 from droidherd.flows.scalars import Name, Seconds
+from droidherd.flows.targets import (
+    PLACEHOLDER,
+    WAIT_MAX_S,
+    Aim,
+    Check,
+    Offset,
+    Pattern,
+    Place,
+    Then,
+    Wait,
+    bounded,
+    has_place,
+    one_of,
+)
 
-IMAGE_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_@.-]*(/[A-Za-z0-9_][A-Za-z0-9_@.-]*)*\.png$"
 APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]+)?$"
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 TURNS_MAX = 1_000
 STEPS_MAX = 200
-WAIT_MAX_S = 3_600.0
-LIMIT_MAX_S = 86_400.0
 
-Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
 App: TypeAlias = Annotated[
     str,
     StringConstraints(pattern=APP_PATTERN, max_length=200),
     WithJsonSchema({"type": "string", "pattern": rf"({APP_PATTERN})|\$\{{", "maxLength": 200}),
 ]
-_PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
-Percent: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=100),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0, "maximum": 100}, _PLACEHOLDER]}),
-]
 Turns: TypeAlias = Annotated[
     int,
     Field(ge=1, le=TURNS_MAX),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": TURNS_MAX}, _PLACEHOLDER]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": TURNS_MAX}, PLACEHOLDER]}),
 ]
-Place: TypeAlias = tuple[Percent, Percent]
-Area: TypeAlias = tuple[Percent, Percent, Percent, Percent]
-Threshold: TypeAlias = Annotated[float, Field(ge=0.5, le=1)]
-
-
-def _one_of(part: BaseModel, *names: str) -> None:
-    given = [name for name in names if getattr(part, name) is not None]
-    if len(given) != 1:
-        raise ValueError(f"exactly one of {' and '.join(names)} is needed, not {len(given)}")
-
-
-class Sight(Part):
-    """Something on the screen: an image that is there, or one that is gone."""
-
-    image: Image | None = Field(default=None, description="this image is on the screen")
-    gone: Image | None = Field(default=None, description="this image is not on the screen")
-    threshold: Threshold = Field(default=0.9, description="how alike is alike enough, 0.5 to 1")
-    area: Area | None = Field(default=None, description="left, top, right, bottom of the search, in percent")
-
-    @model_validator(mode="after")
-    def _judge(self) -> Self:
-        _one_of(self, "image", "gone")
-        return _area_judged(self)
-
-
-def _area_judged(part: Any) -> Any:
-    area: Area | None = part.area
-    if area is not None and (area[0] >= area[2] or area[1] >= area[3]):
-        raise ValueError("an area is [left, top, right, bottom] with left < right and top < bottom, in percent")
-    return part
-
-
-class Then(Sight):
-    """The post-condition of an act."""
-
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S, description="how long it may take")
-
-
-class Check(Sight):
-    """A condition that is looked at, not waited for, unless it says `within`."""
-
-    within: Seconds = Field(default=0.0, ge=0, le=60.0)
 
 
 class Act(Part):
@@ -112,22 +71,26 @@ class StopApp(Act):
     app: App | None = None
 
 
-class Tap(Act):
-    """Tap an image when it appears, or a place in percent of the screen."""
+class Tap(Act, Aim):
+    """Tap what is found when it appears, or a place in percent of the screen."""
 
-    image: Image | None = None
     percent: Place | None = Field(default=None, description="[across, down] in percent of the screen")
-    within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait for the image")
-    threshold: Threshold = 0.9
-    area: Area | None = None
+    within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait for it")
+    offset: tuple[Offset, Offset] | None = Field(
+        default=None, description="[across, down] from the centre, in percent of the size of what is found"
+    )
+    hold: Seconds | None = Field(default=None, gt=0, le=10.0, description="keep the finger down for so long")
+
+    KINDS: ClassVar[tuple[str, ...]] = (*Aim.KINDS, "percent")
 
     @model_validator(mode="after")
-    def _judge(self) -> Self:
-        _one_of(self, "image", "percent")
-        given = self.model_fields_set & {"within", "threshold", "area"}
+    def _judge_tap(self) -> Self:
+        given = sorted(self.model_fields_set & {"within", "offset"})
         if self.percent is not None and given:
-            raise ValueError(f"{', '.join(sorted(given))} goes with an image, not with percent")
-        return _area_judged(self)
+            raise ValueError(f"{', '.join(given)} goes with something to look for, not with percent")
+        if self.percent is None and not has_place(self):
+            raise ValueError("there is nothing to tap: something has to be there")
+        return bounded(self)
 
 
 class Secret(Part):
@@ -158,12 +121,6 @@ class Key(Act):
     """Press a key, by its Android name without KEYCODE_: home, back, enter, ..."""
 
     name: Annotated[str, StringConstraints(pattern=KEY_PATTERN)]
-
-
-class Wait(Sight):
-    """Wait until an image is there, or gone."""
-
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S)
 
 
 class Shot(Part):
@@ -213,18 +170,48 @@ class Repeat(Part):
         return self
 
 
-class When(Part):
-    """Steps for some values of a variable, and others for all the rest."""
+Number: TypeAlias = Annotated[float, WithJsonSchema({"anyOf": [{"type": "number"}, PLACEHOLDER]})]
 
-    var: Name = Field(description="the variable, as an ask before names it with into")
-    is_: Annotated[
-        tuple[Choice, ...],
-        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-        Field(min_length=1),
-        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
-    ] = Field(alias="is", description="one value, or a list of them")
+
+class When(Part):
+    """Steps for some values of a variable, or for what is to be seen, and others for all the rest."""
+
+    var: Name | None = Field(default=None, description="the variable, as an ask or a read before names it with into")
+    sees: Check | None = Field(default=None, description="this is to be seen on the screen")
+    is_: (
+        Annotated[
+            tuple[Choice, ...],
+            BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+            Field(min_length=1),
+            WithJsonSchema(
+                {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="is", description="one value, or a list of them")
+    at_least: Number | None = Field(default=None, description="it is a number, and no less than this")
+    below: Number | None = Field(default=None, description="it is a number, and less than this")
+    matches: Pattern | None = Field(default=None, description="found in the value")
     do: "Steps"
     else_: "Steps | None" = Field(default=None, alias="else", description="what is done for every other value")
+
+    @model_validator(mode="after")
+    def _judge(self) -> Self:
+        one_of(self, "var", "sees")
+        said = [value for value in (self.is_, self.at_least, self.below, self.matches) if value is not None]
+        if self.sees is not None and said:
+            raise ValueError("is, at_least, below and matches go with var, not with sees")
+        if self.var is not None and not said:
+            raise ValueError("says nothing of the variable: add is, at_least, below or matches")
+        return self
+
+
+class Use(Part):
+    """The steps of another flow, in the place of this one."""
+
+    flow: Name = Field(description="its name")
+    params: dict[Name, JsonValue] = Field(default_factory=dict, alias="with", max_length=50)
+    do: "Steps | None" = Field(default=None, description="its steps; written by the plan")
 
 
 class StartAppStep(Part):
@@ -287,6 +274,10 @@ class WhenStep(Part):
     when: When
 
 
+class ReadStep(Part):
+    read: Read
+
+
 class AgainStep(Part):
     again: Again
 
@@ -295,9 +286,17 @@ class FailStep(Part):
     fail: Fail
 
 
+class GotoStep(Part):
+    goto: Name = Field(description="a screen of the flow, reached by the shortest route")
+
+
+class UseStep(Part):
+    use: Use
+
+
 STEP_KINDS = (
     "start_app", "stop_app", "clear_app", "tap", "type", "swipe", "key", "wait", "frame", "pause", "optional", "repeat",
-    "ask", "when", "again", "fail", *CHANGE_KINDS, "handle",
+    "ask", "read", "when", "again", "fail", *CHANGE_KINDS, "handle", "goto", "use",
 )  # fmt: skip
 
 
@@ -330,73 +329,15 @@ Step: TypeAlias = Annotated[
     | Annotated[OptionalStep, Tag("optional")]
     | Annotated[RepeatStep, Tag("repeat")]
     | Annotated[AskStep, Tag("ask")]
+    | Annotated[ReadStep, Tag("read")]
     | Annotated[WhenStep, Tag("when")]
     | Annotated[AgainStep, Tag("again")]
-    | Annotated[FailStep, Tag("fail")],
+    | Annotated[FailStep, Tag("fail")]
+    | Annotated[GotoStep, Tag("goto")]
+    | Annotated[UseStep, Tag("use")],
     Discriminator(kind_of),
 ]
 Steps: TypeAlias = Annotated[tuple[Step, ...], Field(min_length=1, max_length=STEPS_MAX)]
-
-
-class FlowStage(Part):
-    """The durable unit of a flow."""
-
-    stage: Name
-    limit: Seconds | None = Field(default=None, gt=0, le=LIMIT_MAX_S, description="default: the flow's time limit")
-    lives: Lives = Field(default=Lives.EMULATOR, description="where the effect lives: account (never repeated) ...")
-    on_unknown: OnUnknown = Field(default=OnUnknown.ASK, description="when nobody can tell whether an act happened")
-    steps: Steps
-    undo: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX, description="takes back what values cannot")] = ()
-
-
-class FlowPolicy(Part):
-    """How long an attempt may take and how often it is repeated."""
-
-    time_limit: Seconds = Field(default=300.0, gt=0, le=LIMIT_MAX_S)
-    retries: int = Field(default=0, ge=0, le=20)
-    retry_on: RetryOn = Field(default=RetryOn.ANY, description="timeout: only when time ran out")
-    backoff: Backoff = Backoff.FIXED
-    backoff_s: Seconds = Field(default=10.0, ge=0, le=3600.0, description="before the first retry")
-
-    @model_validator(mode="after")
-    def _judge(self) -> Self:
-        if problem := backoff_problem(self.backoff, self.backoff_s):
-            raise ValueError(f"backoff_s: {problem}")
-        return self
-
-
-Label: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-
-
-class Flow(Part):
-    """A task type as data."""
-
-    flow: Name = Field(description="the name of the flow and of its folder")
-    about: str = Field(default="", max_length=500, description="one sentence for people")
-    app: App | None = None
-    recorded: Annotated[str, StringConstraints(pattern=r"^\d{2,5}x\d{2,5}$")] | None = Field(
-        default=None, description="the size of the screen the images were cut from, as in 1280x720"
-    )
-    params: dict[Name, Param] = Field(default_factory=dict, max_length=50)
-    requires: dict[Label, Label] = Field(default_factory=dict, description="labels an emulator must carry")
-    policy: FlowPolicy = FlowPolicy()
-    stages: Annotated[tuple[FlowStage, ...], Field(min_length=1, max_length=50)]
-    cleanup: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX)] = ()
-
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [stage.stage for stage in self.stages]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two stages are called {twice[0]}")
-        return self
-
-    def screen(self) -> tuple[int, int] | None:
-        """The size of the screen the images were cut from."""
-        if self.recorded is None:
-            return None
-        width, height = self.recorded.split("x")
-        return int(width), int(height)
 
 
 STEPS: TypeAdapter[tuple[Step, ...]] = TypeAdapter(tuple[Step, ...])

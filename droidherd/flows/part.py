@@ -1,6 +1,7 @@
 """What every piece of a flow has in common."""
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import ClassVar, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -9,3 +10,17 @@ class Part(BaseModel):
     """Frozen and strict about its keys."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+Where: TypeAlias = tuple[str | int, ...]
+
+
+def parts(value: object, place: Where = ()) -> Iterator[tuple[Where, Part]]:
+    """Every piece inside a piece, itself included, with its place in the document."""
+    if isinstance(value, Part):
+        yield place, value
+        for name, field in type(value).model_fields.items():
+            yield from parts(getattr(value, name), (*place, field.alias or name))
+    elif isinstance(value, tuple):
+        for number, item in enumerate(value):
+            yield from parts(item, (*place, number))

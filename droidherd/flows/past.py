@@ -2,12 +2,15 @@
 
 An answer that a person gave with the emulator kept is recorded like an effect, under its step.
 A stage that runs again takes up its work behind the last recorded effect. Up to there nothing is waited for and
-no condition is looked at: the screens of then are gone. What has no record there was left out at the time.
+no condition is looked at: the screens of then are gone. What has no record there was left out at the time. What was
+read off the screen then is recorded with its value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from droidherd.domain.errors import NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Recalled
+from droidherd.flows.run import StageRun
 
 
 class Past:
@@ -37,6 +40,11 @@ class Past:
         self._ahead = {effect for effect in self._ahead if not effect.startswith(prefix)}
         return self.replaying
 
+    def branch_ahead(self, path: str) -> bool | None:
+        """Which branch of a `when` has an effect that is still ahead: `do` (true), `else` (false), or neither."""
+        ahead = [effect for effect in self._ahead if effect.startswith(f"{path}.")]
+        return not any(effect.startswith(f"{path}.0.") for effect in ahead) if ahead else None
+
     def turn_is_ahead(self, path: str, turn: int) -> bool:
         """Whether an effect of this turn of a loop, or of a later one, is still ahead."""
         return any(_turn_of(effect, path) >= turn for effect in self._ahead)
@@ -46,3 +54,20 @@ def _turn_of(effect: str, path: str) -> int:
     head, mark, tail = effect.partition(f"{path}#")
     number = tail.partition(".")[0]
     return int(number) if mark and not head and number.isdecimal() else 0
+
+
+def asked(run: StageRun) -> Mapping[str, Recalled]:
+    """What the journal says: asked once, bearing what a single lost answer is worth."""
+    for attempt in range(run.tempo.sends_max - 1):
+        try:
+            return run.hands.recall()
+        except (NotSentError, UnknownOutcomeError) as error:
+            run.note(f"the journal was not read: {error}")
+            run.clock.sleep(run.tempo.retry_s * 2**attempt)
+            run.life.beat("recall")
+    return run.hands.recall()
+
+
+def of_steps(names: Iterable[str]) -> list[str]:
+    """The effects of the steps alone: those of a cleanup and of navigation are no past of theirs."""
+    return [effect for effect in names if effect[:1].isdecimal()]

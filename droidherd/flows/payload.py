@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from droidherd.apk import BadApkError, read_apk
 from droidherd.contracts.plan import Lives
 from droidherd.flows.change import CHANGE_KINDS
+from droidherd.flows.flow import Flow
 from droidherd.flows.loader import Place
-from droidherd.flows.model import Flow
 from droidherd.flows.params import placeholders
 from droidherd.flows.problems import Findings, Severity, maps
 from droidherd.handlers.registry import Registry

@@ -7,9 +7,10 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import change, course, model
+from droidherd.flows import change, chart, course, flow, model, targets
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
+from droidherd.flows.reading import Read, ReadText
 from droidherd.flows.spelling import nearest
 
 
@@ -49,7 +50,8 @@ def errors_of(problems: Iterable[Problem]) -> list[Problem]:
 
 
 _PATTERNS = {
-    model.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
+    targets.IMAGE_PATTERN: ("is not the name of an image", "a PNG beside the flow, as in gift.png"),
+    targets.COLOUR_PATTERN: ("is not a colour", "in quotes, as in '#ff8800'"),
     NAME_PATTERN: ("is not a name", "lower case letters, digits and _, beginning with a letter"),
     model.APP_PATTERN: ("is not an app", "a package as in com.example.game, or package/activity"),
     course.TIME_PATTERN: ("is not a time of day", 'hours and minutes, as in "14:05"'),
@@ -92,15 +94,17 @@ _MODELS: dict[str, type[model.Part]] = {
     "handle": model.Handle,
     "tap": model.Tap,
     "type": model.TypeText,
-    "text": model.Secret,
     "swipe": model.Swipe,
     "key": model.Key,
-    "wait": model.Wait,
+    "wait": targets.Wait,
     "frame": model.Shot,
     "pause": model.Pause,
     "optional": model.OptionalBlock,
     "repeat": model.Repeat,
     "ask": course.Ask,
+    "read": Read,
+    "read.text": ReadText,
+    "sees": targets.Check,
     "when": model.When,
     "again": course.Again,
     "fail": course.Fail,
@@ -109,10 +113,24 @@ _MODELS: dict[str, type[model.Part]] = {
     "delete": change.DeleteFile,
     "install": change.Install,
     "uninstall": change.Uninstall,
-    "then": model.Then,
-    "while": model.Check,
-    "until": model.Check,
-    "policy": model.FlowPolicy,
+    "then": targets.Then,
+    "while": targets.Check,
+    "until": targets.Check,
+    "all": targets.Sight,
+    "any": targets.Sight,
+    "none": targets.Sight,
+    "gone": targets.Target,
+    "ui": targets.UiQuery,
+    "colour": targets.ColourQuery,
+    "text": targets.TextQuery,
+    "type.text": model.Secret,
+    "policy": flow.FlowPolicy,
+    "use": model.Use,
+    "lost": chart.Lost,
+    "guards": chart.Guards,
+    "routes": chart.Route,
+    "interrupts": chart.Interrupt,
+    "interrupts.when": targets.Sight,
 }
 
 
@@ -193,7 +211,9 @@ def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
     what, fix = _complaint(detail)
-    return (f"{name}: {what}", fix) if isinstance(place[-1] if place else "", str) else (what, fix)
+    if not place:
+        return f"{name}: {what}", fix
+    return (f"{place[-1]}: {what}", fix) if isinstance(place[-1], str) else (what, fix)
 
 
 def _complaint(detail: ErrorDetails) -> tuple[str, str]:
@@ -220,13 +240,13 @@ def _unknown_key(place: Place) -> tuple[str, str]:
 def _known_keys(place: Place) -> list[str]:
     names = [step for step in place if isinstance(step, str)]
     if not names:
-        found: type[model.Part] | None = model.Flow
+        found: type[model.Part] | None = flow.Flow
     elif names == ["stages"]:
-        found = model.FlowStage
+        found = flow.FlowStage
     elif names[0] == "params":
         found = Param
     else:
-        found = _MODELS.get(names[-1])
+        found = _MODELS.get(".".join(names[-2:])) or _MODELS.get(names[-1])
     return [info.alias or name for name, info in found.model_fields.items()] if found else []
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from droidherd.domain.errors import CredentialError, FlowError
-from droidherd.domain.ports import Acted, Box, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
+from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Lifeline, Match, Things, Wanted
 from droidherd.domain.things import State
+from droidherd.flows.chart import UNCHARTED, Bearings
+from droidherd.flows.look import Look
 from droidherd.flows.model import Handle
+from droidherd.flows.targets import Area, Target
 
 if TYPE_CHECKING:
     from droidherd.flows.doing import StepDoing
@@ -27,9 +30,17 @@ class Clock(Protocol):
 
 
 class Finder(Protocol):
-    """Finds an image of the flow on a frame."""
+    """Finds what a flow speaks of on one look at the screen."""
 
-    def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match: ...
+    def find(self, look: Look, target: Target) -> Match: ...
+
+    def words(self, look: Look, area: Area | None) -> str:
+        """All that can be read in an area, in one line."""
+        ...
+
+    def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
+        """The share of an area that changed, 0 to 1."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,10 @@ def _no_secret(name: str) -> str:
 
 
 def _forget(_: str) -> None:
+    pass
+
+
+def _unseen(path: str, what: str, frame: Frame, match: Match | None) -> None:
     pass
 
 
@@ -118,6 +133,12 @@ class StageRun:
     """Those of `answers` that were given while the emulator was kept: what came before them was done on it."""
     rounds: int = 0
     """How often the task ran before, by its own wish."""
+    seen: Callable[[str, str, Frame, Match | None], None] = _unseen
+    """Told of every look, by step, and of everything that was sought on it: what, and where it was found."""
+    bearings: Bearings = UNCHARTED
+    """The flow's screens, and the ways between them."""
+    lease: int = 0
+    """Under which this try has the emulator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from droidherd.flows.model import Flow
+from droidherd.flows.flow import Flow
 
 SCHEMA_FILE = Path(__file__).with_name("flow.schema.json")
 

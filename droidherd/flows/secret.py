@@ -26,6 +26,8 @@ def secrets_of(plan: Plan) -> list[str]:
     named: dict[str, None] = {}
     for steps in (*[(*stage.steps, *stage.undo) for stage in plan.stages], plan.cleanup):
         named |= dict.fromkeys(_named(list(steps)))
+    if plan.chart is not None:
+        named |= dict.fromkeys(_named(plan.chart.model_dump(mode="json")))
     return list(named)
 
 

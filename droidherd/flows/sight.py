@@ -1,18 +1,25 @@
-"""The interpreter's `Finder`: images of one planned flow, sought on frames."""
+"""The interpreter's `Finder`: what a planned flow looks for, sought on looks at the screen."""
 
+import re
+from functools import partial
 from pathlib import Path
 
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows.catalogue import Catalogue
-from droidherd.vision.match import find
-from droidherd.vision.template import TemplateCache
+from droidherd.flows.look import Look, box_in, grown, pixel
+from droidherd.flows.targets import Area, ColourQuery, Target, TextQuery, UiQuery
+from droidherd.vision import colour, features, match, still, text, tree
+from droidherd.vision.template import Template, TemplateCache, recorded_in
 
 TEMPLATES = TemplateCache()
 """Shared by all stages of a process: a hundred emulators run the same few flows."""
 
+EXPECT_MARGIN_PX = 4
+"""An expected place may be as large as the picture itself, and no number of pixels is whole at every size."""
+
 
 class FlowFinder:
-    """Finds the images of a flow as it was when the task was planned."""
+    """Finds what a flow speaks of, as it was when the task was planned."""
 
     def __init__(self, catalogue: Catalogue, flow: str, flow_hash: str, templates: TemplateCache = TEMPLATES) -> None:
         """Resolves the flow now. FlowError when it changed since the plan."""
@@ -20,9 +27,85 @@ class FlowFinder:
         self._flow = flow
         self._hash = flow_hash
         self._templates = templates
-        self._recorded = catalogue.planned(flow, flow_hash).flow.screen()
+        self._loaded = catalogue.planned(flow, flow_hash)
 
-    def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match:
-        path: Path = self._catalogue.asset(self._flow, self._hash, image)
-        template = self._templates.get(path, (frame.width, frame.height), self._recorded)
-        return find(frame, template, threshold=threshold, area=area)
+    def find(self, look: Look, target: Target) -> Match:
+        """One thing, on one look."""
+        frame = look.frame
+        area = box_in(frame, target.area)
+        if target.ui is not None:
+            return find_element(look, target.ui, area)
+        if target.text is not None:
+            return _find_text(target.text, self._lines(look, area))
+        if target.colour is not None:
+            return _find_colour(frame, target.colour, area)
+        return self._find_picture(frame, target, area)
+
+    def words(self, look: Look, area: Area | None) -> str:
+        """All that can be read in an area, in one line."""
+        return text.joined(self._lines(look, box_in(look.frame, area)))
+
+    def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
+        return still.moved(before, after, box_in(after, area))
+
+    def _lines(self, look: Look, area: Box | None) -> tuple[text.Line, ...]:
+        return look.once(("lines", area), partial(text.read, look.frame, area))
+
+    def _find_picture(self, frame: Frame, target: Target, area: Box | None) -> Match:
+        """Where it is expected first, and then, if it is not there, everywhere it may be."""
+        expected = box_in(frame, target.expect)
+        if expected is not None:
+            there = self._find_in(frame, target, grown(expected, max(EXPECT_MARGIN_PX, frame.width // 100)))
+            if there.found:
+                return there
+        return self._find_in(frame, target, area)
+
+    def _find_in(self, frame: Frame, target: Target, area: Box | None) -> Match:
+        name = target.image or target.feature or ""
+        path: Path = self._catalogue.asset(self._flow, self._hash, name)
+        if target.image is not None:
+            template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded(name))
+            return match.find(frame, template, threshold=target.likeness, area=area)
+        return features.find(frame, self._unscaled(path, name), threshold=target.likeness, area=area)
+
+    def _unscaled(self, path: Path, name: str) -> Template:
+        """As it was recorded: features are found at any size, on a screen of any shape."""
+        recorded = self._loaded.recorded(name)
+        return self._templates.get(path, recorded_in(path.name) or recorded or (0, 0), recorded)
+
+
+def find_element(look: Look, wanted: UiQuery, area: Box | None) -> Match:
+    """By what Android itself says is on the screen."""
+    return tree.find(look.once("nodes", partial(_nodes, look)), _query(wanted), area)
+
+
+def _nodes(look: Look) -> tuple[tree.Node, ...]:
+    return tree.parse(look.tree())
+
+
+def _query(wanted: UiQuery) -> tree.Query:
+    return tree.Query(
+        wanted.text,
+        wanted.description,
+        wanted.id,
+        wanted.class_,
+        wanted.package,
+        re.compile(wanted.matches) if wanted.matches is not None else None,
+        wanted.states(),
+        wanted.index,
+    )
+
+
+def _find_text(wanted: str | TextQuery, lines: tuple[text.Line, ...]) -> Match:
+    if isinstance(wanted, TextQuery):
+        return text.find(lines, re.compile(wanted.matches))
+    return text.find(lines, text.words(wanted), like=wanted)
+
+
+def _find_colour(frame: Frame, wanted: str | ColourQuery, area: Box | None) -> Match:
+    asked = ColourQuery.model_validate({"is": wanted}) if isinstance(wanted, str) else wanted
+    rgb = colour.rgb_of(asked.is_)
+    if asked.at is not None:
+        return colour.at(frame, pixel(asked.at, (frame.width, frame.height)), rgb, asked.tolerance)
+    share = (asked.share or ColourQuery.SHARE) / 100
+    return colour.patch(frame, rgb, share=share, tolerance=asked.tolerance, area=area)

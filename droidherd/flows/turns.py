@@ -1,13 +1,25 @@
 """The turns a flow takes: it asks people, goes by what they say, runs again later."""
 
+import re
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
-from droidherd.domain.errors import About, Asks, FlowError, NeedsPersonError
+from droidherd.domain.errors import (
+    About,
+    Asks,
+    FlowError,
+    NeedsPersonError,
+    ScreenNotReachedError,
+    UnknownOutcomeError,
+)
+from droidherd.domain.ports import Acted
 from droidherd.flows.acts import Actor, Deed
 from droidherd.flows.again import due
 from droidherd.flows.course import Again, Ask
 from droidherd.flows.model import When
 from droidherd.flows.past import Past
+from droidherd.flows.reading import Read, number_in
 from droidherd.flows.run import StageRun
 from droidherd.flows.watch import Watch
 
@@ -22,6 +34,8 @@ class Course:
         self._actor = actor
         self._past = past
         self._variables: dict[str, str] = {}
+        self._off_screen: set[str] = set()
+        """Those that were read, and so may hold what nobody foresaw."""
         self.again_at: datetime | None = None
         """What the last `again` said."""
 
@@ -38,11 +52,36 @@ class Course:
             )
         if args.into is not None:
             self._variables[args.into] = choice
+            self._off_screen.discard(args.into)
         self._pass(path, f"ask: {choice}")
 
-    def holds(self, args: When) -> bool:
+    def read(self, args: Read, path: str, *, stoppable: bool) -> None:
+        """Written down on the emulator with what was read: a later try goes by that, whatever the screen shows then."""
+        if self._past.left_out(path):
+            return
+
+        def ready() -> Callable[[], Acted]:
+            return partial(self._run.hands.mark, path, self._watch.read(args, path, stoppable=stoppable))
+
+        self._actor.perform(Deed(path, f"read {args.into}", ready, harmless=True))
+        value = self._run.hands.marked(path)
+        if value is None:
+            raise UnknownOutcomeError(f"what was read into {args.into} is not in the journal", to=f"step {path}")
+        self._variables[args.into] = value
+        self._off_screen.add(args.into)
+        self._run.note(f"{path}: {args.into} is {value!r}")
+
+    def holds(self, args: When, path: str) -> bool:
         """By what is remembered, not by what is to be seen: the same whenever the stage runs again."""
-        return self._variables.get(args.var) in args.is_
+        value = self._variables.get(args.var or "")
+        if value is None:
+            return False
+        return (
+            (args.is_ is None or value in args.is_)
+            and (args.matches is None or re.search(args.matches, value) is not None)
+            and (args.at_least is None or self._number(args, value, path) >= args.at_least)
+            and (args.below is None or self._number(args, value, path) < args.below)
+        )
 
     def again(self, args: Again, path: str) -> None:
         """So often, and then no more."""
@@ -56,8 +95,18 @@ class Course:
         try:
             self.again_at = due(args, value, self._run.clock.date())
         except ValueError as error:
+            if args.from_ in self._off_screen:
+                remedy = f"say with match which part of it is the time, where {args.from_} is read"
+                raise ScreenNotReachedError(f"again: {error}", to=f"step {path}", remedy=remedy) from error
             raise FlowError(f"again: {error}", to=f"step {path}", remedy="offer times as choices") from error
         self._run.note(f"{path}: again: not before {self.again_at:%Y-%m-%d %H:%M:%S %Z}")
+
+    def _number(self, args: When, value: str, path: str) -> float:
+        try:
+            return number_in(value)
+        except ValueError as error:
+            remedy = f"say with match which part of it is the number, where {args.var} is read"
+            raise ScreenNotReachedError(f"{args.var}: {error}", to=f"step {path}", remedy=remedy) from error
 
     def _pass(self, path: str, what: str) -> None:
         """Written down on the emulator: a later try must not take another way because the screen is another by then."""

@@ -1,21 +1,31 @@
 """Looking and waiting: every poll beats, every wait ends, and standing still is noticed."""
 
 import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from droidherd.domain.errors import (
+    ClickLoopError,
+    FlowError,
     InvalidFrameError,
     NotSentError,
+    RestlessError,
     ScreenNotReachedError,
     StageTimeoutError,
     StuckError,
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Box, Frame, Match
+from droidherd.flows import clicks
 from droidherd.flows.duration import format_duration
-from droidherd.flows.model import Area, Sight, Tap
+from droidherd.flows.judging import Judged, complaint, judged
+from droidherd.flows.look import Look
+from droidherd.flows.reading import VALUE_MAX, Read, value_in
 from droidherd.flows.run import StageRun, StopAskedError
+from droidherd.flows.targets import Sight, Target, Wait, said
 
 PAUSE_SLICE_S = 1.0
+T = TypeVar("T")
 
 
 class Watch:
@@ -30,6 +40,14 @@ class Watch:
         self._checksum = 0
         self.last: Frame | None = None
         """The frame seen last: evidence."""
+        self.dismiss: Callable[[Look, str], bool] = _nothing_comes_between
+        """Deals with what came between, if something is there on this look; True: look again."""
+        self._between_s = 0.0
+        """How long all that took."""
+        guards = run.bearings.guards
+        self._stuck_s = guards.stuck or run.tempo.progress_s
+        self._clicks = clicks.ClickGuard(guards.taps, guards.of, guards.changed)
+        self._judged: Frame | None = None
 
     def advance(self) -> None:
         """A step was done or a frame changed: the progress deadline begins anew."""
@@ -43,54 +61,118 @@ class Watch:
             raise StopAskedError(reason)
 
     def look(self, path: str) -> Frame:
-        """One valid frame. A few bad ones in a row are borne: emulators drop one now and then."""
+        """One valid frame."""
+        frame = self._borne(self._run.eyes.look, path)
+        self._seen(frame, path)
+        return frame
+
+    def _borne(self, ask: Callable[[], T], path: str) -> T:
+        """Ask the eyes. A few bad answers in a row are borne: emulators drop one now and then."""
         tempo = self._run.tempo
         for attempt in range(tempo.looks_max):
             self._beat(path)
             try:
-                frame = self._run.eyes.look()
+                return ask()
             except (InvalidFrameError, NotSentError, UnknownOutcomeError) as error:
                 if attempt + 1 == tempo.looks_max:
                     raise
                 self._run.note(f"{path}: no frame: {error}")
                 self.rest(tempo.retry_s * 2**attempt, path)
-                continue
-            self._seen(frame)
-            return frame
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
+
+    def clear(self, path: str) -> Look:
+        """One look with nothing on it that came between, for any number of checks."""
+        look = self._glance(path)
+        while True:
+            began = self._run.clock.now()
+            if not self.dismiss(look, path):
+                return look
+            look = self._glance(path)
+            self._between_s += self._run.clock.now() - began
+
+    def looks(self, within_s: float, path: str, *, stoppable: bool = True) -> Iterator[Look]:
+        """One clear look after the other until the time is up, and at least one. What comes between takes no time."""
+        clock = self._run.clock
+        end = clock.now() - self._between_s + within_s
+        while True:
+            yield self.clear(path)
+            left = end + self._between_s - clock.now()
+            if left <= 0:
+                return
+            if stoppable:
+                self.boundary(path)
+            self._judge_progress(path)
+            self.rest(min(self._run.tempo.poll_s, left), path)
+
+    def holds(self, look: Look, sight: Target, path: str) -> tuple[Match, bool]:
+        """Whether it is to be seen on this look, and the match that says so. What cannot be told now is not."""
+        try:
+            one = self.judge(look, sight, path)
+        except RestlessError as error:
+            self._run.note(f"{path}: {error}")
+            return Match(found=False, box=Box(0, 0, 0, 0), score=0.0, runner_up=0.0), False
+        return one.match, one.holds
+
+    def screen(self, name: str) -> Sight:
+        """What a screen is recognised by."""
+        found = self._run.bearings.screens.get(name)
+        if found is None:
+            raise FlowError(f"there is no screen {name}", remedy="declare it under screens")
+        return found
+
+    def judge_tap(self, target: str, place: tuple[int, int], path: str) -> None:
+        """Before a tap: whether it is one too many. What nobody looked at since the last tap tells nothing."""
+        frame = self.last
+        if frame is None or frame is self._judged:
+            return
+        self._judged = frame
+        where = (place[0] / max(1, frame.width), place[1] / max(1, frame.height))
+        if found := self._clicks.judge(clicks.Tap(target, where, clicks.look_of(frame))):
+            remedy = "see the last frame in the artifacts; if so many taps are meant, raise guards: {taps: ...}"
+            raise ClickLoopError(f"taps {found}", to=f"step {path}", remedy=remedy)
 
     def size(self, path: str) -> tuple[int, int]:
         """The screen's width and height."""
         frame = self.last or self.look(path)
         return frame.width, frame.height
 
-    def find(self, frame: Frame, image: str, sight: Sight | Tap) -> Match:
-        """Where an image is on a frame."""
-        area = _area_in(frame, sight.area)
-        return self._run.finder.find(frame, image, threshold=sight.threshold, area=area)
+    def judge(self, look: Look, sight: Target, path: str) -> Judged:
+        """Whether it holds on this look."""
+        return judged(sight, lambda target: self._find(look, target, path), self.screen)
 
-    def wait_for(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> Match:
+    def wait_for(self, sight: Target, within_s: float, path: str, *, stoppable: bool = True) -> Match:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
-        match, holds = self.poll(sight, within_s, path, stoppable=stoppable)
-        if not holds:
-            raise _not_reached(sight, within_s, path, match)
-        return match
+        one = self._poll(sight, within_s, path, stoppable=stoppable)
+        if not one.holds:
+            what = complaint(one, format_duration(within_s))
+            raise ScreenNotReachedError(what, to=f"step {path}", remedy="see the last frame in the artifacts")
+        return one.match
 
-    def poll(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
+    def poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool = True) -> tuple[Match, bool]:
         """Look until it holds or the time is up: the last match, and whether it holds. Looks at least once."""
-        clock, end = self._run.clock, self._run.clock.now() + within_s
-        image, wanted = _wanted(sight)
+        one = self._poll(sight, within_s, path, stoppable=stoppable)
+        return one.match, one.holds
+
+    def wait_still(self, args: Wait, path: str, *, stoppable: bool = True) -> None:
+        """Until nothing moved for so long. What creeps slowly moves too: frames are compared with the first one."""
+        clock, tempo, still_s = self._run.clock, self._run.tempo, args.still or 0.0
+        end = clock.now() + args.within
+        first = self.clear(path).frame
+        since_s, moved = clock.now(), 0.0
         while True:
-            match = self.find(self.look(path), image, sight)
-            if match.found == wanted:
-                return match, True
-            left = end - clock.now()
-            if left <= 0:
-                return match, False
+            asked_s = clock.now()
+            if asked_s >= end:
+                what = f"did not stand still for {format_duration(still_s)} within {format_duration(args.within)}"
+                raise ScreenNotReachedError(f"the screen {what}: {moved:.1%} moved at last", to=f"step {path}")
             if stoppable:
                 self.boundary(path)
-            self._judge_progress(path)
-            self.rest(min(self._run.tempo.poll_s, left), path)
+            self.rest(min(tempo.poll_s, end - asked_s, max(0.01, since_s + still_s - asked_s)), path)
+            asked_s, frame = clock.now(), self.clear(path).frame
+            share = self._run.finder.moved(first, frame, args.area)
+            if share * 100 > args.moves:
+                first, since_s, moved = frame, clock.now(), share
+            elif asked_s - since_s >= still_s:
+                return
 
     def pause(self, seconds: float, path: str, *, stoppable: bool = True) -> None:
         """Do nothing for a while, but keep beating."""
@@ -105,13 +187,77 @@ class Watch:
         self._run.clock.sleep(max(0.0, min(seconds, left)))
         self._beat(path)
 
+    def read(self, args: Read, path: str, *, stoppable: bool = True) -> str:
+        """What can be read, or ScreenNotReachedError."""
+
+        def attempt(look: Look) -> tuple[tuple[str, str], bool]:
+            words = self._read_off(args, look, path)
+            value = value_in(words, args.match)
+            return (words, value), bool(value)
+
+        (words, value), good = self._until(attempt, args.within, path, stoppable=stoppable)
+        if good and len(value) <= VALUE_MAX:
+            return value
+        what = f"{args.into} could not be read within {format_duration(args.within)}: {words[:80]!r} is there"
+        if good:
+            what = f"{args.into} is longer than {VALUE_MAX} characters: {value[:80]!r}"
+        raise ScreenNotReachedError(what, to=f"step {path}", remedy="say with match and area what is meant")
+
+    def _read_off(self, args: Read, look: Look, path: str) -> str:
+        if args.text is not None:
+            return self._run.finder.words(look, args.text.area)
+        match = self._find(look, Target(ui=args.ui), path)
+        return match.text if match.found else ""
+
+    def _poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool) -> Judged:
+        def attempt(look: Look) -> tuple[Judged, bool]:
+            one = self.judge(look, sight, path)
+            return one, one.holds
+
+        return self._until(attempt, within_s, path, stoppable=stoppable)[0]
+
+    def _glance(self, path: str) -> Look:
+        return Look(self.look(path), lambda: self._tree(path))
+
+    def _until(
+        self, attempt: Callable[[Look], tuple[T, bool]], within_s: float, path: str, *, stoppable: bool
+    ) -> tuple[T, bool]:
+        """What the first good attempt said, or the last one.
+
+        Elements that cannot be told are neither there nor gone: another look may tell, and the last one has to.
+        """
+        last: tuple[T, bool] | RestlessError = RestlessError("nobody looked", to=f"step {path}")
+        for look in self.looks(within_s, path, stoppable=stoppable):
+            try:
+                last = attempt(look)
+            except RestlessError as error:
+                self._run.note(f"{path}: {error}")
+                last = error
+            else:
+                if last[1]:
+                    return last
+        if isinstance(last, RestlessError):
+            raise last
+        return last
+
+    def _find(self, look: Look, target: Target, path: str) -> Match:
+        match = self._run.finder.find(look, target)
+        self._run.seen(path, said(target), look.frame, match)
+        return match
+
+    def _tree(self, path: str) -> str:
+        tree = self._borne(self._run.eyes.tree, path)
+        self._beat(path)  # it costs a second or more on a real emulator
+        return tree
+
     def _beat(self, path: str) -> None:
         self._run.life.beat(path)
         if self._run.clock.now() >= self._deadline:
             raise StageTimeoutError(f"not done within {format_duration(self._limit_s)}", to=f"step {path}")
 
-    def _seen(self, frame: Frame) -> None:
+    def _seen(self, frame: Frame, path: str) -> None:
         self.last = frame
+        self._run.seen(path, "", frame, None)
         checksum = zlib.crc32(frame.rgba)
         if checksum != self._checksum:
             self._checksum = checksum
@@ -119,27 +265,9 @@ class Watch:
 
     def _judge_progress(self, path: str) -> None:
         still_s = self._run.clock.now() - self._moved_at
-        if still_s >= self._run.tempo.progress_s:
+        if still_s >= self._stuck_s:
             raise StuckError(f"nothing moved for {format_duration(round(still_s))}", to=f"step {path}")
 
 
-def _wanted(sight: Sight | Tap) -> tuple[str, bool]:
-    """The image to look for, and whether it should be there."""
-    gone = sight.gone if isinstance(sight, Sight) else None
-    return (sight.image, True) if sight.image is not None else (gone or "", False)
-
-
-def _area_in(frame: Frame, area: Area | None) -> Box | None:
-    if area is None:
-        return None
-    left, right = (round(part * frame.width / 100) for part in (area[0], area[2]))
-    top, bottom = (round(part * frame.height / 100) for part in (area[1], area[3]))
-    return Box(left, top, right - left, bottom - top)
-
-
-def _not_reached(sight: Sight | Tap, within_s: float, path: str, match: Match) -> ScreenNotReachedError:
-    image, wanted = _wanted(sight)
-    time, box = format_duration(within_s), match.box
-    what = f"{image} did not appear within {time}" if wanted else f"{image} did not go away within {time}"
-    best = f"best match {match.score:.2f} of {sight.threshold:.2f} at {box.x},{box.y}"
-    return ScreenNotReachedError(f"{what}: {best}", to=f"step {path}", remedy="see the last frame in the artifacts")
+def _nothing_comes_between(look: Look, path: str) -> bool:  # noqa: ARG001 -- the shape of a dismissal
+    return False

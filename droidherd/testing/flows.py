@@ -159,6 +159,7 @@ def _run(plan: Plan, outfit: Outfit, number: int, account: str) -> FlowRun:
             app=plan.app,
             stage=stage,
             cleanup=plan.cleanup,
+            chart=plan.chart,
             last=index + 1 == len(plan.stages),
             physics=TaskPhysics(),
         )

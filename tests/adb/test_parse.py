@@ -22,7 +22,6 @@ PARSERS: Mapping[str, tuple[Callable[[str], object], tuple[type, ...]]] = {
     "devices": (parse.devices, (tuple,)),
     "installed": (parse.installed, (tuple,)),
     "storage": (parse.storage, (Storage, NONE)),
-    "nodes": (parse.nodes, (tuple,)),
     "override_of": (partial(parse.override_of, "size"), (str, NONE)),
 }
 """What each may make of a text."""
@@ -143,9 +142,3 @@ def test_the_overrides_of_the_screen_are_told_from_the_panel():
         parse.override_of("density", "Physical density: 320\nOverride density: 240\n"),
     )
     assert ("", None) == (parse.override_of("size", "Physical size: 1280x720\n"), parse.override_of("size", "error"))
-
-
-def test_the_elements_of_a_screen_are_read_with_what_they_say():
-    head = "<?xml version='1.0' ?><hierarchy rotation='0'>"
-    tree = head + '<node text="OK" resource-id="a.b:id/ok" /><node text=""></node>'
-    assert ({"text": "OK", "resource-id": "a.b:id/ok"}, {"text": ""}) == parse.nodes(tree)

@@ -70,6 +70,14 @@ def test_a_frame_of_another_scale_is_brought_to_that_of_the_display():
     assert [(0, 0), (360, 640), (719, 1279)] == [aim.at(0, 0), aim.at(540, 960), aim.at(1079, 1919)]
 
 
+def test_elements_are_told_where_they_are_on_the_frame():
+    aim = Aim(lambda: Display(0, 720, 1280, 0))
+    aim.see(lambda: blank(1080, 1920))
+    assert '<node bounds="[0,0][1080,1920]"/><node bounds="[15,30][90,45]"/>' == aim.told(
+        '<node bounds="[0,0][720,1280]"/><node bounds="[10,20][60,30]"/>'
+    )
+
+
 @given(st.integers(1, 4000), st.integers(1, 4000), st.data())
 def test_no_place_on_a_frame_is_beside_the_display(size: int, target: int, data: st.DataObject):
     aim = Aim(lambda: Display(0, target, target, 0))

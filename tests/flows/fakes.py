@@ -3,15 +3,22 @@
 The journal behaves as on a real emulator: intent, act, result, each on its own, so that a death can fall between.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from droidherd.contracts.chart import Chart
 from droidherd.domain.errors import AbandonedError, CommandFailedError, FencedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Box, Frame, Match, Recalled
+from droidherd.flows.chart import bearings
+from droidherd.flows.look import Look, box_in
 from droidherd.flows.run import StageRun, Tempo
+from droidherd.flows.sight import find_element
+from droidherd.flows.targets import Area, Target, TextQuery
 from droidherd.virtual import app, scenes
 from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.commands.screen import ui_tree
 
 WIDTH, HEIGHT = 1280, 720
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -60,6 +67,8 @@ class Emulator:
 
     state: AppState = field(default_factory=AppState)
     journal: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """What the journal keeps with its effects."""
     done: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -118,8 +127,11 @@ class FakeHands:
     def stop_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"stop {app}", scenes.stop)
 
-    def mark(self, effect: str) -> Acted:
-        return self._act(effect, "mark", lambda state: state)
+    def mark(self, effect: str, value: str = "") -> Acted:
+        return self._act(effect, "mark", lambda state: state, value)
+
+    def marked(self, effect: str) -> str | None:
+        return self._emulator.values.get(f"{self._stage}/{effect}")
 
     def clear_app(self, effect: str, app: str) -> Acted:
         return self._act(effect, f"clear {app}", scenes.clear)
@@ -136,7 +148,7 @@ class FakeHands:
             self._emulator.journal[f"{self._stage}/{effect}"] = word
         self._point(f"{word} {effect} answered")
 
-    def _act(self, effect: str, what: str, change: Callable[[AppState], AppState]) -> Acted:
+    def _act(self, effect: str, what: str, change: Callable[[AppState], AppState], value: str = "") -> Acted:
         if self.fenced:
             raise FencedError("another lease holds it")
         key, emulator = f"{self._stage}/{effect}", self._emulator
@@ -157,6 +169,7 @@ class FakeHands:
         emulator.done.append((key, what))
         self._point(f"{effect} acted")
         emulator.journal[key] = "done"
+        emulator.values[key] = value
         self._point(f"{effect} answered")
         return Acted.DONE
 
@@ -169,7 +182,9 @@ class FakeEyes:
         self._point = point
         self.seen: dict[bytes, AppState] = {}
         self.looks = 0
+        self.trees = 0
         self.troubles: list[BaseException] = []
+        self.restless: list[BaseException] = []
 
     def look(self) -> Frame:
         self._point("look")
@@ -179,6 +194,13 @@ class FakeEyes:
         picture = repr(self._emulator.state).encode()
         self.seen[picture] = self._emulator.state
         return Frame(WIDTH, HEIGHT, picture, 0.0)
+
+    def tree(self) -> str:
+        self._point("tree")
+        self.trees += 1
+        if self.restless:
+            raise self.restless.pop(0)
+        return ui_tree(self._emulator.state, app.PACKAGE, (WIDTH, HEIGHT))
 
     def focus(self) -> str:
         return app.PACKAGE if self._emulator.state.scene is not Scene.LAUNCHER else app.LAUNCHER_PACKAGE
@@ -197,7 +219,7 @@ _SEEN: dict[str, Callable[[AppState], bool]] = {
     "rewards.png": lambda s: s.scene is Scene.HOME,
     "ok.png": lambda s: s.scene is Scene.DIALOG,
     "back.png": lambda s: s.scene is Scene.LIST,
-    "claim.png": lambda s: s.scene is Scene.LIST,
+    "claim.png": lambda s: any(name.startswith("claim_") for name in scenes.regions(s)),
 }
 _PLACES = {
     "account_empty.png": "account", "password_empty.png": "password", "rewards.png": "list",
@@ -209,15 +231,40 @@ class FakeFinder:
     def __init__(self, eyes: FakeEyes) -> None:
         self._eyes = eyes
         self.asked: list[tuple[str, float, Box | None]] = []
+        self.place: tuple[int, int] | None = None
+        """Where everything is found, if not where it is."""
 
-    def find(self, frame: Frame, image: str, *, threshold: float, area: Box | None) -> Match:
-        self.asked.append((image, threshold, area))
-        state = self._eyes.seen[bytes(frame.rgba)]
+    def find(self, look: Look, target: Target) -> Match:
+        area = box_in(look.frame, target.area)
+        if target.ui is not None:
+            return find_element(look, target.ui, area)
+        if target.text is not None:
+            return self._find_words(look, target.text)
+        image = target.image or target.feature or ""
+        self.asked.append((image, target.likeness, area))
+        image = image.rpartition("@/")[2]  # of a used flow
+        state = self.state(look.frame)
         found = state.popup if image == "close.png" else not state.popup and _SEEN[image](state)
         places = scenes.regions(state)
         name = _PLACES.get(image, image.removesuffix(".png"))
         box = next((place for key, place in places.items() if key.startswith(name)), Box(0, 0, 10, 10))
+        box = Box(*self.place, 0, 0) if self.place else box
         return Match(found=found, box=box, score=1.0 if found else 0.4, runner_up=0.3)
+
+    def state(self, frame: Frame) -> AppState:
+        return self._eyes.seen[bytes(frame.rgba)]
+
+    def words(self, look: Look, area: Area | None) -> str:
+        """What the app says of itself; where, nobody asks."""
+        return self.state(look.frame).message
+
+    def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
+        return float(bytes(before.rgba) != bytes(after.rgba))
+
+    def _find_words(self, look: Look, wanted: str | TextQuery) -> Match:
+        said = self.words(look, None)
+        found = wanted in said if isinstance(wanted, str) else re.search(wanted.matches, said) is not None
+        return Match(found=found, box=Box(0, 0, 10, 10), score=float(found), runner_up=0.0, text=said)
 
 
 @dataclass
@@ -245,6 +292,8 @@ class Bench:
         answers: Mapping[str, str] | None = None,
         standing: Mapping[str, str] | None = None,
         rounds: int = 0,
+        chart: Chart | None = None,
+        lease: int = 1,
     ) -> StageRun:
         return StageRun(
             hands=self.hands,
@@ -259,4 +308,6 @@ class Bench:
             answers={**(answers or {}), **(standing or {})},
             standing=frozenset(standing or ()),
             rounds=rounds,
+            bearings=bearings(chart),
+            lease=lease,
         )

@@ -1,6 +1,9 @@
 """The process dies, or an answer is lost, at every single point of a flow; the stage then runs again."""
 
+import random
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +20,23 @@ NEVER = 10**9
 SIGNED_IN = AppState(scene=Scene.HOME, running=True, signed_in="other")
 
 
-def finish(plan: Plan, emulator: Emulator, trouble: Trouble) -> int:
+class Pest:
+    """A popup that appears at some of the looks, counted over all tries, beside whatever else happens there."""
+
+    def __init__(self, emulator: Emulator, seed: int, trouble: Trouble) -> None:
+        self._emulator = emulator
+        self._at = set(random.Random(seed).sample(range(1, 40), 6))
+        self._trouble = trouble
+        self._looks = 0
+
+    def __call__(self, point: str) -> None:
+        self._looks += point == "look"
+        if point == "look" and self._looks in self._at and self._emulator.state.scene is not Scene.LAUNCHER:
+            self._emulator.state = replace(self._emulator.state, popup=True)
+        self._trouble(point)
+
+
+def finish(plan: Plan, emulator: Emulator, trouble: Callable[[str], None]) -> int:
     """Run every stage to its end, again and again while the process dies; the number of tries."""
     tries = 0
     for stage in plan.stages:
@@ -25,7 +44,7 @@ def finish(plan: Plan, emulator: Emulator, trouble: Trouble) -> int:
             tries += 1
             assert tries < 20
             try:
-                run_stage(stage, Bench(emulator, stage.name, trouble).run())
+                run_stage(stage, Bench(emulator, stage.name, trouble).run(chart=plan.chart))
             except PlugPulledError:
                 continue
             break
@@ -43,6 +62,8 @@ def doubled(plan: Plan, emulator: Emulator) -> list[tuple[str, str]]:
     seen: set[str] = set()
     found: list[tuple[str, str]] = []
     for key, what in emulator.done:
+        if not key.partition("/")[2][0].isdecimal():
+            continue  # navigation: it has names of its own each time
         if key in seen and not what.startswith(("start ", "stop ")) and "then" in step_of(plan, key):
             found.append((key, what))
         seen.add(key)
@@ -65,6 +86,8 @@ FLOWS = [
     ("daily_reward", {}, SIGNED_IN),
     ("sign_in", {"account": "ann"}, SIGNED_IN),
     ("long_walk", {"rounds": 2}, AppState()),
+    ("collect_rewards", {}, AppState()),
+    ("collect_rewards", {}, AppState(popup=True, running=True, scene=Scene.DIALOG, signed_in="ann")),
     ("browse_list", {"pages": 2}, AppState(popup=True, running=True, scene=Scene.SIGN_IN)),
 ]
 
@@ -110,9 +133,32 @@ def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() ->
         for stage in plan.stages:
             for _ in range(5):
                 try:
-                    run_stage(stage, Bench(emulator, stage.name, both).run())
+                    run_stage(stage, Bench(emulator, stage.name, both).run(chart=plan.chart))
                 except (PlugPulledError, CommandFailedError):
                     continue
                 break
         assert emulator.state.claims == 1
         assert emulator.state.sign_ins == 1
+
+
+ANYWHERE = [
+    AppState(),
+    AppState(running=True, scene=Scene.SIGN_IN, account="half a na"),
+    AppState(running=True, scene=Scene.LIST, signed_in="ann", popup=True),
+]
+
+
+@pytest.mark.parametrize(("seed", "trouble"), [(1, UnknownOutcomeError), (2, PlugPulledError), (3, PlugPulledError)])
+def test_popups_at_random_and_a_death_or_a_lost_answer_at_any_point_change_nothing(
+    seed: int, trouble: Callable[[str], BaseException]
+) -> None:
+    plan, start = CATALOGUE.plan("collect_rewards", {}), ANYWHERE[seed - 1]
+    emulator, count = Emulator(start), Trouble(NEVER, AssertionError)
+    finish(plan, emulator, Pest(emulator, seed, count))
+    assert any(key.startswith("gift/i1#") for key, _ in emulator.done), "no popup came between"
+    for nth in range(1, count.passed + 1):
+        emulator, strike = Emulator(start), Trouble(nth, trouble)
+        finish(plan, emulator, Pest(emulator, seed, strike))
+        assert doubled(plan, emulator) == [], strike.struck
+        assert (7, (0, 1, 2, 3, 4, 5)) == (emulator.state.claims, emulator.state.claimed), strike.struck
+        assert Scene.LIST is emulator.state.scene, strike.struck

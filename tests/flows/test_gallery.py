@@ -6,7 +6,9 @@ from droidherd.domain.ports import Frame
 from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.flows.gallery.cut import CUTS, cut
 from droidherd.flows.lint import lint
+from droidherd.flows.look import Look
 from droidherd.flows.sight import FlowFinder
+from droidherd.flows.targets import Target
 from droidherd.virtual.app import AppState, Scene
 from droidherd.virtual.drawing import render
 
@@ -38,6 +40,7 @@ WHERE = {
     "ok.png": {"dialog"},
     "close.png": {"popup"},
     "back.png": {"list"},
+    "claim.png": {"list"},
 }
 
 
@@ -59,13 +62,14 @@ def test_every_image_of_the_gallery_is_as_the_app_is_drawn_now() -> None:
         assert np.array_equal(expected, actual), f"{file}: run python -m droidherd.flows.gallery.cut"
 
 
-FLOWS = ["guarded_reward", "daily_reward", "browse_list", "second_look", "sign_in"]
+FLOWS = ["collect_rewards", "guarded_reward", "daily_reward", "browse_list", "second_look", "sign_in"]
 DRAWN = {"app_icon.png", "gift.png", "gift_collected.png", "rewards.png"}
 """Images without words. Words are set anew on a screen of another size, so they do not scale as pictures do."""
 
 
 def found_on(finder: FlowFinder, images: list[str], frame: Frame) -> set[str]:
-    return {name for name in images if finder.find(frame, name, threshold=0.9, area=None).found}
+    look = Look(frame, lambda: "")
+    return {name for name in images if finder.find(look, Target(image=name)).found}
 
 
 def finder_of(flow: str) -> tuple[FlowFinder, list[str]]:

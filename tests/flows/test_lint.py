@@ -52,8 +52,8 @@ STEP_PROBLEMS = [
         ("error: a step has one key, not 2: tap, key (begin each step with a dash of its own)"),
     ),
     ("back", "error: a step is a mapping (as in tap: {image: ok.png})"),
-    ("tap: {}", "error: tap: exactly one of image and percent is needed, not 0"),
-    ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with an image, not with percent"),
+    ("tap: {}", "error: tap: exactly one of image, feature, text, ui, colour, all, any and percent is needed, not 0"),
+    ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with something to look for, not with percent"),
     ("tap: {percent: [101, 2]}", "error: input should be less than or equal to 100"),
     ("tap: {image: gone.png}", "error: gone.png: no such image (put it at {folder}/gone.png)"),
     (
@@ -73,7 +73,7 @@ STEP_PROBLEMS = [
     ("wait: {image: a.png, within: 2h}", "error: within: input should be less than or equal to 3600"),
     (
         "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
-        ("error: wait: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
+        ("error: area: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
     ),
     ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
@@ -117,11 +117,11 @@ STEP_PROBLEMS = [
     ),
     (
         "ask: {what: a, choices: [b], within: 5m, into: said}",
-        "warning: variable 'said' is never read (remove into)",
+        "warning: variable 'said' is never read (remove what sets it)",
     ),
     (
         "when: {var: said, is: b, do: [{fail: {what: never}}]}",
-        "error: variable 'said' is not set by an ask before it in this stage (add into: said to the ask)",
+        "error: variable 'said' is not set before it in this stage (add into: said to an ask or a read)",
     ),
     ("again: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     ("again: {in: 2h, at: '14:05', at_most: 2}", "error: again: exactly one of in, at and from is needed, not 2"),
@@ -204,7 +204,7 @@ TOGETHER = [
     ("flow.yaml:7: error: said is never 'latr' (did you mean later?)", [f"{ASK}}}", _when("said", "latr")]),
     ("flow.yaml:7: error: said is never 'x' (offered are: later, 90)", [f"{ASK}}}", _when("said", "x")]),
     (
-        "flow.yaml:7: error: variable 'sad' is not set by an ask before it in this stage (did you mean said?)",
+        "flow.yaml:7: error: variable 'sad' is not set before it in this stage (did you mean said?)",
         [f"{ASK}}}", _when("sad", "later")],
     ),
     (

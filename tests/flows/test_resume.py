@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from droidherd.contracts.chart import Chart
 from droidherd.contracts.plan import Stage
 from droidherd.domain.ports import Recalled
 from droidherd.flows.interpreter import run_stage
@@ -69,11 +70,15 @@ class Reaper:
             raise PlugPulledError
 
 
+UNGUARDED = Chart(guards={"taps": 0})
+"""The steps are made up, and some go in circles."""
+
+
 def done_by(steps: tuple[dict[str, Any], ...], at: set[int]) -> list[tuple[str, str]]:
     emulator, reaper = Emulator(HOME), Reaper(at)
     for _ in range(len(at) + 1):
         try:
-            run_stage(Stage(name="main", steps=steps), Bench(emulator, point=reaper).run())
+            run_stage(Stage(name="main", steps=steps), Bench(emulator, point=reaper).run(chart=UNGUARDED))
         except PlugPulledError:
             continue
         return emulator.done

@@ -31,6 +31,7 @@ CUTS: dict[str, tuple[AppState, Box]] = {
     "rewards.png": (_HOME, Box(530, 200, 200, 180)),
     "ok.png": (AppState(scene=Scene.DIALOG, running=True, signed_in="guest"), Box(684, 424, 120, 64)),
     "close.png": (AppState(scene=Scene.HOME, running=True, popup=True), Box(936, 136, 56, 56)),
+    "claim.png": (AppState(scene=Scene.LIST, running=True, signed_in="guest"), Box(1036, 118, 150, 54)),
     "back.png": (AppState(scene=Scene.LIST, running=True, signed_in="guest"), Box(28, 24, 120, 50)),
 }
 """Each image: the screen it is on, and where. Taken from the inside of things, which their frames do not change."""

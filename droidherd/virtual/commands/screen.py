@@ -11,7 +11,6 @@ from droidherd.virtual.app import AppState, Scene
 from droidherd.virtual.commands.base import Command, Context
 from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.layout import labels, regions
-from droidherd.virtual.machine import VirtualEmulator
 from droidherd.virtual.shell.streams import pause
 from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
 from droidherd.virtual.wire import Buffer
@@ -168,7 +167,9 @@ async def _uiautomator(context: Context) -> int:
     if context.emulator.faults.take("ui_fail") or not context.emulator.booted:
         context.complain("ERROR: could not get idle state.\n")
         return 1
-    tree = ui_tree(context.emulator).encode(errors="replace")
+    emulator = context.emulator
+    package = emulator.focus.partition("/")[0]
+    tree = ui_tree(emulator.app, package, emulator.size).encode(errors="replace")
     target = words[1] if len(words) > 1 else _DUMP
     if target == "/dev/tty":
         context.streams.stdout.write(tree)
@@ -179,13 +180,12 @@ async def _uiautomator(context: Context) -> int:
     return 0
 
 
-def ui_tree(emulator: VirtualEmulator) -> str:
+def ui_tree(state: AppState, package: str, size: tuple[int, int]) -> str:
     """One node per element that can be tapped now."""
-    package = emulator.focus.partition("/")[0]
-    width, height = emulator.size
-    words = labels(emulator.app)
+    width, height = size
+    words = labels(state)
     nodes: list[str] = []
-    for index, (name, box) in enumerate(regions(emulator.app, width, height).items()):
+    for index, (name, box) in enumerate(regions(state, width, height).items()):
         kind = "android.widget.EditText" if name in {"account", "password"} else "android.widget.Button"
         corners = f"[{box.x},{box.y}][{box.x + box.width},{box.y + box.height}]"
         facts = {"index": str(index), "text": words[name], "resource-id": f"{package}:id/{name}", "class": kind}

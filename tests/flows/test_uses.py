@@ -1,0 +1,204 @@
+"""Flows that use flows: found, checked, expanded into the plan, part of the hash."""
+
+from pathlib import Path
+
+import pytest
+
+from droidherd.contracts.plan import Plan
+from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.interpreter import run_stage
+from droidherd.flows.secret import secrets_of
+from droidherd.flows.sight import FlowFinder
+from droidherd.virtual.app import AppState, Scene
+from tests.flows.fakes import Bench, Emulator
+from tests.flows.test_lint import flow_at, problems
+
+INNER = """flow: inner
+app: com.example.inner
+recorded: 640x360
+params: {who: {type: string, pattern: "[a-z]+", example: ann}, times: {type: integer, default: 2}}
+requires: {size: small}
+screens: {door: {image: door.png}, hall: {image: hall.png}}
+routes: [{from: door, to: hall, do: [{type: {text: {secret: key}}}, {type: {text: "${who}"}}]}]
+interrupts: [{when: {image: x.png}, do: [{tap: {image: x.png}}]}]
+stages:
+  - stage: one
+    at: hall
+    steps: [{start_app: {}}, {repeat: {at_most: "${times}", do: [{tap: {image: door.png}}]}}]
+    undo: [{tap: {image: x.png}}]
+  - stage: two
+    steps: [{put: {file: /sdcard/a, from: a.cfg}}]
+cleanup: [{stop_app: {}}]
+"""
+OUTER = """flow: outer
+app: com.example.outer
+recorded: 1280x720
+params: {name: {type: string, example: bob, pattern: "[a-z0-9]+"}}
+screens: {hall: {image: hall.png}}
+stages:
+  - stage: main
+    steps:
+      - key: {name: home}
+      - use: {flow: inner, with: {who: "${name}"}}
+      - tap: {image: hall.png}
+    undo: [{key: {name: menu}}]
+"""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    inner = flow_at(tmp_path / "inner", INNER, "door.png", "hall.png", "x.png")
+    (inner / "files").mkdir()
+    (inner / "files" / "a.cfg").write_text("a")
+    flow_at(tmp_path / "outer", OUTER, "hall.png")
+    return tmp_path
+
+
+def planned(shelf: Path) -> Plan:
+    return Catalogue([shelf]).plan("outer", {"name": "cyd"})
+
+
+def test_a_used_flow_stands_in_the_plan_with_its_parameters_its_app_and_its_files(shelf: Path) -> None:
+    (stage,) = planned(shelf).stages
+    body = [
+        {"goto": "hall"},
+        {"start_app": {"app": "com.example.inner"}},
+        {"repeat": {"at_most": "2", "do": [{"tap": {"image": "inner@/door.png"}}]}},
+        {"put": {"file": "/sdcard/a", "from": "inner@/a.cfg"}},
+    ]
+    assert (
+        {"key": {"name": "home"}},
+        {"use": {"flow": "inner", "with": {"who": "cyd"}, "do": body}},
+        {"tap": {"image": "hall.png"}},
+    ) == stage.steps
+    assert ({"key": {"name": "menu"}}, {"tap": {"image": "inner@/x.png"}}) == stage.undo
+    assert [("2.4", "/sdcard/a")] == [(change.step, change.name) for change in stage.changes]
+
+
+def test_its_screens_join_those_of_the_using_flow_which_has_the_last_word(shelf: Path) -> None:
+    plan = planned(shelf)
+    assert plan.chart is not None
+    assert {"door": {"image": "inner@/door.png"}, "hall": {"image": "hall.png"}} == plan.chart.screens
+    assert 1 == len(plan.chart.routes)
+    assert ({"when": {"image": "inner@/x.png"}, "do": [{"tap": {"image": "inner@/x.png"}}]},) == plan.chart.interrupts
+    assert {"do": [{"stop_app": {"app": plan.app}}, {"start_app": {"app": plan.app}}]} == plan.chart.lost
+    assert ("size=small",) == plan.requires
+    assert ["key"] == secrets_of(plan)
+
+
+def test_its_images_and_files_are_found_and_scaled_as_its_own_flow_says(shelf: Path) -> None:
+    catalogue, plan = Catalogue([shelf]), planned(shelf)
+    asset = catalogue.asset("outer", plan.flow_hash, "inner@/door.png")
+    assert shelf / "inner" / "door.png" == asset
+    assert shelf / "inner" / "files" / "a.cfg" == catalogue.payload("outer", plan.flow_hash, "inner@/a.cfg")
+    loaded = catalogue.planned("outer", plan.flow_hash)
+    assert [(640, 360), (1280, 720)] == [loaded.recorded(name) for name in ("inner@/door.png", "hall.png")]
+    FlowFinder(catalogue, "outer", plan.flow_hash)
+
+
+@pytest.mark.parametrize("changed", ["flow.yaml", "door.png", "files/a.cfg"])
+def test_a_change_of_the_used_flow_is_a_change_of_the_using_one(shelf: Path, changed: str) -> None:
+    catalogue = Catalogue([shelf])
+    before = catalogue.flow("outer").hash
+    file = shelf / "inner" / changed
+    file.write_bytes(file.read_bytes() + b"\n")
+    assert before != catalogue.flow("outer").hash
+
+
+def test_a_used_flow_that_was_mended_mends_the_using_one(shelf: Path) -> None:
+    catalogue = Catalogue([shelf])
+    (shelf / "inner" / "door.png").rename(shelf / "door.png")
+    with pytest.raises(FlowError, match=r"flow\.yaml:10: error: flow inner is not sound: .*door\.png: no such"):
+        catalogue.flow("outer")
+    (shelf / "door.png").rename(shelf / "inner" / "door.png")
+    assert "outer" == catalogue.flow("outer").flow.flow
+
+
+def test_what_the_used_flow_does_not_take_is_refused_when_the_task_is_submitted(shelf: Path) -> None:
+    with pytest.raises(BadParametersError, match=r"use inner: params\.who: must match"):
+        Catalogue([shelf]).plan("outer", {"name": "r2d2"})
+
+
+def using(name: str, flow: str, more: str = "") -> str:
+    return f"flow: {name}\nstages:\n  - stage: main\n{more}    steps:\n      - use: {{flow: {flow}}}\n"
+
+
+TAP = "stages: [{stage: main, steps: [{tap: {percent: [1, 1]}}]}]\n"
+FAULTS = [
+    (
+        {"other": using("other", "demo")},
+        using("demo", "other"),
+        (
+            "flow.yaml:5: error: flow other is not sound: {shelf}/other/flow.yaml:5: error: "
+            "flows use each other in a circle: demo uses other uses demo"
+        ),
+    ),
+    ({}, using("demo", "demo"), "flow.yaml:5: error: flows use each other in a circle: demo uses demo (move what"),
+    ({}, using("demo", "nowhere"), "flow.yaml:5: error: there is no flow 'nowhere' (the name of a flow beside"),
+    (
+        {f"n{n}": using(f"n{n}", f"n{n + 1}") for n in range(5)} | {"n5": f"flow: n5\n{TAP}"},
+        using("demo", "n0"),
+        "flow.yaml:5: error: flow n0 is not sound: ",
+    ),
+    (
+        {"other": f"flow: other\nparams: {{who: {{type: string}}}}\n{TAP}"},
+        using("demo", "other"),
+        "flow.yaml:1: error: use other: params.who: is missing, when parameters have their examples (a string)",
+    ),
+    (
+        {"other": "flow: other\nstages: [{stage: main, steps: [{set: {setting: global/a, to: b}}]}]\n"},
+        using("demo", "other", "    lives: account\n"),
+        "flow.yaml:6: error: flow other holds set, which changes the emulator, and this stage lives in the account",
+    ),
+    (
+        {"other": "flow: other\nstages: [{stage: main, steps: [{set: {setting: global/a, to: b}}]}]\n"},
+        f"flow: demo\n{TAP}cleanup: [{{use: {{flow: other}}}}]\n",
+        "flow.yaml:3: error: flow other changes things by value or calls a handler, which nobody would take back here",
+    ),
+    (
+        {"other": "flow: other\nstages: [{stage: main, steps: [{fail: {what: never}}]}]\n"},
+        f"flow: demo\n{TAP}cleanup: [{{use: {{flow: other}}}}]\n",
+        "flow.yaml:3: error: flow other holds fail, which does not belong into cleanup",
+    ),
+    (
+        {"other": TAP.replace("stages: [{stage", "flow: other\nstages: [{lives: account, stage")},
+        using("demo", "other"),
+        "flow.yaml:5: warning: stage main of flow other lives in the account, and this one is done again after a move",
+    ),
+    (
+        {"other": f"flow: other\nrequires: {{size: small}}\n{TAP}"},
+        f"{using('demo', 'other')}requires: {{size: large}}\n",
+        "flow.yaml:6: error: requires size=large, and flow other, which is used, size=small (one emulator has to fit",
+    ),
+    (
+        {"other": f"flow: other\n{TAP.replace('[{tap', '[' + '{key: {name: menu}}, ' * 120 + '{tap')}"},
+        f"flow: demo\nstages:\n  - stage: main\n    steps: [{', '.join(['{use: {flow: other}}'] * 9)}]\n",
+        "flow.yaml:4: error: 1098 steps with those of used flows",
+    ),
+]
+
+
+@pytest.mark.parametrize(("beside", "text", "expected"), FAULTS)
+def test_what_is_wrong_with_a_use_is_named_with_file_line_and_fix(
+    tmp_path: Path, beside: dict[str, str], text: str, expected: str
+) -> None:
+    for name, other in beside.items():
+        flow_at(tmp_path / name, other)
+    found = problems(tmp_path, text)
+    expected = expected.replace("{shelf}", str(tmp_path))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+def test_the_gallery_can_be_used_by_flows_elsewhere_and_steps_keep_their_names(tmp_path: Path) -> None:
+    text = (
+        "flow: demo\napp: com.example.herd\nstages:\n  - stage: main\n    on_unknown: repeat\n    steps:\n"
+        "      - use: {flow: sign_in, with: {account: ann}}\n      - key: {name: menu}\n"
+    )
+    flow_at(tmp_path / "demo", text)
+    plan, emulator = Catalogue([tmp_path]).plan("demo", {}), Emulator(AppState())
+    bench = Bench(emulator, "main")
+    run_stage(plan.stages[0], bench.run(chart=plan.chart))
+    assert ("ann", Scene.HOME) == (emulator.state.signed_in, emulator.state.scene)
+    assert ["main/1.1", "main/1.2"] == [key for key, _ in emulator.done][:2]
+    assert "main/2" == emulator.done[-1][0]
