@@ -49,7 +49,8 @@ def charted(loaded: LoadedFlow, values: Values) -> Chart | None:
     if lost is None and screens and loaded.flow.app is not None:
         app: JsonValue = {"app": loaded.flow.app}
         restart: list[JsonValue] = [{"stop_app": app}, {"start_app": app}]
-        lost = {"do": restart}
+        way_out: dict[str, JsonValue] = {"do": restart}
+        lost = way_out
     if not (screens or interrupts or guards):
         return None
     return Chart(

@@ -33,7 +33,7 @@ TO_REWARDS = {"from": "home", "to": "rewards", "do": [{"tap": {"image": "rewards
 BACK_HOME = {"from": "rewards", "to": "home", "do": [{"tap": {"image": "back.png"}}]}
 ROUTES = (TO_HOME, TO_REWARDS, BACK_HOME)
 CLOSE = {"when": {"image": "close.png"}, "do": [{"tap": {"image": "close.png", "within": "1s"}}]}
-GOTO = {"goto": "rewards"}
+GOTO: dict[str, Any] = {"goto": "rewards"}
 START, OPEN, LEAVE, SHUT = f"start {APP}", "tap 650 320", "tap 90 50", "tap 964 164"
 LAUNCHER = AppState(signed_in="ann")
 LIST = replace(HOME, scene=Scene.LIST)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -12,6 +13,7 @@ from droidherd.domain.errors import GivenUpError, InfrastructureError, NeedsPers
 from droidherd.domain.ports import Frame
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.chart import bearings
 from droidherd.flows.interpreter import CleanupReport, Outcome, run_cleanup, run_stage
 from droidherd.flows.run import StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
@@ -71,6 +73,8 @@ class Visit:
             tempo=TEMPO,
             answers=self.answers,
             standing=frozenset(self.answers),
+            bearings=bearings(self.plan.chart),
+            lease=self.one.lease,
         )
 
 
@@ -80,6 +84,7 @@ class Visit:
         ("sign_in", {"account": "ann"}, ["enter.home.png"]),
         ("daily_reward", {"account": "ann"}, ["collect.collected.png"]),
         ("guarded_reward", {}, []),
+        ("collect_rewards", {}, ["rewards.collected.png"]),
         ("regular_visit", {}, ["visit.arrived.png"]),
         ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
         ("visit", {}, ["visit.arrived.png"]),
@@ -189,6 +194,35 @@ def test_a_popup_over_the_app_is_closed_on_the_way(one: One) -> None:
     visit = Visit(one, "sign_in", {"account": "ann"})
     visit.all()
     assert any("tap close.png" in note for note in visit.notes)
+
+
+ANYWHERE = [
+    {},
+    {"scene": "sign_in", "running": True},
+    {"scene": "sign_in", "running": True, "account": "half a na"},
+    {"scene": "home", "running": True, "signed_in": "ann"},
+    {"scene": "list", "running": True, "signed_in": "ann", "popup": True},
+    {"scene": "dialog", "running": True, "signed_in": "ann"},
+]
+
+
+@pytest.mark.parametrize("state", ANYWHERE)
+def test_rewards_are_collected_from_whatever_screen_the_app_is_on(one: One, state: dict[str, Any]) -> None:
+    before = one.control.counters(one.name)["claims"]
+    one.control.set_app(one.name, **state)
+    Visit(one, "collect_rewards", {"account": "ann"}).all()
+    assert before + 7 == one.control.counters(one.name)["claims"]
+    app = one.control.state(one.name)["app"]
+    assert ("list", "ann") == (app["scene"], app["signed_in"])
+
+
+def test_a_line_cut_on_the_way_and_in_a_stage_collects_everything_once_and_asks_nobody(one: One) -> None:
+    before = one.control.counters(one.name)["claims"]
+    visit = Visit(one, "collect_rewards")
+    for stage, tap in zip(visit.plan.stages, (2, 1), strict=True):
+        one.control.cut_after(one.name, "input tap", count=tap, when="after")
+        visit.again_until_done(stage)
+    assert before + 7 == one.control.counters(one.name)["claims"]
 
 
 def in_a_hurry(plan: Plan) -> Plan:
