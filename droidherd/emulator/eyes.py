@@ -1,6 +1,6 @@
 """Eyes on one emulator."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from droidherd.adb import parse
@@ -14,21 +14,40 @@ FOCUS_S = 10.0
 FOCUS_LINE = "dumpsys window | grep mCurrentFocus"
 
 
+Take = Callable[[str, float, Interrupt | None], Frame]
+"""A frame of the emulator at this serial, within seconds."""
+
+
+def _ignore(_: Frame) -> None:
+    pass
+
+
 class EmulatorEyes:
     """`Eyes` by adb. Looking changes nothing, so an answer that stays away is a lost emulator, never an unknown act."""
 
     def __init__(
-        self, adb: AdbClient, serial: str, *, look_s: float = LOOK_S, interrupt: Interrupt | None = None
+        self,
+        adb: AdbClient,
+        serial: str,
+        *,
+        look_s: float = LOOK_S,
+        interrupt: Interrupt | None = None,
+        take: Take | None = None,
+        seen: Callable[[Frame], None] = _ignore,
     ) -> None:
-        """On the emulator at `serial`."""
+        """On the emulator at `serial`. `take` is its camera; `seen` is told of every frame."""
         self._adb = adb
         self._serial = serial
         self._look_s = look_s
         self._interrupt = interrupt
+        self._take = take or adb.capture
+        self._seen = seen
 
     def look(self) -> Frame:
         with lost():
-            return self._adb.capture(self._serial, self._look_s, self._interrupt)
+            frame = self._take(self._serial, self._look_s, self._interrupt)
+        self._seen(frame)
+        return frame
 
     def focus(self) -> str:
         with lost():

@@ -4,11 +4,11 @@ import re
 from xml.sax.saxutils import quoteattr
 
 from droidherd.virtual import app, scenes
-from droidherd.virtual.app import AppState, Scene
 from droidherd.virtual.commands.base import Command, Context
 from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.layout import labels, regions
 from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.screenshots import RAW, NoPictureError, png_of, raw_of, with_oddities
 from droidherd.virtual.shell.streams import pause
 from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
 
@@ -89,9 +89,11 @@ async def _screencap(context: Context) -> int:
     png = "-p" in context.words or any(name.endswith(".png") for name in names)
     if faults.take("empty_screencap"):
         return 0
-    shown = AppState(scene=Scene.BOOT) if faults.take("black_screencap") else emulator.shown
-    # The picture is of the moment the command ran, even when drawing it takes a while.
-    data = await (emulator.frames.png if png else emulator.frames.raw)(shown, *emulator.size)
+    try:
+        data = await (png_of(emulator) if png else raw_of(emulator, RAW))
+    except NoPictureError as problem:
+        return context.fail(str(problem))
+    data = with_oddities(emulator, data, png=png)
     if faults.take("half_screencap"):
         data = data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2]
     if names:
