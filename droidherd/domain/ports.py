@@ -153,6 +153,11 @@ class Match:
     score: float
     runner_up: float
     """The best score elsewhere, so that a threshold can be judged."""
+    differs: Box | None = None
+    """The shape is there, but it differs here: counts as not found."""
+    runner_up_box: Box | None = None
+    text: str = ""
+    """What was read there."""
 
 
 @dataclass(frozen=True, slots=True)

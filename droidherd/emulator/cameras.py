@@ -49,7 +49,6 @@ class Judged:
 class Place:
     """How one emulator is seen."""
 
-    boot: str
     ranking: list[Camera]
     judged: tuple[Judged, ...] = ()
     failures: int = 0
@@ -92,14 +91,16 @@ class Cameras:
 
     # --- the choice -------------------------------------------------------------------------------------------
 
-    def probe(self, emulator_id: str, serial: str, boot: str = "", deadline_s: float = PROBE_S) -> Place:
+    def forget(self, emulator_id: str) -> None:
+        """It booted: what was found out before says nothing any more. The next frame is taken after a probe."""
+        with self._lock:
+            self._places.pop(emulator_id, None)
+
+    def probe(self, emulator_id: str, serial: str, deadline_s: float = PROBE_S) -> Place:
         """Try every camera against the reference, and keep those that show the same, quickest first.
 
-        Once per boot: a boot that is known is not probed again. InvalidFrameError when none of them shows anything.
+        InvalidFrameError when none of them shows anything.
         """
-        known = self.known(emulator_id)
-        if known is not None and boot and known.boot == boot:
-            return known
         until_s = time.monotonic() + deadline_s
         judged = tuple(self._judged(serial, until_s)) if len(self._cameras) > 1 else ()
         good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
@@ -108,7 +109,7 @@ class Cameras:
         if not ranking:
             told = "; ".join(str(one) for one in judged)
             raise InvalidFrameError(f"no camera shows anything: {told}", to=emulator_id)
-        place = Place(boot, ranking, judged)
+        place = Place(ranking, judged)
         self._keep(emulator_id, place)
         log.info("%s is seen with %s (%s)", emulator_id, place.camera.name, place.why)
         return place
@@ -185,7 +186,7 @@ class Cameras:
         Two failures in a row put the next camera in its place; it is out for good once it fails where that one does
         not.
         """
-        place = self.known(emulator_id) or self._place(emulator_id, serial)
+        place = self.known(emulator_id) or self._place(emulator_id, serial, deadline_s)
         camera = place.camera
         try:
             frame = self._taken(camera, serial, deadline_s, interrupt)
@@ -202,10 +203,15 @@ class Cameras:
             self._settle(emulator_id, serial, place, suspects)
         return frame
 
-    def _place(self, emulator_id: str, serial: str) -> Place:
+    def glimpse(self, emulator_id: str, serial: str, deadline_s: float) -> Frame:
+        """For onlookers: one capture by the camera that is known, else by the first. It changes nothing."""
+        place = self.known(emulator_id)
+        return self._taken(place.camera if place else self._cameras[0], serial, deadline_s, None)
+
+    def _place(self, emulator_id: str, serial: str, deadline_s: float) -> Place:
         if len(self._cameras) > 1:
-            return self.probe(emulator_id, serial)
-        place = Place("", [*self._cameras])
+            return self.probe(emulator_id, serial, min(PROBE_S, deadline_s))
+        place = Place([*self._cameras])
         self._keep(emulator_id, place)
         return place
 

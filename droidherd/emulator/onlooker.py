@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from droidherd.domain.errors import EmulatorLostError, InvalidFrameError, StillBusyError
+from droidherd.domain.errors import InvalidFrameError, StillBusyError
 from droidherd.domain.ports import Frame
 from droidherd.emulator.eyes import lost
 from droidherd.emulator.reel import Reel, Shot
@@ -87,7 +87,3 @@ class Onlookers:
         if shot is None:
             raise InvalidFrameError("the frame could not be encoded", to=emulator_id)
         return shot
-
-
-def no_serial(emulator_id: str) -> str:
-    raise EmulatorLostError("is not in this host's inventory", to=emulator_id, remedy="droidherd connect ADDRESS")

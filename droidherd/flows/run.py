@@ -57,6 +57,10 @@ def _forget(_: str) -> None:
     pass
 
 
+def _unseen(path: str, what: str, frame: Frame, match: Match | None) -> None:
+    pass
+
+
 class Nowhere:
     """Where nothing can be changed by value."""
 
@@ -118,6 +122,8 @@ class StageRun:
     """Those of `answers` that were given while the emulator was kept: what came before them was done on it."""
     rounds: int = 0
     """How often the task ran before, by its own wish."""
+    seen: Callable[[str, str, Frame, Match | None], None] = _unseen
+    """Told of every look, by step, and of everything that was sought on it: what, and where it was found."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Watch:
                 self._run.note(f"{path}: no frame: {error}")
                 self.rest(tempo.retry_s * 2**attempt, path)
                 continue
-            self._seen(frame)
+            self._seen(frame, path)
             return frame
         raise InvalidFrameError("no look is allowed", remedy="raise looks_max")
 
@@ -64,10 +64,12 @@ class Watch:
         frame = self.last or self.look(path)
         return frame.width, frame.height
 
-    def find(self, frame: Frame, image: str, sight: Sight | Tap) -> Match:
+    def find(self, frame: Frame, image: str, sight: Sight | Tap, path: str = "") -> Match:
         """Where an image is on a frame."""
         area = _area_in(frame, sight.area)
-        return self._run.finder.find(frame, image, threshold=sight.threshold, area=area)
+        match = self._run.finder.find(frame, image, threshold=sight.threshold, area=area)
+        self._run.seen(path, image, frame, match)
+        return match
 
     def wait_for(self, sight: Sight | Tap, within_s: float, path: str, *, stoppable: bool = True) -> Match:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
@@ -81,7 +83,7 @@ class Watch:
         clock, end = self._run.clock, self._run.clock.now() + within_s
         image, wanted = _wanted(sight)
         while True:
-            match = self.find(self.look(path), image, sight)
+            match = self.find(self.look(path), image, sight, path)
             if match.found == wanted:
                 return match, True
             left = end - clock.now()
@@ -110,8 +112,9 @@ class Watch:
         if self._run.clock.now() >= self._deadline:
             raise StageTimeoutError(f"not done within {format_duration(self._limit_s)}", to=f"step {path}")
 
-    def _seen(self, frame: Frame) -> None:
+    def _seen(self, frame: Frame, path: str) -> None:
         self.last = frame
+        self._run.seen(path, "", frame, None)
         checksum = zlib.crc32(frame.rgba)
         if checksum != self._checksum:
             self._checksum = checksum

@@ -1,15 +1,19 @@
 """Onlookers share captures, and no step waits for them."""
 
 import threading
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from droidherd.domain.errors import EmulatorLostError, InvalidFrameError, StillBusyError
+from droidherd.domain.ports import Frame
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.eyes import EmulatorEyes
-from droidherd.emulator.onlooker import OWN_S, TASKS_S, Onlookers, Onlooking, no_serial
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.onlooker import OWN_S, TASKS_S, Onlookers, Onlooking
 from droidherd.emulator.reel import Reel
 from droidherd.vision.pixels import encode_jpeg
 from tests.emulator.farm import LONG_S, One, eventually
@@ -22,8 +26,6 @@ class Clock:
         self.ahead_s = 0.0
 
     def now(self) -> float:
-        import time
-
         return time.monotonic() + self.ahead_s
 
 
@@ -35,9 +37,12 @@ class Stage:
         self.clock = Clock()
         self.reel = Reel(encode_jpeg)
         self.cameras = Cameras.raw_of(one.adb)
-        looking = Onlooking(self.cameras.take, self.reel, lambda _: one.address, look_s, self.clock.now)
+        looking = Onlooking(self.cameras.glimpse, self.reel, self.serial, look_s, self.clock.now)
         self.onlookers = Onlookers(looking, at_once)
         self.eyes = EmulatorEyes(one.adb, one.address, seen=lambda frame: self.reel.add(one.name, frame))
+
+    def serial(self, emulator_id: str) -> str:
+        return self.one.address
 
     def captures(self) -> int:
         return len(self.one.did("screencap"))
@@ -90,12 +95,12 @@ def test_a_hung_emulator_keeps_one_onlooker_busy_and_the_others_hear_so(one: One
     one.control.stall(one.name)
     begun, end = threading.Event(), threading.Event()
 
-    def slow(emulator_id: str, serial: str, deadline_s: float) -> object:
+    def slow(emulator_id: str, serial: str, deadline_s: float) -> Frame:
         begun.set()
         end.wait(LONG_S)
-        return stage.cameras.take(emulator_id, serial, deadline_s)
+        return stage.cameras.glimpse(emulator_id, serial, deadline_s)
 
-    busy = Onlookers(Onlooking(slow, stage.reel, lambda _: one.address, 0.3, stage.clock.now), 1)  # pyright: ignore[reportArgumentType]
+    busy = Onlookers(Onlooking(slow, stage.reel, stage.serial, 0.3, stage.clock.now), 1)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(busy.frame, one.name)
         assert begun.wait(LONG_S)
@@ -107,8 +112,8 @@ def test_a_hung_emulator_keeps_one_onlooker_busy_and_the_others_hear_so(one: One
     stage.reel.close()
 
 
-def test_an_emulator_of_another_host_is_not_looked_for_here(stage: Stage):
-    onlookers = Onlookers(Onlooking(stage.cameras.take, stage.reel, no_serial))
+def test_an_emulator_of_another_host_is_not_looked_for_here(stage: Stage, tmp_path: Path):
+    onlookers = Onlookers(Onlooking(stage.cameras.glimpse, stage.reel, Inventory(tmp_path).address))
     with pytest.raises(EmulatorLostError, match="not in this host's inventory"):
         onlookers.frame("elsewhere")
 
