@@ -151,7 +151,8 @@ def _frames(pictures: tuple[Picture, ...], text: Mask) -> str:
         f"<figcaption>{_moment(one.at)}{_steps(one, text)}</figcaption></figure>"
         for one in pictures
     )
-    return f'<h2>The last {len(pictures)} frames, oldest first</h2>\n<div class="frames">{figures}</div>'
+    title = f"The last {len(pictures)} frames, oldest first" if len(pictures) > 1 else "The last frame"
+    return f'<h2>{title}</h2>\n<div class="frames">{figures}</div>'
 
 
 def _steps(one: Picture, text: Mask) -> str:

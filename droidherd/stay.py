@@ -36,7 +36,7 @@ from droidherd.domain.ports import Artifacts, Frame, Lifeline
 from droidherd.domain.things import State
 from droidherd.emulator import lease
 from droidherd.emulator.cameras import Cameras
-from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.eyes import EmulatorEyes, View
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.reel import Reel
@@ -302,12 +302,8 @@ class Stay:
 
     def _eyes(self) -> EmulatorEyes:
         emulator, cameras, reel = self.work.emulator_id, self.outfit.cameras, self.outfit.reel
-        return EmulatorEyes(
-            self.outfit.adb,
-            self._serial(),
-            take=partial(cameras.take, emulator) if cameras else None,
-            seen=partial(reel.add, emulator),
-        )
+        take = partial(cameras.take, emulator) if cameras else self.outfit.adb.capture
+        return EmulatorEyes(self.outfit.adb, self._serial(), view=View(take, partial(reel.add, emulator)))
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:
         """For those who undo."""

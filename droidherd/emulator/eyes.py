@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
@@ -22,6 +23,14 @@ def _ignore(_: Frame) -> None:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """How frames are taken, and who is told of every one."""
+
+    take: Take
+    seen: Callable[[Frame], None] = _ignore
+
+
 class EmulatorEyes:
     """`Eyes` by adb. Looking changes nothing, so an answer that stays away is a lost emulator, never an unknown act."""
 
@@ -32,21 +41,19 @@ class EmulatorEyes:
         *,
         look_s: float = LOOK_S,
         interrupt: Interrupt | None = None,
-        take: Take | None = None,
-        seen: Callable[[Frame], None] = _ignore,
+        view: View | None = None,
     ) -> None:
-        """On the emulator at `serial`. `take` is its camera; `seen` is told of every frame."""
+        """On the emulator at `serial`. Without a `view`: raw frames."""
         self._adb = adb
         self._serial = serial
         self._look_s = look_s
         self._interrupt = interrupt
-        self._take = take or adb.capture
-        self._seen = seen
+        self._view = view or View(adb.capture)
 
     def look(self) -> Frame:
         with lost():
-            frame = self._take(self._serial, self._look_s, self._interrupt)
-        self._seen(frame)
+            frame = self._view.take(self._serial, self._look_s, self._interrupt)
+        self._view.seen(frame)
         return frame
 
     def focus(self) -> str:

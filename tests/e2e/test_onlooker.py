@@ -11,6 +11,7 @@ from temporalio.client import Client
 from api.app import create_app
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.tasks import Ask
 from droidherd.domain.lifecycle import TaskState
 from droidherd.settings import Api, Settings, Temporal
 from tests.support.farm import Farm, farm, until
@@ -77,7 +78,7 @@ async def not_behind_a_stage(place: Farm, client: Client, http: httpx.AsyncClien
     await place.reached(client, "long", TaskState.RUNNING)
     assert 200 == (await http.get(FRAME)).status_code
     await place.reached(client, "long", TaskState.RUNNING)
-    await client.get_workflow_handle("long").signal(names.Signal.FORCE_CANCEL)
+    await client.get_workflow_handle("long").signal(names.Signal.FORCE_CANCEL, Ask())
     await place.ended(client, "long")
 
 

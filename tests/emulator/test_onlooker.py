@@ -11,7 +11,7 @@ import pytest
 from droidherd.domain.errors import EmulatorLostError, InvalidFrameError, StillBusyError
 from droidherd.domain.ports import Frame
 from droidherd.emulator.cameras import Cameras
-from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.eyes import EmulatorEyes, View
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.onlooker import OWN_S, TASKS_S, Onlookers, Onlooking
 from droidherd.emulator.reel import Reel
@@ -39,7 +39,8 @@ class Stage:
         self.cameras = Cameras.raw_of(one.adb)
         looking = Onlooking(self.cameras.glimpse, self.reel, self.serial, look_s, self.clock.now)
         self.onlookers = Onlookers(looking, at_once)
-        self.eyes = EmulatorEyes(one.adb, one.address, seen=lambda frame: self.reel.add(one.name, frame))
+        view = View(one.adb.capture, lambda frame: self.reel.add(one.name, frame))
+        self.eyes = EmulatorEyes(one.adb, one.address, view=view)
 
     def serial(self, emulator_id: str) -> str:
         return self.one.address
