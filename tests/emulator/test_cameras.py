@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,6 +15,7 @@ from droidherd.adb.cameras import Camera, FramebufferCamera, PngCamera, RawCamer
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
+from droidherd.emulator.boot import BootGate, Reached
 from droidherd.emulator.cameras import Cameras
 from droidherd.vision.pixels import decode_png
 from tests.emulator.farm import LONG_S, Farm, One
@@ -221,6 +223,15 @@ def test_a_screen_that_is_black_for_a_while_costs_no_camera_its_place(one: One, 
     one.control.clear_fault(one.name)
     assert 1280 == cameras.take(one.name, one.address, LONG_S).width
     assert (first, before) == (chosen(cameras, one), names(cameras, one))
+
+
+def test_an_emulator_whose_raw_frames_are_no_good_passes_the_boot_gate(one: One, cameras: Cameras):
+    one.control.set_fault(one.name, "no_camera", camera="raw")
+    reached: list[Reached] = []
+    gate = BootGate(one.adb, one.address, reached.append, take=partial(cameras.take, one.name))
+    gate.wait(LONG_S, (Reached.FRAME,))
+    assert [Reached.FRAME] == reached
+    assert "raw" not in names(cameras, one)
 
 
 # --- pictures made up ----------------------------------------------------------------------------------------

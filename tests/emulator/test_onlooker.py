@@ -58,7 +58,7 @@ def stage(one: One) -> Generator[Stage]:
 
 def test_many_onlookers_share_one_capture(stage: Stage):
     with ThreadPoolExecutor(12) as threads:
-        shots = [*threads.map(lambda _: stage.onlookers.frame(stage.one.name), range(12))]
+        shots = [*threads.map(stage.onlookers.frame, [stage.one.name] * 12)]
     assert 1 == stage.captures()
     assert 1 == len({shot.taken_at_s for shot in shots})
     stage.clock.ahead_s = OWN_S + LONG_S
