@@ -34,6 +34,7 @@ from activities.accounts import AccountBook
 from activities.archive import EngineArchive
 from activities.engine import EngineActivities
 from activities.fleet import FleetActivities
+from activities.frames import FrameActivities
 from activities.maintenance import MaintenanceActivities, ScheduleError, keep_schedule
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
@@ -53,14 +54,19 @@ from droidherd.credentials import Book, Keeper
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.references import Places
 from droidherd.domain.room import Need
+from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.onlooker import Onlookers, Onlooking
 from droidherd.emulator.patrol import Patrol, Post, Round
+from droidherd.emulator.reel import Reel
 from droidherd.flows.run import Tempo
+from droidherd.live import LiveFrames
 from droidherd.offer import catalogue_of
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
+from droidherd.vision.pixels import encode_jpeg
 from droidherd.web.client import Web
 from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
@@ -186,25 +192,20 @@ class HostCrew:
         self._web, tempo = Web.of(settings.web), Tempo(progress_s=physics.progress_s)
         places = settings.credentials
         keeper = Keeper(shared.book, os.environ, Places(places.env_prefix, places.directory))
+        cameras, self._reel = Cameras.all_of(adb), Reel(encode_jpeg)
         outfit = Outfit(
-            adb,
-            self._inventory,
-            catalogue,
-            store,
-            self._name,
-            keeper,
-            self._web,
-            scratch,
-            tempo,
-            writer=store.writer,
-        )
+            adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo,
+            cameras=cameras, reel=self._reel, writer=store.writer,
+        )  # fmt: skip
+        looking = Onlooking(cameras.glimpse, self._reel, self._inventory.address)
+        self._frames = FrameActivities(LiveFrames(Onlookers(looking), store))
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool)
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)
         self._fleet = FleetActivities(
             client,
             lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
-            Gatekeeper(adb, self._inventory, boot_s=120.0),
+            Gatekeeper(adb, self._inventory, boot_s=120.0, cameras=cameras),
         )
         self._running: dict[str, Running] = {}
 
@@ -232,6 +233,7 @@ class HostCrew:
                 log.warning("the engine does not answer: %s", error)
         await self._leave(host, stop)
         self._web.close()
+        self._reel.close()
 
     async def _leave(self, host: Running, stop: Stop) -> None:
         """Nothing new is granted; stages end in peace, then at their next boundary; then the host is gone."""
@@ -254,7 +256,7 @@ class HostCrew:
         return Worker(
             self._client,
             task_queue=names.host_id(self._settings.host.id),
-            activities=[*self._fleet.all(), *self._upkeep.of_host()],
+            activities=[*self._fleet.all(), *self._frames.all(), *self._upkeep.of_host()],
             activity_executor=self._host_threads,
             max_concurrent_activities=HOST_ACTIVITIES,
             graceful_shutdown_timeout=self._longest(),

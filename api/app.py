@@ -21,6 +21,7 @@ from api.gateway import Gateway
 from api.handover import handing_over
 from api.house import House
 from api.limits import BodyLimit
+from api.live import Live
 from api.maintenance import Upkeep
 from api.observe import Observed
 from api.routes import accounts as account_routes
@@ -107,7 +108,8 @@ def _lifespan(settings: Settings) -> Any:
         schedules = Schedules(client, settings.physics.workflow_task_s)
         store = DirectoryStore(settings.artifact_directory)
         catalogue = catalogue_of(settings)
-        app.state.house = House(engine, accounts, schedules, upkeep, book, catalogue, store, settings)
+        live = Live(client, engine, store)
+        app.state.house = House(engine, accounts, schedules, upkeep, book, live, catalogue, store, settings)
         telemetry.metrics.vitals.watch("api", settings.host.id, settings.data)
         async with handing_over(engine):
             yield

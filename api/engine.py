@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from droidherd.contracts.accounts import AccountAsk, AccountRecord, AccountWish
-from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.fleet import EmulatorView, FrameTaken
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import (
@@ -55,6 +55,10 @@ class TakenError(EngineError):
 
 class KeyReusedError(EngineError):
     """The same idempotency key came with another request before."""
+
+
+class NoFrameError(EngineError):
+    """The emulator, or its host, gave no frame."""
 
 
 class CursorError(EngineError):
@@ -162,6 +166,21 @@ class Cleanup:
     """running, completed, failed, canceled, terminated, timed_out."""
     report: CleanupReport | None = None
     """What went. None: it is not over, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFrame:
+    """What an emulator showed a moment ago."""
+
+    content: bytes
+    """JPEG."""
+    taken: FrameTaken
+
+
+class Onlooker(Protocol):
+    """Looks at emulators. Like `Engine`: bounded in time, raises an EngineError."""
+
+    async def frame(self, emulator_id: str) -> LiveFrame: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class Kind(Enum):
     INTERNAL = ("internal", 500, "Something nobody foresaw")
     AWAY = ("engine-away", 503, "The engine does not answer")
     SILENT = ("no-worker", 503, "No worker answered in time")
+    NO_FRAME = ("no-frame", 503, "The emulator gave no frame")
     OTHER = ("other", 400, "The request cannot be served")
 
     def __init__(self, slug: str, status: int, title: str) -> None:
@@ -174,6 +175,7 @@ _ENGINE: Final[Mapping[type[e.EngineError], Kind]] = {
     e.MissingError: Kind.NOT_FOUND,
     e.OverloadedError: Kind.OVERLOADED,
     e.SilentError: Kind.SILENT,
+    e.NoFrameError: Kind.NO_FRAME,
 }
 
 

@@ -16,8 +16,15 @@ from droidherd.domain.ports import ArtifactRef
 
 CHUNK = 256 * 1024
 LOG = re.compile(r"log-[A-Za-z0-9._-]*\.jsonl")
-SHOWN_INLINE = ("image/png", "application/json", "application/x-ndjson", "text/plain")
+SHOWN_INLINE = ("image/png", "image/jpeg", "application/json", "application/x-ndjson", "text/plain")
 GUARDED = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox; default-src 'none'"}
+PAGE = re.compile(r"[A-Za-z0-9._-]+\.evidence\.html")
+PAGE_TYPE = "text/html; charset=utf-8"
+PAGE_GUARDED = {
+    **GUARDED,
+    "content-security-policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+}
+"""Evidence is a page to be read: shown with its pictures and its style, and nothing in it can run, load or send."""
 _FIRST = ("at", "level", "event")
 
 
@@ -26,10 +33,11 @@ class FileStream(Response):
 
     def __init__(self, store: DirectoryStore, task_id: str, ref: ArtifactRef) -> None:
         """Nothing is opened before the answer begins."""
+        page = PAGE.fullmatch(ref.name) is not None
         plain = ref.content_type.partition(";")[0]
-        place = "inline" if plain in SHOWN_INLINE else "attachment"
-        headers = {**GUARDED, "content-disposition": f'{place}; filename="{ref.name}"'}
-        super().__init__(None, headers=headers, media_type=ref.content_type)
+        place = "inline" if page or plain in SHOWN_INLINE else "attachment"
+        headers = {**(PAGE_GUARDED if page else GUARDED), "content-disposition": f'{place}; filename="{ref.name}"'}
+        super().__init__(None, headers=headers, media_type=PAGE_TYPE if page else ref.content_type)
         del self.headers["content-length"]
         self._store, self._task_id, self._name = store, task_id, ref.name
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.auth import CALLER
-from api.engine import Accounts, Book, Engine, Maintenance, MissingError
+from api.engine import Accounts, Book, Engine, Maintenance, MissingError, Onlooker
 from api.schedules import Schedules
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.domain import ids
@@ -21,6 +21,7 @@ class House:
     schedules: Schedules
     upkeep: Maintenance
     book: Book
+    live: Onlooker
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings

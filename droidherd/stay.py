@@ -6,12 +6,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import JsonValue
 
-from droidherd import answering, telemetry
+from droidherd import answering, evidence, telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.files import Files
 from droidherd.adb.wire import Interrupt
@@ -24,7 +25,6 @@ from droidherd.credentials import Keeper, Vault
 from droidherd.domain.errors import (
     About,
     DroidherdError,
-    EmulatorLostError,
     FencedError,
     FinalError,
     InfrastructureError,
@@ -35,11 +35,15 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Artifacts, Frame, Lifeline
 from droidherd.domain.things import State
 from droidherd.emulator import lease
-from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.cameras import Cameras
+from droidherd.emulator.eyes import EmulatorEyes, View
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.reel import Reel
 from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
+from droidherd.evidence import Trail
+from droidherd.evidence_folder import EvidenceFolder
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.chart import bearings
@@ -47,7 +51,7 @@ from droidherd.flows.run import Clock, Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
 from droidherd.handling import InventoryLabels, StayHandlers
-from droidherd.vision.pixels import encode_png
+from droidherd.vision.pixels import encode_jpeg, encode_png
 
 FRESH_S = 1.0
 """A confirmation older than this is renewed before an act."""
@@ -101,6 +105,9 @@ class Outfit:
     """By which stages know what time is left to them."""
     writer: Writer = field(default_factory=Writer)
     """The one of this process."""
+    cameras: Cameras | None = None
+    """None: raw frames, without a probe."""
+    reel: Reel = field(default_factory=lambda: Reel(encode_jpeg))
 
 
 class StayError(Exception):
@@ -145,6 +152,8 @@ class Stay:
     _finder: Finder | None = None
     _held: bool = False
     _after: tuple[Value, ...] = ()
+    _trail: Trail = field(default_factory=Trail)
+    _evidence: tuple[ArtifactView, ...] = ()
     _vault: Vault = field(init=False)
 
     def __post_init__(self) -> None:
@@ -209,6 +218,7 @@ class Stay:
             self.note(f"{type(error).__name__}: {error}")
             if isinstance(error, UnknownOutcomeError) or _doubts(error):
                 telemetry.metrics.effects.labels(outcome="unknown").inc()
+            self._keep_evidence(error)
             clean = self._tidy_after(error)
             mark = answering.mark_of(self.work, error)
             raise StayError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark) from error
@@ -257,9 +267,8 @@ class Stay:
 
     def _stage_run(self) -> StageRun:
         work = self.work
-        looking = Interrupt(pulse=lambda: self.life.beat("looking"))  # the elements of a screen may take long
         hands = self._hands()
-        eyes = hands.aimed(EmulatorEyes(self.outfit.adb, self._serial(), interrupt=looking))
+        eyes = hands.aimed(self._eyes())
         things = self._things(hands)
         standing = answering.standing(work)
         if self._finder is None:
@@ -297,6 +306,15 @@ class Stay:
             rounds=work.rounds,
             bearings=bearings(work.chart),
             lease=work.lease,
+            seen=self._trail.seen,
+        )
+
+    def _eyes(self) -> EmulatorEyes:
+        emulator, cameras, reel = self.work.emulator_id, self.outfit.cameras, self.outfit.reel
+        take = partial(cameras.take, emulator) if cameras else self.outfit.adb.capture
+        looking = Interrupt(pulse=lambda: self.life.beat("looking"))  # the elements of a screen may take long
+        return EmulatorEyes(
+            self.outfit.adb, self._serial(), interrupt=looking, view=View(take, partial(reel.add, emulator))
         )
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:
@@ -338,12 +356,7 @@ class Stay:
         return Token(self.work.lease, self.work.stage_index, self.work.tries)
 
     def _serial(self) -> str:
-        entry = self.outfit.inventory.find(self.work.emulator_id)
-        if entry is None:
-            raise EmulatorLostError(
-                "is not in this host's inventory", to=self.work.emulator_id, remedy="droidherd connect ADDRESS"
-            )
-        return entry.address
+        return self.outfit.inventory.address(self.work.emulator_id)
 
     # --- what it leaves behind --------------------------------------------------------------------------------
 
@@ -369,10 +382,22 @@ class Stay:
             self._log = ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
             self._lines_kept = len(self.log)
 
+    def _keep_evidence(self, error: DroidherdError) -> None:
+        """Before anything is tidied up. Evidence that cannot be kept must not hide what it is for."""
+        if self._seized is None or not evidence.worth_keeping(error):
+            return
+        prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
+        folder = EvidenceFolder(self.outfit, self.work, self._trail, self._vault.masked)
+        log = [str(line["text"]) for line in self.log]
+        try:
+            self._evidence = folder.keep(error, log, self._serial(), prefix)
+        except (DroidherdError, OSError) as trouble:
+            self.note(f"the evidence could not be kept: {trouble}")
+
     def _artifacts(self) -> tuple[ArtifactView, ...]:
-        """Everything kept, the log with it."""
+        """Everything kept, the log with it. The picture a person is asked about stands behind the evidence."""
         self._keep_log()
-        return (*self.kept, self._log) if self._log else tuple(self.kept)
+        return (*self._evidence, *self.kept, *((self._log,) if self._log else ()))
 
 
 def _doubts(error: DroidherdError) -> bool:

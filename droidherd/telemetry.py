@@ -287,6 +287,9 @@ class Metrics:
         self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", ["pool"], registry=r)
         self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", ["host"], registry=r)
         self.disk_free = Gauge("droidherd_disk_free_bytes", "room on this machine's disks", ["place"], registry=r)
+        self.frames = Counter("droidherd_frames", "frames of emulators", ["camera", "outcome"], registry=r)
+        self.cameras = Gauge("droidherd_cameras", "emulators by the camera they are seen with", ["camera"], registry=r)
+        self.reel = Gauge("droidherd_reel_bytes", "the last frames of all emulators, kept", ["state"], registry=r)
         self.stage_seconds = Histogram(
             "droidherd_stage_seconds", "stages", ["type", "outcome"], buckets=_STAGE_BUCKETS, registry=r
         )

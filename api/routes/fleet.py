@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from api.errors import Kind
+from api.files import GUARDED
 from api.house import Home, plain
 from api.routes.answers import answer, answers
 from api.schemas import ParamOut, TaskTypeOut, TaskTypes
@@ -36,6 +37,27 @@ async def emulators(house: Home, pool: Name = "", state: EmulatorState | None = 
 async def emulator(house: Home, emulator_id: str) -> Response:
     """One emulator, as it sees itself."""
     return answer(await house.engine.emulator(plain(emulator_id, "emulator")))
+
+
+@router.get(
+    "/emulators/{emulator_id}/frame",
+    tags=["emulators"],
+    response_class=Response,
+    responses={
+        200: {"content": {"image/jpeg": {}}},
+        **answers(EmulatorView, Kind.NOT_FOUND, Kind.NO_FRAME, Kind.SILENT, Kind.AWAY),
+    },
+)
+async def frame(house: Home, emulator_id: str) -> Response:
+    """What it shows now, as JPEG; when that was stands in `Droidherd-Taken-At`."""
+    shown = await house.live.frame(plain(emulator_id, "emulator"))
+    headers = {
+        **GUARDED,
+        "cache-control": "no-store",
+        "droidherd-taken-at": shown.taken.taken_at.isoformat(timespec="milliseconds"),
+        "droidherd-taken-by": shown.taken.by,
+    }
+    return Response(shown.content, headers=headers, media_type="image/jpeg")
 
 
 @router.get("/task-types", tags=["task types"], responses=answers(TaskTypes))

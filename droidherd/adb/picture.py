@@ -14,8 +14,44 @@ PIXEL_BYTES = 4
 SIDE_LIMIT = 16_384
 PIXELS_LIMIT = 40_000_000
 STDERR_LIMIT_BYTES = 1 << 16
+TEXT_LIMIT_BYTES = 1 << 12
+"""Of warnings before a picture."""
+SHOWN = 80
 RGBA_8888, RGBX_8888 = 1, 2
+FORMAT_MAX = 0xFF
+OPAQUE = 0xFF
 SAMPLES = 1024
+
+
+def possible(width: int, height: int) -> bool:
+    """Whether a screen can have this size."""
+    return 0 < width <= SIDE_LIMIT and 0 < height <= SIDE_LIMIT and width * height <= PIXELS_LIMIT
+
+
+def shown(text: bytes | bytearray) -> str:
+    """The beginning of what came instead of a picture, for people."""
+    return repr(bytes(text[:SHOWN]).decode("ascii", "replace"))
+
+
+def start_of(head: bytes | bytearray) -> int | None:
+    """Where the prologue begins: at once, or behind whole lines of warnings. None: it has not come yet.
+
+    No text reads as a size: four characters are a number far beyond any screen.
+    """
+    at = 0
+    while len(head) - at >= LONG_PROLOGUE:
+        width, height, kind = struct.unpack_from("<III", head, at)
+        if possible(width, height) and kind <= FORMAT_MAX:  # a byte off, the format is 256 or more
+            return at
+        line_end = head.find(b"\n", at)
+        if line_end < 0 or not _is_text(head[at:line_end]):
+            return None
+        at = line_end + 1
+    return None
+
+
+def _is_text(line: bytes | bytearray) -> bool:
+    return all(byte >= ord(" ") or byte in b"\t\r" for byte in line)
 
 
 class Picture:
@@ -27,8 +63,9 @@ class Picture:
         self.length = 0
         self.err = bytearray()
         self.rc: int | None = None
-        self._capacity = LONG_PROLOGUE
-        self._view = memoryview(bytearray(LONG_PROLOGUE + HEADER.size))
+        self._head = bytearray()
+        self._capacity = 0
+        self._view = memoryview(b"")
 
     @property
     def known(self) -> bool:
@@ -56,13 +93,14 @@ class Picture:
 
     def _read_pixels(self, wire: Wire, size: int) -> bytes:
         """Read a payload together with the header behind it, which the next payload overwrites."""
-        if not self.known:
-            first = min(size, LONG_PROLOGUE - self.length)
-            wire.fill(self._view[self.length : self.length + first])
-            self.length += first
-            size -= first
-            if self.length >= LONG_PROLOGUE:
-                self._allocate()
+        while not self.known:
+            if not size:
+                return wire.exactly(HEADER.size)
+            piece = min(size, max(1, LONG_PROLOGUE - len(self._head)))
+            self._head += wire.exactly(piece)
+            self.length += piece
+            size -= piece
+            self._begin()
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
         end = self.length + size
@@ -70,28 +108,40 @@ class Picture:
         self.length = end
         return bytes(self._view[end : end + HEADER.size])
 
-    def _allocate(self) -> None:
-        width, height, kind = struct.unpack_from("<III", self._view)
-        if not (0 < width <= SIDE_LIMIT and 0 < height <= SIDE_LIMIT and width * height <= PIXELS_LIMIT):
-            raise InvalidFrameError(f"screencap announced an impossible size of {width}x{height}")
-        self.width, self.height, self.format = width, height, kind
+    def _begin(self) -> None:
+        """Make room for the picture once its prologue is there."""
+        start = start_of(self._head)
+        if start is None:
+            self._refuse_nonsense()
+            return
+        self.width, self.height, self.format = struct.unpack_from("<III", self._head, start)
         self._capacity = LONG_PROLOGUE + self.pixel_bytes
-        grown = memoryview(bytearray(self._capacity + HEADER.size))
-        grown[:LONG_PROLOGUE] = self._view[:LONG_PROLOGUE]
-        self._view = grown
+        self.length = len(self._head) - start
+        self._view = memoryview(bytearray(self._capacity + HEADER.size))
+        self._view[: self.length] = self._head[start:]
+
+    def _refuse_nonsense(self) -> None:
+        if len(self._head) >= LONG_PROLOGUE and not _is_text(self._head.partition(b"\n")[0]):
+            width, height = struct.unpack_from("<II", self._head)
+            raise InvalidFrameError(f"screencap announced an impossible size of {width}x{height}")
+        if len(self._head) >= TEXT_LIMIT_BYTES:
+            raise InvalidFrameError(f"screencap sent text instead of a picture: {shown(self._head)}")
 
     def pixels(self) -> memoryview:
         """The rows of a picture that arrived whole."""
         if self.rc != 0:
             raise InvalidFrameError(f"screencap returned {self.rc} {self.err.decode('utf-8', 'replace')}".strip())
         if not self.known:
-            raise InvalidFrameError(f"screencap sent only {self.length} bytes")
+            told = f": {shown(self._head)}" if self._head else ""
+            raise InvalidFrameError(f"screencap sent only {self.length} bytes{told}")
         if self.format not in {RGBA_8888, RGBX_8888}:
             raise InvalidFrameError(f"screencap sent pixel format {self.format}, expected {RGBA_8888} (RGBA)")
         prologue = self.length - self.pixel_bytes
         if prologue not in {SHORT_PROLOGUE, LONG_PROLOGUE}:
             raise InvalidFrameError(f"truncated: {self.length} bytes for {self.width}x{self.height} pixels")
         pixels = self._view[prologue : self.length].toreadonly()
+        if self.format == RGBA_8888 and pixels[-1] != OPAQUE:
+            raise InvalidFrameError("not drawn to its end: the last pixel is not opaque")
         if uniform(pixels):
             raise InvalidFrameError(f"all {self.width}x{self.height} pixels have one colour")
         return pixels

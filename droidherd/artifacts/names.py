@@ -9,6 +9,7 @@ NAME_MAX = 120
 
 _TYPES = {
     ".png": "image/png",
+    ".jpg": "image/jpeg",
     ".json": "application/json",
     ".jsonl": "application/jsonl",
     ".log": "text/plain; charset=utf-8",

@@ -90,6 +90,24 @@ class GateResult(Contract):
     evidence: str = ""
 
 
+class FrameWork(Contract):
+    """Input of `take_frame`: what an emulator shows now, for people who look at it."""
+
+    emulator_id: Id
+
+
+class FrameTaken(Contract):
+    """Where the frame lies in the store, and when the screen was like that."""
+
+    name: str
+    taken_at: datetime
+    width: int
+    height: int
+    size: int
+    by: str = ""
+    """Who looked: a task, or onlookers."""
+
+
 class EmulatorView(Contract):
     """An emulator as others see it."""
 

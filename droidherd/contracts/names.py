@@ -100,6 +100,9 @@ MEMO_REPORT = "report"
 MEMO_OCCASION = "occasion"
 """The memo in which an occasion of a subscription says which task it started, and what was missed before it."""
 
+LIVE_FRAMES = "_live"
+"""Where, in the artifact store, frames for onlookers lie. No task owns them: they go like what nobody owns."""
+
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
 
@@ -114,6 +117,11 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def frame_id(emulator: str) -> str:
+    """Of the activity that takes a frame for onlookers."""
+    return f"frame/{emulator}"
 
 
 def account_id(account: str) -> str:

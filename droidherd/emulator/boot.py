@@ -8,6 +8,7 @@ from enum import StrEnum
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
+from droidherd.domain.ports import Frame
 from droidherd.emulator import acts, keyboard, lease, lines
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.eyes import FOCUS_LINE
@@ -51,13 +52,20 @@ class BootGate:
     """One passage of one emulator."""
 
     def __init__(
-        self, adb: AdbClient, serial: str, report: Callable[[Reached], None], times: Times | None = None
+        self,
+        adb: AdbClient,
+        serial: str,
+        report: Callable[[Reached], None],
+        times: Times | None = None,
+        *,
+        take: Callable[[str, float], Frame] | None = None,
     ) -> None:
-        """`report` hears of each stage when it is reached."""
+        """`report` hears of each stage when it is reached. `take` is the emulator's camera."""
         self._adb = adb
         self._serial = serial
         self._report = report
         self._times = times or Times()
+        self._take = take or adb.capture
         self._checks: dict[Reached, Callable[[float], None]] = {
             Reached.DEVICE: self._device,
             Reached.SHELL: self._shell,
@@ -116,7 +124,7 @@ class BootGate:
             raise NotYetError(f"a dialog is in the way: {focus.window}")
 
     def _frame(self, left_s: float) -> None:
-        self._adb.capture(self._serial, min(FRAME_S, left_s))
+        self._take(self._serial, min(FRAME_S, left_s))
 
 
 def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadline_s: float) -> tuple[Probe, str]:

@@ -1,7 +1,8 @@
 """Eyes on one emulator."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
@@ -15,21 +16,46 @@ FOCUS_S = 10.0
 FOCUS_LINE = "dumpsys window | grep mCurrentFocus"
 
 
+Take = Callable[[str, float, Interrupt | None], Frame]
+"""A frame of the emulator at this serial, within seconds."""
+
+
+def _ignore(_: Frame) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How frames are taken, and who is told of every one."""
+
+    take: Take
+    seen: Callable[[Frame], None] = _ignore
+
+
 class EmulatorEyes:
     """`Eyes` by adb. Looking changes nothing, so an answer that stays away is a lost emulator, never an unknown act."""
 
     def __init__(
-        self, adb: AdbClient, serial: str, *, look_s: float = LOOK_S, interrupt: Interrupt | None = None
+        self,
+        adb: AdbClient,
+        serial: str,
+        *,
+        look_s: float = LOOK_S,
+        interrupt: Interrupt | None = None,
+        view: View | None = None,
     ) -> None:
-        """On the emulator at `serial`."""
+        """On the emulator at `serial`. Without a `view`: raw frames."""
         self._adb = adb
         self._serial = serial
         self._look_s = look_s
         self._interrupt = interrupt
+        self._view = view or View(adb.capture)
 
     def look(self) -> Frame:
         with lost():
-            return self._adb.capture(self._serial, self._look_s, self._interrupt)
+            frame = self._view.take(self._serial, self._look_s, self._interrupt)
+        self._view.seen(frame)
+        return frame
 
     def focus(self) -> str:
         with lost():

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from droidherd.adb.client import AdbClient
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.domain.errors import DroidherdError, EmulatorLostError
+from droidherd.domain.ports import Frame
 from droidherd.emulator import boot, lease
 from droidherd.emulator.boot import FULL, SHORT, BootGate
+from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.token import PART_LIMIT, Token
 
@@ -21,6 +24,8 @@ class Gatekeeper:
     adb: AdbClient
     inventory: Inventory
     boot_s: float
+    cameras: Cameras | None = None
+    """None: raw frames, without a probe."""
 
     def work(self, work: GateWork, beat: Callable[[str], None]) -> GateResult:
         """Bring the emulator to where it may be granted. What went wrong is in the result, as evidence."""
@@ -40,7 +45,7 @@ class Gatekeeper:
         entry = self.inventory.find(work.emulator_id)
         if entry is None:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
-        gate = BootGate(self.adb, entry.address, report)
+        gate = BootGate(self.adb, entry.address, report, take=self._camera(work))
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
         if entry.serialno and found.serialno != entry.serialno:
             raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
@@ -53,6 +58,14 @@ class Gatekeeper:
         if work.fence:
             self._fence(entry, work.fence)
         return found.boot_id
+
+    def _camera(self, work: GateWork) -> Callable[[str, float], Frame] | None:
+        """The way this emulator is seen; after a boot that is found out anew, by the gate's own frame."""
+        if self.cameras is None:
+            return None
+        if work.full:
+            self.cameras.forget(work.emulator_id)
+        return partial(self.cameras.take, work.emulator_id)
 
     def _fence(self, entry: InventoryEntry, fence: int) -> None:
         """Shut out a lease that ended badly, and remove what it left on the screen."""

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from droidherd.contracts.base import Id
-from droidherd.domain.errors import BadParametersError
+from droidherd.domain.errors import BadParametersError, EmulatorLostError
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +127,15 @@ class Inventory:
             )
             if new != old:
                 self._write(new)
+
+    def address(self, emulator_id: str) -> str:
+        """Where it is now. EmulatorLostError: it is not one of this host's."""
+        entry = self.find(emulator_id)
+        if entry is None:
+            raise EmulatorLostError(
+                "is not in this host's inventory", to=emulator_id, remedy="droidherd connect ADDRESS"
+            )
+        return entry.address
 
     def add(self, *entries: InventoryEntry) -> tuple[InventoryEntry, ...]:
         """Add, or replace what has the same id. Returns the new list."""

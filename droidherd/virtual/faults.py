@@ -8,9 +8,10 @@ from pydantic import JsonValue
 
 NAMES = frozenset(
     {
-        "auth", "black_screencap", "cut_after", "disk_full", "drop", "empty_screencap", "half_pull", "half_screencap",
-        "no_ack", "no_cnxn", "no_open", "push_full", "refuse_open", "shell_cut", "shell_hang", "slow", "stall",
-        "sync_cut", "sync_drop", "sync_hang", "trickle", "turned", "ui_fail",
+        "auth", "black_screencap", "chatty_screencap", "cut_after", "disk_full", "drop", "empty_screencap",
+        "half_pull", "half_screencap", "no_ack", "no_camera", "no_cnxn", "no_open", "odd_camera", "push_full",
+        "refuse_open", "shell_cut", "shell_hang", "short_prologue", "slow", "stall", "sync_cut", "sync_drop",
+        "sync_hang", "trickle", "turned", "ui_fail",
     }
 )  # fmt: skip
 
@@ -84,6 +85,11 @@ class Faults:
         if fault.times <= 0:
             del self._active[name]
         return fault
+
+    def option(self, name: str, key: str) -> JsonValue:
+        """Of an active fault, without using it up."""
+        fault = self._active.get(name)
+        return fault.options.get(key) if fault else None
 
     async def running(self) -> None:
         """Returns at once, or when a stall is over."""

@@ -9,6 +9,7 @@ from functools import partial
 from droidherd.virtual import tunnels
 from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.line import CutError, LineSystem
+from droidherd.virtual.screenshots import FRAMEBUFFER, NoPictureError, raw_of
 from droidherd.virtual.session import Service, Session, Stream
 from droidherd.virtual.shell.interpreter import Shell
 from droidherd.virtual.shell.streams import Chunk, Input, LineReader, OutputLimitError, PipeClosedError, Streams
@@ -216,8 +217,11 @@ async def _reboot(session: Session, argument: str, _stream: Stream) -> None:
 
 async def _framebuffer(session: Session, stream: Stream) -> None:
     emulator = session.emulator
-    width, height = emulator.size
-    raw = await emulator.frames.raw(emulator.shown, width, height)
+    try:
+        raw = await raw_of(emulator, FRAMEBUFFER)
+    except NoPictureError:
+        return
+    width, height = struct.unpack_from("<2I", raw)
     # Version, depth, size, then offset and length of red, BLUE, green, alpha.
     head = struct.pack("<13I", 1, 32, width * height * 4, width, height, 0, 8, 16, 8, 8, 8, 24, 8)
     await stream.write(head, raw[HEADER_BYTES:])

@@ -32,6 +32,33 @@ def encode_png(frame: Frame) -> bytes:
     return content.tobytes()
 
 
+def encode_jpeg(frame: Frame, quality: int = 80) -> bytes:
+    """The frame as a JPEG file: for people to look at, never to find anything on."""
+    picture = cv2.cvtColor(of_frame(frame), cv2.COLOR_RGBA2BGR)
+    good, content = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not good:
+        raise InvalidFrameError("the frame could not be written as JPEG")
+    return content.tobytes()
+
+
+def decode_png(content: memoryview) -> tuple[int, int, memoryview]:
+    """Width, height and RGBA rows of a PNG file."""
+    try:
+        picture: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    except cv2.error as error:
+        raise InvalidFrameError(f"a PNG that cannot be decoded: {error.err}") from error
+    if picture is None:
+        raise InvalidFrameError("a PNG that cannot be decoded")
+    rgba = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGBA), np.uint8)
+    return rgba.shape[1], rgba.shape[0], rgba.data.cast("B")
+
+
+def difference(one: Frame, other: Frame) -> float:
+    """Mean difference of two frames of one size, in levels per channel; colours only."""
+    a, b = (cv2.cvtColor(of_frame(frame), cv2.COLOR_RGBA2RGB) for frame in (one, other))
+    return float(cv2.norm(a, b, cv2.NORM_L1)) / a.size
+
+
 def read_image(path: Path) -> Pixels:
     """An image file as height x width x RGB."""
     try:

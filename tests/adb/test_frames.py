@@ -48,7 +48,8 @@ def test_any_bytes_are_frames_or_a_wire_error(data: bytes):
 
 
 def picture(width: int, height: int, *, prologue: int = 16, kind: int = 1, pixels: bytes | None = None) -> bytes:
-    body = bytes(position % 251 for position in range(width * height * 4)) if pixels is None else pixels
+    body = bytearray(position % 251 for position in range(width * height * 4)) if pixels is None else bytearray(pixels)
+    body[3::4] = b"\xff" * (len(body) // 4)
     return struct.pack("<IIII", width, height, kind, 1)[:prologue] + body
 
 
@@ -81,18 +82,19 @@ def capture(stream: bytes, *, hangs: bool = False) -> tuple[int, int, bytes]:
     st.integers(2, 9),
     st.sampled_from([12, 16]),
     st.lists(st.integers(0, 60), min_size=1, max_size=10),
-    st.booleans(),
+    st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=50), max_size=4),
 )
-def test_a_picture_arrives_whole_however_it_is_cut(
-    width: int, height: int, prologue: int, cuts: list[int], warns: bool
+def test_a_picture_arrives_whole_however_it_is_cut_and_whatever_is_said_before_it(
+    width: int, height: int, prologue: int, cuts: list[int], before: list[str]
 ):
-    raw = picture(width, height, prologue=prologue)
+    whole = picture(width, height, prologue=prologue)
+    raw = "".join(f"{line}\n" for line in before).encode() + whole
     stream, position, turn = b"", 0, 0
     while position < len(raw):
         size = max(cuts[turn % len(cuts)], 1 if turn >= len(cuts) else 0)
-        stream += frame(1, raw[position : position + size]) + (frame(2, b"warning") if warns else b"")
+        stream += frame(1, raw[position : position + size]) + (frame(2, b"warning") if before else b"")
         position, turn = position + size, turn + 1
-    assert (width, height, raw[prologue:]) == capture(stream + exit_frame())
+    assert (width, height, whole[prologue:]) == capture(stream + exit_frame())
 
 
 WHOLE = picture(4, 3)
@@ -113,6 +115,10 @@ WHOLE = picture(4, 3)
         (frames([struct.pack("<IIII", 2**31, 2**31, 1, 1)]), "impossible size"),
         (frames([struct.pack("<IIII", 16_000, 16_000, 1, 1)]), "impossible size"),
         (frames([picture(4, 3, kind=4)]), "pixel format 4"),
+        (frames([WHOLE[:-1] + b"\0"]), "not drawn to its end"),
+        (frames([b"screencap: no such display, and no picture"]), "only 42 bytes: 'screencap: no such"),
+        (frames([b"no picture here\n" * 300]), "text instead of a picture: 'no picture"),
+        (frames([b"a warning\n" + struct.pack("<IIII", 0, 3, 1, 1)]), "only 26 bytes"),
         (frames([picture(4, 3, pixels=b"\0\0\0\xff" * 12)]), "one colour"),
         (frame(1, WHOLE[:30]), "truncated after"),
         (frame(1, WHOLE)[:-7], "truncated after"),
@@ -134,6 +140,10 @@ def test_a_picture_that_never_begins_is_of_unknown_outcome():
 def test_a_picture_that_stops_arriving_is_an_invalid_frame():
     with pytest.raises(InvalidFrameError, match="truncated after"):
         capture(frame(1, WHOLE)[:-9], hangs=True)
+
+
+def test_a_picture_without_alpha_may_hold_anything_there():
+    assert (4, 3) == capture(frames([picture(4, 3, kind=2)[:-1] + b"\0"]) + b"")[:2]
 
 
 @given(st.integers(2, 3000), st.data())

@@ -41,6 +41,16 @@ def test_a_file_that_could_act_as_a_page_is_only_ever_downloaded(world: World, h
     )
 
 
+def test_evidence_is_shown_as_a_page_in_which_nothing_runs(world: World, http: httpx.Client, task_id: str):
+    world.store.put(task_id, "1-0-1-open.evidence.html", b"<!doctype html><p>why</p>")
+    got = http.get(f"/api/tasks/{task_id}/artifacts/1-0-1-open.evidence.html")
+    assert "text/html; charset=utf-8" == got.headers["content-type"]
+    assert got.headers["content-disposition"].startswith("inline")
+    policy = got.headers["content-security-policy"]
+    assert ("sandbox", True, False) == (policy.split(";")[0], "default-src 'none'" in policy, "script" in policy)
+    assert "nosniff" == got.headers["x-content-type-options"]
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -68,6 +68,7 @@ CLIENT_HOMES = (
     "activities/accounts.py",
     "api/schedules.py",
     "api/maintenance.py",
+    "api/live.py",
     "activities/archive.py",
     "activities/engine.py",
     "activities/maintenance.py",

@@ -7,10 +7,11 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from droidherd.virtual import app, scenes
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import AppState
 from droidherd.virtual.commands.base import Command, Context
 from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.layout import labels, regions
+from droidherd.virtual.screenshots import RAW, NoPictureError, png_of, raw_of, with_oddities
 from droidherd.virtual.shell.streams import pause
 from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
 from droidherd.virtual.wire import Buffer
@@ -92,11 +93,13 @@ async def _screencap(context: Context) -> int:
     png = "-p" in context.words or any(name.endswith(".png") for name in names)
     if faults.take("empty_screencap"):
         return 0
-    shown = AppState(scene=Scene.BOOT) if faults.take("black_screencap") else emulator.shown
-    # The picture is of the moment the command ran, even when drawing it takes a while.
-    data = await (emulator.frames.png if png else emulator.frames.raw)(shown, *emulator.size)
+    try:
+        data = await (png_of(emulator) if png else raw_of(emulator, RAW))
+    except NoPictureError as problem:
+        return context.fail(str(problem))
     if faults.has("turned") and not png:
         data = _in_the_panels_position(data)
+    data = with_oddities(emulator, data, png=png)
     if faults.take("half_screencap"):
         data = data[: HEADER_BYTES + (len(data) - HEADER_BYTES) // 2]
     if names:
@@ -107,12 +110,12 @@ async def _screencap(context: Context) -> int:
     return 0
 
 
-def _in_the_panels_position(data: Buffer) -> bytes:
+def _in_the_panels_position(data: Buffer) -> memoryview:
     """As from an emulator whose frames never turn, with a display that is turned by a quarter."""
     width, height = struct.unpack_from("<II", data)
     rows = np.frombuffer(data, np.uint8, offset=HEADER_BYTES).reshape(height, width, 4)
     head = struct.pack("<II", height, width) + bytes(data[8:HEADER_BYTES])
-    return head + np.rot90(rows, -1).tobytes()
+    return memoryview(head + np.rot90(rows, -1).tobytes())
 
 
 async def _wm(context: Context) -> int:

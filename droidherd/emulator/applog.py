@@ -1,0 +1,42 @@
+"""What an app wrote to the emulator's log, as far as it is still there and worth keeping."""
+
+import re
+from collections.abc import Callable
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.quote import quote
+from droidherd.domain.errors import DroidherdError
+
+READ_S = 5.0
+READ_LINES = 2_000
+KEPT_LINES = 400
+KEPT_CHARS = 64_000
+_PIDS = "droidherd-pids"
+_THREADTIME = re.compile(r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(\d+) +\d+ [VDIWEFS] ")
+
+
+def read(adb: AdbClient, serial: str, app: str, told: Callable[[str], None]) -> str:
+    """The app's last lines. A log that cannot be read is an empty one; `told` hears why."""
+    line = f"echo {_PIDS} $(pidof {quote(app)}); logcat -d -v threadtime -t {READ_LINES}"
+    try:
+        text = adb.shell(serial, line, READ_S).text
+    except DroidherdError as error:
+        told(f"the app's log was not read: {error}")
+        return ""
+    return of_app(text, app)
+
+
+def of_app(text: str, app: str) -> str:
+    """Lines the app's processes wrote, and those in which the system speaks of it: it may have died."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    pids: set[str] = set()
+    found: list[str] = []
+    for line in lines:
+        if line.startswith(_PIDS):
+            pids.update(line.split()[1:])
+        elif (stamped := _THREADTIME.match(line)) and (stamped[1] in pids or app in line):
+            found.append(line)
+    kept = found[-KEPT_LINES:]
+    while sum(len(line) + 1 for line in kept) > KEPT_CHARS and len(kept) > 1:
+        kept = kept[len(kept) // 4 + 1 :]
+    return "".join(f"{line[:KEPT_CHARS]}\n" for line in kept)

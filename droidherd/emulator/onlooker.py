@@ -1,0 +1,89 @@
+"""Frames for onlookers: people who look at an emulator while it works, or idles.
+
+A task's own frames serve them while there are any. Else one capture is made for all who ask, one at a time per
+emulator and a few per process. No step ever waits for an onlooker: at worst its own capture shares the emulator with
+one of theirs.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from droidherd.domain.errors import InvalidFrameError, StillBusyError
+from droidherd.domain.ports import Frame
+from droidherd.emulator.eyes import lost
+from droidherd.emulator.reel import Reel, Shot
+
+ONLOOKER = "onlooker"
+OWN_S = 0.5
+"""A frame taken for an onlooker serves the others for so long."""
+TASKS_S = 1.5
+"""A frame of the task's own: it looks several times a second, and what it saw last is what it acts on."""
+LOOK_S = 3.0
+AT_ONCE = 4
+TURN_S = LOOK_S + 1.0
+
+Take = Callable[[str, str, float], Frame]
+"""Of an emulator, at a serial, within seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Onlooking:
+    """What they look with."""
+
+    take: Take
+    reel: Reel
+    serial: Callable[[str], str]
+    """Where an emulator is now; EmulatorLostError when this host does not know it."""
+    look_s: float = LOOK_S
+    now: Callable[[], float] = time.monotonic
+
+
+class Onlookers:
+    """Of one process."""
+
+    def __init__(self, onlooking: Onlooking, at_once: int = AT_ONCE) -> None:
+        """`at_once`: captures for onlookers in this process, all emulators together."""
+        self._with = onlooking
+        self._captures = threading.BoundedSemaphore(at_once)
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
+
+    def frame(self, emulator_id: str) -> Shot:
+        """A frame that is fresh, with the time it was taken."""
+        kept = self._fresh(emulator_id)
+        if kept is not None:
+            return kept
+        serial = self._with.serial(emulator_id)
+        turn = self._turn(emulator_id)
+        if not turn.acquire(timeout=TURN_S):
+            raise StillBusyError("the capture before does not end", to=emulator_id)
+        try:
+            return self._fresh(emulator_id) or self._captured(emulator_id, serial)
+        finally:
+            turn.release()
+
+    def _turn(self, emulator_id: str) -> threading.Lock:
+        with self._lock:
+            return self._turns.setdefault(emulator_id, threading.Lock())
+
+    def _fresh(self, emulator_id: str) -> Shot | None:
+        seen_at_s, by = self._with.reel.seen_at_s(emulator_id)
+        if self._with.now() - seen_at_s > (OWN_S if by == ONLOOKER else TASKS_S):
+            return None
+        return self._with.reel.latest(emulator_id)
+
+    def _captured(self, emulator_id: str, serial: str) -> Shot:
+        if not self._captures.acquire(timeout=self._with.look_s):
+            raise StillBusyError("too many frames are being taken for onlookers", to=emulator_id)
+        try:
+            with lost():
+                frame = self._with.take(emulator_id, serial, self._with.look_s)
+        finally:
+            self._captures.release()
+        self._with.reel.add(emulator_id, frame, ONLOOKER)
+        shot = self._with.reel.latest(emulator_id)
+        if shot is None:
+            raise InvalidFrameError("the frame could not be encoded", to=emulator_id)
+        return shot

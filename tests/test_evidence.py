@@ -1,0 +1,200 @@
+"""The page a failed stage leaves: whole, self-contained, masked."""
+
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from droidherd import evidence
+from droidherd.domain.errors import (
+    EmulatorLostError,
+    FencedError,
+    InvalidFrameError,
+    LateError,
+    ScreenNotReachedError,
+    StuckError,
+)
+from droidherd.domain.ports import Box, Frame, Match
+from droidherd.emulator.reel import Shot
+from droidherd.evidence import Evidence, Picture, Sought, Trail
+from droidherd.evidence_page import page
+
+CANARY = 'pass"word<1>'
+VOID = {"meta", "img", "br"}
+
+
+class Reader(HTMLParser):
+    """What a page holds; fails where its tags do not fit into one another."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert [] == self.open
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    @override
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop(), f"</{tag}> closes nothing"
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def frame(at_s: float) -> Frame:
+    pixels = np.full((72, 128, 4), 255, np.uint8)
+    pixels[20:40, 30:60, :3] = 40
+    return Frame(128, 72, pixels.tobytes(), at_s)
+
+
+def near(found: bool = False, **more: object) -> Match:
+    return Match(found, Box(30, 20, 30, 20), 0.81234, 0.412, **more)  # pyright: ignore[reportArgumentType]
+
+
+def told(**changes: object) -> Evidence:
+    sought = (
+        Sought(5.0, "2.1", "image gift.png", near(differs=Box(35, 22, 4, 5), runner_up_box=Box(80, 10, 30, 20))),
+        Sought(5.0, "2.1", f"text {CANARY}", near(text=f"it says {CANARY}")),
+    )
+    shown = Picture(1_000.5, 128, 72, b"\xff\xd8\xff one", sought)
+    fields: dict[str, object] = {
+        "title": "task-1: StuckError",
+        "facts": (("task", "task-1"), ("account", ""), ("emulator", "virtual-1")),
+        "error": f"step 2.1: nothing moved, typed {CANARY}",
+        "remedy": "look here",
+        "step": "2.1",
+        "annotated": shown,
+        "templates": {"gift.png": b"\x89PNG template"},
+        "pictures": (Picture(999.0, 128, 72, b"\xff\xd8\xff two"), shown),
+        "sought": sought,
+        "sought_at": (1_000.5, 1_000.5),
+        "log": ("stage begins", f"typed {CANARY} <b>bold</b>"),
+        "app_log": f"I Herd: {CANARY} & more\n",
+        **changes,
+    }
+    return Evidence(**fields)  # pyright: ignore[reportArgumentType]
+
+
+def masked(text: str) -> str:
+    return text.replace(CANARY, "***")
+
+
+def test_the_page_is_whole_and_says_what_was_sought_where_and_why_it_failed():
+    read = Reader(page(told(), masked))
+    for said in (
+        "task-1: StuckError", "nothing moved", "look here", "2.1", "virtual-1", "image gift.png", "not found",
+        "score 0.812 at 30,20 (30x20)", "runner-up 0.412 at 80,10 (30x20)", "differs at 35,22 (4x5)",
+        "The last 2 frames", "1970-01-01 00:16:40.500 UTC", "stage begins", "I Herd:",
+    ):  # fmt: skip
+        assert said in read.text, said
+    assert "account" not in read.text, "what is empty is left out"
+
+
+def test_the_places_are_drawn_on_the_frame():
+    read = Reader(page(told(), masked))
+    boxes = {(box["class"], box["x"], box["y"]) for box in read.all("rect")}
+    assert {("best", "30", "20"), ("other", "80", "10"), ("differs", "35", "22")} == boxes
+    found = told(annotated=Picture(1.0, 9, 9, b"j", (Sought(1.0, "1", "home", near(found=True)),)))
+    assert "found" in {box["class"] for box in Reader(page(found, masked)).all("rect")}
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing():
+    text = page(told(), masked)
+    read = Reader(text)
+    links = [value for _, attributes in read.tags for name, value in attributes.items() if name in {"src", "href"}]
+    assert links
+    assert all(link.startswith(("data:image/", "#frame")) for link in links)
+    assert not {"script", "link", "iframe", "form", "object"} & {tag for tag, _ in read.tags}
+    assert not any(name.startswith("on") for _, attributes in read.tags for name in attributes)
+    assert "default-src 'none'" in next(m["content"] for m in read.all("meta") if "http-equiv" in m)
+
+
+def test_no_secret_stands_on_the_page_however_it_is_written():
+    text = page(told(title=f"x {CANARY}", remedy=CANARY, step=CANARY, facts=((CANARY, CANARY),)), masked)
+    for spelling in (CANARY, "pass&quot;word", "word&lt;1&gt;"):
+        assert spelling not in text
+    assert "***" in text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in text, "what is noted is text, never a tag"
+
+
+def test_a_stage_that_saw_nothing_has_a_page_too():
+    empty = told(annotated=None, templates={}, pictures=(), sought=(), sought_at=(), log=(), app_log="")
+    assert "ended before it saw a frame" in Reader(page(empty, masked)).text
+
+
+# --- what is collected ---------------------------------------------------------------------------------------
+
+
+def test_a_trail_keeps_the_frame_something_was_sought_on_and_only_so_many_words():
+    trail = Trail()
+    trail.seen("1", "", frame(1.0), None)
+    assert trail.last is not None
+    for number in range(2 * evidence.LOOKS_MAX):
+        trail.seen(f"{number}", "x" * 5_000, frame(float(number)), near())
+    trail.seen("99", "", frame(999.0), None)
+    assert (evidence.LOOKS_MAX, "99") == (len(trail.sought), trail.path)
+    assert 2 * evidence.LOOKS_MAX - 1 == trail.last.taken_at_s
+    shown = evidence.annotated(trail, 100.0)
+    assert shown is not None
+    assert (219.0, 1, b"\xff\xd8\xff") == (shown.at, len(shown.sought), shown.content[:3])
+    assert evidence.WHAT_CHARS == len(shown.sought[0].what)
+
+
+def test_the_last_pictures_stay_within_their_limit_and_know_what_was_sought_on_them():
+    trail = Trail()
+    trail.seen("3", "home", frame(2.5), near())
+    big = b"j" * (evidence.FRAMES_BYTES // 3)
+    shots = tuple(Shot(float(at), at + 0.9, 128, 72, big, "task") for at in range(1, 6))
+    kept = evidence.pictures(shots, trail, 0.0)
+    assert [3.0, 4.0, 5.0] == [one.at for one in kept]
+    assert [1] == [len(one.sought) for one in evidence.pictures(shots[1:2], trail, 0.0)]
+
+
+def test_the_images_of_the_flow_are_shown_beside_what_was_found(tmp_path: Path):
+    (tmp_path / "gift.png").write_bytes(b"png")
+    (tmp_path / "huge.png").write_bytes(b"p" * (evidence.TEMPLATE_BYTES + 1))
+    words = ("image gift.png", "any of gift.png, missing.png", "huge.png", "text 'gift'")
+    sought = tuple(Sought(1.0, "1", what, near()) for what in words)
+    assert {"gift.png": b"png"} == evidence.templates(sought, lambda name: (tmp_path / name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("error", "kept", "asked"),
+    [
+        (StuckError("x"), True, True),
+        (ScreenNotReachedError("x"), True, True),
+        (InvalidFrameError("x"), True, True),
+        (EmulatorLostError("x"), True, False),
+        (FencedError("x"), False, False),
+        (LateError("x"), False, False),
+    ],
+)
+def test_what_says_nothing_of_the_screen_leaves_nothing(
+    error: StuckError | ScreenNotReachedError | InvalidFrameError | EmulatorLostError, kept: bool, asked: bool
+):
+    assert (kept, asked) == (evidence.worth_keeping(error), evidence.worth_asking(error))
+
+
+def test_the_step_is_the_one_the_error_names_else_the_last_one_that_looked():
+    trail = Trail(path="7")
+    assert "4.1" == evidence.step_of(StuckError("x", to="step 4.1"), trail)
+    assert "7" == evidence.step_of(StuckError("x", to=f"virtual-{time.monotonic()}"), trail)
