@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeAlias
@@ -120,9 +120,7 @@ class Inventory:
         with self._locked():
             old = self.load()
             new = tuple(
-                one.model_copy(update={"serialno": serialno})
-                if one.emulator_id == emulator_id and not one.serialno
-                else one
+                _changed(one, {"serialno": serialno}) if one.emulator_id == emulator_id and not one.serialno else one
                 for one in old
             )
             if new != old:
@@ -228,8 +226,12 @@ class Inventory:
 
 def _labelled(entry: InventoryEntry, name: str, value: str) -> InventoryEntry:
     labels = {key: old for key, old in entry.labels.items() if key != name} | ({name: value} if value else {})
+    return _changed(entry, {"labels": labels})
+
+
+def _changed(entry: InventoryEntry, changes: Mapping[str, object]) -> InventoryEntry:
     try:
-        return InventoryEntry.model_validate({**entry.model_dump(), "labels": labels})
+        return InventoryEntry.model_validate({**entry.model_dump(), **changes})
     except ValidationError as error:
         raise BadParametersError(_explained(error), to=entry.emulator_id) from error
 
