@@ -15,6 +15,8 @@ from typing_extensions import override
 from droidherd.contracts.base import Id
 from droidherd.contracts.plan import PolicyChange
 from droidherd.contracts.queue import QueueSettings
+from droidherd.controllers import template
+from droidherd.controllers.registry import BUILT_IN
 from droidherd.domain.reaction import backoff_problem
 from droidherd.web.allow import AllowList
 
@@ -67,6 +69,51 @@ class AdbSettings(Group):
     port: int = Field(default=5137, description="of the private adb server; 0: any free one")
     program: str = Field(default="", description="path of adb; empty: the one inside the adbutils wheel")
     connects_at_once: int = Field(default=32, ge=1, le=64, description="simultaneous connections to the adb server")
+
+
+class CommandSettings(Group):
+    """Commands that start and stop an emulator. Lists of arguments: there is no shell."""
+
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
+    restart: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Self:
+        for name in ("start", "stop", "restart", "status"):
+            line: tuple[str, ...] = getattr(self, name)
+            if (line or name in ("start", "stop")) and (problem := template.problem(line)):
+                raise ValueError(f"{name} {problem}")
+        return self
+
+
+class ControllerSettings(Group):
+    """Who starts and stops emulators."""
+
+    mumu_program: str = Field(default="MuMuManager", description="MuMu's own command")
+    ldplayer_program: str = Field(default="ldconsole", description="LDPlayer's own command")
+    avd_program: str = Field(default="emulator", description="the emulator of the Android SDK")
+    avd_arguments: tuple[str, ...] = Field(
+        default=("-no-window", "-no-audio", "-no-boot-anim"),
+        max_length=100,
+        description="given to it beside `-avd` and `-port`",
+    )
+    commands: dict[Name, CommandSettings] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="controllers of your own: `start`, `stop`, `restart`, `status` by name",
+    )
+    call_s: float = Field(default=60.0, gt=0, le=3600, description="how long such a program may take")
+    boot_s: float = Field(default=180.0, gt=0, le=3600, description="how long an emulator may take to boot")
+    boots_at_once: int = Field(default=1, ge=1, le=64, description="emulators of this host that boot at the same time")
+
+    @model_validator(mode="after")
+    def _have_names_of_their_own(self) -> Self:
+        for name in ("none", *BUILT_IN):
+            if name in self.commands:
+                raise ValueError(f"commands.{name}: that is the name of a built-in controller")
+        return self
 
 
 class CredentialSettings(Group):
@@ -255,6 +302,7 @@ class Settings(BaseSettings):
     api: Api = Api()
     host: Host = Host()
     adb: AdbSettings = AdbSettings()
+    controllers: ControllerSettings = ControllerSettings()
     flows: Flows = Flows()
     queue: Queue = Queue()
     physics: Physics = Physics()
