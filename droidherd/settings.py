@@ -116,6 +116,16 @@ class ControllerSettings(Group):
         return self
 
 
+class RecoverySettings(Group):
+    """How patient a host is with an emulator that does not do."""
+
+    reconnect_s: float = Field(default=15.0, ge=0, description="a silent emulator is only reconnected to for so long")
+    restarts: int = Field(default=3, ge=0, le=100, description="then it is restarted so often, if it has a controller")
+    backoff_s: float = Field(default=10.0, gt=0, description="the pause before a second restart; it doubles")
+    backoff_max_s: float = Field(default=300.0, gt=0, description="up to this")
+    forgive_s: float = Field(default=1_800.0, gt=0, description="restarts longer ago than this do not count")
+
+
 class CredentialSettings(Group):
     """Where a worker may look for what references of accounts point to."""
 
@@ -149,6 +159,13 @@ class Queue(Group):
     mutex_hold_s: float = Field(
         default=7_200.0, ge=0, description="a mutex held for longer is fenced, then broken; 0: never"
     )
+    idle_stop_s: float = Field(
+        default=0.0, ge=0, description="an emulator idle for so long is switched off, if it has a controller; 0: never"
+    )
+    idle_keep: int = Field(default=0, ge=0, le=10_000, description="but not the last so many of the pool")
+    startup_lead_s: float = Field(
+        default=60.0, ge=0, le=3600, description="then: emulators are started so long before a task's `not_before`"
+    )
     continue_after: int = Field(
         default=0, ge=0, description="messages after which a dispatcher continues as new; 0: when Temporal suggests it"
     )
@@ -162,7 +179,14 @@ class Queue(Group):
             by_priority=self.by_priority,
             ageing=self.ageing,
             mutex_hold_s=self.mutex_hold_s,
+            idle_stop_s=self.idle_stop_s,
+            idle_keep=self.idle_keep,
         )
+
+    @property
+    def lead_s(self) -> float:
+        """How long before their time tasks say that they will need an emulator; 0: none is ever switched off."""
+        return self.startup_lead_s if self.idle_stop_s else 0.0
 
 
 class Physics(Group):
@@ -303,6 +327,7 @@ class Settings(BaseSettings):
     host: Host = Host()
     adb: AdbSettings = AdbSettings()
     controllers: ControllerSettings = ControllerSettings()
+    recovery: RecoverySettings = RecoverySettings()
     flows: Flows = Flows()
     queue: Queue = Queue()
     physics: Physics = Physics()

@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import accounts, bulk, discovering, lanes, orders, output, queueing, submitting, subscriptions, tasks
+from droidherd.cli import (
+    accounts,
+    bulk,
+    discovering,
+    emulators,
+    lanes,
+    orders,
+    output,
+    queueing,
+    submitting,
+    subscriptions,
+    tasks,
+)
 from droidherd.cli import connect as connecting
 from droidherd.cli import demo as demonstrating
 from droidherd.cli import doctor as doctoring
@@ -37,6 +49,7 @@ app = typer.Typer(
 for commands in (discovering.app, submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
     app.add_typer(commands)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
+app.add_typer(emulators.app, name="emulator", rich_help_panel=HOUSE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
 
 

@@ -67,6 +67,7 @@ class Update(StrEnum):
     ENABLE_ACCOUNT = "enable_account"
     SET = "set"
     REMOVE = "remove"
+    CARE = "care"
 
 
 class Attribute(StrEnum):
@@ -114,6 +115,11 @@ def emulator_id(emulator: str) -> str:
 
 def host_id(host: str) -> str:
     return f"host/{host}"
+
+
+def boots(host: str) -> str:
+    """The queue on which a host's emulators wait for their turn to boot."""
+    return f"boots/{host}"
 
 
 def account_id(account: str) -> str:

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 NAMES = frozenset(
     {
         "auth", "black_screencap", "cut_after", "disk_full", "drop", "empty_screencap", "half_pull", "half_screencap",
-        "no_ack", "no_cnxn", "no_open", "push_full", "refuse_open", "shell_cut", "shell_hang", "slow", "stall",
-        "ui_fail",
+        "no_ack", "no_boot", "no_cnxn", "no_open", "push_full", "refuse_open", "shell_cut", "shell_hang", "slow",
+        "stall", "ui_fail",
     }
 )  # fmt: skip
 
