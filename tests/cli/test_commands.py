@@ -297,9 +297,9 @@ def test_connect_refuses_a_controller_that_is_not_there(droidherd: Terminal, tmp
 def test_an_order_to_an_emulator_says_who_and_why(order: str, droidherd: Terminal, book: Book):
     code, said = droidherd("emulator", order, "phone", "--reason", "flickers")
     assert (0, f"phone: {order} ordered\n") == (code, said)
-    method, path, body, _ = book.asked[-1]
-    expected = ("POST", f"/api/emulators/phone/{order}", "flickers", getpass.getuser())
-    assert expected == (method, path, body["reason"], body["actor"])
+    asked, _, body, _ = book.asked[-1]
+    expected = (f"POST /api/emulators/phone/{order}", "flickers", getpass.getuser())
+    assert expected == (asked, body["reason"], body["actor"])
 
 
 def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):

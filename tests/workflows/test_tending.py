@@ -25,6 +25,16 @@ async def did(here: World, emulator: str, *measures: str) -> None:
     await until(there, f"{emulator} to be tended to by {measures}")
 
 
+async def known(here: World, emulator: str) -> None:
+    """Wait until it heard what its host can do."""
+
+    async def there() -> bool | None:
+        view = await here.emulator(emulator).query(Query.VIEW, result_type=EmulatorView)
+        return True if view.controller else None
+
+    await until(there, f"{emulator} to know its host")
+
+
 async def audited(here: World) -> list[tuple[str, str]]:
     page = await here.dispatcher().query(Query.AUDIT, AuditQuery(), result_type=AuditPage)
     return [(one.kind, one.actor) for one in sorted(page.events, key=lambda one: one.cursor) if one.emulator_id]
@@ -111,6 +121,8 @@ async def test_people_quarantine_restart_and_are_refused_with_the_reason(client:
         here.cares()
         await here.sees("e1", Sight.SUSPECT)
         await here.sees("e1", Sight.GOOD)
+        await known(here, "e1")
+        await here.emulator_is("e1", "up")
         assert (await here.cared("e1", "quarantine", "flickers")).done
         await here.emulator_is("e1", "quarantined")
         await did(here, "e1", "evidence")

@@ -85,6 +85,7 @@ class World:
     emulator_workers: dict[str, Worker] = field(default_factory=dict)
     host_worker: Worker | None = None
     tends: Tends = field(default_factory=Tends)
+    _boots: list[str] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- processes --------------------------------------------------------------------------------------------
@@ -97,9 +98,12 @@ class World:
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
         self.host_worker = await self.stack.enter_async_context(worker)
+        if (queue := names.boots(host or self.host)) in self._boots:
+            return  # the client carries one worker per queue
+        self._boots.append(queue)
         boots = Worker(
             self.client,
-            task_queue=names.boots(host or self.host),
+            task_queue=queue,
             activities=[self.tends.tend],
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),

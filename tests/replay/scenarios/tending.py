@@ -27,6 +27,7 @@ async def _tell(world: World) -> None:
     """What the host can do is said with the next thing it sees."""
     world.cares(restarts=2)
     await world.sees("e1", Sight.SUSPECT)
+    await world.emulator_is("e1", "suspect")
     await world.sees("e1", Sight.GOOD)
     await world.emulator_is("e1", "up")
 
