@@ -66,6 +66,7 @@ from droidherd.offer import catalogue_of
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
+from droidherd.tending import care_of, caretaker_of
 from droidherd.vision.pixels import encode_jpeg
 from droidherd.web.client import Web
 from workflows.account import AccountWorkflow
@@ -78,19 +79,16 @@ from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 from workflows.task import TaskWorkflow
 
 WORKFLOWS = [
-    TaskWorkflow,
-    DispatcherWorkflow,
-    EmulatorWorkflow,
-    HostWorkflow,
-    OccasionWorkflow,
-    MaintenanceWorkflow,
-    AccountWorkflow,
-]
+    TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow, HostWorkflow,
+    OccasionWorkflow, MaintenanceWorkflow, AccountWorkflow,
+]  # fmt: skip
 CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 DISPATCHER_NEED_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
+GATE_S = 120.0
+"""How long a boot gate is waited at; what boots for longer is tended to on the boots' own queue."""
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -181,9 +179,8 @@ class HostCrew:
         self._name = f"{settings.host.id}@{socket.gethostname()}:{os.getpid()}"
         self._incarnation = int(time.time() * 1000)
         self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
-        self._host_threads = ThreadPoolExecutor(
-            thread_name_prefix="host", max_workers=settings.adb.connects_at_once + HOST_ACTIVITIES
-        )
+        threads = settings.adb.connects_at_once + HOST_ACTIVITIES + settings.controllers.boots_at_once
+        self._host_threads = ThreadPoolExecutor(thread_name_prefix="host", max_workers=threads)
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = catalogue_of(settings)
@@ -200,23 +197,24 @@ class HostCrew:
         looking = Onlooking(cameras.glimpse, self._reel, self._inventory.address)
         self._frames = FrameActivities(LiveFrames(Onlookers(looking), store))
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
-        post = Post(settings.host.id, settings.host.pool)
+        post = Post(settings.host.id, settings.host.pool, care_of(settings))
         self._stages = StageActivities(outfit, client, asyncio.get_running_loop(), physics.beat_every_s)
         self._fleet = FleetActivities(
             client,
             lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
-            Gatekeeper(adb, self._inventory, boot_s=120.0, cameras=cameras),
+            Gatekeeper(adb, self._inventory, boot_s=min(GATE_S, settings.controllers.boot_s), cameras=cameras),
+            caretaker_of(settings, adb, self._inventory),
         )
         self._running: dict[str, Running] = {}
 
     async def serve(self, stop: Stop, engine: EngineActivities) -> None:
         """Join, then follow the inventory until told to stop."""
         await self._join()
-        host = Running.start(self._host_worker())
+        host, boots = Running.start(self._host_worker()), Running.start(self._boot_worker())
         absent_s, beat = 0.0, 0
         while not stop.asked.is_set():
             self._muster()
-            for running in (host, *self._running.values()):
+            for running in (host, boots, *self._running.values()):
                 running.check()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.asked.wait(), 1.0)
@@ -231,6 +229,7 @@ class HostCrew:
                     await engine.keep_dispatcher(self._settings.host.pool)
             except RPCError as error:
                 log.warning("the engine does not answer: %s", error)
+        boots.leave()
         await self._leave(host, stop)
         self._web.close()
         self._reel.close()
@@ -260,6 +259,19 @@ class HostCrew:
             activity_executor=self._host_threads,
             max_concurrent_activities=HOST_ACTIVITIES,
             graceful_shutdown_timeout=self._longest(),
+        )
+
+    def _boot_worker(self) -> Worker:
+        """So many at once boot as it has slots; the others wait on its queue, first come, first served."""
+        at_once = self._settings.controllers.boots_at_once
+        return Worker(
+            self._client,
+            task_queue=names.boots(self._settings.host.id),
+            activities=self._fleet.boots(),
+            activity_executor=self._host_threads,
+            max_concurrent_activities=at_once,
+            max_concurrent_activity_task_polls=1,
+            graceful_shutdown_timeout=timedelta(seconds=1),
         )
 
     def _longest(self) -> timedelta:
@@ -329,6 +341,7 @@ def workflow_workers(settings: Settings, client: Client, shared: Shared, threads
         cleanup_s=physics.cleanup_s,
         lease_margin_s=physics.lease_margin_s,
         start_grace_s=physics.presence_grace_s,
+        startup_lead_s=settings.queue.lead_s,
     )
     planning = PlanningActivities(catalogue_of(settings), task_physics, shared.book)
     carried = [*planning.all(), *PostActivities(client).all(), *ReckoningActivities().all()]

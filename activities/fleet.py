@@ -8,8 +8,18 @@ from temporalio import activity
 from temporalio.client import Client
 
 from activities.failures import translated
+from droidherd.caretaker import Caretaker
 from droidherd.contracts import names
-from droidherd.contracts.fleet import GateResult, GateWork, PresenceEnd, PresenceWork, Reports
+from droidherd.contracts.fleet import (
+    GateResult,
+    GateWork,
+    PresenceEnd,
+    PresenceWork,
+    Reports,
+    TendResult,
+    TendWork,
+)
+from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.patrol import Patrol
@@ -20,8 +30,11 @@ BEAT_S = 1.0
 class FleetActivities:
     """What one worker does for its host."""
 
-    def __init__(self, client: Client, patrol: Callable[[], Patrol], gatekeeper: Gatekeeper) -> None:
+    def __init__(
+        self, client: Client, patrol: Callable[[], Patrol], gatekeeper: Gatekeeper, caretaker: Caretaker
+    ) -> None:
         """`patrol` makes a new one: each presence walks its own rounds."""
+        self._caretaker = caretaker
         self._client = client
         self._patrol = patrol
         self._gatekeeper = gatekeeper
@@ -76,5 +89,21 @@ class FleetActivities:
     def pass_gate(self, work: GateWork) -> GateResult:
         return self._gatekeeper.work(work, activity.heartbeat)
 
+    @activity.defn(no_thread_cancel_exception=True)
+    @translated
+    def tend(self, work: TendWork) -> TendResult:
+        return self._caretaker.tend(work, _beat)
+
+    def boots(self) -> list[Callable[..., object]]:
+        """What takes its turn on a queue of its own."""
+        return [self.tend]
+
     def all(self) -> list[Callable[..., object]]:
-        return [self.presence, self.pass_gate]
+        return [self.presence, self.pass_gate, self.tend]
+
+
+def _beat() -> None:
+    """Show that it goes on, and end it when nobody wants it any more."""
+    activity.heartbeat()
+    if activity.is_cancelled():
+        raise AbandonedError("called back")

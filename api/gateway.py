@@ -30,7 +30,7 @@ from api.runs import Runs, not_possible, refuse_illegal
 from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, dispatcher_options, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
 from droidherd.contracts import names
-from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.fleet import CareOrder, EmulatorView
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
 from droidherd.contracts.queue import (
     AuditPage,
@@ -325,6 +325,11 @@ class Gateway:
         row = next((one for one in known.emulators if one.emulator_id == emulator_id), None)
         held = row.model_dump(include={"task", "on_deck", "idle_since"}) if row else {}
         return view.model_copy(update={"emulator_id": emulator_id, **held})
+
+    async def care(self, emulator_id: str, order: CareOrder) -> Ordered:
+        return await self.update(
+            self._handle(names.emulator_id(emulator_id)), Update.CARE, order, order.request_id, Ordered
+        )
 
     async def knows_emulator(self, emulator_id: str) -> bool:
         return await self._knows(names.emulator_id(emulator_id))

@@ -15,6 +15,8 @@ from typing_extensions import override
 from droidherd.contracts.base import Id
 from droidherd.contracts.plan import PolicyChange
 from droidherd.contracts.queue import QueueSettings
+from droidherd.controllers import template
+from droidherd.controllers.registry import BUILT_IN
 from droidherd.domain.reaction import backoff_problem
 from droidherd.web.allow import AllowList
 
@@ -69,6 +71,61 @@ class AdbSettings(Group):
     connects_at_once: int = Field(default=32, ge=1, le=64, description="simultaneous connections to the adb server")
 
 
+class CommandSettings(Group):
+    """Commands that start and stop an emulator. Lists of arguments: there is no shell."""
+
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
+    restart: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Self:
+        for name in ("start", "stop", "restart", "status"):
+            line: tuple[str, ...] = getattr(self, name)
+            if (line or name in ("start", "stop")) and (problem := template.problem(line)):
+                raise ValueError(f"{name} {problem}")
+        return self
+
+
+class ControllerSettings(Group):
+    """Who starts and stops emulators."""
+
+    mumu_program: str = Field(default="MuMuManager", description="MuMu's own command")
+    ldplayer_program: str = Field(default="ldconsole", description="LDPlayer's own command")
+    avd_program: str = Field(default="emulator", description="the emulator of the Android SDK")
+    avd_arguments: tuple[str, ...] = Field(
+        default=("-no-window", "-no-audio", "-no-boot-anim"),
+        max_length=100,
+        description="given to it beside `-avd` and `-port`",
+    )
+    commands: dict[Name, CommandSettings] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="controllers of your own: `start`, `stop`, `restart`, `status` by name",
+    )
+    call_s: float = Field(default=60.0, gt=0, le=3600, description="how long such a program may take")
+    boot_s: float = Field(default=180.0, gt=0, le=3600, description="how long an emulator may take to boot")
+    boots_at_once: int = Field(default=1, ge=1, le=64, description="emulators of this host that boot at the same time")
+
+    @model_validator(mode="after")
+    def _have_names_of_their_own(self) -> Self:
+        for name in ("none", *BUILT_IN):
+            if name in self.commands:
+                raise ValueError(f"commands.{name}: that is the name of a built-in controller")
+        return self
+
+
+class RecoverySettings(Group):
+    """How patient a host is with an emulator that does not do."""
+
+    reconnect_s: float = Field(default=15.0, ge=0, description="a silent emulator is only reconnected to for so long")
+    restarts: int = Field(default=3, ge=0, le=100, description="then it is restarted so often, if it has a controller")
+    backoff_s: float = Field(default=10.0, gt=0, description="the pause before a second restart; it doubles")
+    backoff_max_s: float = Field(default=300.0, gt=0, description="up to this")
+    forgive_s: float = Field(default=1_800.0, gt=0, description="restarts longer ago than this do not count")
+
+
 class CredentialSettings(Group):
     """Where a worker may look for what references of accounts point to."""
 
@@ -102,6 +159,13 @@ class Queue(Group):
     mutex_hold_s: float = Field(
         default=7_200.0, ge=0, description="a mutex held for longer is fenced, then broken; 0: never"
     )
+    idle_stop_s: float = Field(
+        default=0.0, ge=0, description="an emulator idle for so long is switched off, if it has a controller; 0: never"
+    )
+    idle_keep: int = Field(default=0, ge=0, le=10_000, description="but not the last so many of the pool")
+    startup_lead_s: float = Field(
+        default=60.0, ge=0, le=3600, description="then: emulators are started so long before a task's `not_before`"
+    )
     continue_after: int = Field(
         default=0, ge=0, description="messages after which a dispatcher continues as new; 0: when Temporal suggests it"
     )
@@ -115,7 +179,14 @@ class Queue(Group):
             by_priority=self.by_priority,
             ageing=self.ageing,
             mutex_hold_s=self.mutex_hold_s,
+            idle_stop_s=self.idle_stop_s,
+            idle_keep=self.idle_keep,
         )
+
+    @property
+    def lead_s(self) -> float:
+        """How long before their time tasks say that they will need an emulator; 0: none is ever switched off."""
+        return self.startup_lead_s if self.idle_stop_s else 0.0
 
 
 class Physics(Group):
@@ -255,6 +326,8 @@ class Settings(BaseSettings):
     api: Api = Api()
     host: Host = Host()
     adb: AdbSettings = AdbSettings()
+    controllers: ControllerSettings = ControllerSettings()
+    recovery: RecoverySettings = RecoverySettings()
     flows: Flows = Flows()
     queue: Queue = Queue()
     physics: Physics = Physics()

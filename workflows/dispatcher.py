@@ -121,6 +121,10 @@ class DispatcherWorkflow:
         self._take(lambda: self._machine.on_ending(message, _now_ms()))
 
     @workflow.signal
+    def soon(self, message: m.Soon) -> None:
+        self._take(lambda: self._machine.on_soon(message, _now_ms()))
+
+    @workflow.signal
     def done(self, message: m.Done) -> None:
         self._take(lambda: self._machine.on_done(message, _now_ms()))
 
@@ -416,6 +420,8 @@ def _config(start: DispatcherInput) -> Config:
         repeat_min_s=start.repeat_min_s,
         fence_s=start.fence_s,
         mutex_hold_s=start.mutex_hold_s,
+        idle_stop_s=start.idle_stop_s,
+        idle_keep=start.idle_keep,
         rules=LaneRules(start.capacities, start.by_priority, start.ageing),
     )
 

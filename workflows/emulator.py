@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import astuple
 from typing import Any
 
 from temporalio import workflow
@@ -9,9 +10,20 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
-    from droidherd.contracts.fleet import DrainAsk, EmulatorInput, EmulatorView, GateResult, GateWork
+    from droidherd.contracts.fleet import (
+        CareOrder,
+        DrainAsk,
+        EmulatorInput,
+        EmulatorView,
+        GateResult,
+        GateWork,
+        TendResult,
+        TendWork,
+    )
+    from droidherd.contracts.queue import Ordered
     from droidherd.domain import messages as m
-    from droidherd.domain.emulator import Emulator, GateOrder
+    from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
+    from droidherd.domain.ladder import Ladder, Measure, Rung, Trouble
     from workflows import options
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
@@ -37,7 +49,15 @@ KEPT = (
     "evidence",
     "words",
     "asked",
+    "held",
+    "given_up",
+    "rest",
+    "stopped",
+    "wished",
+    "switched",
 )
+BOOTS = (Rung.START, Rung.RESTART)
+"""What takes its turn among the boots of a host."""
 
 
 @workflow.defn(name=names.Workflow.EMULATOR)
@@ -52,7 +72,7 @@ class EmulatorWorkflow:
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
         courier = Courier(self._machine.outbox)
-        loops = [asyncio.create_task(courier.run()), asyncio.create_task(self._pass_gates())]
+        loops = [asyncio.create_task(one) for one in (courier.run(), self._pass_gates(), self._tend())]
         await unless_ended(lambda: workflow.info().is_continue_as_new_suggested(), *loops)
         try:
             await workflow.wait_condition(courier.idle, timeout=options.CONTINUE_DRAIN_S)
@@ -65,7 +85,7 @@ class EmulatorWorkflow:
 
     @workflow.signal
     def seen(self, message: m.Seen) -> None:
-        self._machine.on_seen(message)
+        self._machine.on_seen(message, _now_ms(), _dice())
         workflow.set_current_details(self._details())
 
     @workflow.signal
@@ -87,6 +107,24 @@ class EmulatorWorkflow:
         workflow.logger.info("undrained by %s: %s", ask.actor, ask.reason)
         self._machine.on_drain(on=False, actor=ask.actor, reason=ask.reason)
 
+    @workflow.signal
+    def switch(self, message: m.Switch) -> None:
+        """The pool needs this emulator, or does not."""
+        self._machine.on_switch(message, _now_ms(), _dice())
+        workflow.set_current_details(self._details())
+
+    @workflow.update
+    def care(self, order: CareOrder) -> Ordered:
+        """What a person orders."""
+        if order.action in ("drain", "undrain"):
+            self._machine.on_drain(on=order.action == "drain", actor=order.actor, reason=order.reason)
+            refused = ""
+        else:
+            ask = Ask(Action(order.action), order.actor, order.reason)
+            refused = self._machine.on_care(ask, _now_ms(), _dice())
+        workflow.set_current_details(self._details())
+        return Ordered(done=not refused, detail=refused)
+
     @workflow.query
     def view(self) -> EmulatorView:
         machine = self._machine
@@ -99,7 +137,9 @@ class EmulatorWorkflow:
             address=machine.address,
             serialno=machine.serialno,
             boot=machine.boot,
-            evidence=machine.evidence,
+            evidence=machine.held or machine.evidence,
+            controller=machine.care.controller if machine.care else "",
+            doing=_doing(machine),
         )
 
     async def _pass_gates(self) -> None:
@@ -113,7 +153,7 @@ class EmulatorWorkflow:
             evidence = await self._gate(order)
             if self._machine.incarnation != incarnation and evidence:
                 continue  # its host's worker was replaced meanwhile: that says nothing about the emulator
-            self._machine.on_gate(order, evidence)
+            self._machine.on_gate(order, evidence, _now_ms(), _dice())
             workflow.set_current_details(self._details())
             if evidence:
                 await workflow.sleep(self._start.physics.gate_backoff_s * max(self._machine.tries, 1))
@@ -152,16 +192,103 @@ class EmulatorWorkflow:
             return str(error.cause or error)
         return result.evidence
 
+    # --- the ladder, and being switched on and off --------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Whatever the machine says is due, on its host. Nothing is, unless a host says what it can do."""
+        while True:
+            await workflow.wait_condition(lambda: self._machine.due is not None)
+            due = self._machine.due
+            if due is None or not await self._still_due(due):
+                continue
+            self._machine.begin(due)
+            workflow.set_current_details(self._details())
+            result = await self._carry_out(due)
+            if result is not None:
+                self._machine.on_measure(due, result.evidence, _now_ms(), _dice(), idle=result.idle)
+            workflow.set_current_details(self._details())
+
+    async def _still_due(self, due: Measure) -> bool:
+        """Wait as long as the measure says. False: it came to something else meanwhile."""
+        if due.after_s:
+            try:
+                await workflow.wait_condition(lambda: self._machine.due != due, timeout=options.seconds(due.after_s))
+            except TimeoutError:
+                return True
+        return self._machine.due == due
+
+    async def _carry_out(self, due: Measure) -> TendResult | None:
+        """None: somebody called it back, or its host's worker was replaced."""
+        machine = self._machine
+        incarnation, limit_s = machine.incarnation, machine.care.limit_s if machine.care else 0.0
+        work = TendWork(
+            emulator_id=machine.emulator_id,
+            measure=due.rung,
+            forced=due.trouble is Trouble.NONE,
+            boot=machine.boot if due.trouble is Trouble.UNFIT else "",
+            fence=machine.tidy,
+            floor=int(workflow.time() * 1000),
+            why=machine.evidence,
+        )
+        boots = due.rung in BOOTS
+        tending = workflow.start_activity(
+            "tend",
+            work,
+            task_queue=names.boots(machine.owner) if boots else names.host_id(machine.owner),
+            result_type=TendResult,
+            schedule_to_start_timeout=None if boots else options.seconds(self._start.physics.gate_timeout_s),
+            start_to_close_timeout=options.seconds(max(limit_s, self._start.physics.gate_timeout_s)),
+            heartbeat_timeout=options.seconds(self._start.physics.presence_timeout_s),
+            cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+            retry_policy=options.ONCE,
+            summary=f"{due.rung} {machine.emulator_id}",
+        )
+        await workflow.wait_condition(
+            lambda: tending.done() or machine.due != due or machine.incarnation != incarnation
+        )
+        if not tending.done():
+            ignore(tending)
+            tending.cancel()
+            return None
+        try:
+            return await tending
+        except ActivityError as error:
+            return TendResult(evidence=f"{due.rung}: {error.cause or error}")
+
     def _details(self) -> str:
         machine = self._machine
-        evidence = f"\n\nlast trouble: {machine.evidence}" if machine.evidence else ""
-        return f"**{machine.state}** on host {machine.owner or '?'} at {machine.address or '?'}{evidence}"
+        said = machine.held or (f"last trouble: {machine.evidence}" if machine.evidence else "")
+        doing = f", {_doing(machine)}" if machine.due else ""
+        evidence = f"\n\n{said}" if said else ""
+        return f"**{machine.state}** on host {machine.owner or '?'} at {machine.address or '?'}{doing}{evidence}"
+
+
+def _doing(machine: Emulator) -> str:
+    """What its host does for it, or is about to do."""
+    if machine.due is None:
+        return ""
+    when = "" if machine.sent else f" in {machine.due.after_s:g} s, unless it comes back" if machine.due.after_s else ""
+    return f"{machine.due.rung}{when}"
+
+
+def _now_ms() -> int:
+    return int(workflow.time() * 1000)
+
+
+def _dice() -> float:
+    return workflow.random().random()
 
 
 def dump(machine: Emulator) -> str:
     """What the next run takes along."""
     kept: dict[str, Any] = {name: getattr(machine, name) for name in KEPT}
-    return json.dumps({"kept": kept, "outbox": machine.outbox.rows()})
+    ladder = machine.ladder
+    tending = {
+        "care": list(astuple(machine.care)) if machine.care else None,
+        "ladder": [list(ladder.tried), ladder.restarts, ladder.restarted_ms, ladder.number],
+        "due": list(astuple(machine.due)) if machine.due else None,
+    }
+    return json.dumps({"kept": kept, "outbox": machine.outbox.rows(), "tending": tending})
 
 
 def restore(start: EmulatorInput) -> Emulator:
@@ -176,4 +303,17 @@ def restore(start: EmulatorInput) -> Emulator:
         order, actor, reason = machine.asked
         machine.asked = (order, actor, reason)
         machine.outbox.restore(carried["outbox"])
+        if tending := carried.get("tending"):
+            _restore_tending(machine, tending)
     return machine
+
+
+def _restore_tending(machine: Emulator, tending: dict[str, Any]) -> None:
+    """What was being done is done again: the run before may have ended in the middle of it."""
+    if tending["care"]:
+        machine.care = m.Care(*tending["care"])
+    tried, *counts = tending["ladder"]
+    machine.ladder = Ladder(tuple(tried), *counts)
+    if tending["due"]:
+        number, rung, trouble, after_s = tending["due"]
+        machine.due = Measure(number, Rung(rung), Trouble(trouble), after_s)

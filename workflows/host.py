@@ -129,7 +129,9 @@ class HostWorkflow:
             self._worker, self._alive = None, False
         sight = Sight.DOWN if never_started else Sight.SUSPECT
         before = (Sight.GOOD, Sight.LEAVING, *((Sight.SUSPECT,) if never_started else ()))
-        self._pass_on([replace(seen, sight=sight) for seen in self._last.values() if seen.sight in before])
+        # Without `care`: nobody is left here who could do anything for them.
+        lost = [replace(seen, sight=sight, care=None) for seen in self._last.values() if seen.sight in before]
+        self._pass_on(lost)
 
     def _pass_on(self, seen: Iterable[Seen]) -> None:
         """To each emulator's own workflow, numbered by us: an order over all workers of this host."""

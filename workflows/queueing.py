@@ -36,12 +36,10 @@ class Queueing:
     async def pending(self) -> None:
         """Wait for the time it may start, then ask for an emulator."""
         ledger = self._ledger
-        start_s = until_s(ledger.not_before)
-        if start_s > 0:
+        if until_s(ledger.not_before) > 0:
             ledger.why = f"not before {ledger.not_before:%Y-%m-%d %H:%M:%S %Z}"
             ledger.show()
-            latest_s = start_s if ledger.attempts else until_s(ledger.spec.expires_at, far=start_s)
-            if not await self._idle(min(start_s, latest_s)):
+            if not await self._until_its_time():
                 self._take_effect()
                 return
         if ledger.intent:
@@ -54,6 +52,20 @@ class Queueing:
             # A ticket once drawn is kept until a retry or a resume throws it away.
             self._claim.request(wish(ledger, self._plan(), self._claim.ticket, ledger.avoid, known=ledger.known()))
             await self._await_verdict()
+
+    async def _until_its_time(self) -> bool:
+        """False: somebody wants something else. Where emulators may be switched off the pool hears of it before."""
+        ledger = self._ledger
+        start_s = until_s(ledger.not_before)
+        latest_s = start_s if ledger.attempts else until_s(ledger.spec.expires_at, far=start_s)
+        lead_s = ledger.physics.startup_lead_s
+        if not lead_s or latest_s < start_s or ledger.not_before is None:
+            return await self._idle(min(start_s, latest_s))
+        if start_s > lead_s and not await self._idle(start_s - lead_s):
+            return False
+        needs = wish(ledger, self._plan(), self._claim.ticket, ledger.avoid, known=ledger.known()).requires
+        self._claim.soon(ledger.key(), int(ledger.not_before.timestamp() * 1000), needs)
+        return await self._idle(until_s(ledger.not_before))
 
     async def _await_verdict(self) -> None:
         """Admitted, granted or rejected; or somebody wants something else."""

@@ -1,18 +1,21 @@
 """Emulators and task types."""
 
+import secrets
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from api.errors import Kind
+from api.bodies import optional
+from api.errors import Kind, ProblemError
 from api.files import GUARDED
-from api.house import Home, plain
-from api.routes.answers import answer, answers
-from api.schemas import ParamOut, TaskTypeOut, TaskTypes
-from droidherd.contracts.fleet import EmulatorView
-from droidherd.contracts.queue import EmulatorsPage
+from api.house import Caller, Home, plain
+from api.routes.answers import answer, answers, body
+from api.schemas import ParamOut, TaskTypeOut, TaskTypes, Wish
+from api.signing import signed
+from droidherd.contracts.fleet import CareAction, CareOrder, EmulatorView
+from droidherd.contracts.queue import EmulatorsPage, Ordered
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.messages import EmulatorState
@@ -58,6 +61,22 @@ async def frame(house: Home, emulator_id: str) -> Response:
         "droidherd-taken-by": shown.taken.by,
     }
     return Response(shown.content, headers=headers, media_type="image/jpeg")
+
+
+@router.post(
+    "/emulators/{emulator_id}/{action}",
+    tags=["emulators"],
+    responses=answers(Ordered, *_READ, Kind.REFUSED),
+    openapi_extra=body(Wish),
+)
+async def care(house: Home, emulator_id: str, action: CareAction, caller: Caller, request: Request) -> Response:
+    """`restart` it; `recover`: up the ladder from the start; `quarantine` and `release`; `drain` and `undrain`."""
+    wish = signed(await optional(Wish, request), caller)
+    order = CareOrder(action=action, actor=wish.actor, reason=wish.reason, request_id=secrets.token_hex(12))
+    done = await house.engine.care(plain(emulator_id, "emulator"), order)
+    if not done.done:
+        raise ProblemError(Kind.REFUSED, done.detail)
+    return answer(done)
 
 
 @router.get("/task-types", tags=["task types"], responses=answers(TaskTypes))

@@ -51,7 +51,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "id": "emulator/<emulator id>",
         "input": fleet.EmulatorInput,
         "signals": {"drain": fleet.DrainAsk, "undrain": fleet.DrainAsk},
-        "updates": {},
+        "updates": {"care": (fleet.CareOrder, queue.Ordered)},
         "queries": {"view": (NONE, fleet.EmulatorView)},
     },
     names.Workflow.ACCOUNT: {

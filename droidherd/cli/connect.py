@@ -1,38 +1,53 @@
 """`droidherd connect`: one emulator joins, in one command."""
 
-import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from droidherd.cli.door import Document, Door, rows_of
 from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.layout import Layout
+from droidherd.controllers.model import NONE
+from droidherd.controllers.registry import Controllers
+from droidherd.emulator.addresses import name_of, plain_address
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 
 POLL_S = 0.3
 UP = "up"
 
 
-def enlist(layout: Layout, address: str, *, name: str = "", labels: Mapping[str, str]) -> InventoryEntry:
-    """Write it into the host's list; the worker reads that list again and again.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is said about an emulator beside its address. What is left empty stays as it is known."""
 
-    Labels it has already stay; one that is given empty goes.
-    """
+    labels: Mapping[str, str]
+    """One that is given empty goes."""
+    name: str = ""
+    controller: str = ""
+    instance: str = ""
+
+
+def enlist(layout: Layout, address: str, wish: Wish, controllers: Controllers) -> InventoryEntry:
+    """Write it into the host's list; the worker reads that list again and again."""
+    address = plain_address(address)
     inventory = Inventory(layout.data)
     known = next((one for one in inventory.load() if one.address == address), None)
-    emulator_id = name or (known.emulator_id if known else name_of(address))
-    whole = {**(known.labels if known else {}), **labels}
+    controllers.find(wish.controller or (known.controller if known else NONE))
+    kept = known.model_dump(exclude={"labels"}) if known else {"emulator_id": name_of(address), "address": address}
+    said = {"emulator_id": wish.name, "controller": wish.controller, "instance": wish.instance}
+    whole = {**(known.labels if known else {}), **wish.labels}
+    labels = {label: value for label, value in whole.items() if value}
     try:
-        entry = InventoryEntry(
-            emulator_id=emulator_id, address=address, labels={label: value for label, value in whole.items() if value}
+        entry = InventoryEntry.model_validate(
+            {**kept, **{name: value for name, value in said.items() if value}, "labels": labels}
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")
         raise CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2) from error
-    if known is not None and known.emulator_id != emulator_id:
+    if known is not None and known.emulator_id != entry.emulator_id:
         inventory.remove(known.emulator_id)
     inventory.add(entry)
     return entry
@@ -53,8 +68,3 @@ def wait_up(door: Door, emulator_id: str, *, seconds: float) -> Document:
         f"{emulator_id} is {state} after {seconds:.0f} s{': ' + evidence if evidence else ''}",
         remedy="is it switched on, with ADB enabled, at this address? It stays in the list and joins later",
     )
-
-
-def name_of(address: str) -> str:
-    """A name from an address: `127.0.0.1:5555` → `emulator-127.0.0.1-5555`."""
-    return "emulator-" + re.sub(r"[^A-Za-z0-9._-]+", "-", address).strip("-")[:54]

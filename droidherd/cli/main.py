@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import accounts, bulk, lanes, orders, output, queueing, submitting, subscriptions, tasks
+from droidherd.cli import (
+    accounts,
+    bulk,
+    discovering,
+    emulators,
+    lanes,
+    orders,
+    output,
+    queueing,
+    submitting,
+    subscriptions,
+    tasks,
+)
 from droidherd.cli import connect as connecting
 from droidherd.cli import demo as demonstrating
 from droidherd.cli import doctor as doctoring
@@ -23,6 +35,7 @@ from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
 from droidherd.cli.options import HOUSE, QUEUE, Data, Json, Url
 from droidherd.domain.errors import DroidherdError
+from droidherd.tending import controllers_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,9 +46,10 @@ app = typer.Typer(
     epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
 )
 
-for commands in (submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
+for commands in (discovering.app, submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
     app.add_typer(commands)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
+app.add_typer(emulators.app, name="emulator", rich_help_panel=HOUSE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
 
 
@@ -119,7 +133,8 @@ def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
 
 @app.command(
     rich_help_panel=HOUSE,
-    epilog="Examples: droidherd connect 127.0.0.1:5555   |   droidherd connect 10.0.0.7:16384 --label app=x",
+    epilog="Examples: droidherd connect emulator-5554   |   droidherd connect 10.0.0.7:16384 --label app=x   |   "
+    "droidherd connect 127.0.0.1:16416 --controller mumu --instance 1",
 )
 def connect(
     address: Annotated[str, typer.Argument(help="Where adb reaches the emulator.", metavar="HOST:PORT")],
@@ -128,6 +143,10 @@ def connect(
     label: Annotated[
         list[str] | None, typer.Option(help="name=value; `name=` takes one away; may be repeated.")
     ] = None,
+    controller: Annotated[
+        str, typer.Option(help="Who starts and stops it: virtual, avd, mumu, ldplayer, none, or one of yours.")
+    ] = "",
+    instance: Annotated[str, typer.Option(help="What its vendor calls it: a number, or the name of an AVD.")] = "",
     wait: Annotated[str, typer.Option(help="How long to wait until it is up; 0s: not at all.")] = "60s",
     data: Data = None,
     url: Url = "",
@@ -135,8 +154,8 @@ def connect(
 ) -> None:
     """Let one emulator join this host, and wait until tasks can run on it."""
     settings = going_up.settings_of(data)
-    labels = tasks.pairs(label or (), "--label")
-    entry = connecting.enlist(Layout(settings.data.absolute()), address, name=name, labels=labels)
+    wish = connecting.Wish(tasks.pairs(label or (), "--label"), name, controller, instance)
+    entry = connecting.enlist(Layout(settings.data.absolute()), address, wish, controllers_of(settings))
     seconds = output.duration_s(wait)
     found: Document = entry.model_dump()
     if seconds > 0:
@@ -145,7 +164,7 @@ def connect(
     if as_json:
         output.emit(found)
     else:
-        output.out.print(f"{entry.emulator_id} at {address}: {found.get('state', 'in the list')}")
+        output.out.print(f"{entry.emulator_id} at {entry.address}: {found.get('state', 'in the list')}")
 
 
 @app.command(rich_help_panel=HOUSE, epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")

@@ -1,6 +1,7 @@
 """What passes between hosts, emulators, their activities and those who look at them."""
 
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -108,6 +109,28 @@ class FrameTaken(Contract):
     """Who looked: a task, or onlookers."""
 
 
+class TendWork(Contract):
+    """Input of `tend`: one measure for an emulator, on its host."""
+
+    emulator_id: Id
+    measure: str
+    """`reconnect`, `restart_app`, `restart`, `start`, `stop` or `evidence`."""
+    forced: bool = False
+    """A person or the pool wants it, whatever the emulator looks like."""
+    boot: str = ""
+    """The boot that is no good; empty: it answered nothing."""
+    fence: int = 0
+    floor: int = 0
+    why: str = ""
+
+
+class TendResult(Contract):
+    evidence: str = ""
+    """What went wrong; of the measure `evidence`: where what was seen is kept."""
+    idle: bool = False
+    """Nothing had to be done."""
+
+
 class EmulatorView(Contract):
     """An emulator as others see it."""
 
@@ -124,6 +147,10 @@ class EmulatorView(Contract):
     boot: str = ""
     idle_since: datetime | None = None
     evidence: str = ""
+    controller: str = ""
+    """Who starts and stops it; `none`: people."""
+    doing: str = ""
+    """What its host does for it now, or is about to do."""
 
 
 class DrainAsk(Contract):
@@ -131,3 +158,15 @@ class DrainAsk(Contract):
 
     actor: Text = "somebody"
     reason: Text = ""
+
+
+CareAction: TypeAlias = Literal["restart", "recover", "quarantine", "release", "drain", "undrain"]
+
+
+class CareOrder(Contract):
+    """What a person orders for one emulator. The argument of the update `care`."""
+
+    action: CareAction
+    actor: Text = "somebody"
+    reason: Text = ""
+    request_id: str = ""

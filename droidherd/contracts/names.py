@@ -67,6 +67,7 @@ class Update(StrEnum):
     ENABLE_ACCOUNT = "enable_account"
     SET = "set"
     REMOVE = "remove"
+    CARE = "care"
 
 
 class Attribute(StrEnum):
@@ -122,6 +123,11 @@ def host_id(host: str) -> str:
 def frame_id(emulator: str) -> str:
     """Of the activity that takes a frame for onlookers."""
     return f"frame/{emulator}"
+
+
+def boots(host: str) -> str:
+    """The queue on which a host's emulators wait for their turn to boot."""
+    return f"boots/{host}"
 
 
 def account_id(account: str) -> str:

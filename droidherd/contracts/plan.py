@@ -117,3 +117,5 @@ class TaskPhysics(Contract):
     start_grace_s: float = 5.0
     moves: int = 10
     """How often a task may lose its emulator before it fails."""
+    startup_lead_s: float = 0.0
+    """So long before its time a task says that it will need an emulator; 0: it does not."""

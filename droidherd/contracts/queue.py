@@ -30,6 +30,8 @@ class DispatcherInput(Contract):
     """Lanes ordered by priority; `*`: all of them."""
     ageing: int = 0
     mutex_hold_s: float = 7_200.0
+    idle_stop_s: float = 0.0
+    idle_keep: int = 0
 
 
 class QueueSettings(Contract):
@@ -46,6 +48,10 @@ class QueueSettings(Contract):
     """In a lane ordered by priority: how many later ones may overtake a task per step between them. 0: no limit."""
     mutex_hold_s: float = Field(default=7_200.0, ge=0)
     """How long a task may hold a mutex; 0: no limit."""
+    idle_stop_s: float = Field(default=0.0, ge=0)
+    """An emulator idle for so long is switched off, if its host can start it again; 0: never."""
+    idle_keep: int = Field(default=0, ge=0, le=10_000)
+    """But not the last so many of the pool."""
 
 
 class QueueQuery(Contract):

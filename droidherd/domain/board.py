@@ -95,6 +95,11 @@ class Row:
     """The lease whose remains must be tidied up before the next grant; 0: clean."""
     tidied: int = 0
     """Every lease up to this one was fenced and tidied up."""
+    startable: bool = False
+    """Its host can switch it on and off."""
+    wish: str = ""
+    """What was asked of it and is not settled: `rest` or `wake`."""
+    wish_seq: int = 0
 
     def offers(self, requires: tuple[str, ...]) -> bool:
         return all(need in self.labels or need == f"emulator_id={self.emulator_id}" for need in requires)
@@ -124,6 +129,8 @@ class Board:
     """Where the first pool began when precedence was a ticket between 0 and here."""
     first_ticket: int = 0
     """The smallest that was drawn for a task that was given precedence. Below 0, which means "draw one"."""
+    off: dict[str, None] = field(default_factory=dict)
+    """Emulators that are switched off and can be started."""
     leases: dict[str, None] = field(default_factory=dict)
     """Tasks with a lease."""
     waiting: int = 0
@@ -188,8 +195,12 @@ class Board:
     # --- emulators --------------------------------------------------------------------------------------------
 
     def refresh(self, row: Row) -> None:
-        """Keep `free` true after a change to this emulator."""
-        grantable = row.state is EmulatorState.UP and not row.active and not row.dirty
+        """Keep `free` and `off` true after a change to this emulator."""
+        grantable = row.state is EmulatorState.UP and not row.active and not row.dirty and row.wish != "rest"
+        if row.state is EmulatorState.STOPPED and row.startable:
+            self.off[row.emulator_id] = None
+        else:
+            self.off.pop(row.emulator_id, None)
         if not grantable:
             self.free.pop(row.emulator_id, None)
         elif row.emulator_id not in self.free:
@@ -210,6 +221,7 @@ class Board:
         return (
             row.state is EmulatorState.UP
             and not row.deck
+            and not row.wish
             and not row.dirty
             and entry is not None
             and entry.ending

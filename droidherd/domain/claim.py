@@ -45,13 +45,13 @@ class Claim:
     ended: m.Done | None = None
     """The last one that said how an attempt ended."""
     said_ending: bool = False
-    outbox: Outbox[m.Enqueue | m.Ending | m.Done] = field(default_factory=Outbox)
+    outbox: Outbox[m.Enqueue | m.Soon | m.Ending | m.Done] = field(default_factory=Outbox)
 
     def _next_seq(self) -> int:
         self.seq += 1
         return self.seq
 
-    def _say(self, message: m.Enqueue | m.Ending | m.Done) -> None:
+    def _say(self, message: m.Enqueue | m.Soon | m.Ending | m.Done) -> None:
         self.outbox.put(self.dispatcher, message)
 
     # --- what the task does -----------------------------------------------------------------------------------
@@ -63,6 +63,10 @@ class Claim:
         self.lease = self.admitted = self.rejected = self.revoked = None
         self.said_ending = False
         self._say(self.ask)
+
+    def soon(self, key: m.Key, at_ms: int, requires: tuple[str, ...]) -> None:
+        """Its time is near: who is switched off may be started until then. Only a hint."""
+        self._say(m.Soon(key, self._next_seq(), at_ms, requires))
 
     def renounce(self) -> None:
         """The next request draws a new ticket. Precedence that a person gave stays."""

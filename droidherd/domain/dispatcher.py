@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from droidherd.domain import messages as m
+from droidherd.domain import power
 from droidherd.domain.audit import Deed
 from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.keys import reserved
@@ -73,6 +74,12 @@ class Dispatcher(Orders):
         if entry is not None and entry.lease is None:
             self.tell(entry)  # a grant says as much
 
+    def on_soon(self, message: m.Soon, now_ms: int) -> None:
+        """A task will ask at a time it names."""
+        if message.key.task_id not in self.board.entries and message.seq > self.recent.get(message.key.task_id, -1):
+            power.soon(self, message)
+            self.assign(now_ms)
+
     def on_ending(self, message: m.Ending, now_ms: int) -> None:
         """The last stage stands on the emulator's queue: the next task may line up behind it."""
         entry = self.board.entries.get(message.key.task_id)
@@ -128,6 +135,7 @@ class Dispatcher(Orders):
 
     def _heard(self, task_id: str, run: str) -> None:
         """This run said what it wants or holds, or that it is over. A late word of an older one says nothing."""
+        self.soon.pop(task_id, None)
         if self.unheard.get(task_id) == run:
             del self.unheard[task_id]
 
@@ -170,6 +178,7 @@ class Dispatcher(Orders):
             self.note(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         if news.order:
             self.act(Deed(f"emulator_{news.order}", news.actor, news.reason, "", "", news.emulator_id), now_ms)
+        power.hear(row, news, now_ms)
         row.state = news.state
         self._tidied(row, news.tidied, now_ms)
         self._tell_holders(row, rebooted=bool(rebooted))
@@ -224,6 +233,7 @@ class Dispatcher(Orders):
             due.append(self.rebuild_until_ms if self.unheard else self.quiet_until_ms)
         if self.board.free and not self.held_back:
             due.extend(due_ms for due_ms, _ in self._stealable())
+            due.extend(due_ms for due_ms in (power.next_rest_ms(self),) if due_ms is not None)
         return min(due, default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -242,6 +252,8 @@ class Dispatcher(Orders):
         if self.rebuild_until_ms and now_ms >= self.rebuild_until_ms:
             self.unheard.clear()
         self.assign(now_ms)
+        if not self.held_back and not self.rebuilding:
+            power.rest(self, now_ms)
 
     def _expires_ms(self, entry: Entry) -> int:
         return entry.lease.expires_at_ms if entry.lease is not None else FAR_MS
@@ -309,6 +321,7 @@ class Dispatcher(Orders):
         while self._once_more(self._deck_next, now_ms):
             pass
         self._steal(now_ms)
+        power.wake(self, now_ms)
 
     def _once_more(self, grant: Callable[[int], bool], now_ms: int) -> bool:
         """Whether to try again: something was granted, or parking one task has woken another."""
@@ -478,4 +491,4 @@ class Dispatcher(Orders):
 
 def _of_run(message: ToOthers, run: str) -> bool:
     """Whether it was meant for this run of a task, and for no later one."""
-    return not isinstance(message, m.Tidy) and message.key is not None and message.key.run == run
+    return not isinstance(message, m.Tidy | m.Switch) and message.key is not None and message.key.run == run

@@ -37,6 +37,8 @@ class EmulatorState(StrEnum):
     QUARANTINED = "quarantined"
     DRAINING = "draining"
     RETIRED = "retired"
+    STOPPED = "stopped"
+    """Switched off because nobody needs it; its controller can start it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,16 @@ class Enqueue:
     """Told to a dispatcher that lost its memory: I do not wait, I hold this."""
     lost: int = 0
     """Leases up to this token are over for me, whatever the board says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Soon:
+    """At this time I shall ask for an emulator: one that is switched off may be started until then."""
+
+    key: Key
+    seq: int
+    at_ms: int
+    requires: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +206,18 @@ class Announce:
     """What a person asked of the emulator since the last announcement: `drain` or `undrain`."""
     actor: str = ""
     reason: str = ""
+    startable: bool = False
+    """Its host can start and stop it."""
+    switched: int = 0
+    """The last `Switch` that was carried out, or given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """dispatcher → emulator: nobody needs you, so be switched off; or somebody does, so be switched on."""
+
+    on: bool
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +239,25 @@ class Sight(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Care:
+    """What a host can do for an emulator, and how patient it is."""
+
+    controller: str = "none"
+    """Who starts and stops it."""
+    reconnect_s: float = 15.0
+    """So long a silent one is only reconnected to."""
+    restarts: int = 3
+    backoff_s: float = 10.0
+    backoff_max_s: float = 300.0
+    forgive_s: float = 1_800.0
+    """Restarts longer ago than this do not count any more."""
+    limit_s: float = 360.0
+    """How long a start may take, its boot included."""
+    on_demand: bool = False
+    """One that does not run when it is first seen is not needed yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """host → emulator: what the probes found, changes only."""
 
@@ -228,3 +271,5 @@ class Seen:
     serialno: str = ""
     labels: tuple[str, ...] = field(default_factory=tuple)
     pool: str = "default"
+    care: Care | None = None
+    """None: nobody is there who could do anything for it."""

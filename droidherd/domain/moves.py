@@ -41,9 +41,13 @@ class Config:
     mutex_hold_s: float = 7_200.0
     """How long a task may hold a mutex; then its emulator is fenced and the mutex broken. 0: no limit."""
     rules: LaneRules = field(default_factory=LaneRules)
+    idle_stop_s: float = 0.0
+    """An emulator idle for so long is switched off, if it can be started again. 0: never."""
+    idle_keep: int = 0
+    """But not the last so many."""
 
 
-ToOthers = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Tidy
+ToOthers = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Tidy | m.Switch
 
 
 @dataclass(slots=True)
@@ -75,6 +79,8 @@ class Moves:
     """When this dispatcher began without any memory."""
     unheard: dict[str, str] = field(default_factory=dict)
     """Open tasks (id → run) that have not said yet what they want or hold."""
+    soon: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """Tasks whose time is near: when, and what they require."""
     woken: bool = False
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False

@@ -219,6 +219,8 @@ def _changes(before: Config, after: Config) -> Iterable[str]:
         yield f"limit {before.limit} → {after.limit}"
     if before.mutex_hold_s != after.mutex_hold_s:
         yield f"mutex_hold_s {before.mutex_hold_s:g} → {after.mutex_hold_s:g}"
+    if (before.idle_stop_s, before.idle_keep) != (after.idle_stop_s, after.idle_keep):
+        yield f"idle: stopped after {after.idle_stop_s:g} s, {after.idle_keep} kept"
     lanes = dict.fromkeys([*before.rules.capacities, *after.rules.capacities])
     for lane in lanes:
         old, new = before.rules.capacity(lane), after.rules.capacity(lane)

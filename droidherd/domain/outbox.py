@@ -16,6 +16,7 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         m.Enqueue,
+        m.Soon,
         m.Ending,
         m.Done,
         m.Admitted,
@@ -25,6 +26,7 @@ KINDS: dict[str, type] = {
         m.Recall,
         m.Announce,
         m.Tidy,
+        m.Switch,
         m.Seen,
     )
 }
@@ -123,7 +125,7 @@ _TYPED: dict[tuple[str, str], type] = {
     ("Announce", "state"): m.EmulatorState,
     ("Seen", "sight"): m.Sight,
 }
-_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease}
+_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease, "care": m.Care}
 
 
 def _typed(kind: str, name: str, value: Any) -> Any:

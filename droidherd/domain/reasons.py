@@ -34,6 +34,9 @@ def _no_emulator(d: Moves, entry: Entry) -> str:
         only = f"emulator {named.removeprefix(NAMED)}, the only one that may run it," if named else "what could run it"
         return f"{only} is retired: connect it again, or name another"
     up = [row for row in able if row.state is EmulatorState.UP]
+    coming = [row for row in able if row.wish == "wake"]
+    if not up and coming:
+        return f"emulator {coming[0].emulator_id} is being switched on for it"
     if not up:
         return f"none of the {len(able)} emulators that could run it is up"
     return f"{d.board.position(entry) - 1} before it, {len(up)} emulators busy"

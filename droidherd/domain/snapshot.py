@@ -92,6 +92,7 @@ def _write(d: Dispatcher, events: int, outbox: list[Any]) -> str:
         "audit": [_event(one) for ring in (d.by_people, d.by_system) for one in [*ring][-min(events, DEEDS) :]],
         "unheard": [[name, run] for name, run in d.unheard.items()],
         "outbox": outbox,
+        "soon": [[name, at_ms, list(requires)] for name, (at_ms, requires) in d.soon.items()],
     }
     document: dict[str, Any] = {
         "version": VERSION,
@@ -116,7 +117,7 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
         d.board.lanes[row[0]] = _read_lane(row, config.rules)
     d.board.pattern.paused_by, d.board.pattern.paused_why = rows.get("paused", ("", ""))
     for row in rows["rows"]:
-        d.board.rows[row[0]] = Row(row[0], row[1], m.EmulatorState(row[2]), tuple(row[3]), *row[4:12])
+        d.board.rows[row[0]] = Row(row[0], row[1], m.EmulatorState(row[2]), tuple(row[3]), *row[4:])
     counters = rows["counters"]
     d.board.last_token, d.board.last_ticket, d.cursor, d.joined_ms, d.generation, d.rebuild_until_ms = counters[:6]
     d.quiet_until_ms, d.blind_ms = counters[6:8]
@@ -128,8 +129,9 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     for entry in _read_entries(document["entries"], strings):
         _stand(d, entry)
     d.board.leases = dict.fromkeys(rows["leases"])
-    for emulator_id in rows["free"]:
+    for emulator_id in (*rows["free"], *d.board.rows):  # those that are free first, in their order
         d.board.refresh(d.board.rows[emulator_id])
+    d.soon = {name: (at_ms, tuple(requires)) for name, at_ms, requires in rows.get("soon", ())}
     d.recent = dict(rows["recent"])
     d.events.extend(Event(*row) for row in rows["events"])
     for event in [Event(*row) for row in rows.get("audit", ())]:
@@ -170,7 +172,7 @@ def _event(e: Event) -> list[Any]:
 
 def _row(r: Row) -> list[Any]:
     where = [r.emulator_id, r.host_id, r.state, list(r.labels), r.incarnation, r.seq, r.boot]
-    return [*where, r.active, r.deck, r.idle_since_ms, r.dirty, r.tidied]
+    return [*where, r.active, r.deck, r.idle_since_ms, r.dirty, r.tidied, r.startable, r.wish, r.wish_seq]
 
 
 # --- entries, column by column --------------------------------------------------------------------------------

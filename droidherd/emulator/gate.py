@@ -1,5 +1,6 @@
 """What a host does on an emulator before it may be used: the boot gate, the fencing of old leases, the baseline."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,16 +37,16 @@ class Gatekeeper:
             beat(stage)
 
         try:
-            boot_id = self._pass(work, report)
+            boot_id = self._pass(work, report, patient(lambda: beat(reached[-1] if reached else "")))
         except DroidherdError as error:
             return GateResult(passed=False, stages=tuple(reached), evidence=str(error))
         return GateResult(passed=True, boot=boot_id, stages=tuple(reached))
 
-    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None]) -> str:
+    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None], times: boot.Times) -> str:
         entry = self.inventory.find(work.emulator_id)
         if entry is None:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
-        gate = BootGate(self.adb, entry.address, report, take=self._camera(work))
+        gate = BootGate(self.adb, entry.address, report, times, take=self._camera(work))
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
         if entry.serialno and found.serialno != entry.serialno:
             raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
@@ -74,3 +75,13 @@ class Gatekeeper:
         if stands == str(mine):
             boot.baseline(self.adb, serial, mine)
             lease.release(self.adb, serial, mine)
+
+
+def patient(beat: Callable[[], None]) -> boot.Times:
+    """A clock whose waits show that somebody waits: a boot takes longer than any silence is borne."""
+
+    def sleep(seconds: float) -> None:
+        beat()
+        time.sleep(seconds)
+
+    return boot.Times(sleep=sleep)

@@ -40,6 +40,8 @@ class InventoryEntry(BaseModel):
     labels: dict[LabelName, LabelValue] = Field(default_factory=dict, max_length=50)
     controller: Id = "none"
     """Who starts and stops it."""
+    instance: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_.][A-Za-z0-9 _.-]{0,63})?$")] = ""
+    """What its vendor calls it: the number of an instance, the name of an AVD."""
 
     @field_validator("address")
     @classmethod

@@ -5,13 +5,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from droidherd import telemetry
 from droidherd.adb.server import AdbServer
 from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.messages import Care, Seen, Sight
 from droidherd.domain.presence import Watch
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, Probe
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 SOON_S = 0.03
 """Between two probes of an emulator on its way up."""
 REFUSED_S = 1.0
+PATIENT_AFTER = 10
+PATIENT_S = 5.0
+"""After so many unanswered probes in a row the next ones come more slowly: adb suffers from being asked in vain."""
 INVENTORY_EVERY_S = 1.0
 
 
@@ -40,6 +43,8 @@ class Post:
 
     host_id: str
     pool: str
+    care: Care | None = None
+    """What can be done for them here, whoever their controllers are."""
 
 
 class Patrol:
@@ -129,10 +134,12 @@ class Patrol:
 
     async def _walk(self, entry: InventoryEntry, incarnation: int, *, changed: bool) -> None:
         """Probe, judge, wait; for ever. `changed`: the list says something new of it, so its first probe is news."""
+        missed = 0
         while True:
             began_s = time.monotonic()
             found = await self._probe(entry, incarnation)
             now_s = time.monotonic()
+            missed = 0 if found else missed + 1
             if found is None:
                 news = self._watch.bad(entry.emulator_id, now_s)
             else:
@@ -143,7 +150,7 @@ class Patrol:
                 self._say(self._seen(entry, self._watch.emulators[entry.emulator_id].sight, incarnation))
             pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
             if found is None:
-                pause_s = min(self._round.every_s, REFUSED_S)
+                pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
             await asyncio.sleep(max(pause_s - (now_s - began_s), SOON_S))
 
     async def _probe(self, entry: InventoryEntry, incarnation: int) -> Probe | None:
@@ -193,6 +200,7 @@ class Patrol:
             serialno,
             labels,
             self._post.pool,
+            replace(self._post.care, controller=entry.controller) if self._post.care else None,
         )
 
     def _say(self, seen: Seen) -> None:

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 NAMES = frozenset(
     {
         "auth", "black_screencap", "chatty_screencap", "cut_after", "disk_full", "drop", "empty_screencap",
-        "half_pull", "half_screencap", "no_ack", "no_camera", "no_cnxn", "no_open", "odd_camera", "push_full",
-        "refuse_open", "shell_cut", "shell_hang", "short_prologue", "slow", "stall", "sync_cut", "sync_drop",
-        "sync_hang", "trickle", "turned", "ui_fail",
+        "half_pull", "half_screencap", "no_ack", "no_boot", "no_camera", "no_cnxn", "no_open", "odd_camera",
+        "push_full", "refuse_open", "shell_cut", "shell_hang", "short_prologue", "slow", "stall", "sync_cut",
+        "sync_drop", "sync_hang", "trickle", "turned", "ui_fail",
     }
 )  # fmt: skip
 

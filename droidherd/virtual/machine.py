@@ -89,7 +89,7 @@ class VirtualEmulator:
 
     @property
     def booted(self) -> bool:
-        return time.monotonic() >= self._complete_at
+        return time.monotonic() >= self._complete_at and not self.faults.has("no_boot")
 
     @property
     def uptime_s(self) -> float:

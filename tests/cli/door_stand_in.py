@@ -80,7 +80,11 @@ class Book:
         match parts:
             case ["api", "accounts", name, *action]:
                 return self._account(name, action, body)
-            case ["api", "queue", "pause" | "resume" | "capacity" | "order" | "lanes", *_] | [*_, "prioritize"]:
+            case (
+                ["api", "queue", "pause" | "resume" | "capacity" | "order" | "lanes", *_]
+                | [*_, "prioritize"]
+                | ["api", "emulators", _, _]
+            ):
                 return 200, {"done": True, "detail": self.detail}
             case ["api", "maintenance", "cleanup"]:
                 return self._cleanup(body)

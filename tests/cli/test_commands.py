@@ -274,6 +274,34 @@ def test_connect_again_under_another_name_replaces(droidherd: Terminal, tmp_path
     assert ["phone"] == [one["emulator_id"] for one in found]
 
 
+def test_connect_says_who_starts_and_stops_an_emulator_and_keeps_what_is_not_said(droidherd: Terminal, tmp_path: Path):
+    droidherd("connect", "emulator-5554", "--controller", "avd", "--instance", "Pixel_7", "--wait", "0s")
+    droidherd("connect", "127.0.0.1:5555", "--label", "app=x", "--wait", "0s")
+    (found,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
+    assert ("127.0.0.1:5555", "avd", "Pixel_7", {"app": "x"}) == (
+        found["address"],
+        found["controller"],
+        found["instance"],
+        found["labels"],
+    )
+
+
+def test_connect_refuses_a_controller_that_is_not_there(droidherd: Terminal, tmp_path: Path):
+    code, said = droidherd("connect", "127.0.0.1:7777", "--controller", "nobody")
+    assert (1, False) == (code, (tmp_path / ".droidherd/emulators.json").exists())
+    assert "there is no controller 'nobody'" in said
+    assert "none, virtual, avd, mumu, ldplayer" in said
+
+
+@pytest.mark.parametrize("order", ["restart", "recover", "quarantine", "release", "drain", "undrain"])
+def test_an_order_to_an_emulator_says_who_and_why(order: str, droidherd: Terminal, book: Book):
+    code, said = droidherd("emulator", order, "phone", "--reason", "flickers")
+    assert (0, f"phone: {order} ordered\n") == (code, said)
+    asked, _, body, _ = book.asked[-1]
+    expected = (f"POST /api/emulators/phone/{order}", "flickers", getpass.getuser())
+    assert expected == (asked, body["reason"], body["actor"])
+
+
 def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):
     logs = tmp_path / ".droidherd" / "logs"
     logs.mkdir(parents=True)

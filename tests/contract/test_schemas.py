@@ -76,8 +76,8 @@ def test_everything_a_person_may_send_is_in_the_index():
     index = load("index.json")["workflows"]
     ours = {
         "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
-        "DispatcherWorkflow": {"ask", "enqueue", "ending", "done", "announce", "snapshot"},
-        "EmulatorWorkflow": {"seen", "tidy", "recall"},
+        "DispatcherWorkflow": {"ask", "enqueue", "soon", "ending", "done", "announce", "snapshot"},
+        "EmulatorWorkflow": {"seen", "tidy", "recall", "switch"},
         "AccountWorkflow": set[str](),
         "MaintenanceWorkflow": set[str](),
     }

@@ -20,7 +20,7 @@ def grant(token: int, seq: int, key: m.Key = KEY, after: int = 0) -> m.Grant:
     return m.Grant(key, 7, m.Lease(token, "e1", "h", 9, after, 1), seq)
 
 
-def said(claim: Claim) -> list[m.Enqueue | m.Ending | m.Done]:
+def said(claim: Claim) -> list[m.Enqueue | m.Soon | m.Ending | m.Done]:
     return claim.outbox.lines.pop("dispatcher/p", [])
 
 

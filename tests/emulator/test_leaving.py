@@ -9,6 +9,7 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.fleet import FleetActivities
+from droidherd.caretaker import Caretaker
 from droidherd.contracts.fleet import PresenceWork
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
@@ -43,7 +44,7 @@ class Nowhere:
 def fleet_of(*rounds: Rounds) -> FleetActivities:
     line = list(rounds)
     patrol = cast("Callable[[], Patrol]", lambda: line.pop(0))
-    return FleetActivities(cast("Client", Nowhere()), patrol, cast("Gatekeeper", None))
+    return FleetActivities(cast("Client", Nowhere()), patrol, cast("Gatekeeper", None), cast("Caretaker", None))
 
 
 @asynccontextmanager

@@ -133,7 +133,7 @@ def test_every_way_a_stage_times_out_stands_in_a_history():
 
 def test_every_path_has_its_histories_and_every_history_its_path():
     recorded = {path.name.partition(".")[0] for path in replay.find([library.HISTORIES])}
-    assert (set(ALL) | {NAME}, "stays") == (recorded, registered.__all__[-1])
+    assert (set(ALL) | {NAME}, "tending") == (recorded, registered.__all__[-1])
 
 
 def test_the_readme_gives_a_reason_for_each_path():

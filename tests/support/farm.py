@@ -166,9 +166,13 @@ def farm(
     in_memory: bool = False,
     flows: Path | None = None,
     queue: Mapping[str, int] | None = None,
+    settings: Mapping[str, str] | None = None,
     **physics: float,
 ) -> Generator[Farm]:
-    """A farm with `count` emulators, flows beside the gallery's, and settings of its queue and its physics."""
+    """A farm with `count` emulators, flows beside the gallery's, and settings: of its queue, its physics, and others.
+
+    The others by variable, without the `DROIDHERD_`.
+    """
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
         fleet = stack.enter_context(VirtualFleet.start(count=count, state=data / "virtual"))
@@ -185,6 +189,7 @@ def farm(
             "DROIDHERD_CONFIG": str(data / "none.toml"),
             "DROIDHERD_FLOWS__PATHS": json.dumps([str(flows)] if flows else []),
             **{f"DROIDHERD_QUEUE__{name.upper()}": str(value) for name, value in (queue or {}).items()},
+            **{f"DROIDHERD_{name}": value for name, value in (settings or {}).items()},
             **{f"DROIDHERD_PHYSICS__{name.upper()}": str(value) for name, value in physics.items()},
         }
         worker = WorkerProcess(environment, data / "worker.log")

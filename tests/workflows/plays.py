@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
 from activities.failures import translate
-from droidherd.contracts.fleet import GateResult, GateWork
+from droidherd.contracts.fleet import GateResult, GateWork, TendResult, TendWork
 from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
 from droidherd.contracts.post import Asking, Parting, Verdict
 from droidherd.contracts.stage import (
@@ -162,6 +162,38 @@ class Gates:
         found = self.evidence.get(work.emulator_id)
         evidence = found.pop(0) if found else ""
         return GateResult(passed=not evidence, boot=work.boot, evidence=evidence)
+
+
+@dataclass
+class Tends:
+    """`tend` on the queues of a host. `evidence` is what goes wrong with the next ones; else they work."""
+
+    evidence: dict[str, list[str]] = field(default_factory=dict)
+    seen: list[TendWork] = field(default_factory=list)
+    holding: dict[str, asyncio.Event] = field(default_factory=dict)
+    at_once: int = 0
+    most_at_once: int = 0
+
+    @activity.defn(name="tend")
+    async def tend(self, work: TendWork) -> TendResult:
+        self.seen.append(work)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            hold = self.holding.pop(work.emulator_id, None)
+            if hold is not None:
+                async with asyncio.timeout(PATIENCE_S):
+                    while not hold.is_set():
+                        activity.heartbeat()
+                        await asyncio.sleep(BEAT_S)
+        finally:
+            self.at_once -= 1
+        found = self.evidence.get(work.emulator_id)
+        return TendResult(evidence=found.pop(0) if found else "")
+
+    def of(self, emulator: str) -> list[str]:
+        """What was done for it, in order."""
+        return [work.measure for work in self.seen if work.emulator_id == emulator]
 
 
 @dataclass

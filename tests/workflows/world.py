@@ -27,6 +27,7 @@ from droidherd.cleanup import Keep
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
+    CareOrder,
     EmulatorInput,
     EmulatorView,
     FleetPhysics,
@@ -39,10 +40,10 @@ from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
 from droidherd.domain.lifecycle import FINAL, TaskState
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.messages import Care, Seen, Sight
 from droidherd.domain.retention import Retention
 from droidherd.testing.waiting import until
-from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages
+from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages, Tends
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
@@ -83,6 +84,8 @@ class World:
     pool: str = "default"
     emulator_workers: dict[str, Worker] = field(default_factory=dict)
     host_worker: Worker | None = None
+    tends: Tends = field(default_factory=Tends)
+    _boots: list[str] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- processes --------------------------------------------------------------------------------------------
@@ -91,10 +94,21 @@ class World:
         worker = Worker(
             self.client,
             task_queue=names.host_id(host or self.host),
-            activities=[self.presence.presence, self.gates.pass_gate, *self.upkeep.of_host()],
+            activities=[self.presence.presence, self.gates.pass_gate, self.tends.tend, *self.upkeep.of_host()],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
         self.host_worker = await self.stack.enter_async_context(worker)
+        if (queue := names.boots(host or self.host)) in self._boots:
+            return  # the client carries one worker per queue
+        self._boots.append(queue)
+        boots = Worker(
+            self.client,
+            task_queue=queue,
+            activities=[self.tends.tend],
+            max_concurrent_activities=1,
+            max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
+        )
+        await self.stack.enter_async_context(boots)
 
     async def serve(self, emulator: str) -> None:
         """A single-slot worker on the emulator's queue."""
@@ -151,6 +165,17 @@ class World:
                 labels=(f"emulator_id={emulator}", "android=14"),
                 pool=self.pool,
             )
+
+    def cares(self, **care: Any) -> None:
+        """What the host says from now on that it can do for its emulators."""
+        told = replace(Care(controller="virtual", reconnect_s=0.1, backoff_s=0.1), **care)
+        for emulator, seen in self.presence.sights.items():
+            self.presence.sights[emulator] = replace(seen, care=told)
+
+    async def cared(self, emulator: str, action: str, reason: str = "") -> Ordered:
+        """What a person orders for an emulator."""
+        order = CareOrder.model_validate({"action": action, "actor": "anna", "reason": reason})
+        return await self.emulator(emulator).execute_update(names.Update.CARE, order, result_type=Ordered)
 
     async def sees(self, emulator: str, sight: Sight, *, boot: str = "", incarnation: int = 1) -> None:
         """A probe's news, as the running presence would tell them."""

@@ -10,6 +10,18 @@ from tests.replay.scenarios import (
     maintenance,
     occasions,
     stays,
+    tending,
 )
 
-__all__ = ["accounts", "afterwards", "control", "dispatchers", "ends", "fleet", "maintenance", "occasions", "stays"]
+__all__ = [
+    "accounts",
+    "afterwards",
+    "control",
+    "dispatchers",
+    "ends",
+    "fleet",
+    "maintenance",
+    "occasions",
+    "stays",
+    "tending",
+]

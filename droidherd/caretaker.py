@@ -1,0 +1,205 @@
+"""What a host does for one of its emulators: the rungs of the recovery ladder, being switched on and off, evidence."""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from droidherd.adb import parse
+from droidherd.adb.client import AdbClient
+from droidherd.contracts.fleet import TendResult, TendWork
+from droidherd.controllers.model import POLL_S, Call, Controller, ControllerError, Target
+from droidherd.controllers.registry import Controllers
+from droidherd.domain.errors import AbandonedError, DroidherdError, EmulatorLostError
+from droidherd.domain.ladder import Rung
+from droidherd.emulator import boot, lease
+from droidherd.emulator.boot import BootGate, Reached
+from droidherd.emulator.eyes import FOCUS_LINE
+from droidherd.emulator.gate import patient
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.emulator.probe import Link, probe
+from droidherd.emulator.token import PART_LIMIT, Token
+from droidherd.vision.pixels import encode_png
+
+BOOTED = (Reached.DEVICE, Reached.SHELL, Reached.BOOTED, Reached.PACKAGES)
+"""What a start waits for; the boot gate looks at the rest."""
+PROBE_S = 2.0
+LOG_LINES = 200
+LOG_S = 10.0
+FRAME_S = 10.0
+KEPT = 5
+"""Folders of evidence per emulator; the oldest go."""
+_SYSTEM = ("com.android.systemui", "com.android.launcher", "com.google.android.apps.nexuslauncher")
+
+Beat = Callable[[], None]
+"""Says that it goes on. Raises AbandonedError when nobody wants it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a vendor's program may take, and how long a boot."""
+
+    call_s: float
+    boot_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Caretaker:
+    """Of one host's emulators."""
+
+    adb: AdbClient
+    inventory: Inventory
+    controllers: Controllers
+    patience: Patience
+    folder: Path
+    """Where evidence is kept."""
+
+    def tend(self, work: TendWork, beat: Beat) -> TendResult:
+        """Carry a measure out. What went wrong is in the result, as evidence."""
+        acts: dict[str, Callable[[InventoryEntry, TendWork, Beat], TendResult]] = {
+            Rung.RECONNECT: self._reconnect,
+            Rung.APP: self._restart_app,
+            Rung.RESTART: self._restart,
+            Rung.START: self._start,
+            Rung.STOP: self._stop,
+            Rung.EVIDENCE: self._evidence,
+        }
+        try:
+            entry = self.inventory.find(work.emulator_id)
+            if entry is None:
+                raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
+            beat()
+            return acts[work.measure](entry, work, beat)
+        except AbandonedError:
+            raise
+        except DroidherdError as error:
+            return TendResult(evidence=f"{work.measure}: {error}")
+
+    # --- the lower rungs --------------------------------------------------------------------------------------
+
+    def _reconnect(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002 - one shape
+        state = Link(self.adb).renew(entry.address)
+        return TendResult(evidence="" if state == "device" else f"reconnected, adb lists it as {state or 'nothing'!r}")
+
+    def _restart_app(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002
+        """Stop what is in front and go home, under a token that shuts out every lease up to now.
+
+        An emulator in trouble is granted to nobody, so what is in front was left there or is the trouble.
+        """
+        if work.floor:
+            lease.floor(self.adb, entry.address, Token(work.floor), work.emulator_id)
+        mine = Token(max(work.fence, work.floor), PART_LIMIT - 1, PART_LIMIT - 1)
+        if lease.fence(self.adb, entry.address, mine, work.emulator_id) != str(mine):
+            return TendResult(idle=True)  # a newer lease is at work
+        focus = parse.focus(self.adb.shell(entry.address, FOCUS_LINE, PROBE_S * 2).text)
+        app = focus.component.partition("/")[0] if focus else ""
+        if app.startswith(_SYSTEM):
+            app = ""
+        boot.baseline(self.adb, entry.address, mine, app)
+        lease.release(self.adb, entry.address, mine)
+        return TendResult()
+
+    # --- on and off -------------------------------------------------------------------------------------------
+
+    def _restart(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
+        """Not if it came back while this waited for its turn."""
+        if not work.forced and self._is_well(entry, work.boot):
+            return TendResult(idle=True)
+        controller = self._controller(entry)
+        controller.restart(target_of(entry), Call(self.patience.call_s, beat))
+        return self._booted(entry, controller, beat)
+
+    def _start(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002 - one shape
+        controller = self._controller(entry)
+        controller.start(target_of(entry), Call(self.patience.call_s, beat))
+        return self._booted(entry, controller, beat)
+
+    def _stop(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002 - one shape
+        self._controller(entry).stop(target_of(entry), Call(self.patience.call_s, beat))
+        until_s = time.monotonic() + self.patience.call_s
+        while self._is_well(entry, ""):
+            if time.monotonic() > until_s:
+                raise ControllerError("was stopped and still answers", to=entry.emulator_id)
+            beat()
+            time.sleep(POLL_S)
+        with contextlib.suppress(DroidherdError):
+            self.adb.disconnect(entry.address)
+        return TendResult()
+
+    def _is_well(self, entry: InventoryEntry, bad_boot: str) -> bool:
+        """Whether it answers, in another boot than the one that is no good."""
+        try:
+            return probe(self.adb, entry.address, PROBE_S).boot_id != bad_boot
+        except DroidherdError:
+            return False
+
+    def _booted(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> TendResult:
+        """Until Android answers, so that the next one's turn comes when this one's work is done."""
+        until_s = time.monotonic() + self.patience.boot_s
+        entry = self._followed(entry, controller, Call(self.patience.call_s, beat))
+        gate = BootGate(self.adb, entry.address, lambda _: beat(), patient(beat))
+        gate.wait(max(until_s - time.monotonic(), 1.0), BOOTED)
+        return TendResult()
+
+    def _followed(self, entry: InventoryEntry, controller: Controller, call: Call) -> InventoryEntry:
+        """Vendors may give it another port after each start; the patrol follows the inventory."""
+        address = controller.status(target_of(entry), call).address
+        if not address or address == entry.address:
+            return entry
+        moved = entry.model_copy(update={"address": address})
+        self.inventory.add(moved)
+        return moved
+
+    def _controller(self, entry: InventoryEntry) -> Controller:
+        controller = self.controllers.find(entry.controller)
+        if controller is None:
+            raise ControllerError("nobody starts and stops it", to=entry.emulator_id, remedy="give it a controller")
+        return controller
+
+    # --- evidence ---------------------------------------------------------------------------------------------
+
+    def _evidence(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
+        """What can still be seen of it: a probe, the screen, the end of its log. Each may fail by itself."""
+        home = self.folder / entry.emulator_id
+        folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"emulator: {entry.emulator_id} at {entry.address}", f"trouble: {work.why or 'not told'}"]
+        parts: dict[str, Callable[[], str]] = {
+            "controller": lambda: self._power(entry, beat),
+            "probe": lambda: repr(probe(self.adb, entry.address, PROBE_S)),
+            "focus": lambda: repr(parse.focus(self.adb.shell(entry.address, FOCUS_LINE, PROBE_S * 2).text)),
+            "screen": lambda: self._screen(entry, folder),
+            "log": lambda: self._log(entry, folder),
+        }
+        for name, look in parts.items():
+            beat()
+            try:
+                lines.append(f"{name}: {look()}")
+            except AbandonedError:
+                raise
+            except DroidherdError as error:
+                lines.append(f"{name}: not to be had: {error}")
+        (folder / "what.txt").write_text("\n".join(lines) + "\n", "utf-8")
+        for old in sorted(home.iterdir())[:-KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+        return TendResult(evidence=f"{work.why}; see {folder}" if work.why else f"see {folder}")
+
+    def _power(self, entry: InventoryEntry, beat: Beat) -> str:
+        controller = self.controllers.find(entry.controller)
+        return controller.status(target_of(entry), Call(self.patience.call_s, beat)).power if controller else "none"
+
+    def _screen(self, entry: InventoryEntry, folder: Path) -> str:
+        (folder / "screen.png").write_bytes(encode_png(self.adb.capture(entry.address, FRAME_S)))
+        return "screen.png"
+
+    def _log(self, entry: InventoryEntry, folder: Path) -> str:
+        said = self.adb.shell(entry.address, f"logcat -d -t {LOG_LINES}", LOG_S)
+        (folder / "logcat.txt").write_text(said.text, "utf-8")
+        return "logcat.txt"
+
+
+def target_of(entry: InventoryEntry) -> Target:
+    return Target(entry.emulator_id, entry.address, entry.instance, entry.serialno)

@@ -1,0 +1,101 @@
+"""Which emulators of a pool are switched off because nobody needs them, and on again because somebody does. Pure.
+
+Only what its host can start is ever stopped. A pool without a policy (`idle_stop_s` 0) stops nothing, and still starts
+what it finds stopped when work waits for it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from droidherd.domain import messages as m
+from droidherd.domain.audit import Deed
+from droidherd.domain.board import Row
+from droidherd.domain.messages import EmulatorState
+from droidherd.domain.moves import Moves
+
+REST, WAKE = "rest", "wake"
+COMING = (EmulatorState.RECOVERING, EmulatorState.REGISTERING)
+LATE_MS = 60_000
+"""A task that has not asked so long after its time is not waited for any more."""
+SOON_LIMIT = 1_000
+"""Tasks whose time is near, that are remembered at most."""
+
+
+def wake(d: Moves, now_ms: int) -> None:
+    """Switch on as many as are waited for, less those that are on their way up already."""
+    if not d.board.off:
+        return
+    counted: dict[str, None] = {}
+    coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state in COMING]
+    for requires, wanted in _demand(d):
+        missing = wanted - len(_take(coming, requires, wanted, counted))
+        off = [row for row in map(d.board.rows.__getitem__, d.board.off) if row.wish != WAKE]
+        for row in _take(off, requires, missing, counted):
+            _wish(d, row, now_ms, WAKE)
+
+
+def _demand(d: Moves) -> Iterator[tuple[tuple[str, ...], int]]:
+    """What is required, by how many: who waits and could run, and whose time is near."""
+    for lane in d.board.lanes_in_turn():
+        room = lane.capacity - lane.in_use
+        for bucket in d.board.lines_of(lane):
+            wanted = min(len(bucket.line), room)
+            room -= wanted
+            if wanted:
+                yield bucket.requires, wanted
+    for _, requires in d.soon.values():
+        if not any(d.board.rows[one].offers(requires) for one in d.board.free):
+            yield requires, 1
+
+
+def _take(rows: Iterable[Row], requires: tuple[str, ...], most: int, counted: dict[str, None]) -> list[Row]:
+    """So many of them that offer this and are not counted for somebody else."""
+    able = [row for row in rows if row.emulator_id not in counted and row.offers(requires)][: max(most, 0)]
+    counted.update(dict.fromkeys(row.emulator_id for row in able))
+    return able
+
+
+def rest(d: Moves, now_ms: int) -> None:
+    """Switch off what has been idle for long enough; forget whose time has come and who did not."""
+    for task_id in [task_id for task_id, (at_ms, _) in d.soon.items() if now_ms > at_ms + LATE_MS]:
+        del d.soon[task_id]
+    for due_ms, row in _idle(d):
+        if now_ms >= due_ms:
+            _wish(d, row, now_ms, REST)
+            d.board.refresh(row)
+
+
+def next_rest_ms(d: Moves) -> int | None:
+    return min((due_ms for due_ms, _ in _idle(d)), default=None)
+
+
+def _idle(d: Moves) -> list[tuple[int, Row]]:
+    """When each that may be switched off has been idle for long enough; not those that are kept."""
+    if not d.config.idle_stop_s:
+        return []
+    free = sorted((d.board.rows[one] for one in d.board.free), key=lambda row: row.idle_since_ms)
+    up = sum(1 for row in d.board.rows.values() if row.state is EmulatorState.UP and row.wish != REST)
+    able = [row for row in free if row.startable and not any(row.offers(needs) for _, needs in d.soon.values())]
+    wait_ms = int(d.config.idle_stop_s * 1000)
+    return [(row.idle_since_ms + wait_ms, row) for row in able[: max(up - d.config.idle_keep, 0)]]
+
+
+def _wish(d: Moves, row: Row, now_ms: int, wish: str) -> None:
+    row.wish, row.wish_seq = wish, max(row.wish_seq + 1, now_ms)
+    d.outbox.put(f"emulator/{row.emulator_id}", m.Switch(wish == WAKE, row.wish_seq))
+    why = "work waits for it" if wish == WAKE else f"idle for {d.config.idle_stop_s:g} s"
+    d.act(Deed(f"emulator_{wish}", "system:idle", why, "", "", row.emulator_id), now_ms)
+
+
+def hear(row: Row, news: m.Announce, now_ms: int) -> None:
+    """What an emulator says of itself settles what was wished of it."""
+    row.startable = news.startable
+    if row.wish and (news.switched >= row.wish_seq or not news.startable):
+        row.wish = ""
+    if news.state is EmulatorState.UP and row.state is not EmulatorState.UP and not row.active:
+        row.idle_since_ms = now_ms
+
+
+def soon(d: Moves, said: m.Soon) -> None:
+    """A task's time is near. Only a hint: whoever is not remembered is started for when it asks."""
+    if len(d.soon) < SOON_LIMIT:
+        d.soon[said.key.task_id] = (said.at_ms, said.requires)

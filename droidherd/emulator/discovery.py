@@ -1,0 +1,214 @@
+"""What emulators there are: on the known ports, in lists of adb servers, in the vendors' own lists."""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from droidherd.adb import parse
+from droidherd.adb.client import AdbClient
+from droidherd.controllers.model import NONE, Call, ControllerError, Instance, Power
+from droidherd.domain.errors import DroidherdError, NotSentError
+from droidherd.emulator import addresses
+from droidherd.emulator.inventory import InventoryEntry
+from droidherd.emulator.probe import probe
+
+KNOCK_S = 0.3
+KNOCKS_AT_ONCE = 64
+ASKS_AT_ONCE = 8
+CONNECT_S = 3.0
+ANSWER_S = 5.0
+FOUND_LIMIT = 200
+TOOL_S = 10.0
+
+
+class Lists(Protocol):
+    """A vendor's tool that knows its instances."""
+
+    def instances(self, call: Call, to: str = "") -> tuple[Instance, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One emulator that is there, or could be."""
+
+    address: str
+    state: str
+    """What adb lists it as (`device`, `offline`, …); `off`: its vendor knows it, and it does not run."""
+    emulator_id: str = ""
+    """What it is called, or would be."""
+    known: bool = False
+    """It stands in the inventory already."""
+    vendor: str = ""
+    title: str = ""
+    """Its vendor's name for it."""
+    controller: str = NONE
+    instance: str = ""
+    serialno: str = ""
+    model: str = ""
+    android: str = ""
+    also: tuple[str, ...] = ()
+    """Other names of the same one."""
+    boot_id: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a search found, and what it could not ask."""
+
+    found: tuple[Found, ...]
+    troubles: tuple[str, ...] = ()
+
+
+def knock(host: str, ports: Iterable[int]) -> tuple[str, ...]:
+    """The addresses at which somebody listens. Nothing is sent."""
+
+    def open_at(port: int) -> str:
+        try:
+            with socket.create_connection((host, port), KNOCK_S):
+                return f"{host}:{port}"
+        except OSError:
+            return ""
+
+    with ThreadPoolExecutor(KNOCKS_AT_ONCE) as threads:
+        return tuple(address for address in threads.map(open_at, ports) if address)
+
+
+def listed(server: AdbClient) -> tuple[str, ...]:
+    """The serials another adb server lists; none when there is none. It is never started."""
+    try:
+        return tuple(one.serial for one in server.devices(ANSWER_S) if addresses.is_network(one.serial))
+    except NotSentError:
+        return ()
+
+
+def look(
+    adb: AdbClient, serials: Iterable[str], tools: Mapping[str, Lists], inventory: Iterable[InventoryEntry]
+) -> Look:
+    """Ask everybody at these serials who they are, and the vendors' tools who else there is."""
+    names: dict[str, list[str]] = {}
+    for serial in serials:
+        names.setdefault(addresses.plain_address(serial), []).append(serial)
+    chosen = list(names)[:FOUND_LIMIT]
+    with ThreadPoolExecutor(ASKS_AT_ONCE) as threads:
+        asked = list(threads.map(partial(_ask, adb), chosen))
+    answered = [
+        replace(one, also=tuple(name for name in names[one.address] if name != one.address)) for one in asked if one
+    ]
+    instances, troubles = _instances(tools)
+    merged = _with_instances(_once_each(answered), instances)
+    return Look(tuple(_named(merged, tuple(inventory))), troubles)
+
+
+def _ask(adb: AdbClient, address: str) -> Found | None:
+    """None: whoever listens there does not speak adb."""
+    try:
+        state = adb.connect(address, CONNECT_S)
+        if state != "device":
+            adb.disconnect(address)
+            return Found(address, state) if state and state != "offline" else None
+        said = parse.properties(adb.shell(address, "getprop", ANSWER_S).text)
+        boot_id = probe(adb, address, ANSWER_S).boot_id
+    except DroidherdError:
+        return None
+    return Found(
+        address,
+        "device",
+        vendor=addresses.vendor(said),
+        instance=addresses.avd_name(said),
+        serialno=said.get("ro.serialno", ""),
+        model=said.get("ro.product.model", ""),
+        android=said.get("ro.build.version.release", ""),
+        boot_id=boot_id,
+    )
+
+
+def _once_each(answered: Iterable[Found]) -> list[Found]:
+    """The same emulator behind two addresses is one: same serial number in the same boot."""
+    kept: dict[tuple[str, str], Found] = {}
+    for one in answered:
+        key = (one.serialno, one.boot_id) if one.serialno and one.boot_id else (one.address, "")
+        first = kept.get(key)
+        kept[key] = one if first is None else replace(first, also=(*first.also, one.address, *one.also))
+    return list(kept.values())
+
+
+def _instances(tools: Mapping[str, Lists]) -> tuple[list[tuple[str, Instance]], tuple[str, ...]]:
+    found: list[tuple[str, Instance]] = []
+    troubles: list[str] = []
+    for name, tool in tools.items():
+        try:
+            found += [(name, one) for one in tool.instances(Call(TOOL_S))]
+        except ControllerError as error:
+            troubles.append(f"{name}: {error}")
+    return found, tuple(troubles)
+
+
+def _with_instances(answered: list[Found], instances: Iterable[tuple[str, Instance]]) -> list[Found]:
+    """Who answers is joined to its vendor's number for it; who does not run is added."""
+    merged = [_self_known(one) for one in answered]
+    for vendor, instance in instances:
+        address = instance.status.address
+        at = next((n for n, one in enumerate(merged) if _is(one, vendor, address)), None)
+        mine = {"vendor": vendor, "controller": vendor, "instance": instance.index, "title": instance.title}
+        if at is not None:
+            merged[at] = replace(merged[at], **mine)
+        elif address:
+            state = "off" if instance.status.power is Power.OFF else "no answer"
+            merged.append(replace(Found(address, state), **mine))
+    return merged
+
+
+def _is(one: Found, vendor: str, address: str) -> bool:
+    """By the vendor's own word for the address, unless the emulator there says that it is somebody else's."""
+    return bool(address) and address in (one.address, *one.also) and one.vendor in ("", vendor)
+
+
+def _self_known(one: Found) -> Found:
+    """Who can be started by what it says of itself: an AVD by its name."""
+    return replace(one, controller="avd", title=one.instance) if one.vendor == "avd" and one.instance else one
+
+
+def _named(merged: Iterable[Found], inventory: tuple[InventoryEntry, ...]) -> Iterable[Found]:
+    taken = {entry.emulator_id for entry in inventory}
+    for one in merged:
+        entry = _entry_of(one, inventory)
+        if entry is not None:
+            yield replace(one, emulator_id=entry.emulator_id, known=True)
+            continue
+        proposed = f"{one.vendor}-{one.instance}" if one.controller != NONE and one.instance.isdigit() else ""
+        name = proposed if proposed and proposed not in taken else addresses.name_of(one.address)
+        taken.add(name)
+        yield replace(one, emulator_id=name)
+
+
+def _entry_of(one: Found, inventory: tuple[InventoryEntry, ...]) -> InventoryEntry | None:
+    """By its address, or by who it is."""
+    places = (one.address, *one.also)
+    at = next((entry for entry in inventory if entry.address in places), None)
+    return at or next((entry for entry in inventory if one.serialno and entry.serialno == one.serialno), None)
+
+
+def entries(found: Iterable[Found], controllers: Callable[[str], bool]) -> tuple[InventoryEntry, ...]:
+    """What `--connect` adds: whoever runs and is not in the list, and whoever a controller of ours could start.
+
+    Where two want the same address, who answers there has it.
+    """
+    chosen: dict[str, Found] = {}
+    for one in sorted(found, key=lambda one: one.state != "device"):
+        if one.state in ("device", "off"):
+            chosen.setdefault(one.address, one)
+    return tuple(_entry(one, ours=controllers(one.controller)) for one in chosen.values() if not one.known)
+
+
+def _entry(one: Found, *, ours: bool) -> InventoryEntry:
+    return InventoryEntry(
+        emulator_id=one.emulator_id,
+        address=one.address,
+        serialno=one.serialno,
+        labels={"vendor": one.vendor} if one.vendor else {},
+        controller=one.controller if ours else NONE,
+        instance=one.instance if ours else "",
+    )

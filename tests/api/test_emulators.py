@@ -1,0 +1,36 @@
+"""Orders to emulators through the door."""
+
+import httpx
+import pytest
+
+from tests.api.test_audit import told
+from tests.api.waiting import eventually
+
+
+def becomes(http: httpx.Client, emulator: str, state: str) -> dict[str, object]:
+    def there() -> dict[str, object] | None:
+        said = http.get(f"/api/emulators/{emulator}").json()
+        return said if said["state"] == state else None
+
+    return eventually(there)
+
+
+def test_an_emulator_is_quarantined_released_and_drained_and_the_audit_says_by_whom(http: httpx.Client):
+    by = {"actor": "care-ann", "reason": "flickers"}
+    for order, state in (("quarantine", "quarantined"), ("release", "up"), ("drain", "draining"), ("undrain", "up")):
+        answer = http.post(f"/api/emulators/e3/{order}", json=by)
+        assert (200, True) == (answer.status_code, answer.json()["done"])
+        said = becomes(http, "e3", state)
+        assert ("quarantined by care-ann: flickers" if state == "quarantined" else "") == said["evidence"]
+    orders = ["emulator_quarantine", "emulator_release", "emulator_drain", "emulator_undrain"]
+    assert [(one, "flickers", "") for one in orders] == told(http, "care-ann", 4)
+
+
+def test_what_cannot_be_done_is_refused_with_the_reason(http: httpx.Client):
+    answer = http.post("/api/emulators/e3/restart")
+    assert (422, "its host is away") == (answer.status_code, answer.json()["detail"])
+
+
+@pytest.mark.parametrize(("path", "status"), [("ghost/restart", 404), ("e3/explode", 422), ("a%20b/drain", 404)])
+def test_an_order_that_makes_no_sense_is_refused(http: httpx.Client, path: str, status: int):
+    assert status == http.post(f"/api/emulators/{path}").status_code

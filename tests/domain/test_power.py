@@ -1,0 +1,209 @@
+"""Which emulators a pool switches off, and on again."""
+
+from dataclasses import replace
+
+import pytest
+
+from droidherd.domain import messages as m
+from droidherd.domain import snapshot
+from droidherd.domain.dispatcher import Dispatcher
+from droidherd.domain.messages import EmulatorState
+from droidherd.domain.moves import Config
+
+LAZY = Config(idle_stop_s=60.0, repeat_min_s=300.0)
+
+
+class Pool:
+    """A dispatcher, its clock, and emulators that do what they are told."""
+
+    def __init__(self, *emulators: str, config: Config = LAZY, startable: bool = True) -> None:
+        self.d = Dispatcher("pool", config)
+        self.d.joined_ms = 0
+        self.now_ms, self.seq = 1_000_000, 0
+        self.switched: dict[str, int] = {}
+        for name in emulators:
+            self.says(name, EmulatorState.UP, startable=startable)
+
+    def says(self, name: str, state: EmulatorState, *, startable: bool = True) -> None:
+        self.seq += 1
+        labels = (f"emulator_id={name}", f"kind={name[0]}")
+        news = m.Announce(name, "h", 1, self.seq, state, labels, "b", startable=startable)
+        self.d.on_announce(replace(news, switched=self.switched.get(name, 0)), self.now_ms)
+
+    def passes(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+        self.d.tick(self.now_ms)
+
+    def submit(self, task: str, *requires: str, lane: str = "account") -> None:
+        self.seq += 1
+        self.d.on_enqueue(m.Enqueue(m.Key(task, "run", 1), self.seq, lane, "scan", requires), self.now_ms)
+
+    def ends(self, task: str) -> None:
+        self.seq += 1
+        token = next(e.lease.token for e in self.d.board.held() if e.task_id == task and e.lease)
+        self.d.on_done(m.Done(m.Key(task, "run", 1), self.seq, "completed", token=token), self.now_ms)
+
+    def told(self) -> dict[str, str]:
+        """What emulators were told since last asked."""
+        found: dict[str, str] = {}
+        for target in [one for one in self.d.outbox.lines if one.startswith("emulator/")]:
+            for message in self.d.outbox.lines.pop(target):
+                if isinstance(message, m.Switch):
+                    name = target.partition("/")[2]
+                    self.switched[name] = message.seq
+                    found[name] = "on" if message.on else "off"
+        return found
+
+    def stopped(self, *names: str) -> "Pool":
+        """After nobody needed them for long enough."""
+        self.passes(60)
+        assert dict.fromkeys(names, "off") == self.told()
+        for name in names:
+            self.says(name, EmulatorState.STOPPED)
+        return self
+
+
+def test_an_emulator_that_is_idle_for_long_enough_is_switched_off_and_not_before():
+    pool = Pool("a1")
+    assert pool.now_ms + 60_000 == pool.d.next_due_ms()
+    pool.passes(59.9)
+    assert {} == pool.told()
+    pool.passes(0.1)
+    assert {"a1": "off"} == pool.told()
+    pool.submit("t1")
+    assert [] == list(pool.d.board.held())
+
+
+def test_without_a_policy_or_without_a_controller_nothing_is_switched_off():
+    for pool in (Pool("a1", config=Config()), Pool("a1", startable=False)):
+        pool.passes(86_400)
+        assert ({}, None) == (pool.told(), pool.d.next_due_ms())
+
+
+def test_the_last_ones_are_kept():
+    pool = Pool("a1", "a2", "a3", config=replace(LAZY, idle_keep=2))
+    pool.passes(600)
+    assert {"a1": "off"} == pool.told()
+    pool.says("a1", EmulatorState.STOPPED)
+    pool.passes(600)
+    assert {} == pool.told()
+
+
+def test_one_that_works_is_idle_only_from_the_end_of_its_task():
+    pool = Pool("a1")
+    pool.submit("t1")
+    pool.passes(300)
+    pool.ends("t1")
+    pool.passes(59)
+    assert {} == pool.told()
+    pool.passes(1)
+    assert {"a1": "off"} == pool.told()
+
+
+def test_who_waits_is_started_for_and_told_so_and_gets_it_when_it_is_up():
+    pool = Pool("a1").stopped("a1")
+    pool.submit("t1")
+    assert {"a1": "on"} == pool.told()
+    assert "emulator a1 is being switched on for it" == pool.d.why(pool.d.board.entries["t1"])
+    for state in (EmulatorState.RECOVERING, EmulatorState.UP):
+        pool.says("a1", state)
+    assert ["t1"] == [one.task_id for one in pool.d.board.held()]
+
+
+def test_as_many_are_started_as_wait_and_could_run_and_no_more():
+    pool = Pool("a1", "a2", "a3", "b1").stopped("a1", "a2", "a3", "b1")
+    pool.submit("t1", "kind=a")
+    pool.submit("t2", "kind=a")
+    pool.submit("t3", "kind=c")
+    assert {"a1": "on", "a2": "on"} == pool.told()
+    pool.says("a1", EmulatorState.RECOVERING)
+    pool.passes(1)
+    assert {} == pool.told()
+    pool.submit("t4")
+    assert {"a3": "on"} == pool.told()
+
+
+def test_a_lane_that_is_paused_or_full_starts_nothing():
+    pool = Pool("a1", "a2").stopped("a1", "a2")
+    pool.d.pause("account", "ann", "", pool.now_ms)
+    pool.submit("t1")
+    assert {} == pool.told()
+    pool.d.set_capacity("account", 1, "ann", pool.now_ms)
+    pool.d.resume("account", "ann", pool.now_ms)
+    pool.submit("t2")
+    assert {"a1": "on"} == pool.told()
+
+
+def test_when_one_does_not_start_another_one_is_started():
+    pool = Pool("a1", "a2").stopped("a1", "a2")
+    pool.submit("t1")
+    assert {"a1": "on"} == pool.told()
+    pool.says("a1", EmulatorState.DOWN)
+    assert {"a2": "on"} == pool.told()
+
+
+def test_one_that_could_not_be_stopped_is_granted_again_and_tried_again_later():
+    pool = Pool("a1")
+    pool.passes(60)
+    assert {"a1": "off"} == pool.told()
+    pool.says("a1", EmulatorState.UP)
+    pool.submit("t1")
+    assert ["t1"] == [one.task_id for one in pool.d.board.held()]
+
+
+def test_a_task_whose_time_is_near_has_one_started_and_keeps_one_from_being_stopped():
+    pool = Pool("a1", "b1").stopped("a1", "b1")
+    pool.seq += 1
+    pool.d.on_soon(m.Soon(m.Key("t1", "run", 1), pool.seq, pool.now_ms + 45_000, ("kind=b",)), pool.now_ms)
+    assert {"b1": "on"} == pool.told()
+    pool.says("b1", EmulatorState.UP)
+    pool.passes(61)
+    assert {} == pool.told()
+    pool.passes(60)
+    pool.passes(1)
+    assert {"b1": "off"} == pool.told()
+
+
+def test_a_task_that_asks_or_ends_is_not_expected_any_more():
+    pool = Pool("a1").stopped("a1")
+    for task in ("t1", "t2"):
+        pool.seq += 1
+        pool.d.on_soon(m.Soon(m.Key(task, "run", 1), pool.seq, pool.now_ms + 45_000, ()), pool.now_ms)
+    assert ["t1", "t2"] == [*pool.d.soon]
+    pool.submit("t1")
+    pool.seq += 1
+    pool.d.on_done(m.Done(m.Key("t2", "run", 1), pool.seq), pool.now_ms)
+    assert [] == [*pool.d.soon]
+
+
+def test_every_switch_is_audited():
+    pool = Pool("a1").stopped("a1")
+    pool.submit("t1")
+    pool.told()
+    assert [("emulator_rest", "idle for 60 s"), ("emulator_wake", "work waits for it")] == [
+        (one.kind, one.reason) for one in pool.d.by_system
+    ]
+
+
+@pytest.mark.parametrize("moment", ["told", "stopped", "waking"])
+def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
+    pool = Pool("a1", "a2")
+    pool.passes(60)
+    if moment != "told":
+        pool.told()
+        pool.says("a1", EmulatorState.STOPPED)
+        pool.says("a2", EmulatorState.STOPPED)
+    if moment == "waking":
+        pool.submit("t1")
+    pool.d.soon["t9"] = (pool.now_ms, ("kind=a",))
+    text = snapshot.dump(pool.d)
+    again = snapshot.load(text, "pool", LAZY)
+    assert (pool.d.board, pool.d.soon, text) == (again.board, again.soon, snapshot.dump(again))
+
+
+def test_an_older_snapshot_knows_nothing_of_all_this():
+    pool = Pool("a1", startable=False)
+    text = snapshot.dump(pool.d)
+    row = pool.d.board.rows["a1"]
+    assert (False, "", 0) == (row.startable, row.wish, row.wish_seq)
+    assert pool.d.board == snapshot.load(text, "pool", LAZY).board

@@ -1,0 +1,154 @@
+"""What a host does for its emulators, on virtual ones behind a real adb server, through their real controller."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from droidherd.caretaker import Caretaker, Patience
+from droidherd.contracts.fleet import TendResult, TendWork
+from droidherd.controllers.registry import VIRTUAL, Controllers
+from droidherd.controllers.virtual import VirtualController
+from droidherd.domain.errors import AbandonedError
+from droidherd.domain.ladder import Rung
+from droidherd.emulator import lease
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.emulator.probe import probe
+from tests.emulator.farm import One
+
+
+@dataclass
+class Host:
+    one: One
+    data: Path
+    boot_s: float = 20.0
+    controller: str = VIRTUAL
+
+    def __post_init__(self) -> None:
+        entry = InventoryEntry(emulator_id=self.one.name, address=self.one.address, controller=self.controller)
+        Inventory(self.data).add(entry)
+        controllers = Controllers({VIRTUAL: VirtualController(self.one.farm.fleet.state / "ready.json")})
+        self.caretaker = Caretaker(
+            self.one.adb, Inventory(self.data), controllers, Patience(10.0, self.boot_s), self.data / "quarantine"
+        )
+
+    def does(self, rung: Rung, beat: Callable[[], None] = lambda: None, **work: object) -> TendResult:
+        told = TendWork.model_validate({"emulator_id": self.one.name, "measure": rung, **work})
+        return self.caretaker.tend(told, beat)
+
+    @property
+    def boot(self) -> int:
+        return self.one.control.counters(self.one.name)["boot"]
+
+
+@pytest.fixture
+def host(one: One, tmp_path: Path) -> Host:
+    return Host(one, tmp_path)
+
+
+def test_one_that_was_killed_is_back_and_booted_when_its_restart_returns(host: Host, one: One):
+    before = host.boot
+    one.control.kill(one.name)
+    assert TendResult() == host.does(Rung.RESTART)
+    assert (before + 1, True) == (host.boot, probe(one.adb, one.address).booted)
+
+
+def test_one_that_came_back_while_its_restart_waited_for_its_turn_is_left_alone(host: Host):
+    before = host.boot
+    assert TendResult(idle=True) == host.does(Rung.RESTART)
+    assert before == host.boot
+
+
+def test_one_that_is_unfit_in_this_very_boot_is_restarted_and_so_is_one_a_person_wants_restarted(host: Host, one: One):
+    before = host.boot
+    assert TendResult() == host.does(Rung.RESTART, boot=probe(one.adb, one.address).boot_id)
+    assert TendResult(idle=True) == host.does(Rung.RESTART, boot="an older one")
+    assert TendResult() == host.does(Rung.RESTART, forced=True)
+    assert before + 2 == host.boot
+
+
+def test_one_that_never_boots_is_told_with_how_far_it_came(one: One, tmp_path: Path):
+    host = Host(one, tmp_path, boot_s=1.0)
+    one.control.set_fault(one.name, "no_boot")
+    evidence = host.does(Rung.RESTART, forced=True).evidence
+    assert evidence == f"restart: {one.address}: did not reach booted: sys.boot_completed is not set"
+
+
+def test_a_boot_shows_that_it_goes_on_and_ends_when_it_is_called_back(one: One, tmp_path: Path):
+    host = Host(one, tmp_path)
+    one.control.set_fault(one.name, "no_boot")
+    beats = iter(range(6))
+
+    def beat() -> None:
+        if next(beats, None) is None:
+            raise AbandonedError("called back")
+
+    with pytest.raises(AbandonedError):
+        host.does(Rung.RESTART, beat, forced=True)
+
+
+def test_one_that_is_stopped_does_not_answer_any_more_and_starts_again(host: Host, one: One):
+    assert TendResult() == host.does(Rung.STOP)
+    assert not one.control.state(one.name)["listening"]
+    assert TendResult() == host.does(Rung.STOP)
+    assert TendResult() == host.does(Rung.START)
+    assert probe(one.adb, one.address).booted
+
+
+def test_a_controller_that_says_it_moved_is_followed_into_the_inventory(host: Host, one: One, other: One):
+    one.control.swap_ports(one.name, other.name)
+    try:
+        assert TendResult() == host.does(Rung.RESTART, forced=True)
+        moved = Inventory(host.data).find(one.name)
+        assert moved is not None
+        assert (one.control.state(one.name)["address"], True) == (moved.address, moved.address != one.address)
+    finally:
+        one.control.swap_ports(one.name, other.name)
+
+
+def test_the_app_in_front_is_stopped_and_no_older_lease_may_act_there(host: Host, one: One):
+    one.seize()
+    one.adb.shell(one.address, "am start -n com.droidherd.game/.MainActivity", 10.0)
+    one.control.set_scene(one.name, "home")
+    floor = one.lease + 5
+    one.mark()
+    assert TendResult() == host.does(Rung.APP, floor=floor)
+    assert ("launcher", 1) == (one.control.state(one.name)["app"]["scene"], len(one.did("am force-stop")))
+    assert probe(one.adb, one.address).token > str(one.token())
+    with pytest.raises(Exception, match="token"):
+        lease.seize(one.adb, one.address, one.token(attempt=2))
+
+
+def test_reconnecting_takes_no_new_boot(host: Host):
+    before = host.boot
+    assert (TendResult(), before) == (host.does(Rung.RECONNECT), host.boot)
+
+
+def test_evidence_is_the_last_probe_the_screen_and_the_end_of_the_log_and_old_evidence_goes(host: Host, one: One):
+    home = host.data / "quarantine" / one.name
+    for n in range(6):
+        (home / f"2020010{n}T000000Z").mkdir(parents=True)
+    one.control.log(one.name, "the last words")
+    evidence = host.does(Rung.EVIDENCE, why="the launcher has no focus").evidence
+    kept = sorted(home.iterdir())
+    assert (5, f"the launcher has no focus; see {kept[-1]}") == (len(kept), evidence)
+    assert ["logcat.txt", "screen.png", "what.txt"] == sorted(path.name for path in kept[-1].iterdir())
+    told = (kept[-1] / "what.txt").read_text()
+    assert all(word in told for word in ("the launcher has no focus", "controller: on", "VIRT0001", "screen.png"))
+    assert "the last words" in (kept[-1] / "logcat.txt").read_text()
+
+
+def test_of_one_that_is_dead_evidence_says_what_is_not_to_be_had(host: Host, one: One):
+    one.control.kill(one.name)
+    evidence = host.does(Rung.EVIDENCE, why="answers no probe").evidence
+    told = (Path(evidence.partition("see ")[2]) / "what.txt").read_text()
+    assert 4 == told.count("not to be had")
+
+
+def test_what_cannot_be_done_is_in_the_result_with_what_to_do(one: One, tmp_path: Path):
+    for controller, expected in (("none", "nobody starts and stops it"), ("ghost", "there is no controller 'ghost'")):
+        evidence = Host(one, tmp_path, controller=controller).does(Rung.START).evidence
+        assert evidence.startswith("start: ")
+        assert expected in evidence
+    assert "is not in this host's inventory" in Host(one, tmp_path).does(Rung.STOP, emulator_id="who").evidence
