@@ -81,6 +81,14 @@ class HostClock:
         return datetime.now(UTC)
 
 
+def _unheard(_: str) -> None:
+    pass
+
+
+def _as_it_is(run: StageRun, _: Callable[[str], str]) -> StageRun:
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Outfit:
     """What a worker has at hand for every stay."""
@@ -100,6 +108,10 @@ class Outfit:
     """By which stages know what time is left to them."""
     writer: Writer = field(default_factory=Writer)
     """The one of this process."""
+    heard: Callable[[str], None] = _unheard
+    """Told of every line that is noted."""
+    fitted: Callable[[StageRun, Callable[[str], str]], StageRun] = _as_it_is
+    """Puts something between a stage and its emulator. It is also given what masks a text."""
 
 
 class StayError(Exception):
@@ -256,7 +268,7 @@ class Stay:
         standing = answering.standing(work)
         if self._finder is None:
             self._finder = self._new_finder()
-        return StageRun(
+        run = StageRun(
             hands=hands,
             eyes=eyes,
             life=self.life,
@@ -288,6 +300,7 @@ class Stay:
             standing=frozenset(standing),
             rounds=work.rounds,
         )
+        return self.outfit.fitted(run, self._vault.masked)
 
     def _before_values(self) -> Mapping[tuple[str, str], State]:
         """For those who undo."""
@@ -338,7 +351,9 @@ class Stay:
     # --- what it leaves behind --------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        self.log.append({"at": time.time(), "text": self._vault.masked(text)})
+        line = self._vault.masked(text)
+        self.log.append({"at": time.time(), "text": line})
+        self.outfit.heard(line)
 
     def _keep(self, name: str, frame: Frame) -> None:
         self._keep_file(name, encode_png(frame))

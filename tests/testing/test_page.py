@@ -32,4 +32,5 @@ def test_an_example_of_the_page_runs(tmp_path: Path, number: int):
         if inspect.iscoroutinefunction(test):
             asyncio.run(test())
         else:
-            test()
+            wants_folder = "tmp_path" in inspect.signature(test).parameters
+            test(**({"tmp_path": tmp_path} if wants_folder else {}))
