@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from droidherd import telemetry
-from droidherd.cli import accounts, bulk, lanes, orders, output, queueing, submitting, subscriptions, tasks
+from droidherd.cli import accounts, bulk, flows, lanes, orders, output, queueing, submitting, subscriptions, tasks
 from droidherd.cli import connect as connecting
 from droidherd.cli import demo as demonstrating
 from droidherd.cli import doctor as doctoring
@@ -21,7 +21,7 @@ from droidherd.cli.door import NOT_UP, Document, Door
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
-from droidherd.cli.options import HOUSE, QUEUE, Data, Json, Url
+from droidherd.cli.options import FLOWS, HOUSE, QUEUE, Data, Json, Url
 from droidherd.domain.errors import DroidherdError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ app = typer.Typer(
 
 for commands in (submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
     app.add_typer(commands)
+app.add_typer(flows.app, name="flow", rich_help_panel=FLOWS)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
 
