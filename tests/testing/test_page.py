@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_page_has_its_four_examples():
-    assert [1, 2, 1, 1] == [len(re.findall(r"def test_", text)) for text in EXAMPLES]
+def test_the_page_has_its_five_examples():
+    assert [1, 2, 1, 1, 1] == [len(re.findall(r"def test_", text)) for text in EXAMPLES]
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
