@@ -138,7 +138,7 @@ class CredentialSettings(Group):
 class Flows(Group):
     """Where flows are found, beside the built-in gallery."""
 
-    paths: tuple[str, ...] = Field(default=(), description="folders with flows of your own")
+    paths: tuple[str, ...] = Field(default=("flows",), description="folders with flows of your own")
 
 
 class Queue(Group):

@@ -86,6 +86,14 @@ class HostClock:
         return datetime.now(UTC)
 
 
+def _unheard(_: str) -> None:
+    pass
+
+
+def _as_it_is(run: StageRun, _: Callable[[str], str]) -> StageRun:
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Outfit:
     """What a worker has at hand for every stay."""
@@ -108,6 +116,10 @@ class Outfit:
     cameras: Cameras | None = None
     """None: raw frames, without a probe."""
     reel: Reel = field(default_factory=lambda: Reel(encode_jpeg))
+    heard: Callable[[str], None] = _unheard
+    """Told of every line that is noted."""
+    fitted: Callable[[StageRun, Callable[[str], str]], StageRun] = _as_it_is
+    """Puts something between a stage and its emulator. It is also given what masks a text."""
 
 
 class StayError(Exception):
@@ -273,7 +285,7 @@ class Stay:
         standing = answering.standing(work)
         if self._finder is None:
             self._finder = self._new_finder()
-        return StageRun(
+        run = StageRun(
             hands=hands,
             eyes=eyes,
             life=self.life,
@@ -308,6 +320,7 @@ class Stay:
             lease=work.lease,
             seen=self._trail.seen,
         )
+        return self.outfit.fitted(run, self._vault.masked)
 
     def _eyes(self) -> EmulatorEyes:
         emulator, cameras, reel = self.work.emulator_id, self.outfit.cameras, self.outfit.reel
@@ -361,7 +374,9 @@ class Stay:
     # --- what it leaves behind --------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
-        self.log.append({"at": time.time(), "text": self._vault.masked(text)})
+        line = self._vault.masked(text)
+        self.log.append({"at": time.time(), "text": line})
+        self.outfit.heard(line)
 
     def _keep(self, name: str, frame: Frame) -> None:
         self._keep_file(name, encode_png(frame))

@@ -14,6 +14,7 @@ from droidherd.cli import (
     bulk,
     discovering,
     emulators,
+    flows,
     lanes,
     orders,
     output,
@@ -33,7 +34,7 @@ from droidherd.cli.door import NOT_UP, Document, Door
 from droidherd.cli.errors import CliError
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
-from droidherd.cli.options import HOUSE, QUEUE, Data, Json, Url
+from droidherd.cli.options import FLOWS, HOUSE, QUEUE, Data, Json, Url
 from droidherd.domain.errors import DroidherdError
 from droidherd.tending import controllers_of
 
@@ -48,6 +49,7 @@ app = typer.Typer(
 
 for commands in (discovering.app, submitting.app, orders.app, bulk.app, lanes.app, queueing.app, accounts.listing):
     app.add_typer(commands)
+app.add_typer(flows.app, name="flow", rich_help_panel=FLOWS)
 app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
 app.add_typer(emulators.app, name="emulator", rich_help_panel=HOUSE)
 app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)

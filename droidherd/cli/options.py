@@ -48,6 +48,7 @@ OfSubscription = Annotated[str, typer.Option("--subscription", help="Only of thi
 
 HOUSE = "The house"
 TASKS = "Tasks"
+FLOWS = "Flows"
 QUEUE = "Queue, accounts, subscriptions"
 """Under which commands stand together in `--help`."""
 

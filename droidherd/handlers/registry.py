@@ -1,7 +1,7 @@
 """Handlers by name: ours, and those that installed packages offer under `droidherd.handlers`."""
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -99,12 +99,33 @@ BUILT_IN: tuple[AnyHandler, ...] = (Associate(), Check(), Download(), Scan())
 
 def registered(more: Iterable[AnyHandler] = ()) -> Registry:
     """Ours, then those of installed packages, then `more`."""
-    installed = (_loaded(point.load(), point.name) for point in entry_points(group=GROUP))
-    return Registry((*BUILT_IN, *installed, *more))
+    return Registry((*BUILT_IN, *installed(), *more))
 
 
-def _loaded(found: object, name: str) -> AnyHandler:
-    handler = found() if isinstance(found, type) else found
+def installed() -> tuple[AnyHandler, ...]:
+    """What packages offer. BadParametersError names the package of one that is no good."""
+    found: dict[str, tuple[AnyHandler, str]] = {}
+    for point in entry_points(group=GROUP):
+        where = point.dist.name if point.dist else point.value
+        handler = _loaded(point, where)
+        if handler.name in found and found[handler.name][1] != where:
+            what = f"{found[handler.name][1]} and {where} both offer a handler {handler.name}"
+            raise BadParametersError(what, to=GROUP, remedy="uninstall one of them")
+        found[handler.name] = handler, where
+    return tuple(handler for handler, _ in found.values())
+
+
+def _loaded(point: EntryPoint, where: str) -> AnyHandler:
+    try:
+        found = point.load()
+        handler = found() if isinstance(found, type) else found
+    except (ImportError, AttributeError, TypeError) as error:
+        what = f"{point.name} of the package {where} cannot be loaded: {error}"
+        raise BadParametersError(what, to=GROUP, remedy="mend or uninstall it") from error
     if not isinstance(handler, Handler):
-        raise BadParametersError(f"{name} in the group {GROUP} is no handler", remedy="subclass Handler")
+        raise BadParametersError(
+            f"{point.name} of the package {where} is no handler", to=GROUP, remedy="subclass Handler"
+        )
+    if missing := [word for word in ("name", "params") if not hasattr(handler, word)]:
+        raise BadParametersError(f"{point.name} of the package {where} has no {missing[0]}", to=GROUP)
     return handler

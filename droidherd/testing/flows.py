@@ -2,10 +2,10 @@
 
 import itertools
 import os
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,11 +14,8 @@ from pydantic import JsonValue
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.contracts.plan import Plan, TaskPhysics
-from droidherd.contracts.stage import StageReport, StageWork
-from droidherd.domain.errors import BadParametersError, DroidherdError
-from droidherd.domain.messages import Key
-from droidherd.domain.ports import Artifacts
+from droidherd.contracts.plan import Plan
+from droidherd.domain.errors import BadParametersError
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link
@@ -28,12 +25,18 @@ from droidherd.flows.folder import FILE
 from droidherd.flows.loader import parse_document
 from droidherd.flows.run import Tempo
 from droidherd.handlers.registry import AnyHandler, Registry, registered
-from droidherd.stay import Outfit, Stay, StayError
-from droidherd.testing.records import ACCOUNT, NO_SECRETS, keeper
+from droidherd.stay import Outfit
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
+from droidherd.workshop.recording import Tape
+from droidherd.workshop.records import ACCOUNT, NO_SECRETS, keeper
+from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, rehearse
+from droidherd.workshop.replay import Replayed, replay
+from droidherd.workshop.taping import recorded
+
+__all__ = ["FlowRun", "Replayed", "VirtualEmulator", "record_flow", "replay", "run_flow", "virtual_emulator"]
 
 NAME, TASK = "virtual-1", "a-flow"
 CONNECT_S, SHELL_S = 10.0, 10.0
@@ -56,23 +59,6 @@ class VirtualEmulator:
     def shell(self, line: str) -> str:
         """What a shell on it says."""
         return self.adb.shell(self.address, line, SHELL_S).text
-
-
-@dataclass(frozen=True, slots=True)
-class FlowRun:
-    """What became of a flow."""
-
-    error: DroidherdError | None
-    """Why it did not complete."""
-    clean: bool
-    """The emulator was cleaned up and let go."""
-    stages: tuple[StageReport, ...]
-    """Those that completed."""
-    steps: tuple[str, ...]
-    """The way it went: `collect 2` is the second step of the stage collect, `open 3.1.2` one inside a block."""
-    frames: Mapping[str, bytes]
-    """PNG files by the names the flow gives them; `<stage>.failed.png` is what was seen last."""
-    log: tuple[str, ...]
 
 
 @contextmanager
@@ -119,85 +105,46 @@ def run_flow(
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
     """
     folder = flow if isinstance(flow, Path) else _written(flow, emulator.home / "flows")
-    catalogue = Catalogue([folder.parent], handlers=emulator.handlers)
-    plan = catalogue.plan(folder.name, params or {})
+    return _run(_Wanted(folder, params or {}, secrets, tempo or Tempo()), emulator, rehearse)
+
+
+def record_flow(
+    flow: Path,
+    emulator: VirtualEmulator,
+    recording: Path,
+    params: Mapping[str, JsonValue] | None = None,
+    secrets: Mapping[str, str] = NO_SECRETS,
+) -> FlowRun:
+    """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
+    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(recorded, tape=Tape(recording)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    folder: Path
+    params: Mapping[str, JsonValue]
+    secrets: Mapping[str, str]
+    tempo: Tempo = field(default_factory=Tempo)
+
+
+def _run(wanted: _Wanted, emulator: VirtualEmulator, run: Callable[[Plan, Outfit, Seat, Manner], FlowRun]) -> FlowRun:
+    catalogue = Catalogue([wanted.folder.parent], handlers=emulator.handlers)
+    plan = catalogue.plan(wanted.folder.name, wanted.params)
     number = next(emulator.leases)
-    store = DirectoryStore(emulator.home / f"artifacts-{number}")
     with Web(AllowList.of(emulator.allow)) as web:
         outfit = Outfit(
             emulator.adb,
             Inventory(emulator.home),
             catalogue,
-            store,
+            DirectoryStore(emulator.home / f"artifacts-{number}"),
             "test",
-            keeper(secrets),
+            keeper(wanted.secrets),
             web,
             emulator.home / "scratch",
-            tempo or Tempo(),
+            wanted.tempo,
         )
-        return _run(plan, outfit, number, ACCOUNT if secrets else "")
-
-
-def _run(plan: Plan, outfit: Outfit, number: int, account: str) -> FlowRun:
-    steps: list[str] = []
-    log: list[str] = []
-    reports: list[StageReport] = []
-    error: DroidherdError | None = None
-    clean = False
-    for index, stage in enumerate(plan.stages):
-        work = StageWork(
-            task_id=TASK,
-            key=Key(TASK, f"{number:08}", 1),
-            emulator_id=NAME,
-            lease=number,
-            stage_index=index,
-            tries=index + 1,
-            task_type=plan.task_type,
-            account=account,
-            flow=plan.flow,
-            flow_hash=plan.flow_hash,
-            app=plan.app,
-            stage=stage,
-            cleanup=plan.cleanup,
-            chart=plan.chart,
-            last=index + 1 == len(plan.stages),
-            physics=TaskPhysics(),
-        )
-        stay = Stay(outfit, work, _Life(stage.name, steps))
-        try:
-            reports.append(stay.run())
-            clean = reports[-1].clean
-        except StayError as stopped:
-            error, clean = stopped.cause, stopped.clean
-        log.extend(str(line["text"]) for line in stay.log)
-        if error is not None:
-            break
-    return FlowRun(error, clean, tuple(reports), tuple(steps), _frames(outfit.artifacts), tuple(log))
-
-
-@dataclass(slots=True)
-class _Life:
-    """Nobody listens, so every beat is confirmed at once; what beats say is the way."""
-
-    stage: str
-    steps: list[str]
-
-    def beat(self, progress: str = "") -> None:
-        step = f"{self.stage} {progress}"
-        if any(letter.isdigit() for letter in progress) and step not in self.steps[-1:]:
-            self.steps.append(step)
-
-    def send(self, progress: str = "") -> Callable[[], None]:
-        return lambda: self.beat(progress)
-
-    def stopping(self) -> str:
-        return ""
-
-    def leaving(self) -> bool:
-        return False
-
-    def confirmed_s(self) -> float:
-        return time.monotonic()
+        manner = Manner(task_id=TASK, account=ACCOUNT if wanted.secrets else "")
+        return run(plan, outfit, Seat(NAME, number), manner)
 
 
 def _written(text: str, root: Path) -> Path:
@@ -210,9 +157,3 @@ def _written(text: str, root: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(text, encoding="utf-8")
     return folder
-
-
-def _frames(store: Artifacts) -> dict[str, bytes]:
-    """Without the attempt, stage and try before their names."""
-    names: Sequence[str] = [ref.name for ref in store.list(TASK) if ref.name.endswith(".png")]
-    return {name.split("-", 3)[-1]: store.get(TASK, name) for name in names}

@@ -44,9 +44,9 @@ from droidherd.domain.messages import EmulatorState, Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.handlers.registry import AnyHandler, registered
 from droidherd.testing.answers import Answer, completes, fails
-from droidherd.testing.records import NO_SECRETS, Records
 from droidherd.testing.things import Memory
 from droidherd.testing.waiting import LIMIT_S, until
+from droidherd.workshop.records import NO_SECRETS, Records
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox

@@ -25,11 +25,11 @@ from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link
 from droidherd.flows.catalogue import Catalogue
 from droidherd.stay import ConfirmedLifeline, Outfit, Stay
-from droidherd.testing.records import keeper
 from droidherd.undoing import UndoStay
 from droidherd.virtual.tinyapk import tiny_apk
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web, WebLimits
+from droidherd.workshop.records import keeper
 from tests.emulator.farm import LONG_S, One
 
 APP = "com.example.extra"

@@ -29,9 +29,9 @@ from droidherd.emulator.token import Token
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.run import Tempo
 from droidherd.stay import Outfit, Stay, StayError
-from droidherd.testing.records import NO_SECRETS, keeper
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
+from droidherd.workshop.records import NO_SECRETS, keeper
 from tests.emulator.farm import LEASES, small_farm
 
 NAME = "virtual-1"

@@ -23,7 +23,7 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 
 def table_row(setting: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
-    shown = "" if default in ("", ()) else f"`{default}`"
+    shown = "" if default in ("", ()) else f"`{', '.join(default) if isinstance(default, tuple) else default}`"
     return f"| `{setting}` | `{variable(setting)}` | {shown} | {field.description or ''} |"
 
 

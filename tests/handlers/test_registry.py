@@ -1,7 +1,7 @@
 """Handlers by name: ours, those of others, and how one is run."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -196,19 +196,65 @@ def test_ours_are_there():
     assert ["associate", "check", "download", "scan"] == registered().names
 
 
-def test_an_installed_package_offers_its_handlers_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    about = tmp_path / "herd_extras-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: herd-extras\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[droidherd.handlers]\nhello = herd_extras:Hello\n")
-    (tmp_path / "herd_extras.py").write_text(
-        "from droidherd.handlers.base import Handler, Params\n"
-        "class Hello(Handler):\n    name = 'hello'\n    params = Params\n"
-        "    def execute(self, ground, params):\n        return {}\n"
-    )
+def package(root: Path, name: str, points: str, text: str = "") -> None:
+    """A distribution as pip leaves it."""
+    about = root / f"{name}-1.0.dist-info"
+    about.mkdir(exist_ok=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[droidherd.handlers]\n{points}\n")
+    (root / f"{name}.py").write_text(text)
+
+
+HELLO = """
+from droidherd.handlers.base import Handler, Params
+class Hello(Handler):
+    name = "hello"
+    params = Params
+    def execute(self, ground, params):
+        return {}
+class Nameless(Hello):
+    pass
+del Hello.name
+class Idle(Handler):
+    name = "idle"
+    params = Params
+"""
+
+
+@pytest.fixture
+def site_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        if name.startswith("herd_"):
+            sys.modules.pop(name)
+
+
+def test_an_installed_package_offers_its_handlers_by_name(site_packages: Path):
+    package(site_packages, "herd_extras", "hello = herd_extras:Hello", HELLO.replace("del Hello.name", ""))
     assert "hello" in registered().names
-    (about / "entry_points.txt").write_text("[droidherd.handlers]\nhello = herd_extras:__name__\n")
-    with pytest.raises(BadParametersError, match="is no handler"):
+
+
+def test_two_packages_that_offer_the_same_name_are_named(site_packages: Path):
+    for name in ("herd_extras", "herd_others"):
+        package(site_packages, name, f"hello = {name}:Hello", HELLO.replace("del Hello.name", ""))
+    with pytest.raises(BadParametersError, match="both offer a handler hello") as caught:
         registered()
-    sys.modules.pop("herd_extras")
+    assert {"herd_extras", "herd_others"} <= set(str(caught.value).split())
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ("hello = herd_extras:__name__", "hello of the package herd_extras is no handler"),
+        ("hello = herd_extras:Helo", "cannot be loaded: .*Helo"),
+        ("hello = herd_missing:Hello", "hello of the package herd_extras cannot be loaded"),
+        ("hello = herd_extras:Idle", "cannot be loaded: .*abstract"),
+        ("hello = herd_extras:Nameless", "has no name"),
+    ],
+)
+def test_a_package_whose_handler_is_no_good_is_named(site_packages: Path, points: str, expected: str):
+    package(site_packages, "herd_extras", points, HELLO)
+    with pytest.raises(BadParametersError, match=expected):
+        registered()

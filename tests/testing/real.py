@@ -19,10 +19,10 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.stay import HostClock, Outfit, Stay
 from droidherd.testing.answers import Answer
 from droidherd.testing.flows import VirtualEmulator, virtual_emulator
-from droidherd.testing.records import keeper
 from droidherd.testing.skipping import Herd
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
+from droidherd.workshop.records import keeper
 from tests.handlers.server import Site, serving
 
 FULL = 1 << 60

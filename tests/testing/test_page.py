@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_page_has_its_four_examples():
-    assert [1, 2, 1, 1] == [len(re.findall(r"def test_", text)) for text in EXAMPLES]
+def test_the_page_has_its_five_examples():
+    assert [1, 2, 1, 1, 1] == [len(re.findall(r"def test_", text)) for text in EXAMPLES]
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -32,4 +32,5 @@ def test_an_example_of_the_page_runs(tmp_path: Path, number: int):
         if inspect.iscoroutinefunction(test):
             asyncio.run(test())
         else:
-            test()
+            wants_folder = "tmp_path" in inspect.signature(test).parameters
+            test(**({"tmp_path": tmp_path} if wants_folder else {}))

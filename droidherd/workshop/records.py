@@ -1,4 +1,4 @@
-"""Records of accounts that no workflow keeps: for tests of flows that type credentials, and of tasks of accounts."""
+"""Records of accounts that no workflow keeps: for flows that are tried, and for tests of those that type secrets."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,0 +1,137 @@
+"""`droidherd flow record` and `replay`."""
+
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from droidherd.cli import flow_runs, output
+from droidherd.cli.errors import CliError
+from droidherd.cli.flow_runs import Choices
+from droidherd.cli.reach import reach
+from droidherd.flows.folder import FILE, inspect
+from droidherd.flows.problems import Problem
+from droidherd.settings import Settings
+from droidherd.workshop import new, recording, replay, seat
+from droidherd.workshop.composing import Composed, compose
+from droidherd.workshop.page import CANCELLED, Page, PageServer
+from droidherd.workshop.recorder import Recorder, Wish
+from droidherd.workshop.recording import Tape
+from droidherd.workshop.replay import Difference
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What `record` was told."""
+
+    name: str
+    root: Path
+    app: str = ""
+    fresh: bool = False
+    emulator: str = ""
+    virtual: bool = False
+    browser: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A flow that a person recorded, and what became of its first test."""
+
+    file: Path
+    folder: Path
+    """Of the recording."""
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.problems and not self.differences
+
+
+def record(settings: Settings, session: Session) -> Recorded:
+    """Serve the page until the person is finished; then make the flow, judge it and replay it."""
+    new.check_name(session.name)
+    file = session.root / session.name / FILE
+    if file.exists():
+        raise CliError(f"{file} is there already", remedy="choose another name, or remove it")
+    if session.fresh and not session.app:
+        raise CliError("--fresh needs to know whose data to take away", remedy="add --app", code=2)
+    folder = flow_runs.new_folder(settings.data / "runs", session.name)
+    tape = Tape(folder)
+    tape.begin(session.name, {}, by_person=True)
+    with reach(settings, session.emulator, virtual=session.virtual) as reached:
+        taken = seat.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
+        recorder = Recorder(reached.adb, reached.address, taken, tape)
+        _opened(recorder, session)
+        _person(Page(recorder), browser=session.browser)
+    tape.end(recording.COMPLETED)
+    return _made(session, compose(session.name, recorder.episodes, session.app), file, folder)
+
+
+def _opened(recorder: Recorder, session: Session) -> None:
+    """A flow of one app begins with that app, and always in the same state."""
+    if session.app:
+        recorder.do(Wish(kind="clear_app" if session.fresh else "stop_app", app=session.app))
+        recorder.do(Wish(kind="start_app", app=session.app))
+
+
+def _person(page: Page, *, browser: bool) -> None:
+    server = PageServer(page)
+    end = server.run()
+    try:
+        output.out.print(f"recording: open {server.address}", markup=False, soft_wrap=True)
+        if browser:
+            webbrowser.open(server.address)
+        while not page.over.wait(POLL_S):
+            pass  # Ctrl-C gets through between two waits
+    finally:
+        end()
+    if page.how == CANCELLED:
+        raise CliError("the recording was cancelled; nothing was written")
+    if not page.recorder.episodes:
+        raise CliError("nothing was done, so there is no flow")
+
+
+def _made(session: Session, composed: Composed, file: Path, folder: Path) -> Recorded:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new.lay_schema(session.root)
+    for name, content in composed.images.items():
+        (file.parent / name).write_bytes(content)
+    file.write_text(composed.text, encoding="utf-8")
+    loaded, problems = inspect(file.parent)
+    differences = replay.replay(folder, file.parent).differences if loaded is not None else ()
+    return Recorded(file, folder, composed.notes, tuple(problems), differences)
+
+
+def show(done: Recorded) -> None:
+    output.out.print(f"{done.file}  recording: {done.folder}", markup=False)
+    for line in (*done.notes, *map(str, done.problems), *map(str, done.differences)):
+        output.out.print(f"  {line}", markup=False)
+    if done.good:
+        output.out.print("it lints clean and replays as recorded")
+    output.out.print(f"next: droidherd flow run {done.file.parent} --virtual", markup=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What `replay` was told."""
+
+    folder: Path
+    flow: str = ""
+    virtual: bool = False
+    emulator: str = ""
+    as_json: bool = False
+
+
+def replayed(settings: Settings, again: Again) -> tuple[Difference, ...]:
+    """Against the recorded frames; or on an emulator, whose acts are then held against the recorded ones."""
+    recorded = recording.read(again.folder)
+    name = again.flow or recorded.flow
+    if not again.virtual and not again.emulator:
+        catalogue, found = flow_runs.found(settings, name)
+        return replay.replay(recorded, catalogue=catalogue, name=found).differences
+    params = dict(recorded.params)
+    done = flow_runs.run(settings, Choices(name, params, {}, again.emulator, again.virtual, None, again.as_json))
+    return replay.compare(recorded, recording.read(done.folder))

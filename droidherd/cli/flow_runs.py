@@ -1,0 +1,190 @@
+"""`droidherd flow run`: one attempt on one emulator, in this process, with all it says."""
+
+import os
+import signal
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pydantic import JsonValue
+
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.cli import output
+from droidherd.cli.errors import CliError
+from droidherd.cli.reach import Reached, reach
+from droidherd.emulator.inventory import Inventory
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.folder import FILE
+from droidherd.offer import catalogue_of
+from droidherd.settings import Settings
+from droidherd.stay import Outfit
+from droidherd.web.allow import AllowList
+from droidherd.web.client import Web
+from droidherd.workshop import seat
+from droidherd.workshop.recording import Tape
+from droidherd.workshop.records import ACCOUNT, keeper
+from droidherd.workshop.rehearsal import FlowRun, Manner
+from droidherd.workshop.taping import recorded
+
+EVIDENCE = "evidence"
+TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the command was told."""
+
+    flow: str
+    params: Mapping[str, JsonValue]
+    secrets: Mapping[str, str]
+    emulator: str = ""
+    virtual: bool = False
+    keep: Path | None = None
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A run and where what it left is."""
+
+    run: FlowRun
+    folder: Path
+    emulator: str
+
+    def document(self) -> dict[str, Any]:
+        error = self.run.error
+        return {
+            "completed": self.completed,
+            "emulator": self.emulator,
+            "error": str(error) if error else "",
+            "kind": type(error).__name__ if error else "",
+            "stopped": self.run.stopped,
+            "clean": self.run.clean,
+            "steps": list(self.run.steps),
+            "frames": sorted(self.run.frames),
+            "folder": str(self.folder),
+        }
+
+    @property
+    def completed(self) -> bool:
+        return self.run.error is None and not self.run.stopped
+
+
+def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
+    """The catalogue that has this flow, by its folder, its file or its name; its name."""
+    path = Path(flow)
+    folder = path.parent if path.name == FILE else path
+    if (folder / FILE).is_file():
+        whole = folder.resolve()
+        allow = AllowList.of(settings.web.allow)
+        paths = (whole.parent, *settings.flows.paths)
+        return Catalogue(paths, settings.policies, may_ask=allow.checked), whole.name
+    if os.sep in flow or path.suffix:
+        raise CliError(f"{flow}: no flow here", remedy=f"a flow is a folder with a {FILE}", code=2)
+    return catalogue_of(settings), flow
+
+
+def run(settings: Settings, choices: Choices) -> Tried:
+    """Nothing of it is durable; a task that is granted the emulator meanwhile takes it over."""
+    catalogue, name = found(settings, choices.flow)
+    plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
+    folder = choices.keep or new_folder(settings.data / "runs", name)
+    speech = _Speech(as_json=choices.as_json)
+    with (
+        reach(settings, choices.emulator, virtual=choices.virtual) as reached,
+        Web(AllowList.of(settings.web.allow)) as web,
+        stoppable() as stopping,
+    ):
+        speech.begins(name, reached)
+        outfit = Outfit(
+            reached.adb,
+            Inventory(reached.home),
+            catalogue,
+            DirectoryStore(folder),
+            "droidherd flow run",
+            keeper(choices.secrets),
+            web,
+            reached.home / "scratch",
+            heard=speech.hears,
+        )
+        taken = seat.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
+        manner = Manner(EVIDENCE, ACCOUNT if choices.secrets else "", stopping)
+        return Tried(recorded(plan, outfit, taken, manner, Tape(folder)), folder, reached.entry.emulator_id)
+
+
+def show(done: Tried) -> None:
+    run = done.run
+    if done.completed:
+        output.out.print("[green]completed[/green]", "" if run.clean else "(but its cleanup failed)")
+    elif run.stopped:
+        output.out.print(f"stopped: {run.stopped}")
+    else:
+        output.out.print(f"[red]failed[/red] {type(run.error).__name__}: {run.error}", markup=True)
+    output.out.print(f"evidence: {done.folder}  (frames, log, and the recording for `droidherd flow replay`)")
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """Of one run: by its flow and the second it began in."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    for number in range(1, TRIES):
+        folder = root / (f"{name}-{stamp}" if number == 1 else f"{name}-{stamp}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise CliError(f"{root} has {TRIES} runs of this second", remedy="say where with --keep")
+
+
+@contextmanager
+def stoppable() -> Generator[Any]:
+    """Ctrl-C stops at the next step boundary and cleans up; the second one ends everything at once."""
+    asked: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: "Ctrl-C" if asked else ""
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@dataclass(slots=True)
+class _Speech:
+    """Says what goes on, on standard error: standard output is for the result."""
+
+    as_json: bool
+    began_s: float = 0.0
+
+    def begins(self, name: str, reached: Reached) -> None:
+        self.began_s = time.monotonic()
+        if not self.as_json:
+            where = f"{reached.entry.emulator_id} at {reached.address}"
+            output.err.print(f"{name} on {where}. Nothing of this is durable; Ctrl-C stops it in order.", markup=False)
+
+    def hears(self, line: str) -> None:
+        if not self.as_json:
+            output.err.print(f"{time.monotonic() - self.began_s:6.1f} s  {line}", markup=False, highlight=False)
+
+
+def secrets_of(texts: Sequence[str]) -> dict[str, str]:
+    """`name=env:VARIABLE` or `name=file:/path`: never the secret itself, which a list of processes would show."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, reference = text.partition("=")
+        scheme, _, place = reference.partition(":")
+        if scheme == "env" and place in os.environ:
+            found[name] = os.environ[place]
+        elif scheme == "file" and Path(place).is_file():
+            found[name] = Path(place).read_text(encoding="utf-8").rstrip("\r\n")
+        else:
+            raise CliError(f"--secret {name}: nothing is at {reference!r}", remedy="write name=env:VARIABLE", code=2)
+    return found

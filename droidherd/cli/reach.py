@@ -1,0 +1,78 @@
+"""An emulator for a person at the command line: one of this host, any address, or a virtual one made for the moment."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.server import AdbServer
+from droidherd.cli.errors import CliError
+from droidherd.cli.layout import Layout
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.settings import Settings
+from droidherd.virtual.process import VirtualFleet
+
+VIRTUAL = "virtual-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Behind an adb server of this command alone, which ends with it."""
+
+    entry: InventoryEntry
+    adb: AdbClient
+    home: Path
+    """For what lasts as long as the command."""
+
+    @property
+    def address(self) -> str:
+        return self.entry.address
+
+
+@contextmanager
+def reach(settings: Settings, emulator: str, *, virtual: bool) -> Generator[Reached]:
+    """`emulator` is its id in this host's list, or an address. Empty: the only one there is."""
+    if virtual and emulator:
+        raise CliError("--virtual and --emulator do not go together", code=2)
+    with TemporaryDirectory(prefix="droidherd-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        if virtual:
+            with VirtualFleet.start(state=home / "virtual", count=1) as fleet:
+                yield from _behind_adb(
+                    settings, InventoryEntry(emulator_id=VIRTUAL, address=fleet.addresses[VIRTUAL]), home
+                )
+        else:
+            yield from _behind_adb(settings, chosen(Inventory(settings.data), emulator), home)
+
+
+def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
+    """Which one is meant."""
+    known = inventory.load()
+    if ":" in emulator:
+        found = next((one for one in known if one.address == emulator), None)
+        return found or InventoryEntry(emulator_id="emulator", address=emulator)
+    if emulator:
+        found = next((one for one in known if one.emulator_id == emulator), None)
+        if found is None:
+            names = ", ".join(one.emulator_id for one in known) or "none"
+            raise CliError(f"no emulator {emulator!r} is in this host's list", remedy=f"there are: {names}")
+        return found
+    if len(known) == 1:
+        return known[0]
+    raise CliError(
+        "which emulator?" if known else "this host has no emulator",
+        remedy="say --emulator ID or HOST:PORT, or --virtual for one that lasts as long as the command",
+        code=2,
+    )
+
+
+def _behind_adb(settings: Settings, entry: InventoryEntry, home: Path) -> Generator[Reached]:
+    Inventory(home).add(entry)
+    key = Layout(settings.data.absolute()).adb / ".android" / "adbkey"
+    trusted = [one for one in (os.environ.get("ADB_VENDOR_KEYS", ""), str(key) if key.exists() else "") if one]
+    environment = {**os.environ, "ADB_VENDOR_KEYS": os.pathsep.join(trusted)}
+    with AdbServer(0, home / "adb", settings.adb.program, environment=environment) as server:
+        yield Reached(entry, server.client(), home)

@@ -1,0 +1,1 @@
+"""Where people make flows: try them, record them, replay them, draw them. Nothing durable happens here."""

@@ -1,0 +1,216 @@
+"""A person at a live emulator: what they wish is done there, and written down with what was to be seen."""
+
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from droidherd.adb.client import AdbClient
+from droidherd.credentials import MASK
+from droidherd.domain.errors import BadParametersError, DroidherdError, InvalidFrameError
+from droidherd.domain.ports import Box, Frame
+from droidherd.emulator import lease, tree
+from droidherd.emulator.eyes import EmulatorEyes
+from droidherd.emulator.hands import EmulatorHands, Grip
+from droidherd.emulator.lease import Seized
+from droidherd.emulator.token import Token
+from droidherd.vision.tree import parse, said
+from droidherd.workshop.recording import Tape
+from droidherd.workshop.rehearsal import Seat
+
+STEPS_MAX = 190
+"""Of one recording; a stage holds 200."""
+GUARD_S = 8.0
+ELEMENTS_S = 8.0
+SETTLE_S = 5.0
+QUIET_S = 0.3
+POLL_S = 0.1
+LOOKS = 3
+
+Kind = Literal["tap", "swipe", "type", "key", "start_app", "stop_app", "clear_app"]
+
+
+class Wish(BaseModel):
+    """What a person wants to be done."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    x: int = Field(default=0, ge=0, le=20_000)
+    y: int = Field(default=0, ge=0, le=20_000)
+    to_x: int = Field(default=0, ge=0, le=20_000)
+    to_y: int = Field(default=0, ge=0, le=20_000)
+    text: str = Field(default="", max_length=1_000)
+    param: str = Field(default="", max_length=48)
+    """The text becomes the default of this parameter."""
+    secret: str = Field(default="", max_length=48)
+    """The text is this credential: it is typed, and stands nowhere."""
+    key: str = Field(default="", max_length=40)
+    app: str = Field(default="", max_length=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """Something on the screen, as the emulator itself says."""
+
+    box: Box
+    text: str = ""
+    id: str = ""
+    editable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The screen at one moment."""
+
+    frame: Frame
+    elements: tuple[Element, ...] = ()
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        return tuple(one.box for one in self.elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One act, and the screen before and after it."""
+
+    wish: Wish
+    before: View
+    after: View
+
+
+@dataclass(slots=True)
+class Recorder:
+    """At one emulator, under a seat. One call at a time."""
+
+    adb: AdbClient
+    address: str
+    seat: Seat
+    tape: Tape
+    episodes: list[Episode] = field(default_factory=list)
+    _count: int = 0
+    _seen: tuple[int, View] | None = None
+    _dumps: bool = True
+    _hands: EmulatorHands = field(init=False)
+    _eyes: EmulatorEyes = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The emulator is taken now; a task that comes takes it over, and the next act is refused."""
+        token = Token(self.seat.lease, self.seat.stage, self.seat.attempt)
+        journal = f"recording.{token}"
+        seized = lease.seize(self.adb, self.address, token, journal=journal)
+        grip = Grip(self.address, journal, token, self.seat.stage, fresh=True)
+        self._hands = EmulatorHands(self.adb, grip, _deadline(seized))
+        self._eyes = EmulatorEyes(self.adb, self.address)
+
+    def look(self) -> Frame:
+        """A bad frame now and then is borne."""
+        for _ in range(LOOKS - 1):
+            with suppress(InvalidFrameError):
+                return self._eyes.look()
+            time.sleep(POLL_S)
+        return self._eyes.look()
+
+    def do(self, wish: Wish) -> Episode:
+        """Do it, wait until the screen is at rest, and write it down."""
+        if len(self.episodes) >= STEPS_MAX:
+            remedy = "finish, and record the rest as another flow"
+            raise BadParametersError(f"{STEPS_MAX} steps were recorded", remedy=remedy)
+        before = self._view(self.look())
+        self.tape.where = f"recorded {len(self.episodes) + 1}"
+        self.tape.look(before.frame)
+        self._write(wish)
+        self._act(wish)
+        after = self._view(self._settled())
+        self.tape.look(after.frame)
+        self.episodes.append(Episode(wish, before, after))
+        return self.episodes[-1]
+
+    def forget(self) -> None:
+        """The last step never was, for the flow; on the emulator it stays done."""
+        self.episodes.pop()
+        self.tape.forget()
+
+    def _write(self, wish: Wish) -> None:
+        match wish.kind:
+            case "tap":
+                self.tape.act("tap", x=wish.x, y=wish.y)
+            case "swipe":
+                self.tape.act("swipe", start=[wish.x, wish.y], end=[wish.to_x, wish.to_y])
+            case "type":
+                self.tape.act("type", text=MASK if wish.secret else wish.text)
+            case "key":
+                self.tape.act("key", key=wish.key)
+            case _:
+                self.tape.act(wish.kind, app=wish.app)
+
+    def _act(self, wish: Wish) -> None:
+        self._count += 1
+        effect, hands = str(self._count), self._hands
+        match wish.kind:
+            case "tap":
+                hands.tap(effect, wish.x, wish.y)
+            case "swipe":
+                hands.swipe(effect, (wish.x, wish.y), (wish.to_x, wish.to_y), 0.3)
+            case "type":
+                hands.type_text(effect, wish.text)
+            case "key":
+                hands.key(effect, wish.key)
+            case "start_app":
+                hands.start_app(effect, wish.app)
+            case "stop_app":
+                hands.stop_app(effect, wish.app)
+            case "clear_app":
+                hands.clear_app(effect, wish.app)
+
+    def _settled(self) -> Frame:
+        """The first frame that stays for a moment, or what is there when that takes too long."""
+        until = time.monotonic() + SETTLE_S
+        frame, since = self.look(), time.monotonic()
+        while time.monotonic() < until:
+            time.sleep(POLL_S)
+            again = self.look()
+            if _sum(again) != _sum(frame):
+                frame, since = again, time.monotonic()
+            elif time.monotonic() - since >= QUIET_S:
+                break
+        return frame
+
+    def _view(self, frame: Frame) -> View:
+        """With its elements, which are asked for once per screen."""
+        checksum = _sum(frame)
+        if self._seen is None or self._seen[0] != checksum:
+            self._seen = checksum, View(frame, self._elements())
+        return self._seen[1]
+
+    def _elements(self) -> tuple[Element, ...]:
+        """Games have none, and an emulator that cannot say it once is not asked again."""
+        if not self._dumps:
+            return ()
+        try:
+            return elements(tree.ask(self.adb, self.address, ELEMENTS_S))
+        except DroidherdError:
+            self._dumps = False
+            return ()
+
+
+def elements(dump: str) -> tuple[Element, ...]:
+    """What `uiautomator dump` says, as far as it takes up room."""
+    return tuple(
+        Element(node.box, said(node), node.id.rpartition("/")[2], node.attributes.get("class", "").endswith("EditText"))
+        for node in parse(dump)
+        if node.box.width > 0 and node.box.height > 0
+    )
+
+
+def _deadline(seized: Seized) -> Callable[[], int]:
+    return lambda: seized.clock.deadline(time.monotonic() + GUARD_S)
+
+
+def _sum(frame: Frame) -> int:
+    return zlib.crc32(frame.rgba)

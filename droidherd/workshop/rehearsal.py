@@ -1,0 +1,161 @@
+"""One attempt of a flow on one emulator, without an engine: the stages a worker runs, in this process.
+
+Nothing of it is durable. When this process dies, nobody goes on.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from droidherd.contracts.plan import Plan, TaskPhysics
+from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.domain.errors import DroidherdError
+from droidherd.domain.messages import Key
+from droidherd.domain.ports import Artifacts
+from droidherd.stay import Outfit, Stay, StayError
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRun:
+    """What became of a flow."""
+
+    error: DroidherdError | None
+    """Why it did not complete."""
+    clean: bool
+    """The emulator was cleaned up and let go."""
+    stages: tuple[StageReport, ...]
+    """Those that completed."""
+    steps: tuple[str, ...]
+    """The way it went: `collect 2` is the second step of the stage collect, `open 3.1.2` one inside a block."""
+    frames: Mapping[str, bytes]
+    """PNG files by the names the flow gives them; `<stage>.failed.png` is what was seen last."""
+    log: tuple[str, ...]
+    stopped: str = ""
+    """Why it stopped at a step boundary, if somebody asked it to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """As whom a run acts on its emulator: the lease of its token, and where in it the stages are counted from."""
+
+    emulator_id: str
+    lease: int
+    stage: int = 0
+    attempt: int = 1
+
+
+def _never() -> str:
+    return ""
+
+
+def _unheard(_: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Manner:
+    """How a run is followed."""
+
+    task_id: str = "a-flow"
+    """Under which its artifacts are kept."""
+    account: str = ""
+    stopping: Callable[[], str] = _never
+    """Why it is to stop at the next step boundary; empty: it is not."""
+    stepped: Callable[[str], None] = _unheard
+    """Told of each step when it begins."""
+
+
+@dataclass(slots=True)
+class _Way:
+    """What a run has done so far."""
+
+    steps: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    reports: list[StageReport] = field(default_factory=list)
+    error: DroidherdError | None = None
+    clean: bool = False
+    stopped: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.error is not None or bool(self.stopped)
+
+
+def rehearse(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner | None = None) -> FlowRun:
+    """Run it, stage by stage. What happens on the way is in the result."""
+    manner, way = manner or Manner(), _Way()
+    for index in range(len(plan.stages)):
+        _run_stage(_work(plan, index, seat, manner), outfit, manner, way)
+        if way.over:
+            break
+    frames = _frames(outfit.artifacts, manner.task_id)
+    return FlowRun(way.error, way.clean, tuple(way.reports), tuple(way.steps), frames, tuple(way.log), way.stopped)
+
+
+def _run_stage(work: StageWork, outfit: Outfit, manner: Manner, way: _Way) -> None:
+    stay = Stay(outfit, work, _Life(work.stage.name if work.stage else "", manner, way.steps))
+    try:
+        report = stay.run()
+    except StayError as stopped:
+        way.error, way.clean = stopped.cause, stopped.clean
+    else:
+        way.clean = report.clean
+        if report.outcome is StageOutcome.STOPPED:
+            way.stopped = manner.stopping() or "asked to"
+        else:
+            way.reports.append(report)
+    way.log.extend(str(line["text"]) for line in stay.log)
+
+
+def _work(plan: Plan, index: int, seat: Seat, manner: Manner) -> StageWork:
+    return StageWork(
+        task_id=manner.task_id,
+        key=Key(manner.task_id, f"{seat.lease:08}-{seat.stage}-{seat.attempt}", 1),
+        emulator_id=seat.emulator_id,
+        lease=seat.lease,
+        stage_index=seat.stage + index,
+        tries=seat.attempt if index == 0 else 1,
+        task_type=plan.task_type,
+        account=manner.account,
+        flow=plan.flow,
+        flow_hash=plan.flow_hash,
+        app=plan.app,
+        stage=plan.stages[index],
+        cleanup=plan.cleanup,
+        chart=plan.chart,
+        last=index + 1 == len(plan.stages),
+        physics=TaskPhysics(),
+    )
+
+
+@dataclass(slots=True)
+class _Life:
+    """Nobody but a person listens, so every beat is confirmed at once; what beats say is the way."""
+
+    stage: str
+    manner: Manner
+    steps: list[str]
+
+    def beat(self, progress: str = "") -> None:
+        step = f"{self.stage} {progress}"
+        if any(letter.isdigit() for letter in progress) and step not in self.steps[-1:]:
+            self.steps.append(step)
+            self.manner.stepped(step)
+
+    def send(self, progress: str = "") -> Callable[[], None]:
+        return lambda: self.beat(progress)
+
+    def stopping(self) -> str:
+        return self.manner.stopping()
+
+    def leaving(self) -> bool:
+        return False
+
+    def confirmed_s(self) -> float:
+        return time.monotonic()
+
+
+def _frames(store: Artifacts, task_id: str) -> dict[str, bytes]:
+    """Without the attempt, stage and try before their names."""
+    names: Sequence[str] = [ref.name for ref in store.list(task_id) if ref.name.endswith(".png")]
+    return {name.split("-", 3)[-1]: store.get(task_id, name) for name in names}

@@ -1,0 +1,331 @@
+"""A recorded run as a test: the flow sees the recorded frames, and what it does is held against what was done then.
+
+Time is skipped, so a wait that fails takes no time. No Android is needed, and no emulator.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from droidherd.contracts.plan import Plan, TaskPhysics
+from droidherd.credentials import MASK
+from droidherd.domain.errors import DroidherdError, FinalError
+from droidherd.domain.ports import Acted, Frame, Recalled, Wanted
+from droidherd.domain.things import State
+from droidherd.flows import interpreter
+from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.chart import bearings
+from droidherd.flows.model import Handle
+from droidherd.flows.run import StageRun
+from droidherd.flows.sight import FlowFinder
+from droidherd.workshop.recording import COMPLETED, Act, Look, Recording, Told, read
+
+if TYPE_CHECKING:
+    from droidherd.flows.doing import StepDoing
+
+NEAR = 0.02
+"""Of the screen: by so much a tap may be off, since a person need not hit the middle."""
+LOOKS_MAX = 100_000
+FRAMES_KEPT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the flow goes another way than the recording."""
+
+    step: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.step or 'the end'}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    differences: tuple[Difference, ...]
+    acts: int
+    """How many were made as recorded."""
+    log: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+class DivergedError(FinalError):
+    """The flow did something that was not recorded here."""
+
+
+def replay(
+    recording: Path | Recording, flow: Path | None = None, *, catalogue: Catalogue | None = None, name: str = ""
+) -> Replayed:
+    """Run a flow against a recording: that in the folder `flow`, or the one of a `name` in a catalogue.
+
+    Default: the flow that was recorded, from the gallery.
+    """
+    recorded = recording if isinstance(recording, Recording) else read(recording)
+    flows = catalogue or Catalogue([flow.resolve().parent] if flow else [])
+    plan = flows.plan(flow.resolve().name if flow else name or recorded.flow, recorded.params)
+    player = _Player(recorded)
+    error = _run(plan, flows, player)
+    return Replayed(tuple(_differences(recorded, player, error)), player.made, tuple(player.log))
+
+
+def compare(recorded: Recording, other: Recording) -> tuple[Difference, ...]:
+    """What two recorded runs of a flow did differently."""
+    size = _size(recorded)
+    left, more = recorded.acts(), tuple(act for act in other.acts() if not (recorded.by_person and _tidies(act)))
+    for one, another in zip(left, more, strict=False):
+        if not alike(one, another, size):
+            return (Difference(another.step, str(one), str(another)),)
+    if len(left) > len(more):
+        return (Difference(left[len(more)].step, str(left[len(more)]), f"nothing; it ended: {other.end}"),)
+    if len(more) > len(left):
+        return (Difference(more[len(left)].step, "nothing more", str(more[len(left)])),)
+    return () if recorded.end == other.end else (Difference("", recorded.end, other.end),)
+
+
+def _tidies(act: Act) -> bool:
+    """Whether it was done in a cleanup."""
+    return act.step.rpartition(" ")[2].startswith("c")
+
+
+def alike(one: Act, other: Act, size: tuple[int, int]) -> bool:
+    """The same act, at about the same place."""
+    if one.kind != other.kind:
+        return False
+    if one.kind in {"tap", "swipe"}:
+        near = NEAR * max(size)
+        return all(abs(a - b) <= near for a, b in zip(_numbers(one), _numbers(other), strict=False))
+    return dict(one.args) == dict(other.args)
+
+
+def _numbers(act: Act) -> list[float]:
+    flat: list[float] = []
+    for value in act.args.values():
+        flat += [float(str(part)) for part in value] if isinstance(value, list) else [float(str(value))]
+    return flat
+
+
+def _size(recorded: Recording) -> tuple[int, int]:
+    look = next((one for one in recorded.moments if isinstance(one, Look)), None)
+    frame = recorded.frame(look.frame) if look else None
+    return (frame.width, frame.height) if frame else (1, 1)
+
+
+def _run(plan: Plan, flows: Catalogue, player: "_Player") -> DroidherdError | None:
+    finder = FlowFinder(flows, plan.flow, plan.flow_hash)
+    run = StageRun(
+        hands=player,
+        eyes=player,
+        life=player,
+        clock=player,
+        finder=finder,
+        keep=lambda _, __: None,
+        note=player.log.append,
+        things=player,
+        payload=lambda name: flows.payload(plan.flow, plan.flow_hash, name),
+        handlers=player.handlers(),
+        secret=lambda _: MASK,
+        bearings=bearings(plan.chart),
+    )
+    error: DroidherdError | None = None
+    for stage in plan.stages:
+        player.stage = stage.name
+        try:
+            interpreter.run_stage(stage, run)
+        except DroidherdError as stopped:
+            error = stopped
+            break
+    if not player.recorded.by_person and (error is None or player.recorded.end not in {COMPLETED, ""}):
+        player.stage = "cleanup"
+        interpreter.run_cleanup(plan.cleanup, run, TaskPhysics().cleanup_s)
+    return error
+
+
+def _differences(recorded: Recording, player: "_Player", error: DroidherdError | None) -> list[Difference]:
+    if player.differences:
+        return list(player.differences)
+    left = player.ahead()
+    if error is not None and recorded.end in {COMPLETED, ""}:
+        expected = f"{left} (recorded at {left.step})" if left else "to complete"
+        return [Difference(f"{player.stage} {player.step}".strip(), expected, str(error))]
+    if left is not None:
+        return [Difference(left.step, str(left), "nothing: the flow ended before it")]
+    if error is None and recorded.end not in {COMPLETED, ""}:
+        return [Difference("", recorded.end, COMPLETED)]
+    return []
+
+
+@dataclass(slots=True)
+class _Player:
+    """Eyes, hands and clock of a recording. Frames between two acts are seen in their order, the last one for ever."""
+
+    recorded: Recording
+    log: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    stage: str = ""
+    step: str = ""
+    made: int = 0
+    _at: int = 0
+    _time: float = 1_000.0
+    _last: str = ""
+    _told: str = ""
+    _marks: dict[str, str] = field(default_factory=dict)
+    _looks: int = 0
+    _frames: dict[str, Frame] = field(default_factory=dict)
+
+    # --- eyes
+
+    def look(self) -> Frame:
+        self._looks += 1
+        if self._looks > LOOKS_MAX:
+            raise DivergedError(f"looked more than {LOOKS_MAX} times", to=f"step {self.step}")
+        moments = self.recorded.moments
+        while self._at < len(moments) and isinstance(told := moments[self._at], Told):
+            self._at, self._told = self._at + 1, told.tree  # this flow did not ask then
+        if self._at < len(moments) and isinstance(one := moments[self._at], Look):
+            self._at += 1
+            self._last = one.frame
+        elif not self._last:
+            self._last = next((one.frame for one in moments if isinstance(one, Look)), "")
+        if not self._last:
+            raise DivergedError("nothing was recorded to look at", to=f"step {self.step}")
+        return self._frame(self._last)
+
+    def _frame(self, name: str) -> Frame:
+        if name not in self._frames:
+            if len(self._frames) >= FRAMES_KEPT:
+                self._frames.pop(next(iter(self._frames)))
+            self._frames[name] = self.recorded.frame(name)
+        return self._frames[name]
+
+    def focus(self) -> str:
+        return ""
+
+    def tree(self) -> str:
+        """What was told next, else what was told last."""
+        moments = self.recorded.moments
+        if self._at < len(moments) and isinstance(one := moments[self._at], Told):
+            self._at += 1
+            self._told = one.tree
+        if not self._told:
+            raise DivergedError("no elements were recorded here", to=f"step {self.step}")
+        return self.recorded.tree(self._told)
+
+    # --- hands
+
+    def ahead(self) -> Act | None:
+        """The recorded act that comes next."""
+        return next((one for one in self.recorded.moments[self._at :] if isinstance(one, Act)), None)
+
+    def act(self, kind: str, **args: JsonValue) -> Acted:
+        """As it was recorded, or DivergedError."""
+        found, expected = Act(kind, args), self.ahead()
+        where = f"{self.stage} {self.step}".strip()
+        if expected is None:
+            self._differs(Difference(where, "nothing more", str(found)))
+        elif not alike(expected, found, self._screen()):
+            self._differs(Difference(where, f"{expected} (recorded at {expected.step})", str(found)))
+        else:
+            self._at = self.recorded.moments.index(expected, self._at) + 1
+            self.made += 1
+        return Acted.DONE
+
+    def _differs(self, difference: Difference) -> None:
+        self.differences.append(difference)
+        raise DivergedError(str(difference))
+
+    def _screen(self) -> tuple[int, int]:
+        return _size(self.recorded)
+
+    def recall(self) -> Mapping[str, Recalled]:
+        return {}
+
+    def tap(self, effect: str, x: int, y: int) -> Acted:
+        self.step = effect
+        return self.act("tap", x=x, y=y)
+
+    def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:  # noqa: ARG002
+        self.step = effect
+        return self.act("swipe", start=list(start), end=list(end))
+
+    def type_text(self, effect: str, text: str) -> Acted:
+        self.step = effect
+        return self.act("type", text=text)
+
+    def key(self, effect: str, key: str) -> Acted:
+        self.step = effect
+        return self.act("key", key=key)
+
+    def start_app(self, effect: str, app: str) -> Acted:
+        self.step = effect
+        return self.act("start_app", app=app)
+
+    def stop_app(self, effect: str, app: str) -> Acted:
+        self.step = effect
+        return self.act("stop_app", app=app)
+
+    def clear_app(self, effect: str, app: str) -> Acted:
+        self.step = effect
+        return self.act("clear_app", app=app)
+
+    def mark(self, effect: str, value: str = "") -> Acted:
+        self.step = effect
+        self._marks[effect] = value
+        return Acted.DONE
+
+    def marked(self, effect: str) -> str | None:
+        return self._marks.get(effect)
+
+    def settle(self, effect: str) -> None:
+        self.step = effect
+
+    def forget(self, effect: str) -> None:
+        self.step = effect
+
+    # --- things and handlers
+
+    def make(self, effect: str, wanted: Wanted) -> Acted:
+        self.step = effect
+        return self.act("change", thing=wanted.thing, name=wanted.name, to=str(wanted.state))
+
+    def read(self, thing: str, name: str) -> State:
+        raise DivergedError(f"reads {thing} {name}, which is not recorded")
+
+    def handlers(self) -> "_Handlers":
+        return _Handlers(self)
+
+    # --- life and clock
+
+    def beat(self, progress: str = "") -> None:
+        if any(letter.isdigit() for letter in progress):
+            self.step = progress
+
+    def stopping(self) -> str:
+        return ""
+
+    def now(self) -> float:
+        return self._time
+
+    def sleep(self, seconds: float) -> None:
+        self._time += seconds
+
+    def date(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handlers:
+    """What a handler does inside is not recorded: it counts as one act."""
+
+    player: _Player
+
+    def run(self, args: Handle, doing: "StepDoing") -> None:  # noqa: ARG002 - the shape of the port
+        self.player.act("handle", by=args.by)

@@ -1,0 +1,54 @@
+"""A person's seat at an emulator that no task holds: below every lease to come, so that a task always comes first."""
+
+from droidherd.adb.client import AdbClient
+from droidherd.domain.errors import EmulatorLostError, FinalError
+from droidherd.emulator import lease
+from droidherd.emulator.probe import Link, Probe
+from droidherd.emulator.token import PART_LIMIT, Token
+from droidherd.workshop.rehearsal import Seat
+
+CONNECT_S = 10.0
+FIRST_STAGE = 500
+"""Flows have far fewer stages, so what a task did under the same lease is always below."""
+STAGES_MAX = 100
+FRESH = Token(1)
+"""Of an emulator that nobody has leased since it booted."""
+
+
+class HeldError(FinalError):
+    """A task is at work there."""
+
+
+def take(adb: AdbClient, emulator_id: str, address: str, serialno: str = "") -> Seat:
+    """Connect, and sit down unless a task holds the emulator. Nothing is kept from a task that comes: it takes over.
+
+    A seat's token lies between the lease that ended last and the next one. So a grant outranks it, nothing the
+    dispatcher counts is used up, and two people at one emulator fence each other off.
+    """
+    probe = Link(adb).ensure(address, serialno, deadline_s=CONNECT_S)
+    if not probe.booted:
+        raise EmulatorLostError("has not booted yet", to=emulator_id, remedy="try again in a moment")
+    return Seat(emulator_id, *_place(_token(adb, address, probe), probe, emulator_id))
+
+
+def _token(adb: AdbClient, address: str, probe: Probe) -> Token:
+    return Token.parse(probe.token or lease.floor(adb, address, FRESH))
+
+
+def _place(token: Token, probe: Probe, emulator_id: str) -> tuple[int, int, int]:
+    """Lease, stage and attempt of a token that is above the one that stands."""
+    if probe.token and probe.free != token.lease_text:
+        raise HeldError(
+            "is held by a task",
+            to=emulator_id,
+            remedy="wait for its end (`droidherd watch`), name another emulator, or take --virtual",
+        )
+    if token.stage < FIRST_STAGE:
+        return token.lease, FIRST_STAGE, 1
+    if token.attempt_of_stage + 1 < PART_LIMIT:
+        return token.lease, token.stage, token.attempt_of_stage + 1
+    if token.stage + 1 + STAGES_MAX < PART_LIMIT:
+        return token.lease, token.stage + 1, 1
+    raise HeldError(
+        "was sat at too often since its last task", to=emulator_id, remedy="let a task run on it, or restart it"
+    )

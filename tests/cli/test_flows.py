@@ -1,0 +1,136 @@
+"""`droidherd flow`, as people type it."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from droidherd.emulator import lease
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.emulator.probe import probe
+from droidherd.emulator.token import Token
+from droidherd.flows.catalogue import GALLERY
+from droidherd.testing.flows import VirtualEmulator, virtual_emulator
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[VirtualEmulator]:
+    with virtual_emulator() as one:
+        yield one
+
+
+@pytest.fixture
+def droidherd(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """In an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.fixture
+def emulator(running: VirtualEmulator, droidherd: Terminal) -> VirtualEmulator:
+    """In this host's list, signed out."""
+    running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
+    home = Path(".droidherd")
+    home.mkdir()
+    Inventory(home).add(InventoryEntry(emulator_id="e1", address=running.address))
+    return running
+
+
+def test_a_new_flow_lints_clean_and_runs_as_it_is(droidherd: Terminal, emulator: VirtualEmulator):
+    code, said = droidherd("flow", "new", "daily_gift", "--from", "e1")
+    assert 0 == code
+    assert "next: droidherd flow run flows/daily_gift --virtual" in said
+    assert Path("flows/screen.png").read_bytes().startswith(b"\x89PNG")
+    assert "recorded: 1280x720" in Path("flows/daily_gift/flow.yaml").read_text()
+    assert (0, "nothing is wrong\n") == droidherd("flow", "lint")
+    code, said = droidherd("flow", "run", "flows/daily_gift")
+    assert 0 == code, said
+    assert "completed" in said
+    assert "1: start com.example.herd" in said
+
+
+def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidherd: Terminal, emulator: VirtualEmulator):
+    words = ("flow", "run", "daily_reward", "--param", "account=ben", "--keep", "kept", "--emulator", emulator.address)
+    told = droidherd.json(*words)
+    assert (True, "", "kept", ["collect.collected.png"]) == tuple(
+        told[name] for name in ("completed", "error", "folder", "frames")
+    )
+    assert "ben" == emulator.control.state(emulator.name)["app"]["signed_in"]
+    assert {".png", ".jsonl"} == {path.suffix for path in Path("kept/evidence").iterdir()}
+    assert (0, "as recorded\n") == droidherd("flow", "replay", "kept")
+    changed = Path("flows/daily_reward")
+    shutil.copytree(GALLERY / "daily_reward", changed)
+    file = changed / "flow.yaml"
+    file.write_text(file.read_text().replace('text: "${account}"', 'text: "${account}!"'))
+    told = droidherd.json("flow", "replay", "kept", "--flow", str(changed))
+    assert (False, [("open 6", "type ben!")]) == (
+        told["same"],
+        [(one["step"], one["found"]) for one in told["differences"]],
+    )
+    shutil.rmtree(changed)  # it came before the one of the gallery
+    emulator.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
+    code, said = droidherd("flow", "replay", "kept", "--emulator", "e1")
+    assert 0 == code, said
+
+
+def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
+    flow = Path("flows/never")
+    flow.mkdir(parents=True)
+    shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
+    (flow / "flow.yaml").write_text(
+        "flow: never\nstages: [{stage: only, steps: [{wait: {image: gift.png, within: 100ms}}]}]\n"
+    )
+    code, said = droidherd("flow", "run", str(flow))
+    assert 1 == code
+    assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in said
+    (folder,) = re.findall(r"evidence: (\S+)", said)
+    assert [*Path(folder, "evidence").glob("*only.failed.png")]
+
+
+def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
+    before = Token.parse(probe(emulator.adb, emulator.address).token)
+    lease.seize(emulator.adb, emulator.address, Token(before.lease + 1))
+    code, said = droidherd("flow", "run", "visit")
+    lease.release(emulator.adb, emulator.address, Token(before.lease + 1))
+    assert 1 == code
+    assert "is held by a task" in said
+    assert "--virtual" in said
+
+
+def test_lint_names_file_line_and_fix(droidherd: Terminal):
+    flow = Path("flows/demo")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text("flow: demo\nstages:\n  - stage: main\n    steps:\n      - tap: {imgae: x.png}\n")
+    code, said = droidherd("flow", "lint", "flows")
+    assert 1 == code
+    assert "flows/demo/flow.yaml:5: error: unknown key 'imgae' (did you mean image?)" in said
+    code, said = droidherd("flow", "lint", "--json")
+    told = json.loads(said)
+    assert (1, False, 5) == (code, told["sound"], told["problems"][0]["line"])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("new", "Daily"), "is not a name"),
+        (("new", "x", "--from", "e9"), "no emulator 'e9'"),
+        (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
+        (("run", "visit"), "this host has no emulator"),
+        (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),
+        (("run", "flows/none"), "no flow here"),
+        (("run", "vist"), "did you mean visit?"),
+        (("run", "visit", "--secret", "p=env:NOBODY"), "nothing is at 'env:NOBODY'"),
+        (("replay", "none"), "is no recorded run"),
+        (("record", "x", "--fresh"), "add --app"),
+        (("record", "-x"), "No such option"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
+    code, said = droidherd("flow", *words)
+    assert code > 0
+    assert expected in said
+    assert not Path("flows").exists()

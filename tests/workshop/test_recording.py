@@ -1,0 +1,88 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from droidherd.domain.errors import BadParametersError
+from droidherd.domain.ports import Frame
+from droidherd.workshop.recording import FILE, FRAMES_MAX, Act, Look, Tape, read
+
+
+def frame(level: int) -> Frame:
+    return Frame(8, 4, bytes([level, 10, 20, 255]) * 32, 0.0)
+
+
+def tape_at(folder: Path) -> Tape:
+    tape = Tape(folder)
+    tape.begin("demo", {"n": 3})
+    return tape
+
+
+def test_what_was_written_is_read_again_and_a_frame_seen_twice_is_kept_once(tmp_path: Path):
+    tape = tape_at(tmp_path)
+    tape.look(frame(1))
+    tape.where = "main 1"
+    tape.act("tap", x=1, y=2)
+    tape.look(frame(2))
+    tape.look(frame(1))
+    tape.end("completed")
+    found = read(tmp_path)
+    looks = [Look("0001.png"), Act("tap", {"x": 1, "y": 2}, "main 1"), Look("0002.png"), Look("0001.png")]
+    assert ("demo", {"n": 3}, "completed", tuple(looks)) == (found.flow, found.params, found.end, found.moments)
+    assert bytes(frame(2).rgba) == bytes(found.frame("0002.png").rgba)
+    assert ["0001.png", "0002.png"] == sorted(path.name for path in tmp_path.glob("*.png"))
+
+
+def test_what_a_handler_does_inside_is_not_written_down(tmp_path: Path):
+    tape = tape_at(tmp_path)
+    tape.muted += 1
+    tape.look(frame(1))
+    tape.act("tap", x=1, y=2)
+    tape.muted -= 1
+    tape.act("key", key="home")
+    assert ["key home"] == [str(act) for act in read(tmp_path).acts()]
+    assert 1 == len(read(tmp_path).moments)
+
+
+def test_a_forgotten_act_never_was(tmp_path: Path):
+    tape = tape_at(tmp_path)
+    tape.act("key", key="home")
+    tape.act("key", key="back")
+    tape.forget()
+    assert ["key home"] == [str(act) for act in read(tmp_path).acts()]
+    tape.forget()
+    tape.forget()
+    assert () == read(tmp_path).acts()
+
+
+def test_a_run_without_end_fills_no_disk(tmp_path: Path):
+    tape = tape_at(tmp_path)
+    for number in range(FRAMES_MAX + 5):
+        tape.look(Frame(2, 1, number.to_bytes(4, "big") * 2, 0.0))
+    assert FRAMES_MAX == len([*tmp_path.glob("*.png")])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{", "line 2 is not JSON"),
+        ("[]", "line 2 is not a mapping"),
+        (json.dumps({"look": "../../etc/passwd"}), "line 2 names a frame outside the folder"),
+        (json.dumps({"look": 7}), "line 2 names a frame outside the folder"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, line: str, expected: str):
+    tape_at(tmp_path)
+    with (tmp_path / FILE).open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(BadParametersError, match=expected):
+        read(tmp_path)
+
+
+def test_a_folder_that_is_no_recording_says_so(tmp_path: Path):
+    with pytest.raises(BadParametersError, match="is no recorded run"):
+        read(tmp_path)
+    tape_at(tmp_path).look(frame(1))
+    (tmp_path / "0001.png").write_bytes(b"no")
+    with pytest.raises(BadParametersError, match="is no picture"):
+        read(tmp_path).frame("0001.png")

@@ -1,0 +1,103 @@
+"""A recorded run is a test without an emulator."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from droidherd.flows.catalogue import GALLERY
+from droidherd.testing.flows import VirtualEmulator, record_flow, replay
+from droidherd.workshop.recording import FILE, Recording, read
+from droidherd.workshop.replay import compare
+
+
+@pytest.fixture(scope="module")
+def recorded(running: VirtualEmulator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The flow `daily_reward` on an emulator where a popup comes up."""
+    folder = tmp_path_factory.mktemp("runs") / "daily_reward"
+    running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
+    running.control.popup(running.name)
+    run = record_flow(GALLERY / "daily_reward", running, folder, {"account": "ann"})
+    assert run.error is None, run.log
+    return folder
+
+
+def flow_with(root: Path, old: str, new: str) -> Path:
+    """The flow that was recorded, changed."""
+    folder = root / "daily_reward"
+    shutil.copytree(GALLERY / "daily_reward", folder)
+    text = (folder / "flow.yaml").read_text()
+    assert old in text
+    (folder / "flow.yaml").write_text(text.replace(old, new))
+    return folder
+
+
+def test_an_unchanged_flow_does_as_was_recorded(recorded: Path):
+    done = replay(recorded)
+    assert (True, ()) == (done.same, done.differences), done.log
+    assert len(read(recorded).acts()) == done.acts > 8
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            'text: "${account}"',
+            'text: "x${account}"',
+            "open 6: expected type ann (recorded at open 6), found type xann",
+        ),
+        (
+            "      - stop_app: {}\n",
+            "",
+            "open 1: expected stop_app com.example.herd (recorded at open 1), found start_app",
+        ),
+        (
+            "      - tap: {image: ok.png, then: {image: gift_collected.png, within: 10s}}\n",
+            "",
+            "expected tap 744, 456 (recorded at collect 3), found stop_app com.example.herd",
+        ),
+        (
+            "then: {image: gift_collected.png, within: 10s}",
+            "then: {image: app_icon.png, within: 10s}",
+            "collect 3: expected stop_app com.example.herd (recorded at close 1), found step 3: app_icon.png did not",
+        ),
+    ],
+)
+def test_a_flow_that_goes_another_way_is_told_where(recorded: Path, tmp_path: Path, old: str, new: str, expected: str):
+    (difference,) = replay(recorded, flow_with(tmp_path, old, new)).differences
+    assert expected in str(difference)
+
+
+def test_a_flow_that_ends_too_early_leaves_something_out(recorded: Path, tmp_path: Path):
+    text = (GALLERY / "daily_reward" / "flow.yaml").read_text()
+    last = text[text.index("  - stage: close") :]
+    (difference,) = replay(recorded, flow_with(tmp_path, last, "")).differences
+    assert "close 1: expected stop_app com.example.herd, found nothing" in str(difference)
+
+
+def test_a_flow_that_goes_on_is_told_so(recorded: Path, tmp_path: Path):
+    (difference,) = replay(recorded, flow_with(tmp_path, "cleanup:\n", "cleanup:\n  - key: {name: home}\n")).differences
+    assert "expected stop_app" in str(difference)
+
+
+def test_two_runs_are_held_against_each_other(recorded: Path):
+    whole = read(recorded)
+    assert () == compare(whole, whole)
+    acts = whole.acts()
+    some = whole.moments[: whole.moments.index(acts[-1])]
+    shorter = Recording(recorded, whole.flow, whole.params, some, end="StuckError")
+    (less,) = compare(whole, shorter)
+    (more,) = compare(shorter, whole)
+    assert "found nothing; it ended: StuckError" in str(less)
+    assert "expected nothing more" in str(more)
+    (end,) = compare(whole, Recording(recorded, whole.flow, whole.params, whole.moments, end="failed"))
+    assert "the end: expected completed, found failed" == str(end)
+
+
+def test_a_recording_that_was_cut_off_replays_as_far_as_it_goes(recorded: Path, tmp_path: Path):
+    copy = tmp_path / "cut"
+    shutil.copytree(recorded, copy)
+    lines = (copy / FILE).read_text().splitlines()
+    (copy / FILE).write_text("\n".join(lines[:8]) + "\n")
+    (difference,) = replay(copy).differences
+    assert "expected nothing more" in str(difference) or "did not" in str(difference)

@@ -1,0 +1,55 @@
+"""A person's seat: below every lease to come."""
+
+from pathlib import Path
+
+import pytest
+
+from droidherd.domain.errors import FencedError
+from droidherd.emulator import lease
+from droidherd.emulator.probe import probe
+from droidherd.emulator.token import Token
+from droidherd.testing.flows import VirtualEmulator
+from droidherd.workshop import seat
+from droidherd.workshop.rehearsal import Seat
+from droidherd.workshop.seat import HeldError, take
+
+
+def sit(emulator: VirtualEmulator) -> Seat:
+    found = take(emulator.adb, "e1", emulator.address)
+    lease.seize(emulator.adb, emulator.address, Token(found.lease, found.stage, found.attempt))
+    return found
+
+
+def test_who_sits_down_again_fences_off_who_sat_there_and_uses_up_no_lease(emulator: VirtualEmulator):
+    first, second = sit(emulator), sit(emulator)
+    assert (first.lease, first.stage) == (second.lease, second.stage)
+    assert first.attempt < second.attempt
+    with pytest.raises(FencedError):
+        lease.seize(emulator.adb, emulator.address, Token(first.lease, first.stage, first.attempt))
+
+
+def test_a_task_that_comes_takes_over_and_nobody_sits_down_while_it_is_there(emulator: VirtualEmulator):
+    found = sit(emulator)
+    granted = Token(found.lease + 1)
+    lease.seize(emulator.adb, emulator.address, granted, after=found.lease)
+    with pytest.raises(HeldError, match="is held by a task"):
+        take(emulator.adb, "e1", emulator.address)
+    lease.release(emulator.adb, emulator.address, granted)
+    assert granted.lease == sit(emulator).lease
+
+
+def test_an_emulator_that_nobody_ever_leased_is_given_a_token_first(emulator: VirtualEmulator):
+    emulator.control.reboot(emulator.name, boot_s=0.0)
+    found = take(emulator.adb, "e1", emulator.address)
+    assert (1, seat.FIRST_STAGE) == (found.lease, found.stage)
+    assert str(Token(1)) == probe(emulator.adb, emulator.address).token
+
+
+def test_seats_end_when_the_numbers_do(emulator: VirtualEmulator, tmp_path: Path):
+    found = sit(emulator)
+    lease.seize(emulator.adb, emulator.address, Token(found.lease, 998, 998))
+    lease.seize(emulator.adb, emulator.address, Token(found.lease, 998, 999))
+    with pytest.raises(HeldError, match="too often"):
+        take(emulator.adb, "e1", emulator.address)
+    lease.seize(emulator.adb, emulator.address, Token(found.lease + 1))
+    lease.release(emulator.adb, emulator.address, Token(found.lease + 1))
