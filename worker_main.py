@@ -53,7 +53,6 @@ from droidherd.credentials import Book, Keeper
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.references import Places
 from droidherd.domain.room import Need
-from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.flows.run import Tempo
@@ -61,7 +60,7 @@ from droidherd.offer import catalogue_of
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
-from droidherd.tending import care_of, caretaker_of
+from droidherd.tending import care_of, caretaker_of, gatekeeper_of
 from droidherd.web.client import Web
 from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
@@ -86,8 +85,6 @@ CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 DISPATCHER_NEED_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
-GATE_S = 120.0
-"""How long a boot gate is waited at; what boots for longer is tended to on the boots' own queue."""
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -178,10 +175,8 @@ class HostCrew:
         self._name = f"{settings.host.id}@{socket.gethostname()}:{os.getpid()}"
         self._incarnation = int(time.time() * 1000)
         self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
-        self._host_threads = ThreadPoolExecutor(
-            thread_name_prefix="host",
-            max_workers=settings.adb.connects_at_once + HOST_ACTIVITIES + settings.controllers.boots_at_once,
-        )
+        at_once = settings.adb.connects_at_once + HOST_ACTIVITIES + settings.controllers.boots_at_once
+        self._host_threads = ThreadPoolExecutor(thread_name_prefix="host", max_workers=at_once)
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = catalogue_of(settings)
@@ -208,7 +203,7 @@ class HostCrew:
         self._fleet = FleetActivities(
             client,
             lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
-            Gatekeeper(adb, self._inventory, boot_s=min(GATE_S, settings.controllers.boot_s)),
+            gatekeeper_of(settings, adb, self._inventory),
             caretaker_of(settings, adb, self._inventory),
         )
         self._running: dict[str, Running] = {}
