@@ -55,7 +55,6 @@ from droidherd.domain.errors import BadParametersError
 from droidherd.domain.references import Places
 from droidherd.domain.room import Need
 from droidherd.emulator.cameras import Cameras
-from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.onlooker import Onlookers, Onlooking
 from droidherd.emulator.patrol import Patrol, Post, Round
@@ -66,7 +65,7 @@ from droidherd.offer import catalogue_of
 from droidherd.sentry import DiskSentry, MemorySentry, watched
 from droidherd.settings import Settings, load
 from droidherd.stay import Outfit
-from droidherd.tending import care_of, caretaker_of
+from droidherd.tending import care_of, caretaker_of, gatekeeper_of
 from droidherd.vision.pixels import encode_jpeg
 from droidherd.web.client import Web
 from workflows.account import AccountWorkflow
@@ -87,8 +86,6 @@ CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 DISPATCHER_NEED_S = 5
 HOST_ACTIVITIES = 16
 """Gates that may be passed at once, each on a thread that probes cannot have meanwhile."""
-GATE_S = 120.0
-"""How long a boot gate is waited at; what boots for longer is tended to on the boots' own queue."""
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -179,8 +176,8 @@ class HostCrew:
         self._name = f"{settings.host.id}@{socket.gethostname()}:{os.getpid()}"
         self._incarnation = int(time.time() * 1000)
         self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
-        threads = settings.adb.connects_at_once + HOST_ACTIVITIES + settings.controllers.boots_at_once
-        self._host_threads = ThreadPoolExecutor(thread_name_prefix="host", max_workers=threads)
+        at_once = settings.adb.connects_at_once + HOST_ACTIVITIES + settings.controllers.boots_at_once
+        self._host_threads = ThreadPoolExecutor(thread_name_prefix="host", max_workers=at_once)
         physics = settings.physics
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
         catalogue = catalogue_of(settings)
@@ -202,7 +199,7 @@ class HostCrew:
         self._fleet = FleetActivities(
             client,
             lambda: Patrol(post, server, self._inventory, rounds, self._host_threads),
-            Gatekeeper(adb, self._inventory, boot_s=min(GATE_S, settings.controllers.boot_s), cameras=cameras),
+            gatekeeper_of(settings, adb, self._inventory, cameras),
             caretaker_of(settings, adb, self._inventory),
         )
         self._running: dict[str, Running] = {}

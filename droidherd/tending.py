@@ -11,9 +11,13 @@ from droidherd.controllers.mumu import MuMuController
 from droidherd.controllers.registry import AVD, LDPLAYER, MUMU, VIRTUAL, Controllers
 from droidherd.controllers.virtual import VirtualController
 from droidherd.domain.messages import Care
+from droidherd.emulator.cameras import Cameras
+from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory
 from droidherd.settings import Settings
 
+GATE_S = 120.0
+"""How long a boot gate is waited at; what boots for longer is tended to on the boots' own queue."""
 SLACK_S = 60.0
 """Beside a boot and two calls of a vendor's program: what a start may take."""
 
@@ -31,6 +35,10 @@ def controllers_of(settings: Settings) -> Controllers:
     for name, lines in known.commands.items():
         found[name] = CommandController(name, lines.start, lines.stop, lines.restart, lines.status)
     return Controllers(found)
+
+
+def gatekeeper_of(settings: Settings, adb: AdbClient, inventory: Inventory, cameras: Cameras) -> Gatekeeper:
+    return Gatekeeper(adb, inventory, boot_s=min(GATE_S, settings.controllers.boot_s), cameras=cameras)
 
 
 def caretaker_of(settings: Settings, adb: AdbClient, inventory: Inventory) -> Caretaker:

@@ -143,11 +143,12 @@ def test_many_threads_leave_a_reel_that_adds_up():
 
 
 def test_the_encoder_ends_with_the_reel_and_takes_nothing_afterwards():
+    before = set(threading.enumerate())
     reel = Reel(small)
     reel.add("e", frame(1))
-    assert any(one.name == "reel" for one in threading.enumerate())
+    (encoder,) = [one for one in threading.enumerate() if one.name == "reel" and one not in before]
     reel.close()
-    eventually(lambda: not any(one.name == "reel" for one in threading.enumerate()))
+    eventually(lambda: not encoder.is_alive())
     reel.add("e", frame(2))
     assert (0, ()) == (reel.kept_bytes, reel.last("e", 9))
 

@@ -67,8 +67,8 @@ def test_a_run_without_end_fills_no_disk(tmp_path: Path):
     [
         ("{", "line 2 is not JSON"),
         ("[]", "line 2 is not a mapping"),
-        (json.dumps({"look": "../../etc/passwd"}), "line 2 names a frame outside the folder"),
-        (json.dumps({"look": 7}), "line 2 names a frame outside the folder"),
+        (json.dumps({"look": "../../etc/passwd"}), "line 2 names a file outside the folder"),
+        (json.dumps({"look": 7}), "line 2 names a file outside the folder"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, line: str, expected: str):
