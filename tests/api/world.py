@@ -40,6 +40,7 @@ from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.messages import Seen, Sight
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
+from tests.support.serving import serving
 from workflows.account import AccountWorkflow
 from workflows.dispatcher import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
@@ -191,7 +192,10 @@ class World:
         self._stack.push_async_callback(self._workers.aclose)
 
     async def _work(self) -> None:
-        enter = self._workers.enter_async_context
+
+        async def enter(worker: Worker) -> None:
+            await self._workers.enter_async_context(serving(worker))
+
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         book = AccountBook(self.client, self.loop, life_s=0.0)  # no test waits until a record is forgotten
         planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)

@@ -43,6 +43,7 @@ from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Care, Seen, Sight
 from droidherd.domain.retention import Retention
 from droidherd.testing.waiting import until
+from tests.support.serving import serving
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages, Tends
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
@@ -97,7 +98,7 @@ class World:
             activities=[self.presence.presence, self.gates.pass_gate, self.tends.tend, *self.upkeep.of_host()],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
-        self.host_worker = await self.stack.enter_async_context(worker)
+        self.host_worker = await self.stack.enter_async_context(serving(worker))
         if (queue := names.boots(host or self.host)) in self._boots:
             return  # the client carries one worker per queue
         self._boots.append(queue)
@@ -108,7 +109,7 @@ class World:
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
-        await self.stack.enter_async_context(boots)
+        await self.stack.enter_async_context(serving(boots))
 
     async def serve(self, emulator: str) -> None:
         """A single-slot worker on the emulator's queue."""
@@ -119,7 +120,7 @@ class World:
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
-        self.emulator_workers[emulator] = await self.stack.enter_async_context(worker)
+        self.emulator_workers[emulator] = await self.stack.enter_async_context(serving(worker))
 
     # --- the fleet --------------------------------------------------------------------------------------------
 
@@ -396,7 +397,7 @@ async def world(
                 workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
-            await stack.enter_async_context(workflows)
+            await stack.enter_async_context(serving(workflows))
         here.owns(*emulators)
         if joined:
             await here.serve_host()
