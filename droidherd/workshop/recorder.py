@@ -9,17 +9,16 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.credentials import MASK
 from droidherd.domain.errors import BadParametersError, DroidherdError, InvalidFrameError
 from droidherd.domain.ports import Box, Frame
 from droidherd.emulator import lease
 from droidherd.emulator.eyes import EmulatorEyes
-from droidherd.emulator.facts import DUMP
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.lease import Seized
 from droidherd.emulator.token import Token
+from droidherd.workshop.elements import DUMP, Element, elements
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.rehearsal import Seat
 
@@ -52,16 +51,6 @@ class Wish(BaseModel):
     """The text is this credential: it is typed, and stands nowhere."""
     key: str = Field(default="", max_length=40)
     app: str = Field(default="", max_length=200)
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """Something on the screen, as the emulator itself says."""
-
-    box: Box
-    text: str = ""
-    id: str = ""
-    editable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +189,6 @@ class Recorder:
             return ()
         self._dumps = said.rc == 0
         return elements(said.text) if said.rc == 0 else ()
-
-
-def elements(dump: str) -> tuple[Element, ...]:
-    """What `uiautomator dump` says, as far as it takes up room."""
-    found: list[Element] = []
-    for node in parse.nodes(dump):
-        bounds = node.get("bounds", "").replace("][", ",").strip("[]")
-        corners = [int(part) for part in bounds.split(",") if part.isdigit()]
-        if len(corners) == 4 and corners[0] < corners[2] and corners[1] < corners[3]:  # noqa: PLR2004
-            box = Box(corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1])
-            text = node.get("text") or node.get("content-desc") or ""
-            kind = node.get("class", "")
-            found.append(Element(box, text, node.get("resource-id", "").rpartition("/")[2], kind.endswith("EditText")))
-    return tuple(found)
 
 
 def _deadline(seized: Seized) -> Callable[[], int]:

@@ -175,6 +175,7 @@ class _Player:
     _time: float = 1_000.0
     _last: str = ""
     _looks: int = 0
+    _marks: dict[str, str] = field(default_factory=dict)
     _frames: dict[str, Frame] = field(default_factory=dict)
 
     # --- eyes
@@ -202,6 +203,10 @@ class _Player:
 
     def focus(self) -> str:
         return ""
+
+    def tree(self) -> str:
+        """Elements are not recorded: what is sought among them is never there."""
+        return "<hierarchy></hierarchy>"
 
     # --- hands
 
@@ -260,9 +265,13 @@ class _Player:
         self.step = effect
         return self.act("clear_app", app=app)
 
-    def mark(self, effect: str) -> Acted:
+    def mark(self, effect: str, value: str = "") -> Acted:
         self.step = effect
+        self._marks.setdefault(effect, value)
         return Acted.DONE
+
+    def marked(self, effect: str) -> str | None:
+        return self._marks.get(effect)
 
     def settle(self, effect: str) -> None:
         self.step = effect
