@@ -59,6 +59,7 @@ class View:
 
     frame: Frame
     elements: tuple[Element, ...] = ()
+    dump: str = ""
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -113,13 +114,18 @@ class Recorder:
             raise BadParametersError(f"{STEPS_MAX} steps were recorded", remedy=remedy)
         before = self._view(self.look())
         self.tape.where = f"recorded {len(self.episodes) + 1}"
-        self.tape.look(before.frame)
+        self._saw(before)
         self._write(wish)
         self._act(wish)
         after = self._view(self._settled())
-        self.tape.look(after.frame)
+        self._saw(after)
         self.episodes.append(Episode(wish, before, after))
         return self.episodes[-1]
+
+    def _saw(self, view: View) -> None:
+        self.tape.look(view.frame)
+        if view.dump:
+            self.tape.tree(view.dump)
 
     def forget(self) -> None:
         """The last step never was, for the flow; on the emulator it stays done."""
@@ -175,20 +181,21 @@ class Recorder:
         """With its elements, which are asked for once per screen."""
         checksum = _sum(frame)
         if self._seen is None or self._seen[0] != checksum:
-            self._seen = checksum, View(frame, self._elements())
+            dump = self._dump()
+            self._seen = checksum, View(frame, elements(dump), dump)
         return self._seen[1]
 
-    def _elements(self) -> tuple[Element, ...]:
+    def _dump(self) -> str:
         """Games have none, and an emulator that cannot say it once is not asked again."""
         if not self._dumps:
-            return ()
+            return ""
         try:
             said = self.adb.shell(self.address, DUMP, ELEMENTS_S)
         except DroidherdError:
             self._dumps = False
-            return ()
+            return ""
         self._dumps = said.rc == 0
-        return elements(said.text) if said.rc == 0 else ()
+        return said.text if said.rc == 0 else ""
 
 
 def _deadline(seized: Seized) -> Callable[[], int]:

@@ -44,7 +44,14 @@ class Look:
     """The name of its file."""
 
 
-Moment = Look | Act
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The elements of the screen that was seen last, as `uiautomator dump` writes them."""
+
+    file: str
+
+
+Moment = Look | Tree | Act
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,9 @@ class Recording:
     def frame(self, name: str) -> Frame:
         return read_frame(self.folder / name)
 
+    def tree(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
 
 @dataclass(slots=True)
 class Tape:
@@ -79,6 +89,7 @@ class Tape:
     _frames: int = 0
     _lines: int = 0
     _names: dict[int, str] = field(default_factory=dict)
+    _trees: dict[str, str] = field(default_factory=dict)
 
     def begin(self, flow: str, params: Mapping[str, JsonValue], *, by_person: bool = False) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,6 +108,17 @@ class Tape:
             (self.folder / name).write_bytes(encode_png(frame))
         if name is not None:
             self._line({"look": name})
+
+    def tree(self, dump: str) -> None:
+        """Kept once, as frames are."""
+        if self.muted:
+            return
+        name = self._trees.get(dump)
+        if name is None and len(self._trees) < FRAMES_MAX:
+            name = self._trees[dump] = f"{len(self._trees) + 1:04d}.xml"
+            (self.folder / name).write_text(dump, encoding="utf-8")
+        if name is not None:
+            self._line({"tree": name})
 
     def act(self, kind: str, **args: JsonValue) -> None:
         if not self.muted:
@@ -136,6 +158,8 @@ def read(folder: Path) -> Recording:
             head = line
         elif "look" in line:
             moments.append(Look(_inside(path, number, line["look"])))
+        elif "tree" in line:
+            moments.append(Tree(_inside(path, number, line["tree"])))
         elif "act" in line:
             args = {name: value for name, value in line.items() if name not in {"act", "step"}}
             moments.append(Act(str(line["act"]), args, str(line.get("step", ""))))
@@ -166,7 +190,7 @@ def _parsed(path: Path, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
 def _inside(path: Path, number: int, name: JsonValue) -> str:
     """A recording may come from somebody else."""
     if not isinstance(name, str) or Path(name).name != name:
-        raise BadParametersError(f"line {number} names a frame outside the folder", to=str(path))
+        raise BadParametersError(f"line {number} names a file outside the folder", to=str(path))
     return name
 
 
