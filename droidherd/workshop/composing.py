@@ -10,8 +10,9 @@ from droidherd.domain.ports import Box, Frame
 from droidherd.vision.pixels import Pixels
 from droidherd.workshop import cutting
 from droidherd.workshop.cutting import Cut
+from droidherd.workshop.elements import Element
 from droidherd.workshop.new import SCHEMA
-from droidherd.workshop.recorder import Element, Episode, View
+from droidherd.workshop.recorder import Episode, View
 from droidherd.workshop.words import named, unused
 
 WITHIN = "10s"

@@ -18,7 +18,7 @@ from droidherd.emulator.eyes import EmulatorEyes
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.lease import Seized
 from droidherd.emulator.token import Token
-from droidherd.vision.tree import parse, said
+from droidherd.workshop.elements import Element, elements
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.rehearsal import Seat
 
@@ -54,21 +54,12 @@ class Wish(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """Something on the screen, as the emulator itself says."""
-
-    box: Box
-    text: str = ""
-    id: str = ""
-    editable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """The screen at one moment."""
 
     frame: Frame
     elements: tuple[Element, ...] = ()
+    dump: str = ""
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -123,13 +114,18 @@ class Recorder:
             raise BadParametersError(f"{STEPS_MAX} steps were recorded", remedy=remedy)
         before = self._view(self.look())
         self.tape.where = f"recorded {len(self.episodes) + 1}"
-        self.tape.look(before.frame)
+        self._saw(before)
         self._write(wish)
         self._act(wish)
         after = self._view(self._settled())
-        self.tape.look(after.frame)
+        self._saw(after)
         self.episodes.append(Episode(wish, before, after))
         return self.episodes[-1]
+
+    def _saw(self, view: View) -> None:
+        self.tape.look(view.frame)
+        if view.dump:
+            self.tape.tree(view.dump)
 
     def forget(self) -> None:
         """The last step never was, for the flow; on the emulator it stays done."""
@@ -185,27 +181,19 @@ class Recorder:
         """With its elements, which are asked for once per screen."""
         checksum = _sum(frame)
         if self._seen is None or self._seen[0] != checksum:
-            self._seen = checksum, View(frame, self._elements())
+            dump = self._dump()
+            self._seen = checksum, View(frame, elements(dump), dump)
         return self._seen[1]
 
-    def _elements(self) -> tuple[Element, ...]:
+    def _dump(self) -> str:
         """Games have none, and an emulator that cannot say it once is not asked again."""
         if not self._dumps:
-            return ()
+            return ""
         try:
-            return elements(tree.ask(self.adb, self.address, ELEMENTS_S))
+            return tree.ask(self.adb, self.address, ELEMENTS_S)
         except DroidherdError:
             self._dumps = False
-            return ()
-
-
-def elements(dump: str) -> tuple[Element, ...]:
-    """What `uiautomator dump` says, as far as it takes up room."""
-    return tuple(
-        Element(node.box, said(node), node.id.rpartition("/")[2], node.attributes.get("class", "").endswith("EditText"))
-        for node in parse(dump)
-        if node.box.width > 0 and node.box.height > 0
-    )
+            return ""
 
 
 def _deadline(seized: Seized) -> Callable[[], int]:

@@ -45,14 +45,13 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the emulator said of its elements."""
+class Tree:
+    """The elements of the screen that was seen last, as `uiautomator dump` writes them."""
 
-    tree: str
-    """The name of its file."""
+    file: str
 
 
-Moment = Look | Told | Act
+Moment = Look | Tree | Act
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +74,7 @@ class Recording:
         return read_frame(self.folder / name)
 
     def tree(self, name: str) -> str:
-        path = self.folder / name
-        try:
-            return path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise BadParametersError(f"cannot be read: {error.strerror}", to=str(path)) from error
+        return (self.folder / name).read_text(encoding="utf-8")
 
 
 @dataclass(slots=True)
@@ -94,7 +89,7 @@ class Tape:
     _frames: int = 0
     _lines: int = 0
     _names: dict[int, str] = field(default_factory=dict)
-    _trees: dict[int, str] = field(default_factory=dict)
+    _trees: dict[str, str] = field(default_factory=dict)
 
     def begin(self, flow: str, params: Mapping[str, JsonValue], *, by_person: bool = False) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -114,15 +109,14 @@ class Tape:
         if name is not None:
             self._line({"look": name})
 
-    def told(self, tree: str) -> None:
-        """The elements, kept as frames are."""
+    def tree(self, dump: str) -> None:
+        """Kept once, as frames are."""
         if self.muted:
             return
-        checksum = zlib.crc32(tree.encode())
-        name = self._trees.get(checksum)
+        name = self._trees.get(dump)
         if name is None and len(self._trees) < FRAMES_MAX:
-            name = self._trees[checksum] = f"{len(self._trees) + 1:04d}.xml"
-            (self.folder / name).write_text(tree, encoding="utf-8")
+            name = self._trees[dump] = f"{len(self._trees) + 1:04d}.xml"
+            (self.folder / name).write_text(dump, encoding="utf-8")
         if name is not None:
             self._line({"tree": name})
 
@@ -165,7 +159,7 @@ def read(folder: Path) -> Recording:
         elif "look" in line:
             moments.append(Look(_inside(path, number, line["look"])))
         elif "tree" in line:
-            moments.append(Told(_inside(path, number, line["tree"])))
+            moments.append(Tree(_inside(path, number, line["tree"])))
         elif "act" in line:
             args = {name: value for name, value in line.items() if name not in {"act", "step"}}
             moments.append(Act(str(line["act"]), args, str(line.get("step", ""))))

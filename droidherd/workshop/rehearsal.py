@@ -14,6 +14,9 @@ from droidherd.domain.messages import Key
 from droidherd.domain.ports import Artifacts
 from droidherd.stay import Outfit, Stay, StayError
 
+_COMMON = tuple(sorted(Plan.model_fields.keys() & StageWork.model_fields.keys()))
+"""What a plan tells each of its stages: the flow, its hash, its app, its cleanup, ..."""
+
 
 @dataclass(frozen=True, slots=True)
 class FlowRun:
@@ -115,16 +118,11 @@ def _work(plan: Plan, index: int, seat: Seat, manner: Manner) -> StageWork:
         lease=seat.lease,
         stage_index=seat.stage + index,
         tries=seat.attempt if index == 0 else 1,
-        task_type=plan.task_type,
         account=manner.account,
-        flow=plan.flow,
-        flow_hash=plan.flow_hash,
-        app=plan.app,
         stage=plan.stages[index],
-        cleanup=plan.cleanup,
-        chart=plan.chart,
         last=index + 1 == len(plan.stages),
         physics=TaskPhysics(),
+        **{name: getattr(plan, name) for name in _COMMON},
     )
 
 

@@ -22,7 +22,7 @@ from droidherd.flows.chart import bearings
 from droidherd.flows.model import Handle
 from droidherd.flows.run import StageRun
 from droidherd.flows.sight import FlowFinder
-from droidherd.workshop.recording import COMPLETED, Act, Look, Recording, Told, read
+from droidherd.workshop.recording import COMPLETED, Act, Look, Moment, Recording, Tree, read
 
 if TYPE_CHECKING:
     from droidherd.flows.doing import StepDoing
@@ -72,7 +72,7 @@ def replay(
     recorded = recording if isinstance(recording, Recording) else read(recording)
     flows = catalogue or Catalogue([flow.resolve().parent] if flow else [])
     plan = flows.plan(flow.resolve().name if flow else name or recorded.flow, recorded.params)
-    player = _Player(recorded)
+    player = Player(recorded)
     error = _run(plan, flows, player)
     return Replayed(tuple(_differences(recorded, player, error)), player.made, tuple(player.log))
 
@@ -119,7 +119,7 @@ def _size(recorded: Recording) -> tuple[int, int]:
     return (frame.width, frame.height) if frame else (1, 1)
 
 
-def _run(plan: Plan, flows: Catalogue, player: "_Player") -> DroidherdError | None:
+def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | None:
     finder = FlowFinder(flows, plan.flow, plan.flow_hash)
     run = StageRun(
         hands=player,
@@ -149,7 +149,7 @@ def _run(plan: Plan, flows: Catalogue, player: "_Player") -> DroidherdError | No
     return error
 
 
-def _differences(recorded: Recording, player: "_Player", error: DroidherdError | None) -> list[Difference]:
+def _differences(recorded: Recording, player: "Player", error: DroidherdError | None) -> list[Difference]:
     if player.differences:
         return list(player.differences)
     left = player.ahead()
@@ -164,7 +164,7 @@ def _differences(recorded: Recording, player: "_Player", error: DroidherdError |
 
 
 @dataclass(slots=True)
-class _Player:
+class Player:
     """Eyes, hands and clock of a recording. Frames between two acts are seen in their order, the last one for ever."""
 
     recorded: Recording
@@ -176,9 +176,9 @@ class _Player:
     _at: int = 0
     _time: float = 1_000.0
     _last: str = ""
-    _told: str = ""
-    _marks: dict[str, str] = field(default_factory=dict)
     _looks: int = 0
+    _elements: str = "<hierarchy></hierarchy>"
+    _marks: dict[str, str] = field(default_factory=dict)
     _frames: dict[str, Frame] = field(default_factory=dict)
 
     # --- eyes
@@ -188,9 +188,9 @@ class _Player:
         if self._looks > LOOKS_MAX:
             raise DivergedError(f"looked more than {LOOKS_MAX} times", to=f"step {self.step}")
         moments = self.recorded.moments
-        while self._at < len(moments) and isinstance(told := moments[self._at], Told):
-            self._at, self._told = self._at + 1, told.tree  # this flow did not ask then
-        if self._at < len(moments) and isinstance(one := moments[self._at], Look):
+        while isinstance(self._here(), Tree):
+            self._at += 1  # nobody asked for these elements this time
+        if isinstance(one := self._here(), Look):
             self._at += 1
             self._last = one.frame
         elif not self._last:
@@ -210,14 +210,14 @@ class _Player:
         return ""
 
     def tree(self) -> str:
-        """What was told next, else what was told last."""
-        moments = self.recorded.moments
-        if self._at < len(moments) and isinstance(one := moments[self._at], Told):
+        """Of the frame seen last, or of the last one whose elements were recorded."""
+        if isinstance(one := self._here(), Tree):
             self._at += 1
-            self._told = one.tree
-        if not self._told:
-            raise DivergedError("no elements were recorded here", to=f"step {self.step}")
-        return self.recorded.tree(self._told)
+            self._elements = self.recorded.tree(one.file)
+        return self._elements
+
+    def _here(self) -> Moment | None:
+        return self.recorded.moments[self._at] if self._at < len(self.recorded.moments) else None
 
     # --- hands
 
@@ -278,7 +278,7 @@ class _Player:
 
     def mark(self, effect: str, value: str = "") -> Acted:
         self.step = effect
-        self._marks[effect] = value
+        self._marks.setdefault(effect, value)
         return Acted.DONE
 
     def marked(self, effect: str) -> str | None:
@@ -325,7 +325,7 @@ class _Player:
 class _Handlers:
     """What a handler does inside is not recorded: it counts as one act."""
 
-    player: _Player
+    player: Player
 
     def run(self, args: Handle, doing: "StepDoing") -> None:  # noqa: ARG002 - the shape of the port
         self.player.act("handle", by=args.by)

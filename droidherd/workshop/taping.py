@@ -1,12 +1,11 @@
 """Writes down what a stage sees and does, on its way through to the emulator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from droidherd.contracts.plan import Plan
-from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Recalled, Things, Wanted
-from droidherd.domain.things import State
+from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Things, Wanted
 from droidherd.flows.model import Handle
 from droidherd.flows.run import Handlers, StageRun
 from droidherd.stay import Outfit
@@ -48,6 +47,8 @@ def taped(tape: Tape) -> Callable[[StageRun, Callable[[str], str]], StageRun]:
 
 @dataclass(frozen=True, slots=True)
 class TapedEyes:
+    """What is not written down goes straight through."""
+
     eyes: Eyes
     tape: Tape
 
@@ -56,13 +57,13 @@ class TapedEyes:
         self.tape.look(frame)
         return frame
 
-    def focus(self) -> str:
-        return self.eyes.focus()
-
     def tree(self) -> str:
-        tree = self.eyes.tree()
-        self.tape.told(tree)
-        return tree
+        told = self.eyes.tree()
+        self.tape.tree(told)
+        return told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.eyes, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,6 @@ class TapedHands:
     hands: Hands
     tape: Tape
     masked: Callable[[str], str]
-
-    def recall(self) -> Mapping[str, Recalled]:
-        return self.hands.recall()
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
         self.tape.act("tap", x=x, y=y)
@@ -104,17 +102,8 @@ class TapedHands:
         self.tape.act("clear_app", app=app)
         return self.hands.clear_app(effect, app)
 
-    def mark(self, effect: str, value: str = "") -> Acted:
-        return self.hands.mark(effect, value)
-
-    def marked(self, effect: str) -> str | None:
-        return self.hands.marked(effect)
-
-    def settle(self, effect: str) -> None:
-        self.hands.settle(effect)
-
-    def forget(self, effect: str) -> None:
-        self.hands.forget(effect)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.hands, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +115,8 @@ class TapedThings:
         self.tape.act("change", thing=wanted.thing, name=wanted.name, to=str(wanted.state))
         return self.things.make(effect, wanted)
 
-    def read(self, thing: str, name: str) -> State:
-        return self.things.read(thing, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.things, name)
 
 
 @dataclass(frozen=True, slots=True)

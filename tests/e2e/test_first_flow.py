@@ -56,19 +56,25 @@ class Newcomer:
         with subprocess.Popen(
             self.line(command), env=self.environment, cwd=self.home, stdout=subprocess.PIPE, text=True
         ) as recording:
-            assert recording.stdout is not None
-            address = recording.stdout.readline().partition("open ")[2].strip()
-            with Control(self.virtual()) as control, Person(address, control, "virtual-1") as person:
-                for act, words in acts:
-                    if act == "tap":
-                        person.taps(words)
-                    elif act == "type":
-                        person.types(words)
-                    else:
-                        person.ask(words.lower())
-            said, _ = recording.communicate(timeout=LIMIT_S)
+            try:
+                self.does(acts, recording)
+                said, _ = recording.communicate(timeout=LIMIT_S)
+            finally:
+                recording.kill()  # a person who gave up would leave it waiting for ever
             assert 0 == recording.returncode, said
             assert "it lints clean and replays as recorded" in said
+
+    def does(self, acts: list[tuple[str, str]], recording: "subprocess.Popen[str]") -> None:
+        assert recording.stdout is not None
+        address = recording.stdout.readline().partition("open ")[2].strip()
+        with Control(self.virtual()) as control, Person(address, control, "virtual-1") as person:
+            for act, words in acts:
+                if act == "tap":
+                    person.taps(words)
+                elif act == "type":
+                    person.types(words)
+                else:
+                    person.ask(words.lower())
 
     def virtual(self) -> str:
         told = json.loads((self.home / ".droidherd" / "virtual" / "ready.json").read_text(encoding="utf-8"))

@@ -13,8 +13,9 @@ from droidherd.testing.flows import VirtualEmulator, replay, run_flow
 from droidherd.virtual.app import PACKAGE
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
 from droidherd.workshop.composing import Composed, compose
+from droidherd.workshop.elements import elements
 from droidherd.workshop.page import Page, PageServer
-from droidherd.workshop.recorder import Recorder, Wish, elements
+from droidherd.workshop.recorder import Recorder, Wish
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.seat import take
 from tests.workshop.person import Person
@@ -158,8 +159,8 @@ def test_a_task_that_takes_the_emulator_ends_the_recording_with_a_sentence(emula
 
 def test_elements_without_a_place_are_left_out():
     dump = (
-        '<hierarchy><node text="A" resource-id="a:id/one" class="x.EditText" bounds="[0,0][10,20]"/>'
+        '<hierarchy><node text="A &amp; B" resource-id="a:id/one" class="x.EditText" bounds="[0,0][10,20]"/>'
         '<node text="B" bounds="[5,5][5,9]"/><node text="C" bounds="what"/></hierarchy>'
     )
     (one,) = elements(dump)
-    assert ("A", "one", True, (BASE_WIDTH, BASE_HEIGHT)) == (one.text, one.id, one.editable, (1280, 720))
+    assert ("A & B", "one", True, (BASE_WIDTH, BASE_HEIGHT)) == (one.text, one.id, one.editable, (1280, 720))

@@ -5,7 +5,7 @@ import pytest
 
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.ports import Frame
-from droidherd.workshop.recording import FILE, FRAMES_MAX, Act, Look, Tape, read
+from droidherd.workshop.recording import FILE, FRAMES_MAX, Act, Look, Tape, Tree, read
 
 
 def frame(level: int) -> Frame:
@@ -33,10 +33,21 @@ def test_what_was_written_is_read_again_and_a_frame_seen_twice_is_kept_once(tmp_
     assert ["0001.png", "0002.png"] == sorted(path.name for path in tmp_path.glob("*.png"))
 
 
+def test_the_elements_of_a_screen_are_kept_once(tmp_path: Path):
+    tape = tape_at(tmp_path)
+    for dump in ("<a/>", "<b/>", "<a/>"):
+        tape.look(frame(1))
+        tape.tree(dump)
+    found = read(tmp_path)
+    trees = [moment for moment in found.moments if isinstance(moment, Tree)]
+    assert (["0001.xml", "0002.xml", "0001.xml"], "<b/>") == ([one.file for one in trees], found.tree("0002.xml"))
+
+
 def test_what_a_handler_does_inside_is_not_written_down(tmp_path: Path):
     tape = tape_at(tmp_path)
     tape.muted += 1
     tape.look(frame(1))
+    tape.tree("<a/>")
     tape.act("tap", x=1, y=2)
     tape.muted -= 1
     tape.act("key", key="home")

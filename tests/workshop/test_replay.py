@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from droidherd.domain.ports import Frame
 from droidherd.flows.catalogue import GALLERY
 from droidherd.testing.flows import VirtualEmulator, record_flow, replay
-from droidherd.workshop.recording import FILE, Recording, read
-from droidherd.workshop.replay import compare
+from droidherd.workshop.recording import FILE, Recording, Tape, read
+from droidherd.workshop.replay import Player, compare
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,17 @@ def test_a_recording_that_was_cut_off_replays_as_far_as_it_goes(recorded: Path, 
     (copy / FILE).write_text("\n".join(lines[:8]) + "\n")
     (difference,) = replay(copy).differences
     assert "expected nothing more" in str(difference) or "did not" in str(difference)
+
+
+def test_the_elements_that_are_seen_are_those_of_the_frame_before(tmp_path: Path):
+    tape = Tape(tmp_path)
+    tape.begin("visit", {})
+    for level in (1, 2):
+        tape.look(Frame(2, 1, bytes([level, 0, 0, 255]) * 2, 0.0))
+        tape.tree(f"<hierarchy><node text='{level}'/></hierarchy>")
+    player = Player(read(tmp_path))
+    player.look()
+    player.look()
+    assert "text='2'" in player.tree()
+    assert "text='2'" in player.tree()
+    assert 2 == player.look().rgba[0]
