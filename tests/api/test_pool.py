@@ -8,6 +8,15 @@ from tests.api.waiting import eventually
 from tests.api.world import World
 
 
+@pytest.fixture(autouse=True)
+def _nobody_in_line(http: httpx.Client) -> None:
+    """What others left there is not what these tests are about."""
+    http.post("/api/queue/resume")
+    for row in http.get("/api/queue", params={"limit": 1_000}).json()["queue_info"]:
+        http.post(f"/api/tasks/{row['task_id']}/cancel")
+        until(http, row["task_id"], "cancelled", "completed", "failed", "rejected")
+
+
 def test_the_queue_shows_who_waits_and_who_runs(world: World, http: httpx.Client):
     with world.holding("queue-1"):
         runs = submit(http, "queue-1").json()["id"]

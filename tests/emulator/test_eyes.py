@@ -23,6 +23,7 @@ SHORT_S = 0.3
 
 
 def test_a_frame_is_whole_new_and_of_the_screen(one: One):
+    one.control.set_scene(one.name, "launcher")
     asked_s = time.monotonic()
     frame = one.eyes().look()
     assert (1280, 720, 1280 * 720 * 4) == (frame.width, frame.height, len(frame.rgba))
