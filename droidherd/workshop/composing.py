@@ -1,7 +1,7 @@
 """A flow out of what a person did: steps, images, post-conditions. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -13,6 +13,7 @@ from droidherd.workshop.cutting import Cut
 from droidherd.workshop.elements import Element
 from droidherd.workshop.new import SCHEMA
 from droidherd.workshop.recorder import Episode, View
+from droidherd.workshop.replay import NEAR
 from droidherd.workshop.words import named, unused
 
 WITHIN = "10s"
@@ -42,6 +43,8 @@ class _Aim:
     name: str
     rgb: Pixels
     area: tuple[float, float, float, float] | None = None
+    offset: tuple[float, float] | None = None
+    """Where the person tapped, if that was not about its middle."""
 
     def said(self, key: str = "image") -> dict[str, Any]:
         return {key: self.name} | ({"area": list(self.area)} if self.area else {})
@@ -73,7 +76,8 @@ class _Composer:
                 f"step {number + 1} taps a place: nothing around it can be told from the rest of the screen"
             )
             return
-        self.aims[number] = self._kept(cut, view, f"tap_{number + 1}")
+        aim = self._kept(cut, view, f"tap_{number + 1}")
+        self.aims[number] = replace(aim, offset=_offset(cut.box, point, view.frame))
 
     def _kept(self, cut: Cut, view: View, otherwise: str) -> _Aim:
         rgb = cutting.picture(view.frame, cut.box)
@@ -93,6 +97,7 @@ class _Composer:
             case "tap":
                 aim = self.aims.get(number)
                 args = aim.said() if aim else {"percent": _place(wish.x, wish.y, frame)}
+                args |= {"offset": list(aim.offset)} if aim and aim.offset else {}
             case "swipe":
                 args = {"from": _place(wish.x, wish.y, frame), "to": _place(wish.to_x, wish.to_y, frame)}
             case "type":
@@ -188,6 +193,14 @@ def _label(elements: Sequence[Element], box: Box) -> str:
 
 def _holds(box: Box, x: int, y: int) -> bool:
     return box.x <= x < box.x + box.width and box.y <= y < box.y + box.height
+
+
+def _offset(box: Box, point: tuple[int, int], frame: Frame) -> tuple[float, float] | None:
+    """From the middle of what was cut, in percent of it; none where a tap on the middle is as good."""
+    (x, y), (across, down) = box.centre(), point
+    if max(abs(across - x), abs(down - y)) <= NEAR * max(frame.width, frame.height) / 2:
+        return None
+    return round((across - x) / box.width * 100, 1), round((down - y) / box.height * 100, 1)
 
 
 def _place(x: int, y: int, frame: Frame) -> list[float]:

@@ -50,7 +50,7 @@ def recorded(running: VirtualEmulator, tmp_path_factory: pytest.TempPathFactory)
     with page(running, root / "run") as (person, recorder):
         recorder.do(Wish(kind="clear_app", app=PACKAGE))
         recorder.do(Wish(kind="start_app", app=PACKAGE))
-        person.taps("account")
+        person.taps("account", across=60)
         person.types("ann", param="who")
         person.taps("password")
         person.types("Canary7", secret="password")  # noqa: S106 - its name
@@ -80,6 +80,11 @@ def test_every_act_has_a_post_condition_and_it_is_what_comes_next(recorded: tupl
         "who: {type: string, default: ann}",
     ):
         assert line in text
+
+
+def test_a_tap_beside_the_middle_stays_beside_it(recorded: tuple[Path, Path, Composed]):
+    assert "- tap: {image: account.png, offset: [" in recorded[2].text
+    assert 1 == recorded[2].text.count("offset")
 
 
 def test_a_secret_stands_nowhere(recorded: tuple[Path, Path, Composed]):
