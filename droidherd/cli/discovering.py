@@ -22,7 +22,6 @@ from droidherd.emulator import addresses, discovery
 from droidherd.emulator.discovery import Found, Lists, Look
 from droidherd.emulator.inventory import Inventory
 from droidherd.settings import Settings
-from droidherd.tending import controllers_of
 
 app = typer.Typer()
 
@@ -95,6 +94,8 @@ def tools_of(settings: Settings) -> dict[str, Lists]:
 
 def _is_ours(settings: Settings, name: str) -> bool:
     try:
+        from droidherd.tending import controllers_of
+
         return controllers_of(settings).find(name) is not None
     except ControllerError:
         return False

@@ -19,7 +19,6 @@ from droidherd.cli.layout import Layout
 from droidherd.cli.lock import is_held
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
-from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 
 DISK_FREE_BYTES = 2_000_000_000
@@ -117,6 +116,8 @@ def unknown_settings(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 def policies(settings: Settings) -> Iterator[Finding]:
     """Worker and API do not start with one that nothing can follow."""
+    from droidherd.offer import catalogue_of
+
     wrong = [*catalogue_of(settings).unsound_policies()]
     for error in wrong:
         yield Finding("policies", Grade.FAIL, f"{error.to}: {error.what}", error.remedy)

@@ -1,23 +1,17 @@
 """`droidherd flow`: flows are made, judged, tried, recorded, replayed and drawn."""
 
+# What flows are made with is loaded by the command that needs it: every other command would pay for it at its start.
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from droidherd.cli import flow_recording, flow_runs, output, tasks
+from droidherd.cli import output, tasks
 from droidherd.cli.options import Data, Json, Param, Params
-from droidherd.cli.reach import reach
 from droidherd.cli.up import settings_of
-from droidherd.emulator.eyes import EmulatorEyes
-from droidherd.emulator.probe import Link
-from droidherd.flows import lint as linting
-from droidherd.flows.folder import FILE
-from droidherd.flows.loader import read_document
-from droidherd.flows.problems import Problem, errors_of
-from droidherd.vision.pixels import encode_png
-from droidherd.workshop import drawing, seat
-from droidherd.workshop import new as making
+
+if TYPE_CHECKING:
+    from droidherd.flows.problems import Problem
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,6 +44,8 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Make a folder with a flow that lints clean, and lay the schema for editors beside it."""
+    from droidherd.workshop import new as making
+
     making.check_name(name)
     picture, recorded = _picture(data, from_, folder / making.SCREEN) if from_ else (None, None)
     file = making.write(folder, name, package, recorded)
@@ -68,6 +64,9 @@ def lint(
     as_json: Json = False,
 ) -> None:
     """Say everything that is wrong, with file, line and fix. Exit code 1 if there is an error."""
+    from droidherd.flows import lint as linting
+    from droidherd.flows.problems import errors_of
+
     problems = linting.lint(paths or [FLOWS])
     if as_json:
         output.emit({"problems": [_document(one) for one in problems], "sound": not errors_of(problems)})
@@ -103,6 +102,8 @@ def run(
 
     Refused while a task holds the emulator; a task that comes meanwhile takes it over.
     """
+    from droidherd.cli import flow_runs
+
     choices = flow_runs.Choices(
         flow,
         tasks.parameters(param or (), params),
@@ -141,6 +142,8 @@ def record(
 
     A page on this machine shows the screen; what you do there is done on the emulator and written down.
     """
+    from droidherd.cli import flow_recording
+
     session = flow_recording.Session(name, folder, package, fresh, emulator, virtual, browser)
     done = flow_recording.record(settings_of(data), session)
     if as_json:
@@ -177,6 +180,8 @@ def replay(
     It sees the recorded frames, without any emulator; with --virtual or --emulator it runs there, and what it does
     is held against the recording.
     """
+    from droidherd.cli import flow_recording
+
     again = flow_recording.Again(recording, flow, virtual, emulator, as_json)
     differences = flow_recording.replayed(settings_of(data), again)
     if as_json:
@@ -201,6 +206,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Draw its screens and routes, its stages and their steps, as one SVG file that every browser shows."""
+    from droidherd.cli import flow_runs
+    from droidherd.flows.folder import FILE
+    from droidherd.flows.loader import read_document
+    from droidherd.workshop import drawing
+
     catalogue, name = flow_runs.found(settings_of(data), flow)
     loaded = catalogue.flow(name)
     drawn = drawing.plot(read_document(loaded.folder / FILE).data)
@@ -214,7 +224,7 @@ def show(
         output.out.print(str(path), markup=False)
 
 
-def _document(problem: Problem) -> dict[str, str | int]:
+def _document(problem: "Problem") -> dict[str, str | int]:
     return {
         "file": problem.file,
         "line": problem.line,
@@ -226,6 +236,12 @@ def _document(problem: Problem) -> dict[str, str | int]:
 
 def _picture(data: Path | None, emulator: str, path: Path) -> tuple[Path, tuple[int, int]]:
     """What an emulator shows now. Looking disturbs no task."""
+    from droidherd.cli.reach import reach
+    from droidherd.emulator.eyes import EmulatorEyes
+    from droidherd.emulator.probe import Link
+    from droidherd.vision.pixels import encode_png
+    from droidherd.workshop import seat
+
     with reach(settings_of(data), emulator, virtual=False) as reached:
         Link(reached.adb).ensure(reached.address, reached.entry.serialno, deadline_s=seat.CONNECT_S)
         frame = EmulatorEyes(reached.adb, reached.address).look()

@@ -21,7 +21,6 @@ from droidherd.cli.ports import Ports
 from droidherd.cli.supervise import Spec
 from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 
 END_ORDER = ("up", "api", "worker", "virtual", "temporal")
@@ -79,6 +78,8 @@ class House:
 
     def settle(self) -> None:
         """Judge the policies and claim every port, so that what is wrong is named before anything starts."""
+        from droidherd.offer import catalogue_of  # the whole language of flows: only who starts a house needs it
+
         catalogue_of(self.settings).check_policies()
         if self.settings.temporal.embedded:
             _ = (self.ui_port, self.metrics_port)

@@ -36,7 +36,6 @@ from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
 from droidherd.cli.options import FLOWS, HOUSE, QUEUE, Data, Json, Url
 from droidherd.domain.errors import DroidherdError
-from droidherd.tending import controllers_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -157,6 +156,8 @@ def connect(
     """Let one emulator join this host, and wait until tasks can run on it."""
     settings = going_up.settings_of(data)
     wish = connecting.Wish(tasks.pairs(label or (), "--label"), name, controller, instance)
+    from droidherd.tending import controllers_of
+
     entry = connecting.enlist(Layout(settings.data.absolute()), address, wish, controllers_of(settings))
     seconds = output.duration_s(wait)
     found: Document = entry.model_dump()

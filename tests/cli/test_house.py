@@ -29,7 +29,7 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     assert {"virtual-1", "virtual-2"} == set(emulators)
     expected = ["temporal", "virtual", "worker", "api", "up", "adb"]
     assert [(name, "healthy") for name in expected] == [(one["name"], one["health"]) for one in status["processes"]]
-    submitted = stand.run("submit", "long_walk", "--param", "rounds=1", "--json")
+    submitted = stand.run("submit", "long_walk", "--param", "rounds=2", "--json")
     assert 0 == submitted.returncode, submitted.stdout + submitted.stderr
     task = json.loads(submitted.stdout)["id"]
     assert eventually(lambda: json.loads(stand.run("tasks", task, "--json").stdout).get("state") == "running")
