@@ -20,6 +20,7 @@ from temporalio.service import RPCError
 from bench import adb, decisions, gap, history, machine, memory, throughput
 from bench.figures import Figure, Watch
 from bench.stand import Stand, stand
+from bench.vision import measure as vision
 from droidherd.domain.errors import DroidherdError
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
@@ -34,7 +35,7 @@ OnStand: TypeAlias = Callable[[Stand, int, Watch], Awaitable[list[Figure]]]
 
 ON_FARM: dict[str, OnStand] = {"gap": gap.measure, "drain": throughput.drain, "path": throughput.path}
 ON_FARM["history"] = history.measure
-ALL = ("adb", "decisions", *ON_FARM, "memory")
+ALL = ("adb", "decisions", "vision", *ON_FARM, "memory")
 FIGURES = {
     "shell_p50_ms": "adb",
     "capture_ratio": "adb",
@@ -44,6 +45,11 @@ FIGURES = {
     "events_per_task": "history",
     "bytes_per_task": "history",
     "worker_rss_mb": "memory",
+    "locate_speedup_vs_opencv": "vision",
+    "locate_speedup_vs_airtest": "vision",
+    "locate_false_positive_rate": "vision",
+    "locate_miss_rate": "vision",
+    "frame_to_decision_ratio": "vision",
 }
 """Names of what was promised, accepted by --only as well."""
 
@@ -51,7 +57,7 @@ HELP = """Measure droidherd against raw Temporal and against adb, in turns, with
 
 [bold]Examples[/bold]
 
-  python -m bench                       everything, about ten minutes on two cores
+  python -m bench                       everything, about twenty-five minutes on two cores
 
   python -m bench --only gap            one benchmark; --only may be given several times
 
@@ -88,6 +94,7 @@ class Run:
         with self._progress, tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
             await self._one("adb", self._adb)
             await self._one("decisions", lambda watch: decisions.measure(self.rounds, watch))
+            await self._one("vision", lambda watch: vision.measure(self.rounds, watch))
             await self._on_stand(Path(folder) / "farm", FARM, ON_FARM)
             await self._on_stand(Path(folder) / "crowd", memory.EMULATORS, {"memory": memory.measure})
 

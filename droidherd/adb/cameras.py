@@ -94,8 +94,8 @@ class FramebufferCamera:
         self._adb = adb
 
     def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        began_s = time.monotonic()  # before the deadline's own clock: what it cuts off was cut off in time
         with _lent(self._adb, serial, deadline_s, interrupt or Interrupt()) as device:
-            began_s = time.monotonic()
             try:
                 picture = device.framebuffer()
                 taken_at_s = time.monotonic()

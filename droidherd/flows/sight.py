@@ -9,10 +9,15 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.look import Look, box_in, grown, pixel
 from droidherd.flows.targets import Area, ColourQuery, Target, TextQuery, UiQuery
 from droidherd.vision import colour, features, match, still, text, tree
+from droidherd.vision.look import Looked
+from droidherd.vision.places import Places
 from droidherd.vision.template import Template, TemplateCache, recorded_in
 
 TEMPLATES = TemplateCache()
 """Shared by all stages of a process: a hundred emulators run the same few flows."""
+
+PLACES = Places()
+"""Shared likewise: on screens of one size the same picture is mostly at the same place."""
 
 EXPECT_MARGIN_PX = 4
 """An expected place may be as large as the picture itself, and no number of pixels is whole at every size."""
@@ -39,7 +44,7 @@ class FlowFinder:
             return _find_text(target.text, self._lines(look, area))
         if target.colour is not None:
             return _find_colour(frame, target.colour, area)
-        return self._find_picture(frame, target, area)
+        return self._find_picture(look, target, area)
 
     def words(self, look: Look, area: Area | None) -> str:
         """All that can be read in an area, in one line."""
@@ -51,21 +56,26 @@ class FlowFinder:
     def _lines(self, look: Look, area: Box | None) -> tuple[text.Line, ...]:
         return look.once(("lines", area), partial(text.read, look.frame, area))
 
-    def _find_picture(self, frame: Frame, target: Target, area: Box | None) -> Match:
+    def _find_picture(self, look: Look, target: Target, area: Box | None) -> Match:
         """Where it is expected first, and then, if it is not there, everywhere it may be."""
+        frame = look.frame
         expected = box_in(frame, target.expect)
         if expected is not None:
-            there = self._find_in(frame, target, grown(expected, max(EXPECT_MARGIN_PX, frame.width // 100)))
+            there = self._find_in(look, target, grown(expected, max(EXPECT_MARGIN_PX, frame.width // 100)))
             if there.found:
                 return there
-        return self._find_in(frame, target, area)
+        return self._find_in(look, target, area)
 
-    def _find_in(self, frame: Frame, target: Target, area: Box | None) -> Match:
+    def _find_in(self, look: Look, target: Target, area: Box | None) -> Match:
+        frame = look.frame
         name = target.image or target.feature or ""
         path: Path = self._catalogue.asset(self._flow, self._hash, name)
         if target.image is not None:
             template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded(name))
-            return match.find(frame, template, threshold=target.likeness, area=area)
+            looked, known = look.once("looked", partial(Looked, frame)), (path, frame.width, frame.height, area)
+            found = match.find(looked, template, threshold=target.likeness, area=area, hint=PLACES.last(known))
+            PLACES.note(known, found)
+            return found
         return features.find(frame, self._unscaled(path, name), threshold=target.likeness, area=area)
 
     def _unscaled(self, path: Path, name: str) -> Template:

@@ -1,160 +1,187 @@
 """Find a template on a frame.
 
-Candidates are sought in grey on a reduced picture, then placed on the full one, then judged in colour on every
-pixel. The last step is what makes a score trustworthy: normalised correlation alone calls a dimmed button
-behind a dialog, or a red one instead of a green one, a perfect match.
+Places are sought in grey from coarse to fine (`search`), and each is then judged in colour on every pixel (`judge`).
+The judgement makes the answer: correlation alone calls a button with another number on it a perfect match.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import cv2
-import numpy as np
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.pixels import Pixels, of_frame
+from droidherd.vision.align import Lay, laid
+from droidherd.vision.area import clipped
+from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Verdict, judged
+from droidherd.vision.look import Looked
+from droidherd.vision.pattern import Pattern
+from droidherd.vision.search import Guess, by_parts, guesses, nearby
 from droidherd.vision.template import Template
 
-Scores: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
-
 THRESHOLD = 0.9
-_CANDIDATES = 6
-_COARSE_SIDE_MIN = 12
-_COARSE_FACTOR_MAX = 8
-_MARGIN = 0.2
-_RUNNERS_UP = 1
-_COLOUR_RANGE = 96.0
-"""A mean difference per channel of this many levels is no likeness at all."""
+SCALE_MIN, SCALE_MAX = 0.5, 2.0
+_JUDGED_MAX = 4
+_GUESS_MARGIN = 0.2
+_CONVINCING = 0.7
+_SCALE_DOUBT = 0.03
+"""Scales asked for lie some hundredths apart; the true one lies between."""
+_GUESS_MIN = 0.45
+"""A place that correlates less than this is not worth a judgement."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    x: int
-    y: int
-    score: float
+class Sought:
+    """A template in the scales it may have on this frame."""
+
+    template: Template
+    scales: tuple[float, ...]
+    patterns: tuple[Pattern, ...]
+    within: Box
 
 
-def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area: Box | None = None) -> Match:
-    """Where the template fits best, how well, and how well it fits elsewhere.
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A place with its verdict, on the frame."""
 
-    `area` narrows the search, in pixels of the frame. Deterministic: equal input gives an equal match.
+    box: Box
+    verdict: Verdict
+
+
+def find(
+    frame: Frame | Looked,
+    template: Template,
+    *,
+    threshold: float = THRESHOLD,
+    area: Box | None = None,
+    hint: Box | None = None,
+) -> Match:
+    """Where the template fits best, how well, how well it fits elsewhere, and where it differs.
+
+    `area` narrows the search, in pixels of the frame. `hint` is where it was seen last: looked at first and judged as
+    any other place, so it may save time and never makes an answer.
+    A `Looked` serves several searches on one frame. Deterministic: equal input gives an equal match.
     """
-    within = _clipped(area, frame)
-    template = template.at(frame.width, frame.height)
-    height, width = template.rgb.shape[:2]
-    if width > within.width or height > within.height:
+    looked = frame if isinstance(frame, Looked) else Looked(frame)
+    sought = _sought(looked, template, area)
+    if hint is not None:
+        known = _at_hint(looked, sought, hint)
+        if known is not None and _is_it(known, threshold):
+            return _match(known, threshold, (0.0, None))
+    found = guesses(looked, sought.patterns, sought.within)
+    placed = _tried(looked, sought, found, threshold)
+    if not any(_is_it(one, threshold) for one in placed) and _doubtful(sought, found):
+        placed += _tried(looked, sought, by_parts(looked, sought.patterns[0], sought.within), threshold)
+    if not placed:
+        best = found[0] if found else Guess(0, sought.within.x, sought.within.y, 0.0)
+        placed.append(Placed(_box(sought, best), Verdict(0.0, None)))
+    best = max(placed, key=lambda one: (_is_it(one, threshold), one.verdict.score))
+    return _match(best, threshold, _runner_up(looked, sought, found, placed, best.box))
+
+
+def _tried(looked: Looked, sought: Sought, found: list[Guess], threshold: float) -> list[Placed]:
+    """Judged one after the other, up to the first that is it."""
+    placed: list[Placed] = []
+    for guess in found[:_JUDGED_MAX]:
+        if guess.score < max(_GUESS_MIN, found[0].score - _GUESS_MARGIN):
+            break
+        placed.append(_judged(looked, sought, guess))
+        if _is_it(placed[-1], threshold):
+            break
+    return placed
+
+
+def _doubtful(sought: Sought, found: list[Guess]) -> bool:
+    """No place looks much like it: a part of it may be hidden."""
+    return len(sought.patterns) == 1 and (not found or found[0].score < _CONVINCING)
+
+
+def _runner_up(
+    looked: Looked, sought: Sought, found: list[Guess], placed: list[Placed], best: Box
+) -> tuple[float, Box | None]:
+    """The best place elsewhere: judged as well, unless it does not come near."""
+    others = [one for one in placed if _apart(one.box, best)]
+    unjudged = [one for one in found if _apart(_box(sought, one), best)]
+    if unjudged and unjudged[0].score >= _CONVINCING and not others:
+        others = [_judged(looked, sought, unjudged[0])]
+    if others:
+        second = max(others, key=lambda one: one.verdict.score)
+        return second.verdict.score, second.box
+    return (round(max(0.0, unjudged[0].score), 4), _box(sought, unjudged[0])) if unjudged else (0.0, None)
+
+
+def _sought(looked: Looked, template: Template, area: Box | None) -> Sought:
+    width, height = looked.frame.width, looked.frame.height
+    within, scales = clipped(area, looked.frame), template.scales
+    if not scales or not all(SCALE_MIN <= one <= SCALE_MAX for one in scales):
+        raise FlowError(f"scales {scales} are not between {SCALE_MIN} and {SCALE_MAX}", to=template.name)
+    template = template.at(width, height)
+    fitting = [
+        (scale, pattern)
+        for scale, pattern in ((scale, template.pattern(scale)) for scale in scales)
+        if pattern.width <= within.width and pattern.height <= within.height
+    ]
+    if not fitting:
+        size = template.rgb.shape[1], template.rgb.shape[0]
         raise FlowError(
-            f"{width}x{height} does not fit into {within.width}x{within.height}",
+            f"{size[0]}x{size[1]} does not fit into {within.width}x{within.height}",
             to=template.name,
             remedy="cut a smaller piece or widen the area",
         )
-    part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]
-    ranked = _ranked(part, template.rgb)
-    best = ranked[0]
-    runner_up = next((c.score for c in ranked[1:] if _apart(c, best, width, height)), 0.0)
-    box = Box(within.x + best.x, within.y + best.y, width, height)
-    return Match(found=best.score >= threshold, box=box, score=best.score, runner_up=runner_up)
+    return Sought(template, tuple(one for one, _ in fitting), tuple(one for _, one in fitting), within)
 
 
-def _clipped(area: Box | None, frame: Frame) -> Box:
-    if area is None:
-        return Box(0, 0, frame.width, frame.height)
-    left, top = max(0, area.x), max(0, area.y)
-    right, bottom = min(frame.width, area.x + area.width), min(frame.height, area.y + area.height)
-    return Box(left, top, max(0, right - left), max(0, bottom - top))
+def _at_hint(looked: Looked, sought: Sought, hint: Box) -> Placed | None:
+    """The place where it was seen last, if it lies in the area at all."""
+    widths = [abs(pattern.width - hint.width) for pattern in sought.patterns]
+    index = widths.index(min(widths))
+    guess = nearby(looked, sought.patterns[index], hint, sought.within)
+    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score)) if guess.score >= _GUESS_MIN else None
 
 
-def _ranked(part: Pixels, rgb: Pixels) -> list[Candidate]:
-    grey = np.asarray(cv2.cvtColor(part, cv2.COLOR_RGBA2GRAY), np.uint8)
-    wanted = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
-    factor = _factor(wanted)
-    if factor == 1:
-        peaks = _worth_a_look(_correlate(grey, wanted), wanted.shape[1], wanted.shape[0])
-    else:
-        small, small_wanted = _reduced(grey, factor), _reduced(wanted, factor)
-        rough = _worth_a_look(_correlate(small, small_wanted), small_wanted.shape[1], small_wanted.shape[0])
-        peaks = [_refined(grey, wanted, peak, factor) for peak in rough]
-    judged = [Candidate(x, y, _likeness(part, rgb, x, y)) for x, y in dict.fromkeys(peaks)]
-    return sorted(judged, key=lambda c: (-c.score, c.y, c.x))
+def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:
+    pattern, template = sought.patterns[guess.pattern], sought.template
+    if sought.scales == (1.0,) and not template.resampled:
+        there = looked.patch(guess.x, guess.y, pattern.width, pattern.height)
+        return Placed(_box(sought, guess), _on_frame(judged(pattern, there, RIGID), Lay(1, 1, guess.x, guess.y)))
+    # Compared on the template's own pixels: enlarging it would add nothing, and blur what is compared.
+    native = template.native
+    across, down = pattern.width / native.width, pattern.height / native.height
+    doubt = 0.0 if len(sought.scales) == 1 else _SCALE_DOUBT
+    piece = laid(looked, native, Lay(across, down, guess.x, guess.y), doubt)
+    lay = piece.lay
+    size = max(1, round(native.width * lay.scale_x)), max(1, round(native.height * lay.scale_y))
+    left = min(max(round(lay.left), 0), max(0, looked.frame.width - size[0]))
+    top = min(max(round(lay.top), 0), max(0, looked.frame.height - size[1]))
+    return Placed(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
 
 
-def _factor(wanted: Pixels) -> int:
-    """How much smaller the first look may be: fine detail that averages out would lead it astray."""
-    contrast = float(np.std(wanted))
-    factor = 1
-    while factor < _COARSE_FACTOR_MAX and min(wanted.shape) // (factor * 2) >= _COARSE_SIDE_MIN:
-        if float(np.std(_reduced(wanted, factor * 2))) < contrast / 2:
-            break
-        factor *= 2
-    return factor
+def _on_frame(verdict: Verdict, lay: Lay) -> Verdict:
+    differs = verdict.differs
+    if differs is None:
+        return verdict
+    left, top = round(lay.left + differs.x * lay.scale_x), round(lay.top + differs.y * lay.scale_y)
+    box = Box(left, top, max(1, round(differs.width * lay.scale_x)), max(1, round(differs.height * lay.scale_y)))
+    return Verdict(verdict.score, box)
 
 
-def _reduced(grey: Pixels, factor: int) -> Pixels:
-    size = (max(1, grey.shape[1] // factor), max(1, grey.shape[0] // factor))
-    # Cropped to whole blocks first, so that template and frame are averaged over blocks of the same size.
-    whole = grey[: size[1] * factor, : size[0] * factor]
-    return np.asarray(cv2.resize(whole, size, interpolation=cv2.INTER_AREA), np.uint8)
+def _is_it(one: Placed, threshold: float) -> bool:
+    return one.verdict.score >= threshold and one.verdict.differs is None
 
 
-def _correlate(grey: Pixels, wanted: Pixels) -> Scores:
-    scores = cv2.matchTemplate(grey, wanted, cv2.TM_CCOEFF_NORMED)
-    # Over flat ground the formula divides by zero; flat ground is never what was sought.
-    cleaned = np.nan_to_num(scores, copy=False, nan=-1.0, posinf=-1.0, neginf=-1.0)
-    return cleaned.astype(np.float32, copy=False).reshape(scores.shape[0], scores.shape[1])
+def _box(sought: Sought, guess: Guess) -> Box:
+    pattern = sought.patterns[guess.pattern]
+    return Box(guess.x, guess.y, pattern.width, pattern.height)
 
 
-def _worth_a_look(scores: Scores, width: int, height: int) -> list[tuple[int, int]]:
-    """The two best places, and those that come so close that the last look may rank them otherwise."""
-    peaks = _peaks(scores, width, height)
-    least = float(scores[peaks[0][1], peaks[0][0]]) - _MARGIN
-    return [(x, y) for rank, (x, y) in enumerate(peaks) if rank < _RUNNERS_UP + 1 or scores[y, x] >= least]
+def _match(best: Placed, threshold: float, runner_up: tuple[float, Box | None]) -> Match:
+    verdict = best.verdict
+    return Match(
+        found=_is_it(best, threshold),
+        box=best.box,
+        score=verdict.score,
+        runner_up=runner_up[0],
+        differs=verdict.differs if verdict.score >= SAME_SHAPE else None,
+        runner_up_box=runner_up[1],
+    )
 
 
-def _peaks(scores: Scores, width: int, height: int) -> list[tuple[int, int]]:
-    """The best places, each more than half a template away from the better ones."""
-    left = scores.copy()
-    found: list[tuple[int, int]] = []
-    for _ in range(_CANDIDATES):
-        _, high, _, (x, y) = cv2.minMaxLoc(left)
-        if high <= -1.0 and found:
-            break
-        found.append((x, y))
-        across, down = max(1, width // 2), max(1, height // 2)
-        left[max(0, y - down) : y + down + 1, max(0, x - across) : x + across + 1] = -1.0
-    return found
-
-
-def _refined(grey: Pixels, wanted: Pixels, rough: tuple[int, int], factor: int) -> tuple[int, int]:
-    """The exact place near a rough one."""
-    height, width = wanted.shape
-    margin = 2 * factor
-    left = max(0, min(rough[0] * factor - margin, grey.shape[1] - width))
-    top = max(0, min(rough[1] * factor - margin, grey.shape[0] - height))
-    window = grey[top : top + height + 2 * margin, left : left + width + 2 * margin]
-    _, _, _, (x, y) = cv2.minMaxLoc(_correlate(window, wanted))
-    return left + x, top + y
-
-
-def _likeness(part: Pixels, rgb: Pixels, x: int, y: int) -> float:
-    """From 0 to 1: the lesser of how alike the shapes and how alike the colours are."""
-    height, width = rgb.shape[:2]
-    there = np.asarray(cv2.cvtColor(part[y : y + height, x : x + width], cv2.COLOR_RGBA2RGB), np.uint8)
-    colour = 1.0 - cv2.norm(there, rgb, cv2.NORM_L1) / rgb.size / _COLOUR_RANGE
-    if colour <= 0:
-        return 0.0
-    a, b = _centred(there), _centred(rgb)
-    norm = float(np.sqrt(np.vdot(a, a) * np.vdot(b, b)))
-    shape = float(np.vdot(a, b)) / norm if norm > 0 else 0.0
-    return round(max(0.0, min(shape, colour, 1.0)), 4)
-
-
-def _centred(rgb: Pixels) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Without the mean of each channel, which `colour` judges."""
-    values = rgb.reshape(-1, 3).astype(np.float32)
-    values -= np.asarray(cv2.mean(rgb)[:3], np.float32)
-    return values
-
-
-def _apart(one: Candidate, other: Candidate, width: int, height: int) -> bool:
-    return abs(one.x - other.x) * 2 > width or abs(one.y - other.y) * 2 > height
+def _apart(one: Box, other: Box) -> bool:
+    return abs(one.x - other.x) * 2 > other.width or abs(one.y - other.y) * 2 > other.height

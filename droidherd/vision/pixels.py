@@ -11,6 +11,9 @@ from droidherd.domain.errors import FlowError, InvalidFrameError
 from droidherd.domain.ports import Frame
 
 Pixels: TypeAlias = NDArray[np.uint8]
+OPAQUE = 250
+"""What is less solid than that, of 255, does not count."""
+_ALPHA = 4
 
 # One emulator, one thread: OpenCV's own pool would let a hundred emulators fight for the same cores.
 cv2.setNumThreads(1)
@@ -59,13 +62,34 @@ def difference(one: Frame, other: Frame) -> float:
     return float(cv2.norm(a, b, cv2.NORM_L1)) / a.size
 
 
-def read_image(path: Path) -> Pixels:
-    """An image file as height x width x RGB."""
+def read_image(path: Path) -> tuple[Pixels, Pixels | None]:
+    """An image file as height x width x RGB, and its mask where it has transparent pixels."""
     try:
         content = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
-    picture: Any = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    picture: Any = cv2.imdecode(content, cv2.IMREAD_UNCHANGED) if content.size else None
     if picture is None:
         raise FlowError("is not an image", to=path.name, remedy="save it as PNG")
-    return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
+    if picture.dtype != np.uint8:
+        raise FlowError("has more than 8 bits a channel", to=path.name, remedy="save it as an ordinary PNG")
+    if picture.ndim == 2:  # noqa: PLR2004 - rows and columns only: no channels
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_GRAY2RGB), np.uint8), None
+    if picture.shape[2] < _ALPHA:
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8), None
+    mask = np.ascontiguousarray(picture[:, :, 3])
+    rgb = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGRA2RGB), np.uint8)
+    return rgb, None if int(mask.min()) > OPAQUE else mask
+
+
+def halved(grey: Pixels) -> Pixels:
+    """Half as wide and high; an odd last row or column is left out."""
+    size = (max(1, grey.shape[1] // 2), max(1, grey.shape[0] // 2))
+    whole = grey[: size[1] * 2, : size[0] * 2]
+    return np.asarray(cv2.resize(whole, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def strongest(picture: Pixels) -> Pixels:
+    """The largest of the three channels, pixel by pixel."""
+    red, green, blue = cv2.split(picture)
+    return np.asarray(cv2.max(cv2.max(red, green), blue), np.uint8)

@@ -3,14 +3,15 @@
 import re
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from droidherd.domain.errors import FlowError
-from droidherd.vision.pixels import Pixels, read_image
+from droidherd.vision.pattern import Pattern
+from droidherd.vision.pixels import OPAQUE, Pixels, read_image
 
 SIDE_MIN = 6
 CONTRAST_MIN = 4.0
@@ -26,6 +27,35 @@ class Template:
     name: str
     rgb: Pixels
     recorded: tuple[int, int] | None = None
+    mask: Pixels | None = None
+    """255 where it counts; none: everywhere."""
+    resampled: bool = False
+    """Made for another screen than it was cut from."""
+    scales: tuple[float, ...] = (1.0,)
+    """Sizes it may have, 1 being as recorded."""
+    source: Pattern | None = None
+    """What it was made from, where that has fewer pixels."""
+    _patterns: dict[float, Pattern] = field(default_factory=dict[float, Pattern], repr=False, compare=False)
+
+    @property
+    def native(self) -> Pattern:
+        """The pixels to compare on."""
+        return self.source or self.pattern(1.0)
+
+    def pattern(self, scale: float) -> Pattern:
+        """Made ready for the search at a scale; kept, since the same few are sought again and again."""
+        kept = self._patterns.get(scale)
+        if kept is None:
+            kept = self._patterns[scale] = self._scaled(scale)
+        return kept
+
+    def _scaled(self, scale: float) -> Pattern:
+        if scale == 1.0:
+            return Pattern(self.rgb, self.mask)
+        size = (max(1, round(self.rgb.shape[1] * scale)), max(1, round(self.rgb.shape[0] * scale)))
+        how = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+        mask = None if self.mask is None else np.asarray(cv2.resize(self.mask, size, interpolation=how), np.uint8)
+        return Pattern(np.asarray(cv2.resize(self.rgb, size, interpolation=how), np.uint8), mask)
 
     def at(self, width: int, height: int) -> "Template":
         """Scaled to a screen of this size. Refuses another shape of screen: there the layout differs too."""
@@ -40,7 +70,10 @@ class Template:
             )
         size = (max(1, round(self.rgb.shape[1] * across)), max(1, round(self.rgb.shape[0] * down)))
         how = cv2.INTER_AREA if across < 1 else cv2.INTER_CUBIC
-        return checked(Template(self.name, np.asarray(cv2.resize(self.rgb, size, interpolation=how), np.uint8)))
+        rgb = np.asarray(cv2.resize(self.rgb, size, interpolation=how), np.uint8)
+        mask = None if self.mask is None else np.asarray(cv2.resize(self.mask, size, interpolation=how), np.uint8)
+        source = Pattern(self.rgb, self.mask) if across > 1 else None
+        return checked(Template(self.name, rgb, None, mask, resampled=True, scales=self.scales, source=source))
 
 
 def recorded_in(name: str) -> tuple[int, int] | None:
@@ -51,7 +84,8 @@ def recorded_in(name: str) -> tuple[int, int] | None:
 
 def load(path: Path, recorded: tuple[int, int] | None = None) -> Template:
     """Read a template; the size in its name wins over `recorded`."""
-    return checked(Template(path.name, read_image(path), recorded_in(path.name) or recorded))
+    rgb, mask = read_image(path)
+    return checked(Template(path.name, rgb, recorded_in(path.name) or recorded, mask))
 
 
 def checked(template: Template) -> Template:
@@ -59,7 +93,12 @@ def checked(template: Template) -> Template:
     height, width = template.rgb.shape[:2]
     if min(width, height) < SIDE_MIN:
         raise FlowError(f"{width}x{height} pixels are too few", to=template.name, remedy="cut a larger piece")
-    contrast = float(np.std(cv2.cvtColor(template.rgb, cv2.COLOR_RGB2GRAY)))
+    seen = cv2.cvtColor(template.rgb, cv2.COLOR_RGB2GRAY)
+    if template.mask is not None:
+        seen = seen[template.mask > OPAQUE]
+        if seen.size < SIDE_MIN * SIDE_MIN:
+            raise FlowError("is nearly all transparent", to=template.name, remedy="leave more of it to be compared")
+    contrast = float(np.std(seen))
     if contrast < CONTRAST_MIN:
         raise FlowError("is nearly uniform and would fit anywhere", to=template.name, remedy="cut a piece with detail")
     return template

@@ -1,0 +1,41 @@
+"""One frame, looked at many times: what is computed from it once is shared by all that is sought on it."""
+
+import cv2
+import numpy as np
+
+from droidherd.domain.ports import Box, Frame
+from droidherd.vision.pixels import Pixels, halved, of_frame
+
+
+class Looked:
+    """A frame with its grey reductions, each made when it is first asked for."""
+
+    def __init__(self, frame: Frame) -> None:
+        """InvalidFrameError when the frame's length is not that of its size."""
+        self.frame = frame
+        self.rgba = of_frame(frame)
+        self._levels: dict[int, Pixels] = {}
+
+    def level(self, number: int) -> Pixels:
+        """The frame in grey, halved so many times."""
+        if number not in self._levels:
+            self._levels[number] = self._made(number)
+        return self._levels[number]
+
+    def _made(self, number: int) -> Pixels:
+        if number > 1:
+            return halved(self.level(number - 1))
+        # Reduced before it turns grey: that is a quarter of the pixels to convert.
+        picture = halved(self.rgba) if number else self.rgba
+        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGBA2GRAY), np.uint8)
+
+    def grey(self, level: int, part: Box) -> Pixels:
+        """A part of a level. Of the frame itself no more than that is converted."""
+        rows, columns = slice(part.y, part.y + part.height), slice(part.x, part.x + part.width)
+        if level or 0 in self._levels:
+            return self.level(level)[rows, columns]
+        return np.asarray(cv2.cvtColor(self.rgba[rows, columns], cv2.COLOR_RGBA2GRAY), np.uint8)
+
+    def patch(self, x: int, y: int, width: int, height: int) -> Pixels:
+        """A piece in colour, as RGB."""
+        return np.asarray(cv2.cvtColor(self.rgba[y : y + height, x : x + width], cv2.COLOR_RGBA2RGB), np.uint8)

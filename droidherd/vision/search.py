@@ -1,0 +1,220 @@
+"""Where a pattern may be: coarse to fine, in grey. What is found here is a guess until it was judged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from droidherd.domain.ports import Box
+from droidherd.vision.look import Looked
+from droidherd.vision.pattern import Floats, Pattern
+from droidherd.vision.pixels import Pixels
+
+PLACES_MAX = 10
+_SMALL, _SMALL_PLACES_MAX = 120, 24
+"""A pattern of so few pixels on the coarsest level looks like many things there; following them costs little."""
+_MARGIN = 0.3
+"""How much worse than the best a place may look on the coarsest level and still be followed."""
+_MARGIN_FINE = 0.2
+_KEPT_MIN = 6
+"""Half of the guesses are given up on every level, but not below so many."""
+_POOR_COARSE, _POOR, _KEPT_POOR = 0.65, 0.5, 3
+"""Where the best is no better than that, the others are not followed for long."""
+_HOPELESS = 0.4
+_AROUND = 2
+_PART_PLACES_MAX = 2
+_PART_SCORE_MIN = 0.7
+_FLAT = 1.0
+"""Variance of grey below which a place shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A place of one of the patterns, on one level."""
+
+    pattern: int
+    x: int
+    y: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The area on one level of a frame, a little too large rather than too small."""
+
+    looked: Looked
+    level: int
+    box: Box
+
+    def grey(self, box: Box) -> Pixels:
+        return self.looked.grey(self.level, box)
+
+
+def guesses(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
+    """Places on the full frame, best first."""
+    levels = [_level(looked, pattern, within) for pattern in patterns]
+    found: list[Guess] = []
+    for index, pattern in enumerate(patterns):
+        found += _coarse(_part(looked, within, levels[index]), pattern, index)
+    best = max((one.score for one in found), default=0.0)
+    kept = sorted((one for one in found if one.score >= best - _MARGIN), key=_rank)
+    most = _KEPT_POOR if best < _POOR_COARSE and not any(map(_small, patterns)) else max(map(_places, patterns))
+    return _down(looked, patterns, levels, kept[:most], within)
+
+
+def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
+    """Places where one part of the pattern is plain to see: something may lie over the other."""
+    found: dict[tuple[int, int], Guess] = {}
+    for part, left, top in pattern.parts:
+        level = min(_level(looked, pattern, within), len(part.levels) - 1)
+        plain = [one for one in _coarse(_part(looked, within, level), part, 0) if one.score >= _PART_SCORE_MIN]
+        for one in _down(looked, [part], [level], plain[:_PART_PLACES_MAX], within):
+            guess = Guess(0, one.x - left, one.y - top, one.score)
+            inside = within.x <= guess.x <= within.x + within.width - pattern.width
+            inside &= within.y <= guess.y <= within.y + within.height - pattern.height
+            if inside and one.score >= _PART_SCORE_MIN:
+                found.setdefault((guess.x, guess.y), guess)
+    return sorted(found.values(), key=_rank)
+
+
+def nearby(looked: Looked, pattern: Pattern, hint: Box, within: Box) -> Guess:
+    """The best place within a few pixels of a known one."""
+    x, y, score = _probed(_part(looked, within, 0), pattern, (hint.x, hint.y), _AROUND * 2)
+    return Guess(0, x, y, score)
+
+
+def _down(
+    looked: Looked, patterns: Sequence[Pattern], levels: list[int], kept: list[Guess], within: Box
+) -> list[Guess]:
+    """From each pattern's level to the frame itself."""
+    for level in range(max(levels) - 1, -1, -1):
+        if not kept:
+            break
+        if kept[0].score < _HOPELESS:
+            # Nothing will come of it: where it was best is said, and no more time spent.
+            return [Guess(one.pattern, one.x << (level + 1), one.y << (level + 1), one.score) for one in kept[:1]]
+        kept = _finer(_part(looked, within, level), patterns, [one > level for one in levels], kept)
+    return kept
+
+
+def _level(looked: Looked, pattern: Pattern, within: Box) -> int:
+    """The coarsest one of the pattern's on which it fits into the area."""
+    level = pattern.coarse
+    while level > 0:
+        height, width = pattern.levels[level].shape
+        box = _part(looked, within, level).box
+        if width <= box.width and height <= box.height:
+            break
+        level -= 1
+    return level
+
+
+def _part(looked: Looked, within: Box, level: int) -> Part:
+    size = 1 << level
+    left, top = within.x // size, within.y // size
+    right = min(looked.frame.width // size, -(-(within.x + within.width) // size))
+    bottom = min(looked.frame.height // size, -(-(within.y + within.height) // size))
+    return Part(looked, level, Box(left, top, max(0, right - left), max(0, bottom - top)))
+
+
+def _rank(one: Guess) -> tuple[float, int, int]:
+    return -one.score, one.y, one.x
+
+
+def _coarse(part: Part, pattern: Pattern, index: int) -> list[Guess]:
+    grey, wanted = part.grey(part.box), pattern.levels[part.level]
+    mask = pattern.masks[part.level] if pattern.masks else None
+    scores = _masked(grey, wanted, mask) if mask is not None and mask.any() else _correlated(grey, wanted)
+    peaks = _peaks(scores, wanted.shape[1], wanted.shape[0], _places(pattern))
+    return [Guess(index, part.box.x + x, part.box.y + y, score) for x, y, score in peaks]
+
+
+def _correlated(grey: Pixels, wanted: Pixels) -> Floats:
+    """The square of the normalised correlation, with its sign.
+
+    What TM_CCOEFF_NORMED computes; its own normalisation takes three times as long as everything here.
+    """
+    height, width = wanted.shape
+    count = float(wanted.size)
+    rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
+    product = np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCORR), np.float32)
+    sums = cv2.boxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
+    squares = cv2.sqrBoxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
+    total = np.asarray(sums[:rows, :columns], np.float32)
+    mean, spread = (float(one[0, 0]) for one in cv2.meanStdDev(wanted))
+    cv2.scaleAdd(total, -mean, product, dst=product)
+    np.multiply(total, total, out=total)
+    variance = np.asarray(cv2.scaleAdd(total, -1.0 / count, squares[:rows, :columns]), np.float32)
+    np.maximum(variance, np.float32(_FLAT * count), out=variance)
+    variance *= np.float32(max(1e-6, spread * spread * count))
+    np.abs(product, out=total)
+    product *= total
+    product /= variance
+    return product
+
+
+def _masked(grey: Pixels, wanted: Pixels, mask: Pixels) -> Floats:
+    scores = np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCOEFF_NORMED, mask=mask), np.float32)
+    # Over flat ground the formula divides by zero; flat ground is never what was sought.
+    scores = np.nan_to_num(scores, copy=False, nan=-1.0, posinf=-1.0, neginf=-1.0)
+    scores *= np.abs(scores)
+    return scores
+
+
+def _small(pattern: Pattern) -> bool:
+    """Whether its coarsest level has so few pixels that many places look alike there."""
+    return pattern.levels[pattern.coarse].size < _SMALL
+
+
+def _places(pattern: Pattern) -> int:
+    return _SMALL_PLACES_MAX if _small(pattern) else PLACES_MAX
+
+
+def _peaks(scores: Floats, width: int, height: int, most: int) -> list[tuple[int, int, float]]:
+    """The best places, each at least half a pattern away from the better ones."""
+    found: list[tuple[int, int, float]] = []
+    across, down = max(1, width // 2), max(1, height // 2)
+    for _ in range(most):
+        _, high, _, (x, y) = cv2.minMaxLoc(scores)
+        score = float(np.sqrt(max(0.0, high)))
+        if found and score < max(found[0][2] - _MARGIN, 0.01):
+            break
+        found.append((x, y, score))
+        scores[max(0, y - down) : y + down + 1, max(0, x - across) : x + across + 1] = -1.0
+    return found
+
+
+def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: list[Guess]) -> list[Guess]:
+    """One level further down, those that are `due`. Two guesses that meet become one."""
+    seen: dict[tuple[int, int, int], Guess] = {}
+    for one in guessed:
+        found = one
+        if due[one.pattern]:
+            found = Guess(one.pattern, *_probed(part, patterns[one.pattern], (one.x * 2, one.y * 2), _AROUND))
+        seen.setdefault((found.pattern, found.x, found.y), found)
+    ranked = sorted(seen.values(), key=_rank)
+    poor = ranked[0].score < _POOR and not any(map(_small, patterns))
+    most = _KEPT_POOR if poor else max(_KEPT_MIN, len(ranked) * 2 // 3)
+    return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
+
+
+def _probed(part: Part, pattern: Pattern, at: tuple[int, int], around: int) -> tuple[int, int, float]:
+    """The best of the places around one, by some of the pixels."""
+    probe, box = pattern.probe(part.level), part.box
+    right, bottom = box.x + box.width - probe.width, box.y + box.height - probe.height
+    if right < box.x or bottom < box.y:
+        return at[0], at[1], -1.0
+    x, y = min(max(at[0], box.x), right), min(max(at[1], box.y), bottom)
+    left, top = max(box.x, x - around), max(box.y, y - around)
+    across, down = min(right, x + around) - left + 1, min(bottom, y + around) - top + 1
+    block = np.ascontiguousarray(part.grey(Box(left, top, across - 1 + probe.width, down - 1 + probe.height)))
+    # One row per place, one column per sample.
+    stride = block.shape[1]
+    starts = (np.arange(down)[:, None] * stride + np.arange(across)).reshape(-1, 1)
+    values = block.reshape(-1)[starts + (probe.rows * stride + probe.columns)].astype(np.float32)
+    values -= values.mean(axis=1, keepdims=True)
+    lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
+    scores = (values @ probe.values) / np.maximum(lengths, np.float32(1e-3))
+    best = int(np.argmax(scores))
+    return left + best % across, top + best // across, float(scores[best])
