@@ -25,8 +25,6 @@ from typing import Self
 
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.contrib.opentelemetry import TracingInterceptor
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -46,6 +44,7 @@ from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.artifacts.writer import Writer
 from droidherd.cleanup import Keep
+from droidherd.connection import connect
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
@@ -397,12 +396,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
     except BadParametersError as error:
         raise RefusedError(str(error)) from error
     stop = Stop.by_signal()
-    client = await Client.connect(
-        settings.temporal.address,
-        namespace=settings.temporal.namespace,
-        data_converter=pydantic_data_converter,
-        interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
-    )
+    client = await connect(settings.temporal)
     engine = EngineActivities(client, pool_settings(settings))
     await engine.configure(settings.host.pool)
     home = settings.data / "adb"

@@ -7,10 +7,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
-from temporalio.client import Client
-from temporalio.contrib.opentelemetry import TracingInterceptor
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.service import GrpcCompression, RetryConfig
+from temporalio.service import RetryConfig
 
 from api import auth, errors, starting
 from api.account_views import AccountBody, Disabling
@@ -53,6 +50,7 @@ from api.schemas import (
 from api.subscribing import Wanted
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
+from droidherd.connection import connect
 from droidherd.contracts.queue import DispatcherInput
 from droidherd.offer import catalogue_of
 from droidherd.settings import Settings, load
@@ -83,25 +81,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-async def connect(settings: Settings) -> Client:
-    """A client that connects when it is first used, so that the door opens before the engine does."""
-    return await Client.connect(
-        settings.temporal.address,
-        namespace=settings.temporal.namespace,
-        data_converter=pydantic_data_converter,
-        interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
-        retry_config=RETRIES,
-        # Messages are small and the engine is near: compressing them costs more than it saves.
-        grpc_compression=GrpcCompression.NONE,
-        lazy=True,
-    )
-
-
 def _lifespan(settings: Settings) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        client, known = await connect(settings), _gateway_house(settings)
+        client, known = await connect(settings.temporal, retries=RETRIES, lazy=True), _gateway_house(settings)
         engine, book = Gateway(client, known), Book(client, known)
         upkeep = Upkeep(client, book)
         accounts = Accounts(client, known, engine)

@@ -19,7 +19,7 @@ from droidherd.flows.chart import WHOLE
 from droidherd.flows.expansion import charted, made, requirements, undone
 from droidherd.flows.flow import Flow
 from droidherd.flows.folder import GALLERY, Signature, load_flow, signature, uses_of
-from droidherd.flows.lint import flow_folders
+from droidherd.flows.lint import flow_folder, flow_folders
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.model import STEPS, Handle, Step
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
@@ -168,8 +168,8 @@ class Catalogue:
         return found
 
     def _find(self, name: str) -> Path | None:
-        folders = (folder for path in self._paths for folder in flow_folders(path))
-        return next((folder for folder in folders if folder.name == name), None)
+        folders = (flow_folder(path, name) for path in self._paths)
+        return next((folder for folder in folders if folder), None)
 
     def _read(self, folder: Path, current: Signature) -> _Kept:
         leans_on = self._leans_on(uses_of(folder, self._find))

@@ -29,6 +29,17 @@ def flow_folders(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.glob(f"*/{FILE}") if file.is_file())
 
 
+def flow_folder(path: Path, name: str) -> Path | None:
+    """That of `flow_folders` which has this name, without a look at the others."""
+    if path.name == FILE and path.is_file():
+        path = path.parent
+    if (path / FILE).is_file():
+        return path if path.name == name else None
+    if name != Path(name).name or name == "..":
+        return None
+    return path / name if (path / name / FILE).is_file() else None
+
+
 def main(arguments: list[str]) -> int:
     """Judge the flows at these paths and say so; 1 if there is an error."""
     problems = lint(Path(argument) for argument in arguments or ["."])

@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from droidherd.connection import CONVERTER
 
 SUFFIXES = (".json", ".json.gz")
 WIDTH = 120
@@ -97,7 +98,7 @@ async def replay(
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*passed_through)
     replayer = Replayer(
         workflows=workflow_classes,
-        data_converter=pydantic_data_converter,
+        data_converter=CONVERTER,
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
         runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result
     )

@@ -22,7 +22,6 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import AsyncActivityCancelledError, Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
@@ -30,6 +29,7 @@ from temporalio.worker import Worker
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from activities.post import PostActivities
+from droidherd.connection import CONVERTER
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
@@ -308,7 +308,7 @@ async def skipped_time(
     `types` are task types of one stage that have a policy and no flow.
     """
     environment = await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=program(), data_converter=pydantic_data_converter
+        test_server_existing_path=program(), data_converter=CONVERTER
     )
     async with environment, AsyncExitStack() as stack:
         client = environment.client
