@@ -41,7 +41,7 @@ class LiveFrames:
             if before is None or before.content != shot.content:
                 slot = (slot + 1) % SLOTS
                 name = f"frame-{work.emulator_id}-{slot}.jpg"
-                self._artifacts.put(LIVE_FRAMES, name, shot.content, "image/jpeg")
+                self._artifacts.put(LIVE_FRAMES, name, shot.content, "image/jpeg", synced=False)
             self._written[work.emulator_id] = (shot, slot, name)
             while len(self._written) > EMULATORS_MAX:
                 self._written.popitem(last=False)

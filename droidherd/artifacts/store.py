@@ -38,13 +38,15 @@ class DirectoryStore:
         self._count_max = count_max
         self.writer = writer or Writer()
 
-    def put(self, task_id: str, name: str, content: bytes, content_type: str = "") -> ArtifactRef:
-        """Keep `content` under `name`."""
+    def put(
+        self, task_id: str, name: str, content: bytes, content_type: str = "", *, synced: bool = True
+    ) -> ArtifactRef:
+        """Keep `content` under `name`. Not `synced`: a host that dies right now may leave an empty file."""
         path = self._path(task_id, name)
         kind = content_type_of(name)
         if content_type and content_type.partition(";")[0] != kind.partition(";")[0]:
             raise BadParametersError(f"{content_type} does not go with the name {name}", remedy=f"it means {kind}")
-        with self._written(path, self._size_max) as stream:
+        with self._written(path, self._size_max, synced=synced) as stream:
             stream.write(content)
         return ArtifactRef(name, len(content), kind)
 
@@ -98,7 +100,7 @@ class DirectoryStore:
             raise FinalError(f"the task has {self._count_max} artifacts already", to=path.name)
 
     @contextmanager
-    def _written(self, path: Path, size_max: int) -> Generator[Stream]:
+    def _written(self, path: Path, size_max: int, *, synced: bool = True) -> Generator[Stream]:
         """Appears under its name when it is whole."""
         self._refuse_too_many(path)
         unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
@@ -106,7 +108,8 @@ class DirectoryStore:
             with self._begun(unfinished) as file:
                 stream = Stream(path, file, self.writer, size_max)
                 yield stream
-                stream.finish()
+                if synced:
+                    stream.finish()
             with self.writer.turn(path, 0):
                 unfinished.replace(path)
         finally:

@@ -186,7 +186,9 @@ class Sink(Protocol):
 class Artifacts(Protocol):
     """Keeps artifacts by reference. Names cannot escape the task they belong to."""
 
-    def put(self, task_id: str, name: str, content: bytes, content_type: str) -> ArtifactRef: ...
+    def put(self, task_id: str, name: str, content: bytes, content_type: str, *, synced: bool = True) -> ArtifactRef:
+        """Kept when it returns. Not `synced`: it outlives this process, but not the host, if that dies right now."""
+        ...
 
     def stream(self, task_id: str, name: str, *, size_max: int) -> AbstractContextManager[Sink]:
         """For a content of any size up to this: what is written appears, whole, when the block ends well."""

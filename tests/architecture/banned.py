@@ -61,6 +61,7 @@ BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
 """Where an exception nobody foresaw is turned into something people can read."""
 
 CLIENT_HOMES = (
+    "droidherd/connection.py",
     "api/gateway.py",
     "api/runs.py",
     "api/accounts.py",
@@ -75,7 +76,6 @@ CLIENT_HOMES = (
     "activities/dispatch.py",
     "activities/post.py",
     "activities/lifeline.py",
-    "api/app.py",
     "worker_main.py",
     "droidherd/cli/",
     "droidherd/testing/",

@@ -122,6 +122,6 @@ def _modules(places: list[str]) -> Iterator[Module]:
         start = ROOT / place
         files = [start] if start.is_file() else sorted(start.rglob("*.py"))
         for file in files:
-            relative = file.relative_to(ROOT).as_posix()
-            if "node_modules" not in relative:
-                yield parse(relative, file.read_text(encoding="utf-8"))
+            relative = file.relative_to(ROOT)
+            if "node_modules" not in relative.parts and not any(part.startswith(".") for part in relative.parts):
+                yield parse(relative.as_posix(), file.read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.lint import flow_folder, flow_folders
 from droidherd.flows.model import STEPS
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
 from droidherd.web.allow import AllowList
@@ -356,3 +357,14 @@ def test_arbitrary_parameters_fit_or_are_bad_parameters(given_: dict[str, JsonVa
 def test_a_declaration_that_contradicts_itself_is_refused(spec: dict[str, JsonValue]) -> None:
     with pytest.raises(ValidationError):
         Param.model_validate(spec)
+
+
+@pytest.mark.parametrize("path", ["", "one", "one/flow.yaml", "two", "nowhere"])
+@pytest.mark.parametrize("name", ["one", "two", "none", "", ".", "..", "two/../one", "a\0b", "one/"])
+def test_a_flow_is_found_by_name_exactly_where_a_look_at_all_folders_finds_it(tmp_path: Path, path: str, name: str):
+    for flow in ("one", "two"):
+        (tmp_path / flow).mkdir()
+        (tmp_path / flow / "flow.yaml").touch()
+    (tmp_path / "empty").mkdir()
+    all_of_them = {folder.name: folder for folder in flow_folders(tmp_path / path)}
+    assert all_of_them.get(name) == flow_folder(tmp_path / path, name)
