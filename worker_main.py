@@ -44,7 +44,7 @@ from droidherd.adb.server import AdbServer
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.artifacts.writer import Writer
 from droidherd.cleanup import Keep
-from droidherd.connection import connect
+from droidherd.connection import NoEngineError, connect
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
@@ -475,6 +475,9 @@ def main(argv: list[str] | None = None) -> int:
     except RefusedError as error:
         log.error("refused: %s", error)  # noqa: TRY400 - a refusal needs no stack
         return REFUSED
+    except NoEngineError as error:
+        log.error("%s", error)  # noqa: TRY400
+        return 1
     except RPCError as error:
         log.error("the engine at %s does not answer: %s", settings.temporal.address, error)  # noqa: TRY400
         return 1

@@ -34,6 +34,11 @@ class Temporal(Group):
     address: str = Field(default="127.0.0.1:7243", description="host:port of the engine; port 0: any free one")
     namespace: str = Field(default="droidherd", description="where its workflows live")
     embedded: bool = Field(default=True, description="start our own server, tuned, on a database file")
+    profile: str = Field(
+        default="",
+        description="profile of Temporal's own configuration that says TLS and API key of an engine that is not "
+        "embedded; empty: the default one",
+    )
     ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server")
     metrics_port: int = Field(default=9243, description="Prometheus port of the embedded server")
     retention_days: int = Field(default=35, ge=1, description="how long ended tasks can be looked at")
