@@ -65,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     chosen = settings or load()
     keys = auth.keys_of(chosen.api)
     auth.check_address(chosen.api.host, keys)
+    roles = auth.roles_of(chosen.api, keys)
     catalogue_of(chosen).check_policies()
     app = FastAPI(
         title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
@@ -75,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(room.router, dependencies=[Depends(known_query)])
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
-    app.add_middleware(auth.Guard, keys=keys)
+    app.add_middleware(auth.Guard, keys=keys, roles=roles)
     app.add_middleware(Observed)
     _describe_bodies(app)
     return app

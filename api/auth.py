@@ -3,14 +3,16 @@
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
+from api.roles import Role, refusal
 from droidherd.domain import ids
 from droidherd.settings import Api
 
@@ -21,6 +23,7 @@ SINGLE = "api"
 CALLER = "caller"
 """Under this the name of the key stands in a request's state."""
 PAIR = 2
+NO_ROLES: Mapping[str, Role] = MappingProxyType({})
 
 
 class OpenDoorError(Exception):
@@ -71,6 +74,13 @@ def _read(file: str) -> str:
         raise OpenDoorError(f"the key file {file} cannot be read: {error.strerror}") from error
 
 
+def roles_of(settings: Api, names: Collection[str]) -> dict[str, Role]:
+    """Key name → role. A misspelt name would leave the key it is meant for with every right."""
+    if strangers := sorted(settings.roles.keys() - names):
+        raise OpenDoorError(f"api.roles names {strangers[0][:64]!r}, and there is no API key of that name")
+    return {name: Role[role.upper()] for name, role in settings.roles.items()}
+
+
 def check_address(host: str, keys: Mapping[str, str]) -> None:
     """Refuse to listen where strangers can come from while there is no key."""
     if not keys and not is_loopback(host):
@@ -95,9 +105,10 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """ASGI middleware. Looks at the connection itself and never at what a proxy claims."""
 
-    def __init__(self, app: ASGIApp, keys: Mapping[str, str]) -> None:
-        """Without any key only loopback is served."""
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str], roles: Mapping[str, Role] = NO_ROLES) -> None:
+        """Without any key only loopback is served. A key without a role may do everything."""
         self._app = app
+        self._roles = roles
         self._digests = [(name, _digest(key.encode())) for name, key in keys.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,8 +136,11 @@ class Guard:
         if not self._digests:
             reason = _stranger(scope, headers)
             return ProblemError(Kind.FORBIDDEN, reason) if reason else None
-        if scope["path"] in OPEN or name:
+        if scope["path"] in OPEN:
             return None
+        if name:
+            reason = refusal(self._roles, name, scope["method"], scope["path"])
+            return ProblemError(Kind.NOT_ALLOWED, reason) if reason else None
         return ProblemError(Kind.UNAUTHORIZED, "send it as `Authorization: Bearer <key>` or as `X-API-Key: <key>`")
 
 

@@ -32,6 +32,7 @@ class Kind(Enum):
     MALFORMED = ("malformed-body", 400, "The body is not JSON")
     UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
     FORBIDDEN = ("forbidden", 403, "Only this machine is served without an API key")
+    NOT_ALLOWED = ("not-allowed", 403, "This API key does not reach that far")
     NOT_FOUND = ("not-found", 404, "There is nothing of this name")
     METHOD = ("method-not-allowed", 405, "Not with this method")
     ID_TAKEN = ("id-taken", 409, "The id is taken")

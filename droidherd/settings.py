@@ -6,7 +6,7 @@ Order: flags (given by the command line to `load`), then the environment (`DROID
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -55,6 +55,10 @@ class Api(Group):
         default_factory=dict, repr=False, description="more keys, by name; who sends one is that name in the audit"
     )
     keys_file: str = Field(default="", description="a file with one `name key` per line")
+    roles: dict[str, Literal["viewer", "operator", "admin"]] = Field(
+        default_factory=dict,
+        description="what a key may do, by its name: viewer, operator, or admin (without an entry)",
+    )
     max_body_bytes: int = Field(default=1_000_000, description="larger requests are refused")
     verdict_s: float = Field(default=5.0, gt=0, description="a submission waits this long for the dispatcher's word")
     answer_s: float = Field(default=2.5, gt=0, description="a question waits this long for a worker")

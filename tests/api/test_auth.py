@@ -3,14 +3,15 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from api.auth import Guard, OpenDoorError, check_address, is_loopback, keys_of
+from api.auth import Guard, OpenDoorError, check_address, is_loopback, keys_of, roles_of
 from droidherd.cli.embedded import EmbeddedTemporal
 from droidherd.settings import Api
 from tests.api.world import World
@@ -51,6 +52,14 @@ def knock(
 
     asyncio.run(Guard(inside, {"api": key} if key else {})(scope, receive, send))
     return sent[0]["status"], inside.guests
+
+
+async def answered(guard: Guard, key: str, order: str) -> int:
+    """The status of an answer to `METHOD path`."""
+    method, path = order.split()
+    transport = httpx.ASGITransport(guard)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers={"x-api-key": key}) as http:
+        return (await http.request(method, path)).status_code
 
 
 HERE = {"host": "localhost:8800"}
@@ -171,12 +180,44 @@ def test_a_file_of_keys_that_is_none_is_refused_without_repeating_it(tmp_path: P
     assert "k-ann" not in str(refused.value)
 
 
+ORDERS = {
+    "GET /api/tasks": "viewer", "HEAD /api/tasks": "viewer", "GET /api/accounts/a": "viewer",
+    "POST /api/tasks": "operator", "POST /api/bulk": "operator", "DELETE /api/subscriptions/a": "operator",
+    "POST /api/accounts/a/disable": "operator", "DELETE /api/queue/lanes/a": "operator",
+    "PUT /api/accounts/a": "admin", "DELETE /api/accounts/a": "admin", "POST /api/maintenance/cleanup": "admin",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin", ""])
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_key_reaches_as_far_as_its_role_and_without_one_everywhere(role: str, order: str):
+    ranks = ["viewer", "operator", "admin"]
+    settings = Api(keys={"ann": "k-ann", "ben": "k-ben"}, roles=cast("Any", {"ann": role} if role else {}))
+    keys = keys_of(settings)
+    inside, roles = Inside(), roles_of(settings, keys)
+    status = asyncio.run(answered(Guard(inside, keys, roles), "k-ann", order))
+    allowed = not role or ranks.index(role) >= ranks.index(ORDERS[order])
+    assert ((200, 1) if allowed else (403, 0)) == (status, inside.guests)
+    assert 200 == asyncio.run(answered(Guard(inside, keys, roles), "k-ben", order))
+
+
+def test_a_role_of_a_key_that_is_not_there_is_refused():
+    with pytest.raises(OpenDoorError, match="'an'"):
+        roles_of(Api(keys={"ann": "k-ann"}, roles={"an": "viewer"}), {"ann"})
+    with pytest.raises(ValidationError, match="viewer"):
+        Api(keys={"ann": "k-ann"}, roles=cast("Any", {"ann": "Viewer"}))
+
+
 def test_a_refusal_never_repeats_the_key():
     assert KEY not in repr(Api(key=KEY, keys={"ann": KEY}))
 
 
 def test_a_door_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
-    with World(temporal_server.address, temporal_namespace, tmp_path, key=KEY) as world:
+    with World(
+        temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys={"ann": "k-ann"}, roles={"ann": "viewer"}
+    ) as world:
+        order = httpx.post(f"{world.url}/api/queue/pause", headers={"x-api-key": "k-ann"}, json={})
+        assert "not-allowed" == json.loads(order.text)["type"].rpartition(":")[2]
         refused = httpx.get(f"{world.url}/api/tasks")
         assert (401, "unauthorized") == (refused.status_code, json.loads(refused.text)["type"].rpartition(":")[2])
         assert refused.headers["www-authenticate"].startswith("Bearer")
