@@ -105,10 +105,12 @@ class Caretaker:
     # --- on and off -------------------------------------------------------------------------------------------
 
     def _restart(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
-        """Not if it came back while this waited for its turn."""
-        if not work.forced and self._is_well(entry, work.boot):
-            return TendResult(idle=True)
+        """Not if it came back while this waited for its turn, perhaps elsewhere: vendors move emulators."""
         controller = self._controller(entry)
+        if not work.forced:
+            entry = self._followed(entry, controller, Call(self.patience.call_s, beat))
+            if self._is_well(entry, work.boot):
+                return TendResult(idle=True)
         controller.restart(target_of(entry), Call(self.patience.call_s, beat))
         return self._booted(entry, controller, beat)
 
@@ -120,7 +122,7 @@ class Caretaker:
     def _stop(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002 - one shape
         self._controller(entry).stop(target_of(entry), Call(self.patience.call_s, beat))
         until_s = time.monotonic() + self.patience.call_s
-        while self._is_well(entry, ""):
+        while self._answers(entry):
             if time.monotonic() > until_s:
                 raise ControllerError("was stopped and still answers", to=entry.emulator_id)
             beat()
@@ -130,11 +132,20 @@ class Caretaker:
         return TendResult()
 
     def _is_well(self, entry: InventoryEntry, bad_boot: str) -> bool:
-        """Whether it answers, in another boot than the one that is no good."""
+        """Whether it answers, it and nobody else, in another boot than the one that is no good."""
         try:
-            return probe(self.adb, entry.address, PROBE_S).boot_id != bad_boot
+            found = Link(self.adb).ensure(entry.address, deadline_s=PROBE_S)
         except DroidherdError:
             return False
+        return found.boot_id != bad_boot and not self.inventory.impostor(entry, found.serialno, found.name)
+
+    def _answers(self, entry: InventoryEntry) -> bool:
+        """Whether it still does on the connection there is. Its port may be another one's the moment it is free."""
+        try:
+            found = probe(self.adb, entry.address, PROBE_S)
+        except DroidherdError:
+            return False
+        return not self.inventory.impostor(entry, found.serialno, found.name)
 
     def _booted(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> TendResult:
         """Until Android answers, so that the next one's turn comes when this one's work is done."""
@@ -149,9 +160,7 @@ class Caretaker:
         address = controller.status(target_of(entry), call).address
         if not address or address == entry.address:
             return entry
-        moved = entry.model_copy(update={"address": address})
-        self.inventory.add(moved)
-        return moved
+        return self.inventory.move(entry, address)
 
     def _controller(self, entry: InventoryEntry) -> Controller:
         controller = self.controllers.find(entry.controller)

@@ -48,9 +48,7 @@ class Gatekeeper:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
         gate = BootGate(self.adb, entry.address, report, times, take=self._camera(work))
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
-        if entry.serialno and found.serialno != entry.serialno:
-            raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
-        if who := self.inventory.stranger(work.emulator_id, found.name):
+        if who := self.inventory.impostor(entry, found.serialno, found.name):
             raise EmulatorLostError(
                 f"{who} answers in its place", to=work.emulator_id, remedy="correct its address in the inventory"
             )

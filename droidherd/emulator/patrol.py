@@ -171,8 +171,8 @@ class Patrol:
 
     def _meet(self, entry: InventoryEntry) -> Probe:
         """Whoever answers must be the one that is meant, by its serial number and by the name it was given here."""
-        found = self._link.ensure(entry.address, entry.serialno, deadline_s=self._round.timeout_s)
-        if who := self._inventory.stranger(entry.emulator_id, found.name):
+        found = self._link.ensure(entry.address, deadline_s=self._round.timeout_s)
+        if who := self._inventory.impostor(entry, found.serialno, found.name):
             raise EmulatorLostError(f"{who} answers at this address", to=entry.emulator_id)
         if found.serialno and not entry.serialno:
             try:
