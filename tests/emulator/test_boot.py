@@ -111,3 +111,24 @@ def test_a_baseline_that_fails_says_so():
     with talking(script) as talker, pytest.raises(CommandFailedError, match="baseline: no such thing") as caught:
         baseline(AdbClient(talker.port), "127.0.0.1:1", Token(1), APP)
     assert 3 == caught.value.rc
+
+
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        ("com.android.settings/com.android.settings.FallbackHome", r"but com.android.settings/.*FallbackHome"),
+        ("NotificationShade", "but NotificationShade"),
+        ("com.android.launcher3/com.android.launcher3.Launcher", ""),
+    ],
+)
+def test_after_a_boot_an_app_has_to_be_in_front(window: str, why: str):
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.say(frames([f"  mCurrentFocus=Window{{4f1 u0 {window}}}\n".encode()]))
+
+    reached: list[Reached] = []
+    with talking(script) as talker:
+        passage = BootGate(AdbClient(talker.port), "127.0.0.1:1", reached.append, Patience().times())
+        with pytest.raises(EmulatorLostError, match=why or "no answer|answered a probe|shell answered"):
+            passage.wait(0.6, (Reached.FOCUS, Reached.HOME))
+    assert ([Reached.FOCUS, Reached.HOME] if not why else [Reached.FOCUS]) == reached
