@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,6 +59,9 @@ class Caretaker:
 
     def tend(self, work: TendWork, beat: Beat) -> TendResult:
         """Carry a measure out. What went wrong is in the result, as evidence."""
+        return replace(self, adb=self.adb.pulsed(beat))._tend(work, beat)  # noqa: SLF001 - itself, with a pulse
+
+    def _tend(self, work: TendWork, beat: Beat) -> TendResult:
         acts: dict[str, Callable[[InventoryEntry, TendWork, Beat], TendResult]] = {
             Rung.RECONNECT: self._reconnect,
             Rung.APP: self._restart_app,
@@ -135,7 +138,7 @@ class Caretaker:
         """Whether it answers, it and nobody else, in another boot than the one that is no good."""
         try:
             found = Link(self.adb).ensure(entry.address, deadline_s=PROBE_S)
-        except DroidherdError:
+        except EmulatorLostError:
             return False
         return found.boot_id != bad_boot and not self.inventory.impostor(entry, found.serialno, found.name)
 
@@ -143,7 +146,7 @@ class Caretaker:
         """Whether it still does on the connection there is. Its port may be another one's the moment it is free."""
         try:
             found = probe(self.adb, entry.address, PROBE_S)
-        except DroidherdError:
+        except EmulatorLostError:
             return False
         return not self.inventory.impostor(entry, found.serialno, found.name)
 

@@ -125,7 +125,7 @@ def _boxes(found: bool, places: Iterable[tuple[str, Box]], what: str) -> str:
 
 
 def _label(one: Sought, shown: Picture, text: Mask) -> str:
-    """What was sought and its score, above its place, or below where there is no room. What fills the frame has none."""
+    """What was sought and its score, above its place, or below where no room is. What fills the frame has none."""
     box, size = one.match.box, max(shown.width, shown.height) / LABELS_PER_SIDE
     if not 0 < box.width < shown.width or not 0 < box.height < shown.height:
         return ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import Interrupt, WireRefusedError
-from droidherd.domain.errors import DroidherdError, EmulatorLostError, NotSentError, UnknownOutcomeError
+from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import lost
@@ -91,7 +91,7 @@ class Link:
     def _is_too_old(self, address: str, deadline_s: float) -> bool:
         try:
             return SHELL_V2 not in self._adb.ask(f"host-serial:{address}:features", deadline_s).split(",")
-        except DroidherdError:
+        except NotSentError:
             return False
 
     def _met(self, address: str, serialno: str, deadline_s: float) -> Probe:

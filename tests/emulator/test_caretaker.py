@@ -1,6 +1,6 @@
 """What a host does for its emulators, on virtual ones behind a real adb server, through their real controller."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,3 +203,21 @@ def test_one_that_is_switched_off_is_off_also_when_another_one_has_its_address(o
     host = Host(one, tmp_path, controller="untold")
     with swapped(host, one, other):
         assert TendResult() == host.does(Rung.STOP)
+
+
+def test_a_measure_shows_that_it_goes_on_while_the_emulator_hangs_and_can_be_called_back(
+    host: Host, one: One, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("droidherd.adb.wire.PULSE_S", 0.05)
+    one.control.set_fault(one.name, "shell_hang")
+    for rung in (Rung.APP, Rung.RESTART, Rung.EVIDENCE):
+        beats = iter(range(5))
+
+        def beat(beats: Iterator[int] = beats) -> None:
+            if next(beats, None) is None:
+                raise AbandonedError("called back")
+
+        before = host.boot
+        with pytest.raises(AbandonedError):
+            host.does(rung, beat)
+        assert before == host.boot
