@@ -58,6 +58,14 @@ def test_no_camera_takes_a_black_screen_for_a_picture(one: One, name: str):
         take(one, name)
 
 
+@pytest.mark.parametrize("name", ["raw", "png"])
+@pytest.mark.parametrize("fault", ["half_screencap", "empty_screencap"])
+def test_half_a_picture_or_none_is_no_picture_though_the_return_code_is_0(one: One, name: str, fault: str):
+    one.control.set_fault(one.name, fault)
+    with pytest.raises(InvalidFrameError):
+        take(one, name)
+
+
 @each
 @pytest.mark.parametrize("fault", ["no_open", "stall"])
 def test_no_camera_waits_beyond_its_deadline(one: One, name: str, fault: str):
