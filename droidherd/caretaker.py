@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -59,6 +59,9 @@ class Caretaker:
 
     def tend(self, work: TendWork, beat: Beat) -> TendResult:
         """Carry a measure out. What went wrong is in the result, as evidence."""
+        return replace(self, adb=self.adb.pulsed(beat))._tend(work, beat)  # noqa: SLF001 - itself, with a pulse
+
+    def _tend(self, work: TendWork, beat: Beat) -> TendResult:
         acts: dict[str, Callable[[InventoryEntry, TendWork, Beat], TendResult]] = {
             Rung.RECONNECT: self._reconnect,
             Rung.APP: self._restart_app,
@@ -105,10 +108,12 @@ class Caretaker:
     # --- on and off -------------------------------------------------------------------------------------------
 
     def _restart(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
-        """Not if it came back while this waited for its turn."""
-        if not work.forced and self._is_well(entry, work.boot):
-            return TendResult(idle=True)
+        """Not if it came back while this waited for its turn, perhaps elsewhere: vendors move emulators."""
         controller = self._controller(entry)
+        if not work.forced:
+            entry = self._followed(entry, controller, Call(self.patience.call_s, beat))
+            if self._is_well(entry, work.boot):
+                return TendResult(idle=True)
         controller.restart(target_of(entry), Call(self.patience.call_s, beat))
         return self._booted(entry, controller, beat)
 
@@ -120,7 +125,7 @@ class Caretaker:
     def _stop(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:  # noqa: ARG002 - one shape
         self._controller(entry).stop(target_of(entry), Call(self.patience.call_s, beat))
         until_s = time.monotonic() + self.patience.call_s
-        while self._is_well(entry, ""):
+        while self._answers(entry):
             if time.monotonic() > until_s:
                 raise ControllerError("was stopped and still answers", to=entry.emulator_id)
             beat()
@@ -130,11 +135,20 @@ class Caretaker:
         return TendResult()
 
     def _is_well(self, entry: InventoryEntry, bad_boot: str) -> bool:
-        """Whether it answers, in another boot than the one that is no good."""
+        """Whether it answers, it and nobody else, in another boot than the one that is no good."""
         try:
-            return probe(self.adb, entry.address, PROBE_S).boot_id != bad_boot
-        except DroidherdError:
+            found = Link(self.adb).ensure(entry.address, deadline_s=PROBE_S)
+        except EmulatorLostError:
             return False
+        return found.boot_id != bad_boot and not self.inventory.impostor(entry, found.serialno, found.name)
+
+    def _answers(self, entry: InventoryEntry) -> bool:
+        """Whether it still does on the connection there is. Its port may be another one's the moment it is free."""
+        try:
+            found = probe(self.adb, entry.address, PROBE_S)
+        except EmulatorLostError:
+            return False
+        return not self.inventory.impostor(entry, found.serialno, found.name)
 
     def _booted(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> TendResult:
         """Until Android answers, so that the next one's turn comes when this one's work is done."""
@@ -149,9 +163,7 @@ class Caretaker:
         address = controller.status(target_of(entry), call).address
         if not address or address == entry.address:
             return entry
-        moved = entry.model_copy(update={"address": address})
-        self.inventory.add(moved)
-        return moved
+        return self.inventory.move(entry, address)
 
     def _controller(self, entry: InventoryEntry) -> Controller:
         controller = self.controllers.find(entry.controller)

@@ -12,6 +12,8 @@ Mask = Callable[[str], str]
 MARGIN = 0.6
 """Of a place's size, around it, in a close-up."""
 CLOSE_UPS_MAX = 6
+LABELS_PER_SIDE = 60
+"""How small the words on a frame are: so many of their lines would make its longer side."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --good: #1a9c4b; --bad: #d92f2f; --other: #2f7de1;
@@ -24,18 +26,24 @@ h1 { font-size: 21px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 28px 0 8p
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 16px; margin: 12px 0; }
 dt { opacity: .7; } dd { margin: 0; overflow-wrap: anywhere; }
 svg, img.frame { width: 100%; height: auto; display: block; border: 1px solid var(--line); background: #000; }
+svg { max-height: 92vh; }
 rect { fill: none; stroke-width: 3; vector-effect: non-scaling-stroke; }
-.best { stroke: var(--bad); } .found { stroke: var(--good); } .other { stroke: var(--other); stroke-dasharray: 7 5; }
+text { paint-order: stroke; stroke: #000c; stroke-width: 3px; vector-effect: non-scaling-stroke; }
+text.best { fill: #ff8a8a; } text.found { fill: #7ee2a0; }
+rect.best { stroke: var(--bad); } rect.found { stroke: var(--good); }
+.other { stroke: var(--other); stroke-dasharray: 7 5; }
 .differs { stroke: var(--differs); stroke-dasharray: 2 3; }
 .key span { display: inline-block; width: 14px; height: 10px; margin: 0 6px 0 16px; border: 3px solid; }
 .k-found { color: var(--good); } .k-best { color: var(--bad); } .k-other { color: var(--other); }
 .k-differs { color: var(--differs); }
-.close { display: flex; flex-wrap: wrap; gap: 16px; } .close figure { margin: 0; width: 270px; }
+.close, .pair { display: flex; flex-wrap: wrap; gap: 16px; } .pair { flex-wrap: nowrap; }
+.pair figure { margin: 0; width: 270px; }
 .close img { max-width: 100%; image-rendering: pixelated; border: 1px solid var(--line); display: block; }
 figcaption { font-size: 13px; overflow-wrap: anywhere; } .frames { display: grid; gap: 16px;
   grid-template-columns: repeat(auto-fill, minmax(330px, 1fr)); } .frames figure { margin: 0; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 13px; }
 td, th { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td:last-child { overflow-wrap: anywhere; min-width: 120px; }
 .no { color: var(--bad); } .yes { color: var(--good); } .none { opacity: .7; }
 pre { background: var(--soft); padding: 10px; overflow: auto; max-height: 460px; font-size: 12.5px; margin: 0; }
 """
@@ -79,6 +87,7 @@ def _annotated(evidence: Evidence, text: Mask) -> str:
     if shown is None:
         return '<h2>What was sought</h2>\n<p class="none">The stage ended before it saw a frame.</p>'
     boxes = "".join(_boxes(one.match.found, _places(one), text(one.what)) for one in shown.sought)
+    labels = "".join(_label(one, shown, text) for one in shown.sought)
     key = "".join(
         f'<span class="k-{name}"></span>{what}'
         for name, what in (
@@ -88,7 +97,8 @@ def _annotated(evidence: Evidence, text: Mask) -> str:
     )  # fmt: skip
     frame = (
         f'<svg viewBox="0 0 {shown.width} {shown.height}" role="img" aria-label="the last frame, annotated">'
-        f'<image id="frame" width="{shown.width}" height="{shown.height}" href="{_jpeg(shown.content)}"/>{boxes}</svg>'
+        f'<image id="frame" width="{shown.width}" height="{shown.height}" href="{_jpeg(shown.content)}"/>'
+        f"{boxes}{labels}</svg>"
     )
     near = "".join(_close_up(one, evidence.templates, text) for one in shown.sought[:CLOSE_UPS_MAX])
     return (
@@ -114,6 +124,20 @@ def _boxes(found: bool, places: Iterable[tuple[str, Box]], what: str) -> str:
     )
 
 
+def _label(one: Sought, shown: Picture, text: Mask) -> str:
+    """What was sought and its score, above its place, or below where no room is. What fills the frame has none."""
+    box, size = one.match.box, max(shown.width, shown.height) / LABELS_PER_SIDE
+    if not 0 < box.width < shown.width or not 0 < box.height < shown.height:
+        return ""
+    above = box.y - size / 3
+    down = above if above > size else min(box.y + box.height + size, shown.height - size / 3)
+    kind = "found" if one.match.found else "best"
+    return (
+        f'<text class="{kind}" x="{box.x}" y="{down:.0f}" font-size="{size:.0f}">'
+        f"{text(one.what)} {one.match.score:.2f}</text>"
+    )
+
+
 def _close_up(one: Sought, templates: dict[str, bytes], text: Mask) -> str:
     """What was sought beside what is there."""
     box = one.match.box
@@ -128,8 +152,8 @@ def _close_up(one: Sought, templates: dict[str, bytes], text: Mask) -> str:
     )
     verdict = _verdict(one)
     return (
-        f"{sought}<figure>{there}<figcaption>step {text(one.path)}: {text(one.what)}<br>{text(verdict)}"
-        "</figcaption></figure>"
+        f'<div class="pair">{sought}<figure>{there}<figcaption>'
+        f"step {text(one.path)}: {text(one.what)}<br>{text(verdict)}</figcaption></figure></div>"
     )
 
 

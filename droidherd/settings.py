@@ -104,7 +104,7 @@ class ControllerSettings(Group):
     ldplayer_program: str = Field(default="ldconsole", description="LDPlayer's own command")
     avd_program: str = Field(default="emulator", description="the emulator of the Android SDK")
     avd_arguments: tuple[str, ...] = Field(
-        default=("-no-window", "-no-audio", "-no-boot-anim"),
+        default=("-no-window", "-no-audio", "-no-boot-anim", "-no-snapshot"),
         max_length=100,
         description="given to it beside `-avd` and `-port`",
     )

@@ -35,6 +35,7 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Artifacts, Frame, Lifeline
 from droidherd.domain.things import State
 from droidherd.emulator import lease
+from droidherd.emulator.acts import NOTHING
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.eyes import EmulatorEyes, View
 from droidherd.emulator.hands import EmulatorHands, Grip
@@ -205,7 +206,7 @@ class Stay:
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
             self._see_after()
-        clean = self._leave() if stopped or self.work.last or self.life.leaving() else True
+        clean = self._leave() if stopped or self.work.last or self.life.leaving() else self._stands()
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
 
     def _seize(self) -> None:
@@ -220,6 +221,11 @@ class Stay:
                 name=self.work.emulator_id,
             )
         confirmed()
+
+    def _stands(self) -> bool:
+        """What was seen last was seen here. Frames know no token: an address may lead elsewhere since the last act."""
+        self._hands().tidy(NOTHING)
+        return True
 
     @contextmanager
     def _explained(self) -> Generator[None]:

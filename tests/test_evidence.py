@@ -117,6 +117,17 @@ def test_the_places_are_drawn_on_the_frame():
     assert "found" in {box["class"] for box in Reader(page(found, masked)).all("rect")}
 
 
+def test_each_place_on_the_frame_says_what_was_sought_there_and_how_good_it_is():
+    read = Reader(page(told(), masked))
+    labels = [(label["class"], label["x"], label["y"]) for label in read.all("text")]
+    assert [("best", "30", "19"), ("best", "30", "19")] == labels
+    assert "image gift.png 0.81" in read.text
+    top = Sought(1.0, "1", "home", Match(True, Box(4, 0, 20, 10), 1.0, 0.0))
+    whole = Sought(1.0, "1", "colour", Match(False, Box(0, 0, 128, 72), 0.0, 0.0))
+    labels = Reader(page(told(annotated=Picture(1.0, 128, 72, b"j", (top, whole))), masked)).all("text")
+    assert [("found", "4", "12")] == [(label["class"], label["x"], label["y"]) for label in labels]
+
+
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing():
     text = page(told(), masked)
     read = Reader(text)

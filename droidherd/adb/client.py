@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import copy
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -47,6 +48,9 @@ def no_span(operation: str, serial: str) -> AbstractContextManager[object]:  # n
 class AdbClient:
     """Speaks to one adb server. Thread-safe: nothing but the cap on connects is shared between calls."""
 
+    _interrupt: Interrupt | None = None
+    """For calls that bring none of their own."""
+
     def __init__(self, port: int, *, host: str = "127.0.0.1", connects_at_once: int = 32, span: Span = no_span) -> None:
         """The adb server at `host:port`; it need not run yet."""
         self.host = host
@@ -54,6 +58,12 @@ class AdbClient:
         self._span = span
         # The server's listen backlog is 128: a burst beyond it waits a second for the kernel's SYN retry.
         self._connects = threading.BoundedSemaphore(connects_at_once)
+
+    def pulsed(self, pulse: Callable[[], None]) -> "AdbClient":
+        """The same client, under the same cap, with a pulse for each call that brings no interrupt of its own."""
+        other = copy.copy(self)
+        other._interrupt = Interrupt(pulse)  # noqa: SLF001 - a copy of its own
+        return other
 
     # --- one emulator ----------------------------------------------------------------------------------------
 
@@ -94,6 +104,7 @@ class AdbClient:
         self, serial: str, service: bytes, deadline: Deadline, interrupt: Interrupt | None = None
     ) -> Generator[Wire]:
         """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome."""
+        interrupt = interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
             self._transport(wire, serial, deadline, interrupt)
             try:
@@ -130,7 +141,7 @@ class AdbClient:
     @contextlib.contextmanager
     def _asked(self, request: str, deadline_s: float, interrupt: Interrupt | None = None) -> Generator[Wire]:
         """A connection on which the server has accepted a request that it answers by itself."""
-        deadline = Deadline(deadline_s)
+        deadline, interrupt = Deadline(deadline_s), interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
             try:
                 with self._connecting(deadline, interrupt):

@@ -24,11 +24,14 @@ class LogLine:
     text: str
 
 
+def line(text: str) -> LogLine | None:
+    """None: where a buffer begins, and what is no line of a log."""
+    one = _LINE.match(text)
+    if one is None:
+        return None
+    return LogLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], one["tag"], one["text"] or "")
+
+
 def lines(text: str) -> tuple[LogLine, ...]:
-    """All of them; where a buffer begins, and what is no line of a log, is left out."""
-    found = (_LINE.match(line) for line in text.replace("\r\n", "\n").split("\n"))
-    return tuple(
-        LogLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], one["tag"], one["text"] or "")
-        for one in found
-        if one
-    )
+    """All of them."""
+    return tuple(one for raw in text.replace("\r\n", "\n").split("\n") if (one := line(raw)))

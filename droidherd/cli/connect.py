@@ -66,5 +66,5 @@ def wait_up(door: Door, emulator_id: str, *, seconds: float) -> Document:
         time.sleep(POLL_S)
     raise NotReadyError(
         f"{emulator_id} is {state} after {seconds:.0f} s{': ' + evidence if evidence else ''}",
-        remedy="is it switched on, with ADB enabled, at this address? It stays in the list and joins later",
+        remedy="is it on, with ADB enabled, at this address? It joins when it is; `droidherd logs worker` says more",
     )

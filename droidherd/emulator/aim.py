@@ -17,7 +17,7 @@ from droidherd.domain.errors import InvalidFrameError
 from droidherd.domain.ports import Eyes, Frame
 
 FRESH_S = 5.0
-"""How long an answer about the display holds while frames keep their size."""
+"""How long an answer about the display holds at most while frames keep their size and nothing of ours stirs it."""
 LOOKS = 3
 _BOUNDS = re.compile(r"\[(-?\d{1,6}),(-?\d{1,6})\]\[(-?\d{1,6}),(-?\d{1,6})\]")
 
@@ -35,9 +35,16 @@ class Aim:
     """As it came."""
     _display: Display | None = None
     _asked_s: float = field(default=float("-inf"))
+    _stirred_s: float = field(default=float("-inf"))
+
+    def stir(self) -> None:
+        """Something was done that may turn or resize the display, at once or a moment later."""
+        self._stirred_s = self.now()
 
     def at(self, x: int, y: int) -> tuple[int, int]:
         """Where to touch what was seen at (x, y)."""
+        if self._frame[0] and self._asked_s <= self._stirred_s:
+            self._learn()
         (width, height), display = self._frame, self._display
         if display is None or not width or (width, height) == (display.width, display.height):
             return x, y
@@ -60,12 +67,16 @@ class Aim:
         """One frame, upright."""
         frame = look()
         raw = frame.width, frame.height
-        if raw != self._raw or self.now() - self._asked_s > FRESH_S:
+        if raw != self._raw or self._is_stale():
             self._learn()
         if self._display is not None and _lies(frame, self._display):
             frame, raw = self._turned(look)
         self._frame, self._raw = (frame.width, frame.height), raw
         return frame
+
+    def _is_stale(self) -> bool:
+        """After a stir an answer holds only for as long again as it came after it: things need time to settle."""
+        return self.now() - self._asked_s > min(FRESH_S, max(0.0, self._asked_s - self._stirred_s))
 
     def _learn(self) -> Display | None:
         self._display, self._asked_s = self.ask(), self.now()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from droidherd.adb import logcat
 from droidherd.adb.client import AdbClient
 from droidherd.adb.quote import quote
 from droidherd.domain.errors import DroidherdError
@@ -12,7 +13,8 @@ READ_LINES = 2_000
 KEPT_LINES = 400
 KEPT_CHARS = 64_000
 _PIDS = "droidherd-pids"
-_THREADTIME = re.compile(r"^\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +(\d+) +\d+ [VDIWEFS] ")
+_BORN_OR_DIED = r"Start proc (\d+):{app}[/:]|Process {app} \(pid (\d+)\) has died|Process: {app}, PID: (\d+)"
+"""How the system, and an app that crashes, name its process: one that is gone is in no list of processes."""
 
 
 def read(adb: AdbClient, serial: str, app: str, told: Callable[[str], None]) -> str:
@@ -27,15 +29,13 @@ def read(adb: AdbClient, serial: str, app: str, told: Callable[[str], None]) -> 
 
 
 def of_app(text: str, app: str) -> str:
-    """Lines the app's processes wrote, and those in which the system speaks of it: it may have died."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    pids: set[str] = set()
-    found: list[str] = []
-    for line in lines:
-        if line.startswith(_PIDS):
-            pids.update(line.split()[1:])
-        elif (stamped := _THREADTIME.match(line)) and (stamped[1] in pids or app in line):
-            found.append(line)
+    """Lines the app's processes wrote, also those that died, and lines in which the system speaks of it."""
+    raw = text.replace("\r\n", "\n").split("\n")
+    named = re.compile(_BORN_OR_DIED.format(app=re.escape(app)))
+    pids = {int(pid) for line in raw if line.startswith(_PIDS) for pid in line.split()[1:] if pid.isdecimal()}
+    pids |= {int(pid) for found in named.findall(text) for pid in found if pid}
+    told = ((line, logcat.line(line)) for line in raw)
+    found = [line for line, one in told if one and (one.pid in pids or app in line)]
     kept = found[-KEPT_LINES:]
     while sum(len(line) + 1 for line in kept) > KEPT_CHARS and len(kept) > 1:
         kept = kept[len(kept) // 4 + 1 :]

@@ -19,6 +19,8 @@ POLL_S = 0.25
 CALL_S = 5.0
 FRAME_S = 10.0
 BASELINE_S = 15.0
+STAND_IN = ".FallbackHome"
+"""Of the system's settings: in front while `sys.boot_completed` is set and the launcher cannot start yet."""
 
 
 class Reached(StrEnum):
@@ -29,6 +31,7 @@ class Reached(StrEnum):
     BOOTED = "booted"
     PACKAGES = "packages"
     FOCUS = "focus"
+    HOME = "home"
     FRAME = "frame"
 
 
@@ -72,6 +75,7 @@ class BootGate:
             Reached.BOOTED: self._booted,
             Reached.PACKAGES: self._packages,
             Reached.FOCUS: self._focus,
+            Reached.HOME: self._home,
             Reached.FRAME: self._frame,
         }
 
@@ -116,12 +120,23 @@ class BootGate:
             raise NotYetError("the package manager does not answer")
 
     def _focus(self, left_s: float) -> None:
+        """Something takes touches, and it is no dialog of something that died."""
+        focus = self._in_front(left_s)
+        if focus.not_responding:
+            raise NotYetError(f"a dialog is in the way: {focus.window}")
+
+    def _home(self, left_s: float) -> None:
+        """Right after a boot that is an app: not the lock screen, and not what stands in until Android is unlocked."""
+        focus = self._in_front(left_s)
+        if not focus.component or focus.component.endswith(STAND_IN):
+            raise NotYetError(f"no launcher and no app is in front, but {focus.window}")
+
+    def _in_front(self, left_s: float) -> parse.Focus:
         result = self._adb.shell(self._serial, FOCUS_LINE, min(CALL_S, left_s))
         focus = parse.focus(result.text)
         if focus is None:
             raise NotYetError("no window has the focus")
-        if focus.not_responding:
-            raise NotYetError(f"a dialog is in the way: {focus.window}")
+        return focus
 
     def _frame(self, left_s: float) -> None:
         self._take(self._serial, min(FRAME_S, left_s))

@@ -10,7 +10,7 @@ from droidherd import telemetry
 from droidherd.adb.cameras import Camera, FramebufferCamera, PngCamera, RawCamera
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import DroidherdError, InvalidFrameError, UnknownOutcomeError
+from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 from droidherd.vision.pixels import decode_png, difference
 
@@ -26,6 +26,9 @@ RESTLESS = 1.5
 """On a screen that moves: so many times what the reference differs from itself a moment later."""
 ROUNDS = 3
 EMULATORS_MAX = 1_000
+
+UNSEEN = (InvalidFrameError, NotSentError, UnknownOutcomeError)
+"""What cameras raise. Anything else comes from whoever interrupted them, and is not for us."""
 
 Difference = Callable[[Frame, Frame], float]
 
@@ -43,6 +46,23 @@ class Judged:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.why_not}" if self.why_not else f"{self.name} {self.seconds * 1000:.0f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """One probe: where, until when, and who may end it."""
+
+    serial: str
+    until_s: float
+    interrupt: Interrupt | None = None
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.until_s
+
+    def shot(self, camera: Camera) -> Frame:
+        left_s = max(0.1, min(SHOT_S, self.until_s - time.monotonic()))
+        return camera.take(self.serial, left_s, self.interrupt)
 
 
 @dataclass(slots=True)
@@ -96,13 +116,15 @@ class Cameras:
         with self._lock:
             self._places.pop(emulator_id, None)
 
-    def probe(self, emulator_id: str, serial: str, deadline_s: float = PROBE_S) -> Place:
+    def probe(
+        self, emulator_id: str, serial: str, deadline_s: float = PROBE_S, interrupt: Interrupt | None = None
+    ) -> Place:
         """Try every camera against the reference, and keep those that show the same, quickest first.
 
         InvalidFrameError when none of them shows anything.
         """
-        until_s = time.monotonic() + deadline_s
-        judged = tuple(self._judged(serial, until_s)) if len(self._cameras) > 1 else ()
+        sitting = Sitting(serial, time.monotonic() + deadline_s, interrupt)
+        judged = tuple(self._judged(sitting)) if len(self._cameras) > 1 else ()
         good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
         by_name = {one.name: one for one in self._cameras}
         ranking = [by_name[one.name] for one in good] if judged else [*self._cameras]
@@ -127,40 +149,40 @@ class Cameras:
         for camera in self._cameras:
             telemetry.metrics.cameras.labels(camera=camera.name).set(names.count(camera.name))
 
-    def _judged(self, serial: str, until_s: float) -> list[Judged]:
+    def _judged(self, sitting: Sitting) -> list[Judged]:
         """Each camera's frame, held against the reference's right before and right after it."""
-        before = self._first_reference(serial, until_s)
+        before = self._first_reference(sitting)
         found: list[Judged] = []
         for camera in self._cameras:
             verdict = Judged(camera.name, why_not="no time was left to try it")
             for _ in range(ROUNDS):
-                if time.monotonic() >= until_s:
+                if sitting.over:
                     break
-                verdict, before = self._tried(camera, serial, before, until_s)
+                verdict, before = self._tried(camera, sitting, before)
                 if not verdict.again:
                     break
             found.append(verdict)
         return found
 
-    def _first_reference(self, serial: str, until_s: float) -> Frame | None:
+    def _first_reference(self, sitting: Sitting) -> Frame | None:
         try:
-            return self._reference.take(serial, _left(until_s))
-        except DroidherdError:
+            return sitting.shot(self._reference)
+        except UNSEEN:
             return None
 
-    def _tried(self, camera: Camera, serial: str, before: Frame | None, until_s: float) -> tuple[Judged, Frame | None]:
+    def _tried(self, camera: Camera, sitting: Sitting, before: Frame | None) -> tuple[Judged, Frame | None]:
         began_s = time.monotonic()
         try:
-            frame = camera.take(serial, _left(until_s))
-        except DroidherdError as error:
+            frame = sitting.shot(camera)
+        except UNSEEN as error:
             return Judged(camera.name, why_not=error.what), before
         seconds = time.monotonic() - began_s
         if camera is self._reference or before is None:
             # Without a reference the first that shows anything becomes it: lossless ones stand in front.
             return Judged(camera.name, seconds), frame
         try:
-            after = self._reference.take(serial, _left(until_s))
-        except DroidherdError:
+            after = sitting.shot(self._reference)
+        except UNSEEN:
             after = before
         return self._compared(Judged(camera.name, seconds), frame, before, after), after
 
@@ -186,31 +208,39 @@ class Cameras:
         Two failures in a row put the next camera in its place; it is out for good once it fails where that one does
         not.
         """
-        place = self.known(emulator_id) or self._place(emulator_id, serial, deadline_s)
+        place = self.known(emulator_id) or self._place(emulator_id, serial, deadline_s, interrupt)
         camera = place.camera
         try:
             frame = self._taken(camera, serial, deadline_s, interrupt)
         except (InvalidFrameError, UnknownOutcomeError):
-            with place.lock:
-                place.failures += 1
-                if place.failures > FAILURES_BORNE:
-                    place.failures, place.turn = 0, (place.turn + 1) % len(place.ranking)
+            self._count_failure(emulator_id, place)
             raise
         with place.lock:
             place.failures = 0
             suspects = place.ranking[: place.turn]
         if suspects:
-            self._settle(emulator_id, serial, place, suspects)
+            self._settle(emulator_id, Sitting(serial, time.monotonic() + deadline_s, interrupt), place, suspects)
         return frame
+
+    def _count_failure(self, emulator_id: str, place: Place) -> None:
+        """Once all have failed in turn, those that the probe left out get another chance: with the next frame."""
+        with place.lock:
+            place.failures += 1
+            if place.failures <= FAILURES_BORNE:
+                return
+            place.failures, place.turn = 0, (place.turn + 1) % len(place.ranking)
+            none_is_left = place.turn == 0 and len(place.ranking) < len(self._cameras)
+        if none_is_left:
+            self.forget(emulator_id)
 
     def glimpse(self, emulator_id: str, serial: str, deadline_s: float) -> Frame:
         """For onlookers: one capture by the camera that is known, else by the first. It changes nothing."""
         place = self.known(emulator_id)
         return self._taken(place.camera if place else self._cameras[0], serial, deadline_s, None)
 
-    def _place(self, emulator_id: str, serial: str, deadline_s: float) -> Place:
+    def _place(self, emulator_id: str, serial: str, deadline_s: float, interrupt: Interrupt | None) -> Place:
         if len(self._cameras) > 1:
-            return self.probe(emulator_id, serial, min(PROBE_S, deadline_s))
+            return self.probe(emulator_id, serial, min(PROBE_S, deadline_s), interrupt)
         place = Place([*self._cameras])
         self._keep(emulator_id, place)
         return place
@@ -231,12 +261,12 @@ class Cameras:
         finally:
             telemetry.metrics.frames.labels(camera=camera.name, outcome=outcome).inc()
 
-    def _settle(self, emulator_id: str, serial: str, place: Place, suspects: list[Camera]) -> None:
+    def _settle(self, emulator_id: str, sitting: Sitting, place: Place, suspects: list[Camera]) -> None:
         """Another camera sees something now: find out whether the first is broken, or there was nothing to be seen."""
         for camera in suspects:
             try:
-                self._taken(camera, serial, SHOT_S, None)
-            except DroidherdError as error:
+                self._taken(camera, sitting.serial, SHOT_S, sitting.interrupt)
+            except UNSEEN as error:
                 log.warning("%s is not seen with %s any more: %s", emulator_id, camera.name, error)
                 with place.lock:
                     place.ranking = [one for one in place.ranking if one is not camera]
@@ -245,7 +275,3 @@ class Cameras:
         with place.lock:
             place.turn = 0
         self._show()
-
-
-def _left(until_s: float) -> float:
-    return max(0.1, min(SHOT_S, until_s - time.monotonic()))

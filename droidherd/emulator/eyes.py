@@ -13,8 +13,8 @@ from droidherd.emulator import tree
 
 LOOK_S = 10.0
 FOCUS_S = 10.0
-FOCUS_LINE = "dumpsys window | grep mCurrentFocus"
-
+FOCUS_LINE = "dumpsys window | grep -E 'mCurrentFocus=|Display: mDisplayId=|mTopFocusedDisplayId='"
+"""With the words that say which display each one is of, and which of them has the focus."""
 
 Take = Callable[[str, float, Interrupt | None], Frame]
 """A frame of the emulator at this serial, within seconds."""

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from droidherd.adb.client import AdbClient
+from droidherd.adb.wire import Interrupt
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.domain.errors import DroidherdError, EmulatorLostError
 from droidherd.domain.ports import Frame
@@ -36,21 +37,24 @@ class Gatekeeper:
             reached.append(stage)
             beat(stage)
 
+        def pulse() -> None:
+            beat(reached[-1] if reached else "")
+
         try:
-            boot_id = self._pass(work, report, patient(lambda: beat(reached[-1] if reached else "")))
+            pulsed = replace(self, adb=self.adb.pulsed(pulse))
+            boot_id = pulsed._pass(work, report, pulse)  # noqa: SLF001 - itself, with a pulse
         except DroidherdError as error:
             return GateResult(passed=False, stages=tuple(reached), evidence=str(error))
         return GateResult(passed=True, boot=boot_id, stages=tuple(reached))
 
-    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None], times: boot.Times) -> str:
+    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None], pulse: Callable[[], None]) -> str:
         entry = self.inventory.find(work.emulator_id)
         if entry is None:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
-        gate = BootGate(self.adb, entry.address, report, times, take=self._camera(work))
+        camera = self._camera(work, Interrupt(pulse))
+        gate = BootGate(self.adb, entry.address, report, patient(pulse), take=camera)
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
-        if entry.serialno and found.serialno != entry.serialno:
-            raise EmulatorLostError(f"{found.serialno} answers in its place", to=work.emulator_id)
-        if who := self.inventory.stranger(work.emulator_id, found.name):
+        if who := self.inventory.impostor(entry, found.serialno, found.name):
             raise EmulatorLostError(
                 f"{who} answers in its place", to=work.emulator_id, remedy="correct its address in the inventory"
             )
@@ -60,13 +64,13 @@ class Gatekeeper:
             self._fence(entry, work.fence)
         return found.boot_id
 
-    def _camera(self, work: GateWork) -> Callable[[str, float], Frame] | None:
+    def _camera(self, work: GateWork, interrupt: Interrupt) -> Callable[[str, float], Frame] | None:
         """The way this emulator is seen; after a boot that is found out anew, by the gate's own frame."""
         if self.cameras is None:
             return None
         if work.full:
             self.cameras.forget(work.emulator_id)
-        return partial(self.cameras.take, work.emulator_id)
+        return partial(self.cameras.take, work.emulator_id, interrupt=interrupt)
 
     def _fence(self, entry: InventoryEntry, fence: int) -> None:
         """Shut out a lease that ended badly, and remove what it left on the screen."""

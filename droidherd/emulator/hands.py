@@ -65,14 +65,14 @@ class EmulatorHands:
         return AimedEyes(eyes, self._aim)
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
-        return self.carry_out(effect, acts.tap(*self._aim.at(x, y)))
+        return self._act(effect, acts.tap(*self._aim.at(x, y)))
 
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
         places = self._aim.at(*start), self._aim.at(*end)
-        return self.carry_out(effect, acts.swipe(*places, duration_s), duration_s)
+        return self._act(effect, acts.swipe(*places, duration_s), duration_s)
 
     def type_text(self, effect: str, text: str) -> Acted:
-        return self.carry_out(effect, acts.type_text(text), 0.0 if is_plain(text) else TYPING_S)
+        return self._act(effect, acts.type_text(text), 0.0 if is_plain(text) else TYPING_S)
 
     def key(self, effect: str, key: str) -> Acted:
         return self.carry_out(effect, acts.key(key))
@@ -87,7 +87,7 @@ class EmulatorHands:
         return self.carry_out(effect, acts.clear_app(app), CLEAR_S)
 
     def mark(self, effect: str, value: str = "") -> Acted:
-        acted = self.carry_out(effect, acts.NOTHING, value=value)
+        acted = self._act(effect, acts.NOTHING, value=value)
         if acted is Acted.DONE:
             self._marked[effect] = value
         return acted
@@ -116,8 +116,15 @@ class EmulatorHands:
         self._marked |= values(answer.output, grip.stage)
         return recalled(answer.output, grip.stage)
 
-    def carry_out(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
-        """One effect, in the emulator's own words. `takes_s`: what it may take by itself. `value`: is kept with it."""
+    def carry_out(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
+        """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
+        try:
+            return self._act(effect, act, takes_s)
+        finally:
+            self._aim.stir()
+
+    def _act(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
+        """`value`: is kept with it."""
         answer = self._say(lines.effect(self._entry(effect), act, value=marks.word_of(value)), self._act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):

@@ -117,6 +117,12 @@ class Inventory:
         """Whose name that is, if it is another one's of this host; a name nobody has any more is nobody's."""
         return name if name != emulator_id and name and self.find(name) is not None else ""
 
+    def impostor(self, entry: InventoryEntry, serialno: str, name: str) -> str:
+        """Who answers in its place, by the serial number and the name that were told; empty: it is the one itself."""
+        if entry.serialno and serialno != entry.serialno:
+            return serialno or "one without a serial number"
+        return self.stranger(entry.emulator_id, name)
+
     def identify(self, emulator_id: str, serialno: str) -> None:
         """Write down who answers at its address, the first time somebody does."""
         with self._locked():
@@ -145,6 +151,18 @@ class Inventory:
             self._check(new)
             self._write(new)
         return new
+
+    def move(self, entry: InventoryEntry, address: str) -> InventoryEntry:
+        """It is at another address now. Who stood there cannot be there any more, and gets the one that is left."""
+        with self._locked():
+            places = {one.address: one for one in self.load()}
+            left = {entry.emulator_id: address}
+            if address in places:
+                left.setdefault(places[address].emulator_id, entry.address)
+            new = tuple(_changed(one, {"address": left.get(one.emulator_id, one.address)}) for one in places.values())
+            self._check(new)
+            self._write(new)
+        return _changed(entry, {"address": address})
 
     def remove(self, emulator_id: str) -> tuple[InventoryEntry, ...]:
         """Remove; what is not there is removed already. Returns the new list."""

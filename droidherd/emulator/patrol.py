@@ -1,6 +1,7 @@
 """A host's round: probes each of its emulators end to end, and says what is new."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from droidherd.adb.server import AdbServer
 from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError
 from droidherd.domain.messages import Care, Seen, Sight
 from droidherd.domain.presence import Watch
+from droidherd.emulator.ear import Ear
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, Probe
 
@@ -26,6 +28,8 @@ PATIENT_AFTER = 10
 PATIENT_S = 5.0
 """After so many unanswered probes in a row the next ones come more slowly: adb suffers from being asked in vain."""
 INVENTORY_EVERY_S = 1.0
+REASONS_TOLD = 5
+"""Of one outage, in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +63,24 @@ class Patrol:
         self._inventory = inventory
         self._round = round_
         self._threads = threads
-        self._link = Link(server.client())
+        self._adb = server.client()
+        self._link = Link(self._adb)
         self._watch = Watch(round_.down_after_s)
         self._walks: dict[str, tuple[InventoryEntry, asyncio.Task[None]]] = {}
         self._news: dict[str, Seen] = {}
         self._changed = asyncio.Event()
         self._boots: dict[str, tuple[str, str]] = {}
+        self._broken: dict[str, asyncio.Event] = {}
+        """By address: set when the adb server says that its connection broke."""
+        self._reasons: dict[str, set[str]] = {}
+        """Why an emulator does not answer, as far as it was told since it last did."""
         self._leaving = False
 
     async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
         """Tell what is new, in order, as soon as it is known."""
+        loop = asyncio.get_running_loop()
         keeper = asyncio.create_task(self._keep_server())
+        ear = Ear(self._adb, lambda addresses: _said(loop, lambda: self._wake(addresses)))
         try:
             await tell(())
             while True:
@@ -87,6 +98,7 @@ class Patrol:
             keeper.cancel()
             for _, walk in self._walks.values():
                 walk.cancel()
+            ear.close()
 
     def leave(self, incarnation: int) -> None:
         """The host is about to go: no emulator of it is good for anything new from now on."""
@@ -135,7 +147,9 @@ class Patrol:
     async def _walk(self, entry: InventoryEntry, incarnation: int, *, changed: bool) -> None:
         """Probe, judge, wait; for ever. `changed`: the list says something new of it, so its first probe is news."""
         missed = 0
+        broken = self._broken[entry.address] = asyncio.Event()
         while True:
+            broken.clear()
             began_s = time.monotonic()
             found = await self._probe(entry, incarnation)
             now_s = time.monotonic()
@@ -144,6 +158,7 @@ class Patrol:
                 news = self._watch.bad(entry.emulator_id, now_s)
             else:
                 self._boots[entry.emulator_id] = (found.boot_id, found.serialno)
+                self._reasons.pop(entry.emulator_id, None)
                 news = self._watch.good(entry.emulator_id, found.boot_id, now_s)
             if news or changed:
                 changed = False
@@ -151,7 +166,17 @@ class Patrol:
             pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
             if found is None:
                 pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
-            await asyncio.sleep(max(pause_s - (now_s - began_s), SOON_S))
+            pause_s = max(pause_s - (now_s - began_s), SOON_S)
+            if missed:
+                await asyncio.sleep(pause_s)
+                continue
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(broken.wait(), pause_s)
+
+    def _wake(self, addresses: frozenset[str]) -> None:
+        for address in addresses:
+            if broken := self._broken.get(address):
+                broken.set()
 
     async def _probe(self, entry: InventoryEntry, incarnation: int) -> Probe | None:
         """One probe; None when it was not answered in time, or by somebody else."""
@@ -162,17 +187,24 @@ class Patrol:
             if self._watch.bad(entry.emulator_id, time.monotonic()):
                 sight = self._watch.emulators[entry.emulator_id].sight
                 self._say(self._seen(entry, sight, incarnation))
-        except DroidherdError:
-            return None
+        except DroidherdError as error:
+            return self._unanswered(entry, error)
         try:
             return await asked
-        except DroidherdError:
-            return None
+        except DroidherdError as error:
+            return self._unanswered(entry, error)
+
+    def _unanswered(self, entry: InventoryEntry, error: DroidherdError) -> None:
+        """People want to know what is wrong with one that never comes."""
+        told = self._reasons.setdefault(entry.emulator_id, set())
+        if str(error) not in told and len(told) < REASONS_TOLD:
+            told.add(str(error))
+            log.warning("%s does not answer: %s", entry.emulator_id, error)
 
     def _meet(self, entry: InventoryEntry) -> Probe:
         """Whoever answers must be the one that is meant, by its serial number and by the name it was given here."""
-        found = self._link.ensure(entry.address, entry.serialno, deadline_s=self._round.timeout_s)
-        if who := self._inventory.stranger(entry.emulator_id, found.name):
+        found = self._link.ensure(entry.address, deadline_s=self._round.timeout_s)
+        if who := self._inventory.impostor(entry, found.serialno, found.name):
             raise EmulatorLostError(f"{who} answers at this address", to=entry.emulator_id)
         if found.serialno and not entry.serialno:
             try:
@@ -206,3 +238,9 @@ class Patrol:
     def _say(self, seen: Seen) -> None:
         self._news[seen.emulator_id] = seen
         self._changed.set()
+
+
+def _said(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+    """From another thread; a loop that has ended hears nothing any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(what)

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.wire import Interrupt, WireRefusedError
 from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.clock import UptimeClock
@@ -14,6 +14,8 @@ from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, T
 
 PROBE_S = 2.0
 CONNECT_S = 5.0
+SHELL_V2 = "shell_v2"
+"""Among the features of an emulator's adb: without it no command tells its return code."""
 FIELDS = {
     "booted": "sys.boot_completed",
     "token": TOKEN_PROPERTY,
@@ -63,6 +65,12 @@ def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: I
     return Probe(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
 
 
+def _was_refused(error: BaseException) -> bool:
+    """Whether the emulator's adb itself said no to a shell."""
+    cause = error.__cause__
+    return isinstance(cause, UnknownOutcomeError) and isinstance(cause.__cause__, WireRefusedError)
+
+
 class Link:
     """Keeps the adb server connected to an address, and makes sure who answers there."""
 
@@ -72,6 +80,21 @@ class Link:
 
     def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> Probe:
         """Connect what is not, and probe. An empty `serialno`: whoever answers."""
+        try:
+            return self._met(address, serialno, deadline_s)
+        except EmulatorLostError as error:
+            if _was_refused(error) and self._is_too_old(address, deadline_s):
+                what = "its adb knows no `shell,v2`"
+                raise EmulatorLostError(what, to=address, remedy="take an emulator with Android 7 or newer") from error
+            raise
+
+    def _is_too_old(self, address: str, deadline_s: float) -> bool:
+        try:
+            return SHELL_V2 not in self._adb.ask(f"host-serial:{address}:features", deadline_s).split(",")
+        except NotSentError:
+            return False
+
+    def _met(self, address: str, serialno: str, deadline_s: float) -> Probe:
         with lost():
             state = self._adb.state(address, deadline_s)
         if state == "device":

@@ -19,7 +19,7 @@ from droidherd.domain.ports import Frame
 LIMIT_BYTES = 64 << 20
 PER_EMULATOR = 24
 WAITING_MAX = 4
-"""Frames that wait to be encoded; when more come, the oldest of them goes unseen."""
+"""Frames that wait to be encoded; when more come, one of whoever was served last goes unseen, the oldest first."""
 REST = 4.0
 """So many times as long as it worked, the encoder rests."""
 REST_MAX_S = 0.5
@@ -104,7 +104,7 @@ class Reel:
             self._waiting.append(entry)
             self._bytes += entry.size
             if len(self._waiting) > WAITING_MAX:
-                self._drop(self._waiting.popleft())
+                self._drop(max(self._waiting, key=self._served_s))
             if len(row) > PER_EMULATOR:
                 self._drop(row[0])
             while self._bytes > self._limit:
@@ -201,6 +201,11 @@ class Reel:
                 return last
             last = one if one.content else None
         return None
+
+    def _served_s(self, entry: _Entry) -> float:
+        """From when the newest encoded frame of this one's emulator is. Of a hundred that look, each gets its share."""
+        row = reversed(self._by_emulator[entry.emulator_id])
+        return next((one.taken_at_s for one in row if one.content), float("-inf"))
 
     def _drop(self, entry: _Entry) -> None:
         if self._kept.pop(id(entry), None) is None:

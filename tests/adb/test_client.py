@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from droidherd.adb import wire
 from droidherd.adb.client import STDIN_LIMIT_BYTES, AdbClient
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import (
@@ -181,6 +182,7 @@ def test_no_more_connects_than_allowed_wait_for_the_server_at_once():
 def test_waiting_for_a_turn_to_connect_has_the_same_deadline():
     with talking(Talk.silence) as talker:
         adb = AdbClient(talker.port, connects_at_once=1)
+        pulsed = adb.pulsed(lambda: None)
         interrupt = Interrupt()
 
         def hang() -> None:
@@ -192,7 +194,7 @@ def test_waiting_for_a_turn_to_connect_has_the_same_deadline():
         while talker.connections == 0:
             time.sleep(0.005)
         with pytest.raises(NotSentError, match=r"within 0\.15 s"):
-            adb.shell(SERIAL, "y", SHORT_S)
+            pulsed.shell(SERIAL, "y", SHORT_S)
         assert 1 == talker.connections
         interrupt.fire()
         thread.join(LONG_S)
@@ -273,6 +275,19 @@ def test_while_an_answer_is_waited_for_there_is_a_pulse_that_may_end_the_call():
     with talking(script) as talker, pytest.raises(AbandonedError):
         AdbClient(talker.port).shell(SERIAL, "x", 60.0, interrupt=Interrupt(pulse))
     assert [1, 1] == beats
+
+
+def test_a_pulsed_client_has_that_pulse_in_every_call(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(wire, "PULSE_S", 0.01)
+
+    def given_up() -> None:
+        raise AbandonedError("given up")
+
+    with talking(Talk.silence) as talker:
+        pulsed = AdbClient(talker.port).pulsed(given_up)
+        for call in (lambda: pulsed.shell(SERIAL, "x", 60.0), pulsed.version, lambda: pulsed.capture(SERIAL, 60.0)):
+            with pytest.raises(AbandonedError):
+                call()
 
 
 def test_a_pulse_does_not_move_the_deadline():

@@ -1,5 +1,7 @@
 """The parsers against the shapes of several Android versions. See shapes/README.md for what these are."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.adb import display, logcat, parse
-from droidherd.adb.display import Display
+from droidherd.adb.display import DISPLAY_LINE, Display
 from droidherd.adb.logcat import LogLine
 from droidherd.adb.parse import Focus, Size
+from droidherd.emulator.eyes import FOCUS_LINE
 
 SHAPES = Path(__file__).parent / "shapes"
 VERSIONS = (7, 9, 11, 13, 14, 15)
@@ -59,6 +62,22 @@ HERD = "com.example.herd/com.example.herd.MainActivity"
 )
 def test_the_window_in_front_is_that_of_the_display_with_the_focus(version: int, expected: Focus | None):
     assert expected == parse.focus(shape(version, "window"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("line", "what", "read"), [(FOCUS_LINE, "window", parse.focus), (DISPLAY_LINE, "display", display.displays)]
+)
+def test_what_we_ask_for_says_the_same_as_the_whole_dump(
+    tmp_path: Path, version: int, line: str, what: str, read: Callable[[str], object]
+):
+    """On the emulator already all but a few lines are left out: those that the reader needs have to be among them."""
+    (tmp_path / "dump").write_text(f"NOISE\n{shape(version, what)}")
+    dumped = subprocess.run(
+        ["sh", "-c", f"dumpsys() {{ cat dump; }}; {line}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    ).stdout
+    assert "NOISE" not in dumped
+    assert read(shape(version, what)) == read(dumped)
 
 
 @pytest.mark.parametrize(

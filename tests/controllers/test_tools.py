@@ -13,6 +13,7 @@ from droidherd.controllers.command import CommandController
 from droidherd.controllers.ldplayer import LDPlayerController
 from droidherd.controllers.model import Call, Controller, ControllerError, Power, Status, Target
 from droidherd.controllers.mumu import MuMuController
+from droidherd.settings import Settings
 from tests.controllers.tools import AVD, LDPLAYER, MUMU, Tool
 
 CALL = Call(20.0)
@@ -185,3 +186,8 @@ def test_an_avd_that_could_not_be_meant_is_refused(target: Target, expected: str
     with pytest.raises(ControllerError, match=expected) as raised:
         controller.start(target, CALL)
     assert raised.value.remedy
+
+
+def test_an_avd_boots_cold_unless_somebody_says_otherwise():
+    """From a snapshot the token and the journal come back as they were, and what was done once is done twice."""
+    assert "-no-snapshot" in Settings().controllers.avd_arguments

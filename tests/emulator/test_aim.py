@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.adb.display import Display
+from droidherd.adb.files import Files
 from droidherd.domain.errors import InvalidFrameError
-from droidherd.domain.ports import Frame
+from droidherd.domain.ports import Frame, Wanted
+from droidherd.domain.things import State
 from droidherd.emulator.aim import FRESH_S, Aim
+from droidherd.emulator.things import EmulatorThings
 from tests.emulator.farm import One
 
 PANEL = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4)
@@ -147,3 +150,59 @@ def test_under_an_override_the_display_is_asked_for_and_taps_follow_it(one: One)
         assert ["input tap 639 359"] == one.acts()
     finally:
         one.adb.shell(one.address, "wm size reset", 10.0)
+
+
+def test_after_a_stir_the_display_is_asked_for_again_at_once_and_then_ever_less_often():
+    """What we did may show a moment later, on frames that do not tell."""
+    clock = Clock()
+    ask, asked = asked_for(Display(0, 4, 6, 0))
+    aim = Aim(ask, clock.now)
+    aim.see(lambda: frame_of(PANEL))
+    aim.stir()
+    times: list[float] = []
+    while clock.now_s < 4 * FRESH_S:
+        clock.now_s += 0.125
+        before = len(asked)
+        aim.see(lambda: frame_of(PANEL))
+        times += [clock.now_s] if len(asked) > before else []
+    assert 0.125 == times[0]
+    assert times[1:6] == [0.375, 0.875, 1.875, 3.875, 7.875]
+    assert 5 < times[6] - times[5] < 5.5
+
+
+def test_a_touch_without_a_look_follows_a_display_that_was_stirred():
+    ask, asked = asked_for(Display(0, 100, 200, 0), Display(0, 50, 100, 0))
+    aim = Aim(ask)
+    aim.see(lambda: blank(100, 200))
+    assert (98, 198) == aim.at(98, 198)
+    aim.stir()
+    assert [(49, 99), (49, 99), 2] == [aim.at(98, 198), aim.at(98, 198), len(asked)]
+
+
+def test_a_tap_right_behind_a_step_that_resized_the_display_lands_on_the_new_one(one: One):
+    hands = one.hands()
+    eyes = hands.aimed(one.eyes())
+    things = EmulatorThings(hands, Files(one.adb, one.address), one.token(), lambda: None)
+    try:
+        assert 1280 == eyes.look().width
+        things.make("1", Wanted("wm", "size", State("640x360")))
+        hands.tap("2", 1279, 719)
+        assert ["input tap 639 359"] == one.acts()
+    finally:
+        one.adb.shell(one.address, "wm size reset", 10.0)
+
+
+def test_a_key_and_an_app_stir_and_touches_do_not(one: One, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.emulator.aim.FRESH_S", 1e6)  # on a slow machine too
+    hands = one.hands()
+    eyes = hands.aimed(one.eyes())
+
+    def asks(*doing: Callable[[], object]) -> int:
+        one.mark()
+        for act in doing:
+            act()
+            eyes.look()
+        return len(one.did("dumpsys display"))
+
+    assert 1 == asks(lambda: hands.tap("1", 1, 1), lambda: hands.type_text("2", "a"), lambda: hands.mark("3"))
+    assert 2 == asks(lambda: hands.key("4", "home"), lambda: hands.start_app("5", "com.example.herd"))

@@ -44,3 +44,16 @@ def test_a_log_that_cannot_be_read_is_empty_and_says_why(one: One):
     trouble: list[str] = []
     assert "" == applog.read(one.adb, one.address, APP, trouble.append)
     assert trouble[0].startswith("the app's log was not read")
+
+
+def test_the_last_words_of_an_app_that_crashed_are_kept_though_its_process_is_gone():
+    """The trace of a crash names its package once, and no list of processes names it any more."""
+    crash = [
+        LINE.format(pid=2210, text=text)
+        for text in ("FATAL EXCEPTION: main", f"Process: {APP}, PID: 2210", "java.lang.Oops", "\tat a.b.c(d.java:1)")
+    ]
+    assert crash == of("droidherd-pids", *crash)
+    before = LINE.format(pid=77, text="says something")
+    for told in (f"Start proc 77:{APP}/u0a101 for activity", f"Process {APP} (pid 77) has died: fg TOP"):
+        system = LINE.format(pid=600, text=told)
+        assert [before, system] == of("droidherd-pids", before, system)

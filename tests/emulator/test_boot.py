@@ -1,11 +1,16 @@
 """The gate after a boot, stage by stage, and the baseline."""
 
+from pathlib import Path
+
 import pytest
 
 from droidherd.adb.client import AdbClient
+from droidherd.contracts.fleet import GateWork
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, FencedError
 from droidherd.emulator import lease
 from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, Times, baseline, open_gate
+from droidherd.emulator.gate import Gatekeeper
+from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.token import Token
 from tests.adb.talker import Talk, frames, talking
 from tests.emulator.farm import LONG_S, One
@@ -111,3 +116,38 @@ def test_a_baseline_that_fails_says_so():
     with talking(script) as talker, pytest.raises(CommandFailedError, match="baseline: no such thing") as caught:
         baseline(AdbClient(talker.port), "127.0.0.1:1", Token(1), APP)
     assert 3 == caught.value.rc
+
+
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        ("com.android.settings/com.android.settings.FallbackHome", r"but com.android.settings/.*FallbackHome"),
+        ("NotificationShade", "but NotificationShade"),
+        ("com.android.launcher3/com.android.launcher3.Launcher", ""),
+    ],
+)
+def test_after_a_boot_an_app_has_to_be_in_front(window: str, why: str):
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.say(frames([f"  mCurrentFocus=Window{{4f1 u0 {window}}}\n".encode()]))
+
+    reached: list[Reached] = []
+    with talking(script) as talker:
+        passage = BootGate(AdbClient(talker.port), "127.0.0.1:1", reached.append, Patience().times())
+        with pytest.raises(EmulatorLostError, match=why or "no answer|answered a probe|shell answered"):
+            passage.wait(0.6, (Reached.FOCUS, Reached.HOME))
+    assert ([Reached.FOCUS, Reached.HOME] if not why else [Reached.FOCUS]) == reached
+
+
+def test_a_gate_shows_that_it_goes_on_while_one_answer_stays_away(
+    one: One, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("droidherd.adb.wire.PULSE_S", 0.02)
+    monkeypatch.setattr("droidherd.emulator.boot.POLL_S", 60.0)  # nothing else shows it
+    Inventory(tmp_path).add(InventoryEntry(emulator_id=one.name, address=one.address))
+    one.control.set_fault(one.name, "shell_hang")
+    beats: list[str] = []
+    work = GateWork(emulator_id=one.name, boot="", floor=one.lease, full=True)
+    result = Gatekeeper(one.adb, Inventory(tmp_path), 1.0).work(work, beats.append)
+    assert "did not reach shell" in result.evidence
+    assert beats.count(Reached.DEVICE) > 5

@@ -9,11 +9,18 @@ from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
+from typing_extensions import override
 
 from droidherd import telemetry
 from droidherd.adb.cameras import Camera, FramebufferCamera, PngCamera, RawCamera
 from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
+from droidherd.domain.errors import (
+    AbandonedError,
+    DroidherdError,
+    InvalidFrameError,
+    NotSentError,
+    UnknownOutcomeError,
+)
 from droidherd.domain.ports import Frame
 from droidherd.emulator.boot import BootGate, Reached
 from droidherd.emulator.cameras import Cameras
@@ -48,6 +55,14 @@ def test_every_camera_takes_the_same_picture(one: One, name: str):
 def test_no_camera_takes_a_black_screen_for_a_picture(one: One, name: str):
     one.control.set_fault(one.name, "black_screencap")
     with pytest.raises(InvalidFrameError, match="one colour"):
+        take(one, name)
+
+
+@pytest.mark.parametrize("name", ["raw", "png"])
+@pytest.mark.parametrize("fault", ["half_screencap", "empty_screencap"])
+def test_half_a_picture_or_none_is_no_picture_though_the_return_code_is_0(one: One, name: str, fault: str):
+    one.control.set_fault(one.name, fault)
+    with pytest.raises(InvalidFrameError):
         take(one, name)
 
 
@@ -265,3 +280,40 @@ def test_a_frame_from_before_the_question_is_stale():
     cameras = Cameras([Scripted("raw", 9, age_s=2.0)])
     with pytest.raises(InvalidFrameError, match=r"stale: taken 2\.\d s before it was asked for"):
         cameras.take("e", "s", LONG_S)
+
+
+class Fickle(Scripted):
+    """A camera that can be broken, and heeds who interrupts it."""
+
+    broken = False
+
+    @override
+    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        if interrupt is not None:
+            interrupt.check()
+        if self.broken:
+            raise InvalidFrameError("broken")
+        return super().take(serial, deadline_s, interrupt)
+
+
+def test_whoever_waits_for_a_probe_can_give_up_and_is_not_taken_for_a_broken_camera():
+    def given_up() -> None:
+        raise AbandonedError("the engine gave this try up")
+
+    cameras = Cameras([Fickle("raw", 1), Fickle("png", 1)])
+    with pytest.raises(AbandonedError):
+        cameras.take("e", "s", LONG_S, Interrupt(pulse=given_up))
+    assert None is cameras.known("e")
+
+
+def test_a_camera_that_was_left_out_once_is_tried_again_when_no_other_sees_anything():
+    raw, png = Fickle("raw", 1), Fickle("png", 1)
+    png.broken = True
+    cameras = Cameras([raw, png])
+    cameras.take("e", "s", LONG_S)
+    raw.broken, png.broken = True, False
+    for _ in range(2):
+        with pytest.raises(InvalidFrameError):
+            cameras.take("e", "s", LONG_S)
+    assert 2 == cameras.take("e", "s", LONG_S).width
+    assert png is cameras.probe("e", "s").camera

@@ -1,6 +1,7 @@
 """What a host does for its emulators, on virtual ones behind a real adb server, through their real controller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,14 +9,22 @@ import pytest
 
 from droidherd.caretaker import Caretaker, Patience
 from droidherd.contracts.fleet import TendResult, TendWork
+from droidherd.controllers.model import Call, Status, Target
 from droidherd.controllers.registry import VIRTUAL, Controllers
 from droidherd.controllers.virtual import VirtualController
 from droidherd.domain.errors import AbandonedError
 from droidherd.domain.ladder import Rung
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.emulator.probe import probe
-from tests.emulator.farm import One
+from droidherd.emulator.probe import Link, probe
+from tests.emulator.farm import LONG_S, One
+
+
+class Untold(VirtualController):
+    """One that does not tell where its emulators are."""
+
+    def status(self, target: Target, call: Call) -> Status:
+        return Status(super().status(target, call).power)
 
 
 @dataclass
@@ -28,7 +37,8 @@ class Host:
     def __post_init__(self) -> None:
         entry = InventoryEntry(emulator_id=self.one.name, address=self.one.address, controller=self.controller)
         Inventory(self.data).add(entry)
-        controllers = Controllers({VIRTUAL: VirtualController(self.one.farm.fleet.state / "ready.json")})
+        ready = self.one.farm.fleet.state / "ready.json"
+        controllers = Controllers({VIRTUAL: VirtualController(ready), "untold": Untold(ready)})
         self.caretaker = Caretaker(
             self.one.adb, Inventory(self.data), controllers, Patience(10.0, self.boot_s), self.data / "quarantine"
         )
@@ -40,6 +50,9 @@ class Host:
     @property
     def boot(self) -> int:
         return self.one.control.counters(self.one.name)["boot"]
+
+    def address(self, name: str) -> str:
+        return Inventory(self.data).address(name)
 
 
 @pytest.fixture
@@ -152,3 +165,59 @@ def test_what_cannot_be_done_is_in_the_result_with_what_to_do(one: One, tmp_path
         assert evidence.startswith("start: ")
         assert expected in evidence
     assert "is not in this host's inventory" in Host(one, tmp_path).does(Rung.STOP, emulator_id="who").evidence
+
+
+@contextmanager
+def swapped(host: Host, one: One, other: One) -> Generator[None]:
+    """Each has the other's address. They were told who they are, as the boot gate does, and the host knows both."""
+    Inventory(host.data).add(InventoryEntry(emulator_id=other.name, address=other.address))
+    for each in (one, other):
+        lease.floor(each.adb, each.address, each.token(0, 0), name=each.name)
+    one.control.swap_ports(one.name, other.name)
+    for each in (one, other):
+        Link(one.adb).ensure(each.address, deadline_s=LONG_S)  # the patrol does
+    try:
+        yield
+    finally:
+        one.control.swap_ports(one.name, other.name)
+
+
+def test_one_whose_address_another_one_took_is_not_taken_for_well(one: One, other: One, tmp_path: Path):
+    """Whoever answers there is in another boot, and would keep it from ever being restarted."""
+    host = Host(one, tmp_path, controller="untold")
+    before = host.boot
+    with swapped(host, one, other):
+        assert TendResult() == host.does(Rung.RESTART)
+        assert before + 1 == host.boot
+
+
+def test_one_that_runs_elsewhere_by_its_vendors_word_is_followed_and_not_restarted(host: Host, one: One, other: One):
+    """Also to an address that another one had before."""
+    before = host.boot
+    with swapped(host, one, other):
+        assert TendResult(idle=True) == host.does(Rung.RESTART)
+        assert (before, other.address, one.address) == (host.boot, host.address(one.name), host.address(other.name))
+
+
+def test_one_that_is_switched_off_is_off_also_when_another_one_has_its_address(one: One, other: One, tmp_path: Path):
+    host = Host(one, tmp_path, controller="untold")
+    with swapped(host, one, other):
+        assert TendResult() == host.does(Rung.STOP)
+
+
+def test_a_measure_shows_that_it_goes_on_while_the_emulator_hangs_and_can_be_called_back(
+    host: Host, one: One, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("droidherd.adb.wire.PULSE_S", 0.05)
+    one.control.set_fault(one.name, "shell_hang")
+    for rung in (Rung.APP, Rung.RESTART, Rung.EVIDENCE):
+        beats = iter(range(5))
+
+        def beat(beats: Iterator[int] = beats) -> None:
+            if next(beats, None) is None:
+                raise AbandonedError("called back")
+
+        before = host.boot
+        with pytest.raises(AbandonedError):
+            host.does(rung, beat)
+        assert before == host.boot

@@ -1,6 +1,7 @@
 """A host's round goes on whatever happens to its adb server."""
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from droidherd import telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.domain.errors import InfrastructureError
-from droidherd.domain.messages import Seen
+from droidherd.domain.messages import Seen, Sight
 from droidherd.emulator import patrol
-from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.patrol import Patrol, Post, Round
+from tests.emulator.farm import One
 
 
 class Stubborn(AdbServer):
@@ -79,3 +81,31 @@ async def test_a_round_without_a_keeper_ends_and_says_why(tmp_path: Path, monkey
     with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="a bug"):
         async with asyncio.timeout(20):
             await patrol_of(server, "h-bug", tmp_path, threads).run(tell, 1)
+
+
+async def test_an_emulator_that_dies_is_known_at_once_and_the_log_says_why_it_does_not_answer(
+    one: One, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """However seldom it is probed."""
+    Inventory(tmp_path).add(InventoryEntry(emulator_id=one.name, address=one.address))
+    sights: asyncio.Queue[Sight] = asyncio.Queue()
+
+    async def tell_sights(news: tuple[Seen, ...]) -> None:
+        for seen in news:
+            sights.put_nowait(seen.sight)
+
+    async def until_seen(wanted: Sight) -> None:
+        async with asyncio.timeout(60):
+            while await sights.get() is not wanted:
+                pass
+
+    with ThreadPoolExecutor(4) as threads, caplog.at_level(logging.WARNING):
+        watched = Patrol(Post("h", "default"), one.farm.server, Inventory(tmp_path), Round(600.0, 2.0, 900.0), threads)
+        rounds = asyncio.create_task(watched.run(tell_sights, 1))
+        await until_seen(Sight.GOOD)
+        one.control.kill(one.name)
+        await until_seen(Sight.SUSPECT)
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    one.control.start(one.name)
+    assert f"{one.name} does not answer: {one.address}: " in caplog.text

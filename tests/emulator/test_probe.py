@@ -1,10 +1,15 @@
 """Who answers at an address, and how a lost link comes back."""
 
+import threading
+
 import pytest
 
+from droidherd.adb.client import AdbClient
 from droidherd.adb.track import Track
 from droidherd.domain.errors import EmulatorLostError
+from droidherd.emulator.ear import Ear
 from droidherd.emulator.probe import Link, probe
+from tests.adb.talker import Talk, talking
 from tests.emulator.farm import LONG_S, Farm, One, eventually
 
 
@@ -83,3 +88,41 @@ def test_the_news_tell_of_an_emulator_that_died(one: One):
 
         eventually(lost)
     one.control.start(one.name)
+
+
+def test_an_ear_hears_of_an_emulator_that_died_and_ends_when_it_is_closed(one: One):
+    heard: list[str] = []
+    ear = Ear(one.adb, heard.extend)
+    try:
+        one.control.kill(one.name)
+        eventually(lambda: one.address in heard)
+    finally:
+        ear.close()
+        one.control.start(one.name)
+    assert "ear" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize(
+    ("features", "what"), [("cmd,stat_v2", "knows no `shell,v2`"), ("shell_v2,cmd", "closed"), (None, "closed")]
+)
+def test_an_emulator_whose_adb_is_too_old_is_said_to_be(features: str | None, what: str):
+    """It refuses the stream like one in trouble; what it can do is on record with the adb server."""
+
+    def script(talk: Talk) -> None:
+        asked = talk.hear()
+        if asked.startswith(b"host:devices-l"):
+            talk.say(b"OKAY" + block("127.0.0.1:1 device\n"))
+        elif asked.startswith(b"host:transport"):
+            talk.say(b"OKAY")
+            talk.hear()
+            talk.say(b"FAIL" + block("closed"))
+        else:
+            assert b"host-serial:127.0.0.1:1:features" == asked
+            talk.say(b"FAIL" + block("no") if features is None else b"OKAY" + block(features))
+
+    with talking(script) as talker, pytest.raises(EmulatorLostError, match=what):
+        Link(AdbClient(talker.port)).ensure("127.0.0.1:1")
+
+
+def block(text: str) -> bytes:
+    return b"%04x%b" % (len(text), text.encode())

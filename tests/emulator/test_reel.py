@@ -70,6 +70,25 @@ def test_who_takes_a_frame_does_not_wait_for_its_encoding():
         assert [1, *range(30 - WAITING_MAX, 30)] == levels(reel)
 
 
+def test_under_load_an_emulator_that_has_nothing_yet_is_served_before_those_that_have():
+    gate = Gate()
+    with Reel(gate) as reel:
+        reel.add("busy", frame(1))
+        assert gate.began.wait(10)
+        gate.open.set()
+        assert [1] == levels(reel, "busy")
+        gate.open.clear()
+        gate.began.clear()
+        reel.add("busy", frame(2))
+        assert gate.began.wait(10)
+        reel.add("quiet", frame(7))
+        for level in range(3, 30):
+            reel.add("busy", frame(level))
+        gate.open.set()
+        assert [7] == levels(reel, "quiet")
+        assert [1, 2, 27, 28, 29] == levels(reel, "busy")
+
+
 def test_what_is_encoded_just_now_is_not_missed_by_who_asks():
     gate = Gate()
     with Reel(gate) as reel:

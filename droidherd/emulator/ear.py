@@ -1,0 +1,57 @@
+"""Hears from the adb server, within milliseconds, that the connection to an emulator broke."""
+
+import threading
+from collections.abc import Callable
+
+from typing_extensions import override
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.model import Listed
+from droidherd.adb.track import Track
+from droidherd.adb.wire import Closing, Interrupt
+from droidherd.domain.errors import NotSentError
+
+LISTEN_S = 60.0
+AGAIN_S = 1.0
+"""Between two tries to reach a server that is away."""
+
+
+class Ear(Closing):
+    """Listens on a thread of its own until it is closed. It only hints: an emulator that hangs says nothing."""
+
+    def __init__(self, adb: AdbClient, lost: Callable[[frozenset[str]], None]) -> None:
+        """`lost` is told, on that thread, the addresses of emulators that were reached a moment ago."""
+        self._adb = adb
+        self._lost = lost
+        self._interrupt = Interrupt()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="ear", daemon=True)
+        self._thread.start()
+
+    @override
+    def close(self) -> None:
+        self._closed.set()
+        self._interrupt.fire()
+        self._thread.join(AGAIN_S)
+
+    def _listen(self) -> None:
+        while not self._closed.is_set():
+            try:
+                with Track(self._adb, self._interrupt) as track:
+                    self._follow(track)
+            except NotSentError:
+                self._closed.wait(AGAIN_S)
+
+    def _follow(self, track: Track) -> None:
+        """Until the server goes away, which is no word about any emulator."""
+        reached: frozenset[str] = frozenset()
+        while not self._closed.is_set():
+            listed = track.next(LISTEN_S)
+            if listed is not None:
+                before, reached = reached, _reached(listed)
+                if before - reached:
+                    self._lost(before - reached)
+
+
+def _reached(listed: tuple[Listed, ...]) -> frozenset[str]:
+    return frozenset(one.serial for one in listed if one.ready)

@@ -1,0 +1,45 @@
+"""A stage whose address leads to another emulator by and by."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from typing_extensions import override
+
+from droidherd.domain.errors import FencedError
+from droidherd.emulator import lease
+from droidherd.emulator.probe import Link
+from droidherd.stay import StayError
+from tests.changes.world import Life, World
+from tests.emulator.farm import LONG_S, One
+
+
+class Drifting(Life):
+    """Swaps the ports of two emulators at the first word of a step, and reconnects as a patrol does."""
+
+    def __init__(self, one: One, other: One, step: str) -> None:
+        super().__init__()
+        self._one, self._other, self._step = one, other, step
+
+    @override
+    def beat(self, progress: str = "") -> None:
+        super().beat(progress)
+        if progress == self._step:
+            self._step = ""
+            self._one.control.swap_ports(self._one.name, self._other.name)
+            Link(self._one.adb).ensure(self._one.address, deadline_s=LONG_S)
+
+
+def test_a_stage_that_ended_by_looking_at_another_emulator_is_not_complete(one: One, other: One, tmp_path: Path):
+    """No act comes behind the look, and nothing else asks who it was that was seen."""
+    lease.fence(other.adb, other.address, other.token())
+    world = World(one, tmp_path)
+    anything: JsonValue = {"wait": {"colour": {"is": "#808080", "tolerance": 128}, "within": "9s"}}
+    world.replan([anything, anything])
+    world.life = Drifting(one, other, "2")
+    try:
+        with world.open, pytest.raises(StayError) as caught:
+            world.stage()
+        assert isinstance(caught.value.cause, FencedError)
+    finally:
+        one.control.swap_ports(one.name, other.name)
