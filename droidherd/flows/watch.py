@@ -131,6 +131,11 @@ class Watch:
             remedy = "see the last frame in the artifacts; if so many taps are meant, raise guards: {taps: ...}"
             raise ClickLoopError(f"taps {found}", to=f"step {path}", remedy=remedy)
 
+    def came_true(self) -> None:
+        """What an act was to bring about is to be seen: if a tap did it, it got somewhere."""
+        if self.last is not None:
+            self._clicks.came_true(clicks.look_of(self.last))
+
     def size(self, path: str) -> tuple[int, int]:
         """The screen's width and height."""
         frame = self.last or self.look(path)
