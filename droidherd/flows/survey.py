@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 
+from pydantic import JsonValue
+
 from droidherd.contracts.plan import Lives
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.chart import Interrupt
 from droidherd.flows.coherence import NOT_IN_CLEANUP, Complaint, every
 from droidherd.flows.course import Ask
-from droidherd.flows.expansion import NAME_MAX, STEPS_MAX, charted, longest, made
+from droidherd.flows.expansion import NAME_MAX, STEPS_MAX, charted, longest, made, tidied, used_as_written
 from droidherd.flows.flow import Flow
 from droidherd.flows.graph import ANY, Edge, leading_to
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.loader import Place
 from droidherd.flows.model import Steps, Use
+from droidherd.flows.params import substituted
 from droidherd.flows.part import Part
 from droidherd.flows.spelling import nearest
 from droidherd.flows.targets import Sight
@@ -61,10 +64,39 @@ def used_together(loaded: LoadedFlow) -> Walk:
                 what = f"{count} steps with those of used flows, names of effects up to {length} characters"
                 fix = f"at most {STEPS_MAX} and {NAME_MAX}: split the stage, or nest less"
                 yield Complaint(("stages", number, "steps"), what, fix)
+        count = longest([*made(loaded.cleanup or [], values, loaded), *tidied(loaded, values)])[0]
+        if count > STEPS_MAX:
+            what = f"{count} steps of cleanup with those of used flows"
+            yield Complaint(("cleanup",), what, f"at most {STEPS_MAX}: use fewer flows")
         charted(loaded, values)
+        yield from _filled_twice(loaded)
+        yield from _left_behind(loaded)
     except BadParametersError as error:
         fix = error.remedy or "give the parameter an example or a default that fits"
         yield Complaint((), f"{error.what}, when parameters have their examples", fix)
+
+
+def _filled_twice(loaded: LoadedFlow) -> Walk:
+    """A used flow's screens, routes and interrupts are known once: two uses must not want them filled in otherwise."""
+    known: dict[str, JsonValue] = {}
+    for place, used, told in used_as_written(loaded):
+        name = used.flow.flow
+        chart = {part: substituted(used.chart.get(part), told) for part in ("screens", "routes", "interrupts")}
+        first = known.setdefault(name, chart)
+        if differing := [part for part in chart if chart[part] != first[part]]:
+            what = f"flow {name} is used with other parameters before, and its {differing[0]} hold them"
+            fix = f"they are filled in once: move what holds them into steps of a stage of {name}, or use it once"
+            yield Complaint(place, what, fix)
+
+
+def _left_behind(loaded: LoadedFlow) -> Walk:
+    """What a used flow says of itself, and the using flow neither inherits nor says."""
+    uses = {used.flow.flow: (place, used) for place, used, _ in used_as_written(loaded)}
+    for part in ("lost", "guards"):
+        for name, (place, used) in uses.items():
+            if loaded.chart.get(part) is None and used.chart.get(part) is not None:
+                what = f"flow {name} says {part}, and that does not come along"
+                yield Complaint(place, what, f"add {part} to this flow: copy that of {name}", fatal=False)
 
 
 def _all_used(uses: Uses) -> list[LoadedFlow]:
