@@ -190,7 +190,8 @@ def replay(
     else:
         for one in differences:
             output.out.print(str(one), markup=False)
-        output.out.print("" if differences else "as recorded")
+        if not differences:
+            output.out.print("as recorded")
     if differences:
         raise typer.Exit(1)
 
