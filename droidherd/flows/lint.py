@@ -7,6 +7,9 @@ from pathlib import Path
 from droidherd.flows.folder import FILE, inspect
 from droidherd.flows.problems import Problem, errors_of
 
+NAME_MAX = 60
+"""Of a folder: far more than that of a flow, and less than what a disk refuses to look for."""
+
 
 def lint(paths: Iterable[Path]) -> list[Problem]:
     """Every problem of every flow at or below these paths: a flow's folder, its file, or a folder of flows."""
@@ -35,7 +38,7 @@ def flow_folder(path: Path, name: str) -> Path | None:
         path = path.parent
     if (path / FILE).is_file():
         return path if path.name == name else None
-    if name != Path(name).name or name == "..":
+    if name != Path(name).name or name == ".." or len(name) > NAME_MAX:
         return None
     return path / name if (path / name / FILE).is_file() else None
 
