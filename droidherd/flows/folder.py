@@ -19,6 +19,7 @@ from droidherd.flows.loader import BadYamlError, Place, parse_document
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted
 from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
 from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
+from droidherd.flows.spelling import nearest
 from droidherd.flows.survey import surveyed, used_together
 from droidherd.handlers.registry import Registry, registered
 
@@ -316,7 +317,9 @@ def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], 
         elif ".." in name.split("/") or name.startswith("/") or "\\" in name:
             findings.add(place, f"{name}: the image is outside the folder of the flow", "copy it beside the flow")
         elif name not in images or CARRIED in name:
-            findings.add(place, f"{name}: no such image", f"put it at {folder / name}")
+            near = nearest(name.removesuffix(".png"), (image.removesuffix(".png") for image in images))
+            fix = f"did you mean {near}.png?" if near else f"put it at {folder / name}"
+            findings.add(place, f"{name}: no such image", fix)
         elif problem := _image_problem(folder, images[name]):
             findings.add(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
     for name in sorted(images.keys() - used):

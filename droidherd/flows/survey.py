@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from droidherd.contracts.plan import Lives
 from droidherd.domain.errors import BadParametersError
+from droidherd.flows.advice import key_near
 from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.chart import Interrupt
 from droidherd.flows.coherence import NOT_IN_CLEANUP, Complaint, every
@@ -15,7 +16,7 @@ from droidherd.flows.flow import Flow
 from droidherd.flows.graph import ANY, Edge, leading_to
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.loader import Place
-from droidherd.flows.model import Steps, Use
+from droidherd.flows.model import Key, Steps, Use
 from droidherd.flows.params import substituted
 from droidherd.flows.part import Part
 from droidherd.flows.spelling import nearest
@@ -24,6 +25,7 @@ from droidherd.flows.targets import Sight
 NOT_ON_THE_WAY = frozenset({"again", "goto", "handle", "use", *CHANGE_KINDS})
 """What has a place of its own in a stage, and none in steps that are done whenever the screen asks for them."""
 
+_PARTS = ("steps", "undo")
 Walk = Iterator[Complaint]
 Uses = Mapping[str, LoadedFlow]
 
@@ -35,6 +37,7 @@ def surveyed(flow: Flow, uses: Uses) -> Walk:
     yield from _routes(flow, known)
     yield from _interrupts(flow)
     yield from _ways(flow)
+    yield from _keys(flow)
     edges = [
         Edge(each.start, each.end) for one in (flow, *(used.flow for used in _all_used(uses))) for each in one.routes
     ]
@@ -177,6 +180,15 @@ def _ways(flow: Flow) -> Walk:
             elif isinstance(args, Ask) and not (ask_may_begin and args.keep and where == (*place, 0, "ask")):
                 what = "a question on the way keeps its emulator and is the first step of an interrupt"
                 yield Complaint(where, what, "put it into a stage, or begin an interrupt with it")
+
+
+def _keys(flow: Flow) -> Walk:
+    """Android knows hundreds of keys; one that is nearly a usual one is a typo more often than not."""
+    stages = [(("stages", n, part), getattr(stage, part)) for n, stage in enumerate(flow.stages) for part in _PARTS]
+    for place, steps in (*stages, *_blocks(flow), (("cleanup",), flow.cleanup)):
+        for where, _, args in every(steps, place):
+            if isinstance(args, Key) and (near := key_near(args.name)):
+                yield Complaint((*where, "name"), f"key {args.name!r} is unusual", f"did you mean {near}?", fatal=False)
 
 
 def _blocks(flow: Flow) -> Iterator[tuple[Place, Steps]]:
