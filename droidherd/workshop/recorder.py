@@ -1,11 +1,13 @@
 """A person at a live emulator: what they wish is done there, and written down with what was to be seen."""
 
+import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+from xml.sax.saxutils import escape
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -53,6 +55,9 @@ class Wish(BaseModel):
     app: str = Field(default="", max_length=200)
 
 
+_SAID = re.compile(r'\b(text|content-desc)="([^"]*)"')
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The screen at one moment."""
@@ -87,6 +92,7 @@ class Recorder:
     _count: int = 0
     _seen: tuple[int, View] | None = None
     _dumps: bool = True
+    _secrets: set[str] = field(default_factory=set)
     _hands: EmulatorHands = field(init=False)
     _eyes: EmulatorEyes = field(init=False)
 
@@ -154,6 +160,8 @@ class Recorder:
             case "swipe":
                 hands.swipe(effect, (wish.x, wish.y), (wish.to_x, wish.to_y), 0.3)
             case "type":
+                if wish.secret:
+                    self._secrets.add(wish.text)
                 hands.type_text(effect, wish.text)
             case "key":
                 hands.key(effect, wish.key)
@@ -190,10 +198,22 @@ class Recorder:
         if not self._dumps:
             return ""
         try:
-            return tree.ask(self.adb, self.address, ELEMENTS_S)
+            return without(self._secrets, tree.ask(self.adb, self.address, ELEMENTS_S))
         except DroidherdError:
             self._dumps = False
             return ""
+
+
+def without(secrets: Collection[str], dump: str) -> str:
+    """A field may show what was typed into it, and images are named after what elements say."""
+
+    def masked(said: re.Match[str]) -> str:
+        value = said[2]
+        for secret in secrets:
+            value = value.replace(escape(secret, {'"': "&quot;"}), MASK)
+        return f'{said[1]}="{value}"'
+
+    return _SAID.sub(masked, dump) if secrets else dump
 
 
 def _deadline(seized: Seized) -> Callable[[], int]:

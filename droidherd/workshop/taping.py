@@ -36,7 +36,7 @@ def taped(tape: Tape) -> Callable[[StageRun, Callable[[str], str]], StageRun]:
     def fitted(run: StageRun, masked: Callable[[str], str]) -> StageRun:
         return replace(
             run,
-            eyes=TapedEyes(run.eyes, tape),
+            eyes=TapedEyes(run.eyes, tape, masked),
             hands=TapedHands(run.hands, tape, masked),
             things=TapedThings(run.things, tape),
             handlers=TapedHandlers(run.handlers, tape),
@@ -51,6 +51,8 @@ class TapedEyes:
 
     eyes: Eyes
     tape: Tape
+    masked: Callable[[str], str]
+    """A field may show what was typed into it."""
 
     def look(self) -> Frame:
         frame = self.eyes.look()
@@ -59,7 +61,7 @@ class TapedEyes:
 
     def tree(self) -> str:
         told = self.eyes.tree()
-        self.tape.tree(told)
+        self.tape.tree(self.masked(told))
         return told
 
     def __getattr__(self, name: str) -> Any:

@@ -15,7 +15,7 @@ from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
 from droidherd.workshop.composing import Composed, compose
 from droidherd.workshop.elements import elements
 from droidherd.workshop.page import Page, PageServer
-from droidherd.workshop.recorder import Recorder, Wish
+from droidherd.workshop.recorder import Recorder, Wish, without
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.seat import take
 from tests.workshop.person import Person
@@ -92,6 +92,13 @@ def test_a_secret_stands_nowhere(recorded: tuple[Path, Path, Composed]):
     assert "text: {secret: password}" in composed.text
     assert "Canary7" not in composed.text + (recording / "run.jsonl").read_text()
     assert flow.is_dir()
+
+
+def test_a_secret_that_a_field_shows_is_masked_in_the_elements_and_nothing_else_is():
+    dump = '<node text="me &amp; &quot;x&quot;" class="me" content-desc="no"/><node text="hi me"/>'
+    assert '<node text="***" class="me" content-desc="no"/><node text="hi me"/>' == without({'me & "x"'}, dump)
+    assert dump == without((), dump)
+    assert "no" not in without({"no"}, dump).replace("node", "")
 
 
 def test_a_recorded_flow_does_on_an_emulator_what_the_person_did(
