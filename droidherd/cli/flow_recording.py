@@ -133,5 +133,7 @@ def replayed(settings: Settings, again: Again) -> tuple[Difference, ...]:
         catalogue, found = flow_runs.found(settings, name)
         return replay.replay(recorded, catalogue=catalogue, name=found).differences
     params = dict(recorded.params)
-    done = flow_runs.run(settings, Choices(name, params, {}, again.emulator, again.virtual, None, again.as_json))
+    answers = tuple(recorded.answers.values())
+    choices = Choices(name, params, {}, again.emulator, again.virtual, None, again.as_json, answers)
+    done = flow_runs.run(settings, choices)
     return replay.compare(recorded, recording.read(done.folder))

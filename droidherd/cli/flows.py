@@ -94,6 +94,9 @@ def run(
     secret: Annotated[
         list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")
     ] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option(help="Of its questions, in their order. Default: they are asked here.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Where the evidence goes. Default: below the data.")] = None,
     data: Data = None,
     as_json: Json = False,
@@ -112,6 +115,7 @@ def run(
         virtual,
         keep,
         as_json,
+        tuple(answer or ()),
     )
     done = flow_runs.run(settings_of(data), choices)
     if as_json:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from droidherd.contracts.plan import Plan
+from droidherd.domain.errors import NeedsPersonError
 from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Things, Wanted
 from droidherd.flows.model import Handle
 from droidherd.flows.run import Handlers, StageRun
@@ -24,8 +25,14 @@ def recorded(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner, tape: Tape)
         tape.where = step
         heard(step)
 
+    def asked(question: NeedsPersonError) -> str:
+        choice = manner.asked(question)
+        if choice:
+            tape.answer(question.asks.step, choice)
+        return choice
+
     tape.begin(plan.flow, plan.params)
-    run = rehearse(plan, replace(outfit, fitted=taped(tape)), seat, replace(manner, stepped=stepped))
+    run = rehearse(plan, replace(outfit, fitted=taped(tape)), seat, replace(manner, stepped=stepped, asked=asked))
     tape.end(str(run.error) if run.error else f"stopped: {run.stopped}" if run.stopped else COMPLETED)
     return run
 

@@ -77,6 +77,33 @@ def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidher
     assert 0 == code, said
 
 
+ASKER = """flow: asker
+stages:
+  - stage: only
+    on_unknown: repeat
+    steps:
+      - key: {name: home}
+      - ask: {what: "Again?", choices: ["yes", "no"], within: 1m, into: again}
+      - when: {var: again, is: "yes", do: [{key: {name: menu}}], else: [{key: {name: back}}]}
+"""
+
+
+def test_what_a_flow_asks_is_answered_beforehand_and_replayed_with_the_answer(
+    droidherd: Terminal, emulator: VirtualEmulator
+):
+    flow = Path("flows/asker")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(ASKER)
+    code, said = droidherd("flow", "run", "asker", "--answer", "no", "--keep", "kept")
+    assert (0, 1) == (code, said.count("key home\n"))
+    assert "3.0.1: key back" in said
+    assert (0, "as recorded\n") == droidherd("flow", "replay", "kept")
+    code, said = droidherd("flow", "run", "asker", "--answer", "maybe")
+    assert 1 == code
+    assert "'maybe' is none of: yes, no" in said
+    assert "answer with --answer: yes, no" in said
+
+
 def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
     flow = Path("flows/never")
     flow.mkdir(parents=True)
