@@ -81,7 +81,7 @@ def used_together(loaded: LoadedFlow) -> Walk:
 
 def _filled_twice(loaded: LoadedFlow) -> Walk:
     """A used flow's screens, routes and interrupts are known once: two uses must not want them filled in otherwise."""
-    known: dict[str, JsonValue] = {}
+    known: dict[str, dict[str, JsonValue]] = {}
     for place, used, told in used_as_written(loaded):
         name = used.flow.flow
         chart = {part: substituted(used.chart.get(part), told) for part in ("screens", "routes", "interrupts")}

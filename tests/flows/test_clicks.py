@@ -104,7 +104,11 @@ BACK = {"tap": {"image": "back.png", "then": {"image": "rewards.png", "within": 
 
 
 def test_to_and_fro_is_no_loop_where_each_tap_led_where_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clicks, "look_of", lambda frame: bytes([200 * (b"list" in frame.rgba)]))
+
+    def short(frame: Frame) -> bytes:
+        return bytes([200 * (b"list" in bytes(frame.rgba))])
+
+    monkeypatch.setattr(clicks, "look_of", short)
     on = bench()
     run_stage(stage({"repeat": {"at_most": 20, "do": [THERE, BACK]}}), on.run())
     assert 40 == len(acts(on))
