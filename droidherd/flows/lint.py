@@ -7,8 +7,8 @@ from pathlib import Path
 from droidherd.flows.folder import FILE, inspect
 from droidherd.flows.problems import Problem, errors_of
 
-NAME_MAX = 60
-"""Of a folder: far more than that of a flow, and less than what a disk refuses to look for."""
+NAME_MAX = 63
+"""No flow is called longer; and a system answers names that are too long for it with an error."""
 
 
 def lint(paths: Iterable[Path]) -> list[Problem]:
