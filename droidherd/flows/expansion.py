@@ -68,6 +68,15 @@ def used_as_written(loaded: LoadedFlow) -> Iterator[tuple[Place, LoadedFlow, Val
             yield from ((where, used, told) for used, told in _told(args, values, loaded))
 
 
+def screens_used(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, str, Mapping[str, JsonValue]]]:
+    """What each use says of screens: where this flow uses whom, and its screens with images as this flow names them."""
+    for place, steps in _blocks(loaded):
+        for where, args in uses_in(substituted(steps, values), place):
+            used, theirs = _use(args, loaded)
+            screens = _named(_merged(used, theirs)["screens"], used.flow.flow)
+            yield where, used.flow.flow, screens if isinstance(screens, dict) else {}
+
+
 def _blocks(loaded: LoadedFlow) -> Iterator[tuple[Place, JsonValue]]:
     """All that may use flows."""
     for number, (steps, undo) in enumerate(zip(loaded.stages, loaded.undos, strict=True)):

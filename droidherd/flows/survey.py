@@ -1,5 +1,7 @@
 """Whether what a flow knows of its screens holds together, with what the flows it uses know. Pure."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
@@ -11,7 +13,7 @@ from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.chart import Interrupt
 from droidherd.flows.coherence import NOT_IN_CLEANUP, Complaint, every
 from droidherd.flows.course import Ask
-from droidherd.flows.expansion import NAME_MAX, STEPS_MAX, charted, longest, made, tidied, used_as_written
+from droidherd.flows.expansion import NAME_MAX, STEPS_MAX, charted, longest, made, screens_used, tidied, used_as_written
 from droidherd.flows.flow import Flow
 from droidherd.flows.graph import ANY, Edge, leading_to
 from droidherd.flows.loaded import LoadedFlow
@@ -73,6 +75,7 @@ def used_together(loaded: LoadedFlow) -> Walk:
             yield Complaint(("cleanup",), what, f"at most {STEPS_MAX}: use fewer flows")
         charted(loaded, values)
         yield from _filled_twice(loaded)
+        yield from _named_otherwise(loaded, values)
         yield from _left_behind(loaded)
     except BadParametersError as error:
         fix = error.remedy or "give the parameter an example or a default that fits"
@@ -90,6 +93,30 @@ def _filled_twice(loaded: LoadedFlow) -> Walk:
             what = f"flow {name} is used with other parameters before, and its {differing[0]} hold them"
             fix = f"they are filled in once: move what holds them into steps of a stage of {name}, or use it once"
             yield Complaint(place, what, fix)
+
+
+def _named_otherwise(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Walk:
+    """Two used flows that mean different screens by one name: one of them would look for that of the other."""
+    known: dict[str, tuple[str, str]] = {}
+    for place, flow, screens in screens_used(loaded, values):
+        for name in screens.keys() - loaded.flow.screens.keys():
+            look = _look_of(screens[name], loaded)
+            other, first = known.setdefault(name, (flow, look))
+            if other != flow and look != first:
+                what = f"flows {other} and {flow} both have a screen {name}, and recognise it by something else"
+                yield Complaint(place, what, f"say in this flow what {name} is, or give one of them another name")
+
+
+def _look_of(sight: JsonValue, loaded: LoadedFlow) -> str:
+    """As a text that is the same for the same pictures, whatever their names."""
+    if isinstance(sight, dict):
+        parts = [f"{key}:{_look_of(sight[key], loaded)}" for key in sorted(sight)]
+        return f"{{{','.join(parts)}}}"
+    if isinstance(sight, list):
+        return f"[{','.join(_look_of(one, loaded) for one in sight)}]"
+    if isinstance(sight, str) and sight in loaded.images:
+        return hashlib.sha256(loaded.images[sight].read_bytes()).hexdigest()
+    return json.dumps(sight)
 
 
 def _left_behind(loaded: LoadedFlow) -> Walk:

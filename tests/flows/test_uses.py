@@ -12,7 +12,7 @@ from droidherd.flows.secret import secrets_of
 from droidherd.flows.sight import FlowFinder
 from droidherd.virtual.app import AppState, Scene
 from tests.flows.fakes import Bench, Emulator
-from tests.flows.test_lint import flow_at, problems
+from tests.flows.test_lint import flow_at, png, problems
 
 INNER = """flow: inner
 app: com.example.inner
@@ -217,6 +217,21 @@ def test_numbers_and_truths_are_handed_on_as_what_they_are(tmp_path: Path) -> No
     catalogue.plan("demo", {"m": 4, "c": False, "s": ""})
     with pytest.raises(BadParametersError, match=r"use door: params\.n: must be at most 5"):
         catalogue.plan("demo", {"m": 6, "c": False, "s": ""})
+
+
+def test_two_used_flows_that_mean_different_screens_by_one_name_are_refused(tmp_path: Path) -> None:
+    """The same picture under another name is the same screen, and the using flow has the last word."""
+    for name, image in (("a", "one.png"), ("b", "other.png")):
+        flow_at(tmp_path / name, f"flow: {name}\nscreens: {{home: {{image: {image}}}}}\n{TAP}", image)
+    both = using("demo", "a") + "      - use: {flow: b}\n"
+    assert [] == problems(tmp_path, both)
+    (tmp_path / "b" / "other.png").write_bytes(png(30, 30))
+    expected = (
+        "flow.yaml:6: error: flows a and b both have a screen home, and recognise it by something else "
+        "(say in this flow what home is, or give one of them another name)"
+    )
+    assert [expected] == problems(tmp_path, both)
+    assert [] == problems(tmp_path, both + "screens: {home: {image: mine.png}}\n", "mine.png")
 
 
 def test_uses_that_differ_only_in_their_steps_may_differ(tmp_path: Path) -> None:
