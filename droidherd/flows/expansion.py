@@ -14,14 +14,13 @@ from droidherd.domain.errors import BadParametersError
 from droidherd.flows.loaded import CHART_PARTS, LoadedFlow, carried_name, uses_in
 from droidherd.flows.loader import Place
 from droidherd.flows.params import checked_params, substituted
-from droidherd.flows.payload import with_package
+from droidherd.flows.payload import FILE_KEYS, with_package
 
 STEPS_MAX = 1_000
 """Of one stage, with those of the flows it uses."""
 NAME_MAX = 56
 """Of an effect: the journal on the emulator bounds it."""
 IMAGE_KEYS = frozenset({"image", "gone", "feature"})
-_FILE_KEYS = {"put": "from", "install": "apk"}
 _APP_KEYS = ("start_app", "stop_app", "clear_app")
 
 Values = Mapping[str, JsonValue]
@@ -235,9 +234,9 @@ def _named(value: JsonValue, flow: str) -> JsonValue:
             found[key] = item
         elif key in IMAGE_KEYS and isinstance(item, str):
             found[key] = carried_name(flow, item)
-        elif key in _FILE_KEYS and isinstance(item, dict):
-            file = item.get(_FILE_KEYS[key])
-            found[key] = {**item, _FILE_KEYS[key]: carried_name(flow, file)} if isinstance(file, str) else item
+        elif key in FILE_KEYS and isinstance(item, dict):
+            file = item.get(FILE_KEYS[key])
+            found[key] = {**item, FILE_KEYS[key]: carried_name(flow, file)} if isinstance(file, str) else item
         else:
             found[key] = _named(item, flow)
     return found
