@@ -58,12 +58,14 @@ class Tried:
     run: FlowRun
     folder: Path
     emulator: str
+    flow_hash: str
 
     def document(self) -> dict[str, Any]:
         error = self.run.error
         return {
             "completed": self.completed,
             "emulator": self.emulator,
+            "flow_hash": self.flow_hash,
             "error": str(error) if error else "",
             "kind": type(error).__name__ if error else "",
             "stopped": self.run.stopped,
@@ -118,7 +120,8 @@ def run(settings: Settings, choices: Choices) -> Tried:
         taken = seat.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
         asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
         manner = Manner(EVIDENCE, ACCOUNT if choices.secrets else "", stopping, asked=asked)
-        return Tried(recorded(plan, outfit, taken, manner, Tape(folder)), folder, reached.entry.emulator_id)
+        done = recorded(plan, outfit, taken, manner, Tape(folder))
+        return Tried(done, folder, reached.entry.emulator_id, plan.flow_hash)
 
 
 def show(done: Tried) -> None:

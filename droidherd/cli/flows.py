@@ -24,6 +24,7 @@ Emulator = Annotated[
     str, typer.Option("--emulator", help="Its id or its address. Default: the only one.", metavar="ID|HOST:PORT")
 ]
 Virtual = Annotated[bool, typer.Option("--virtual", help="On a virtual emulator that lasts as long as the command.")]
+Secret = Annotated[list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")]
 Flows = Annotated[Path, typer.Option("--dir", help="The folder of flows.", metavar="DIR")]
 FLOWS = Path("flows")
 
@@ -91,9 +92,7 @@ def run(
     virtual: Virtual = False,
     param: Param = None,
     params: Params = "",
-    secret: Annotated[
-        list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")
-    ] = None,
+    secret: Secret = None,
     answer: Annotated[
         list[str] | None, typer.Option(help="Of its questions, in their order. Default: they are asked here.")
     ] = None,
@@ -176,6 +175,7 @@ def replay(
     flow: Annotated[str, typer.Option(help="Its folder, or its name. Default: the one recorded.")] = "",
     emulator: Emulator = "",
     virtual: Virtual = False,
+    secret: Secret = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -184,9 +184,10 @@ def replay(
     It sees the recorded frames, without any emulator; with --virtual or --emulator it runs there, and what it does
     is held against the recording.
     """
-    from droidherd.cli import flow_recording
+    from droidherd.cli import flow_recording, flow_runs
 
-    again = flow_recording.Again(recording, flow, virtual, emulator, as_json)
+    secrets = flow_runs.secrets_of(secret or ())
+    again = flow_recording.Again(recording, flow, virtual, emulator, as_json, secrets)
     differences = flow_recording.replayed(settings_of(data), again)
     if as_json:
         told = [{"step": one.step, "expected": one.expected, "found": one.found} for one in differences]

@@ -66,6 +66,8 @@ class Recording:
     """What a person did, and no flow: it has no cleanup."""
     end: str = ""
     """`completed`, or the error it ended with; empty: it was cut off."""
+    flow_hash: str = ""
+    """Of the flow that was run, with its images; empty: a person was at work."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """What people chose, by stage and step: `open 4`."""
 
@@ -93,10 +95,12 @@ class Tape:
     _names: dict[int, str] = field(default_factory=dict)
     _trees: dict[str, str] = field(default_factory=dict)
 
-    def begin(self, flow: str, params: Mapping[str, JsonValue], *, by_person: bool = False) -> None:
+    def begin(
+        self, flow: str, params: Mapping[str, JsonValue], flow_hash: str = "", *, by_person: bool = False
+    ) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / FILE).unlink(missing_ok=True)
-        self._line({"run": FORMAT, "flow": flow, "params": dict(params), "by_person": by_person})
+        self._line({"run": FORMAT, "flow": flow, "hash": flow_hash, "params": dict(params), "by_person": by_person})
 
     def look(self, frame: Frame) -> None:
         """A frame that was seen before is kept once; more than so many are not kept at all."""
@@ -182,6 +186,7 @@ def read(folder: Path) -> Recording:
         moments=tuple(moments),
         by_person=head.get("by_person") is True,
         end=end,
+        flow_hash=str(head.get("hash", "")),
         answers=answers,
     )
 

@@ -31,7 +31,7 @@ def recorded(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner, tape: Tape)
             tape.answer(question.asks.step, choice)
         return choice
 
-    tape.begin(plan.flow, plan.params)
+    tape.begin(plan.flow, plan.params, plan.flow_hash)
     run = rehearse(plan, replace(outfit, fitted=taped(tape)), seat, replace(manner, stepped=stepped, asked=asked))
     tape.end(str(run.error) if run.error else f"stopped: {run.stopped}" if run.stopped else COMPLETED)
     return run

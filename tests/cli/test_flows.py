@@ -104,6 +104,22 @@ def test_what_a_flow_asks_is_answered_beforehand_and_replayed_with_the_answer(
     assert "answer with --answer: yes, no" in said
 
 
+def test_a_flow_that_types_a_credential_is_replayed_on_an_emulator(
+    droidherd: Terminal, emulator: VirtualEmulator, monkeypatch: pytest.MonkeyPatch
+):
+    flow = Path("flows/typist")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(
+        "flow: typist\nstages: [{stage: only, on_unknown: repeat, steps: [{type: {text: {secret: word}}}]}]\n"
+    )
+    monkeypatch.setenv("WORD", "canary")
+    secret = ("--secret", "word=env:WORD", "--emulator", "e1")
+    assert 0 == droidherd("flow", "run", "typist", "--keep", "kept", *secret)[0]
+    code, said = droidherd("flow", "replay", "kept", *secret)
+    assert 0 == code
+    assert "as recorded\n" in said
+
+
 def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
     flow = Path("flows/never")
     flow.mkdir(parents=True)
