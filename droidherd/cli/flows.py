@@ -219,7 +219,7 @@ def show(
 
     catalogue, name = flow_runs.found(settings_of(data), flow)
     loaded = catalogue.flow(name)
-    drawn = drawing.plot(read_document(loaded.folder / FILE).data)
+    drawn = drawing.plot(drawing.with_used(read_document(loaded.folder / FILE).data, loaded))
     wanted = {image: loaded.images[image] for image in drawn.screens.values() if image in loaded.images}
     path = out or Path(f"{name}.svg")
     path.write_text(drawing.draw(drawn, {image: file.read_bytes() for image, file in wanted.items()}), encoding="utf-8")

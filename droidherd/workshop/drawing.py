@@ -9,6 +9,8 @@ from xml.sax.saxutils import escape
 from pydantic import JsonValue
 
 from droidherd.domain.ports import Box
+from droidherd.flows.expansion import charted
+from droidherd.flows.loaded import LoadedFlow
 from droidherd.workshop.layers import layers
 
 WIDE, HIGH, ROW, GAP, MARGIN = 170, 76, 150, 50, 30
@@ -90,6 +92,16 @@ def plot(data: JsonValue) -> Plot:
         cleanup=", ".join(_lines(whole.get("cleanup"))),
         lost=", ".join(_lines(_mapping(whole.get("lost")).get("do"))),
     )
+
+
+def with_used(data: JsonValue, loaded: LoadedFlow) -> JsonValue:
+    """A flow's document, with the screens, routes and interrupts of the flows it uses."""
+    values = {name: param.sample() for name, param in loaded.flow.params.items()}
+    chart = charted(loaded, values) if loaded.uses else None
+    if chart is None:
+        return data
+    ways: dict[str, JsonValue] = {"routes": [*chart.routes], "interrupts": [*chart.interrupts]}
+    return {**_mapping(data), "screens": chart.screens, **ways}
 
 
 def draw(what: Plot, images: Mapping[str, bytes]) -> str:
