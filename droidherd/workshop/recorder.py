@@ -26,6 +26,8 @@ from droidherd.workshop.rehearsal import Seat
 
 STEPS_MAX = 190
 """Of one recording; a stage holds 200."""
+HOLD_MAX_MS = 5_000
+"""Less than the life of a guard."""
 GUARD_S = 8.0
 ELEMENTS_S = 8.0
 SETTLE_S = 5.0
@@ -46,6 +48,8 @@ class Wish(BaseModel):
     y: int = Field(default=0, ge=0, le=20_000)
     to_x: int = Field(default=0, ge=0, le=20_000)
     to_y: int = Field(default=0, ge=0, le=20_000)
+    hold_ms: int = Field(default=0, ge=0, le=HOLD_MAX_MS)
+    """Of a tap: the finger stays down for so long."""
     text: str = Field(default="", max_length=1_000)
     param: str = Field(default="", max_length=48)
     """The text becomes the default of this parameter."""
@@ -140,8 +144,10 @@ class Recorder:
 
     def _write(self, wish: Wish) -> None:
         match wish.kind:
-            case "tap":
+            case "tap" if not wish.hold_ms:
                 self.tape.act("tap", x=wish.x, y=wish.y)
+            case "tap":
+                self.tape.act("swipe", start=[wish.x, wish.y], end=[wish.x, wish.y])
             case "swipe":
                 self.tape.act("swipe", start=[wish.x, wish.y], end=[wish.to_x, wish.to_y])
             case "type":
@@ -155,8 +161,10 @@ class Recorder:
         self._count += 1
         effect, hands = str(self._count), self._hands
         match wish.kind:
-            case "tap":
+            case "tap" if not wish.hold_ms:
                 hands.tap(effect, wish.x, wish.y)
+            case "tap":
+                hands.swipe(effect, (wish.x, wish.y), (wish.x, wish.y), wish.hold_ms / 1000)
             case "swipe":
                 hands.swipe(effect, (wish.x, wish.y), (wish.to_x, wish.to_y), 0.3)
             case "type":

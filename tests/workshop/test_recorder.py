@@ -133,6 +133,16 @@ def test_a_forgotten_step_is_in_neither_the_flow_nor_the_recording(emulator: Vir
     assert [] == [one for one in lint([written(composed, tmp_path / "mine")]) if one.severity == "error"]
 
 
+def test_a_tap_that_holds_is_recorded_and_replayed_as_one(emulator: VirtualEmulator, tmp_path: Path):
+    with page(emulator, tmp_path / "run") as (person, recorder):
+        told = person.ask("act", kind="tap", x=648, y=306, hold_ms=700)
+        assert ["tap 648, 306 for 700 ms"] == told["steps"]
+        composed = compose("mine", recorder.episodes)
+    recorder.tape.end("completed")
+    assert "hold: 700ms" in composed.text
+    assert () == replay(tmp_path / "run", written(composed, tmp_path / "mine")).differences
+
+
 def test_who_does_not_know_the_address_sees_and_does_nothing(emulator: VirtualEmulator, tmp_path: Path):
     with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False) as other:
         root = person.address.rsplit("/", 2)[0]
