@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
+from xml.sax.saxutils import escape
 
 from droidherd.adb.quote import SPACE
 from droidherd.contracts.accounts import AccountRecord
@@ -96,6 +97,7 @@ class Vault:
             text.replace("'", "'\\''"),
             repr(text)[1:-1],
             json.dumps(text)[1:-1],
+            escape(text, {'"': "&quot;"}),
         )
         self._words = sorted({*self._words, *spellings}, key=len, reverse=True)
         return text

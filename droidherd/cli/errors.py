@@ -2,6 +2,8 @@
 
 from typing_extensions import override
 
+from droidherd.domain.errors import DroidherdError
+
 
 class CliError(Exception):
     """Ends the command with a sentence instead of a traceback."""
@@ -36,3 +38,8 @@ class NotReadyError(CliError):
 
 class EndedEarlyError(NotReadyError):
     """A process ended while it started."""
+
+
+def told(error: DroidherdError) -> CliError:
+    """An error of the core, with what it is about."""
+    return CliError(f"{error.to}: {error.what}" if error.to else error.what, remedy=error.remedy)

@@ -1,7 +1,8 @@
 """`droidherd flow record` and `replay`."""
 
 import webbrowser
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from droidherd.cli import flow_runs, output
@@ -123,6 +124,7 @@ class Again:
     virtual: bool = False
     emulator: str = ""
     as_json: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def replayed(settings: Settings, again: Again) -> tuple[Difference, ...]:
@@ -133,5 +135,7 @@ def replayed(settings: Settings, again: Again) -> tuple[Difference, ...]:
         catalogue, found = flow_runs.found(settings, name)
         return replay.replay(recorded, catalogue=catalogue, name=found).differences
     params = dict(recorded.params)
-    done = flow_runs.run(settings, Choices(name, params, {}, again.emulator, again.virtual, None, again.as_json))
+    answers = tuple(recorded.answers.values())
+    choices = Choices(name, params, again.secrets, again.emulator, again.virtual, None, again.as_json, answers)
+    done = flow_runs.run(settings, choices)
     return replay.compare(recorded, recording.read(done.folder))

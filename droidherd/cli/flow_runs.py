@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from droidherd.artifacts.store import DirectoryStore
 from droidherd.cli import output
 from droidherd.cli.errors import CliError
 from droidherd.cli.reach import Reached, reach
+from droidherd.domain.errors import NeedsPersonError
 from droidherd.emulator.inventory import Inventory
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
@@ -45,6 +47,8 @@ class Choices:
     virtual: bool = False
     keep: Path | None = None
     as_json: bool = False
+    answers: tuple[str, ...] = ()
+    """To its questions, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,14 @@ class Tried:
     run: FlowRun
     folder: Path
     emulator: str
+    flow_hash: str
 
     def document(self) -> dict[str, Any]:
         error = self.run.error
         return {
             "completed": self.completed,
             "emulator": self.emulator,
+            "flow_hash": self.flow_hash,
             "error": str(error) if error else "",
             "kind": type(error).__name__ if error else "",
             "stopped": self.run.stopped,
@@ -92,7 +98,6 @@ def run(settings: Settings, choices: Choices) -> Tried:
     """Nothing of it is durable; a task that is granted the emulator meanwhile takes it over."""
     catalogue, name = found(settings, choices.flow)
     plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
-    folder = choices.keep or new_folder(settings.data / "runs", name)
     speech = _Speech(as_json=choices.as_json)
     with (
         reach(settings, choices.emulator, virtual=choices.virtual) as reached,
@@ -100,6 +105,7 @@ def run(settings: Settings, choices: Choices) -> Tried:
         stoppable() as stopping,
     ):
         speech.begins(name, reached)
+        folder = choices.keep or new_folder(settings.data / "runs", name)
         outfit = Outfit(
             reached.adb,
             Inventory(reached.home),
@@ -112,8 +118,10 @@ def run(settings: Settings, choices: Choices) -> Tried:
             heard=speech.hears,
         )
         taken = seat.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
-        manner = Manner(EVIDENCE, ACCOUNT if choices.secrets else "", stopping)
-        return Tried(recorded(plan, outfit, taken, manner, Tape(folder)), folder, reached.entry.emulator_id)
+        asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
+        manner = Manner(EVIDENCE, ACCOUNT if choices.secrets else "", stopping, asked=asked)
+        done = recorded(plan, outfit, taken, manner, Tape(folder))
+        return Tried(done, folder, reached.entry.emulator_id, plan.flow_hash)
 
 
 def show(done: Tried) -> None:
@@ -155,6 +163,28 @@ def stoppable() -> Generator[Any]:
         yield lambda: "Ctrl-C" if asked else ""
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@dataclass(slots=True)
+class _Person:
+    """Who answers what a flow asks: first what was given beforehand, then whoever sits at the terminal."""
+
+    beforehand: list[str]
+    asks: bool
+
+    def answers(self, question: NeedsPersonError) -> str:
+        choices = question.asks.choices
+        while self.beforehand or self.asks:
+            if not self.beforehand:
+                output.err.print(f"{question.what}  [{', '.join(choices)}] ", markup=False, end="")
+            choice = self.beforehand.pop(0) if self.beforehand else sys.stdin.readline().strip()
+            if choice in choices:
+                return choice
+            if not choice:
+                break
+            output.err.print(f"{choice!r} is none of: {', '.join(choices)}", markup=False)
+        question.remedy = question.remedy or f"answer with --answer: {', '.join(choices)}"
+        return ""
 
 
 @dataclass(slots=True)

@@ -24,6 +24,7 @@ Emulator = Annotated[
     str, typer.Option("--emulator", help="Its id or its address. Default: the only one.", metavar="ID|HOST:PORT")
 ]
 Virtual = Annotated[bool, typer.Option("--virtual", help="On a virtual emulator that lasts as long as the command.")]
+Secret = Annotated[list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")]
 Flows = Annotated[Path, typer.Option("--dir", help="The folder of flows.", metavar="DIR")]
 FLOWS = Path("flows")
 
@@ -91,8 +92,9 @@ def run(
     virtual: Virtual = False,
     param: Param = None,
     params: Params = "",
-    secret: Annotated[
-        list[str] | None, typer.Option(help="A credential it types: name=env:VARIABLE or name=file:/path.")
+    secret: Secret = None,
+    answer: Annotated[
+        list[str] | None, typer.Option(help="Of its questions, in their order. Default: they are asked here.")
     ] = None,
     keep: Annotated[Path | None, typer.Option(help="Where the evidence goes. Default: below the data.")] = None,
     data: Data = None,
@@ -112,6 +114,7 @@ def run(
         virtual,
         keep,
         as_json,
+        tuple(answer or ()),
     )
     done = flow_runs.run(settings_of(data), choices)
     if as_json:
@@ -172,6 +175,7 @@ def replay(
     flow: Annotated[str, typer.Option(help="Its folder, or its name. Default: the one recorded.")] = "",
     emulator: Emulator = "",
     virtual: Virtual = False,
+    secret: Secret = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -180,9 +184,10 @@ def replay(
     It sees the recorded frames, without any emulator; with --virtual or --emulator it runs there, and what it does
     is held against the recording.
     """
-    from droidherd.cli import flow_recording
+    from droidherd.cli import flow_recording, flow_runs
 
-    again = flow_recording.Again(recording, flow, virtual, emulator, as_json)
+    secrets = flow_runs.secrets_of(secret or ())
+    again = flow_recording.Again(recording, flow, virtual, emulator, as_json, secrets)
     differences = flow_recording.replayed(settings_of(data), again)
     if as_json:
         told = [{"step": one.step, "expected": one.expected, "found": one.found} for one in differences]
@@ -190,7 +195,8 @@ def replay(
     else:
         for one in differences:
             output.out.print(str(one), markup=False)
-        output.out.print("" if differences else "as recorded")
+        if not differences:
+            output.out.print("as recorded")
     if differences:
         raise typer.Exit(1)
 
@@ -213,7 +219,7 @@ def show(
 
     catalogue, name = flow_runs.found(settings_of(data), flow)
     loaded = catalogue.flow(name)
-    drawn = drawing.plot(read_document(loaded.folder / FILE).data)
+    drawn = drawing.plot(drawing.with_used(read_document(loaded.folder / FILE).data, loaded))
     wanted = {image: loaded.images[image] for image in drawn.screens.values() if image in loaded.images}
     path = out or Path(f"{name}.svg")
     path.write_text(drawing.draw(drawn, {image: file.read_bytes() for image, file in wanted.items()}), encoding="utf-8")

@@ -31,7 +31,7 @@ from droidherd.cli import logs as logging_out
 from droidherd.cli import status as looking
 from droidherd.cli import up as going_up
 from droidherd.cli.door import NOT_UP, Document, Door
-from droidherd.cli.errors import CliError
+from droidherd.cli.errors import CliError, told
 from droidherd.cli.house import House
 from droidherd.cli.layout import Layout
 from droidherd.cli.options import FLOWS, HOUSE, QUEUE, Data, Json, Url
@@ -59,7 +59,7 @@ def main() -> None:
     try:
         app()
     except (CliError, DroidherdError) as error:
-        known = error if isinstance(error, CliError) else CliError(error.what, remedy=error.remedy)
+        known = error if isinstance(error, CliError) else told(error)
         output.complain(known, as_json="--json" in sys.argv)
         sys.exit(known.code)
     except KeyboardInterrupt:

@@ -142,6 +142,7 @@ class Actor:
     def _see_then(self, deed: Deed) -> None:
         if deed.then is not None:
             self._watch.wait_for(deed.then, deed.then.within, deed.effect, stoppable=False)
+            self._watch.came_true()
 
     def _observe(self, deed: Deed, late_s: float) -> bool:
         """Whether an act of unknown outcome happened. Asks a person, or fails, when it cannot be seen."""

@@ -16,7 +16,7 @@ from droidherd.domain.errors import AddressRefusedError, BadParametersError, Flo
 from droidherd.domain.reaction import backoff_problem
 from droidherd.flows.alteration import CHANGES_MAX, changes, changing
 from droidherd.flows.chart import WHOLE
-from droidherd.flows.expansion import charted, made, requirements, undone
+from droidherd.flows.expansion import charted, made, requirements, tidied, undone
 from droidherd.flows.flow import Flow
 from droidherd.flows.folder import GALLERY, Signature, load_flow, signature, uses_of
 from droidherd.flows.lint import flow_folder, flow_folders
@@ -134,7 +134,7 @@ class Catalogue:
             app=flow.app or "",
             params=values,
             stages=stages,
-            cleanup=_steps(loaded.cleanup or [], values, loaded),
+            cleanup=(*_steps(loaded.cleanup or [], values, loaded), *tidied(loaded, values)),
             chart=_chart(loaded, values),
             policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),

@@ -13,14 +13,16 @@ NEAR = 0.02
 """How near two taps on the same target are, as a part of the screen. Rows of a list look alike."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tap:
-    """One tap, and what the screen looked like."""
+    """One tap, and what the screen looked like before it."""
 
     target: str
     place: tuple[float, float]
     """As parts of the screen."""
     screen: bytes
+    got_there: bool = False
+    """What it was to bring about came true, on another screen."""
 
     def aims_as(self, other: "Tap") -> bool:
         """At the same thing, at the same place."""
@@ -29,7 +31,7 @@ class Tap:
 
 
 class ClickGuard:
-    """Remembers the last taps."""
+    """Remembers the last taps. One that brought about what it was to is no loop, however often it is made."""
 
     def __init__(self, taps: int, of: int, changed: float) -> None:
         """`taps` of the last `of` are too many; a screen of which less than `changed` percent differ is the same."""
@@ -42,10 +44,15 @@ class ClickGuard:
         self._last.append(tap)
         if not self._taps:
             return ""
-        alike = [one for one in self._last if one.aims_as(tap) and self._is_same(one.screen, tap.screen)]
+        alike = [one for one in self._last if not one.got_there and self._repeats(one, tap)]
         if len(alike) >= self._taps:
             return f"{tap.target} {len(alike)} times of the last {len(self._last)}, and the screen stays as it is"
         return self._to_and_fro()
+
+    def came_true(self, screen: bytes) -> None:
+        """A post-condition holds, on this screen."""
+        if self._last and not self._is_same(self._last[-1].screen, screen):
+            self._last[-1].got_there = True
 
     def _to_and_fro(self) -> str:
         """Two targets by turns, each time on the screen of the time before."""
@@ -54,9 +61,12 @@ class ClickGuard:
         if count < 4 or len(last) < count or last[0].aims_as(last[1]):  # noqa: PLR2004 -- twice each, at the least
             return ""
         pairs = zip(last, last[2:], strict=False)
-        if all(new.aims_as(old) and self._is_same(old.screen, new.screen) for old, new in pairs):
+        if not any(one.got_there for one in last) and all(self._repeats(old, new) for old, new in pairs):
             return f"{last[0].target} and {last[1].target} by turns, {count} taps, and the same two screens each time"
         return ""
+
+    def _repeats(self, old: Tap, new: Tap) -> bool:
+        return new.aims_as(old) and self._is_same(old.screen, new.screen)
 
     def _is_same(self, one: bytes, other: bytes) -> bool:
         if len(one) != len(other):

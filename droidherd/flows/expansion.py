@@ -4,22 +4,23 @@ A used flow's stages become one block of the stage that uses it. Its screens, ro
 using flow; its images and files come along under names of their own. Pure, but for packages that are read from APKs.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from droidherd.contracts.chart import Chart
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.loaded import CHART_PARTS, LoadedFlow, carried_name, uses_in
+from droidherd.flows.loader import Place
 from droidherd.flows.params import checked_params, substituted
-from droidherd.flows.payload import with_package
+from droidherd.flows.payload import FILE_KEYS, with_package
 
 STEPS_MAX = 1_000
 """Of one stage, with those of the flows it uses."""
 NAME_MAX = 56
 """Of an effect: the journal on the emulator bounds it."""
 IMAGE_KEYS = frozenset({"image", "gone", "feature"})
-_FILE_KEYS = {"put": "from", "install": "apk"}
 _APP_KEYS = ("start_app", "stop_app", "clear_app")
 
 Values = Mapping[str, JsonValue]
@@ -39,6 +40,61 @@ def undone(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonVal
             found += _with_files(made(used.undos[number] or [], theirs, used), used.flow.flow)
             found += _with_files(undone(used.stages[number], theirs, used), used.flow.flow)
     return found
+
+
+def tidied(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
+    """The cleanup of the flows it uses, the last one first; each once, and not what it does itself."""
+    known = [made(loaded.cleanup or [], values, loaded)]
+    for body in _cleanups(loaded, values):
+        if body not in known:
+            known.append(body)
+    return [step for body in known[1:] for step in body]
+
+
+def _cleanups(loaded: LoadedFlow, values: Values) -> Iterator[list[JsonValue]]:
+    uses = [args for _, steps in _blocks(loaded) for _, args in uses_in(substituted(steps, values))]
+    for args in reversed(uses):
+        used, theirs = _use(args, loaded)
+        yield _with_files(made(used.cleanup or [], theirs, used), used.flow.flow)
+        yield from (_with_files(body, used.flow.flow) for body in _cleanups(used, theirs))
+
+
+def used_as_written(loaded: LoadedFlow) -> Iterator[tuple[Place, LoadedFlow, Values]]:
+    """Every flow that is used, also by those it uses: where this flow does so, and its parameters as texts."""
+    values: Values = {name: f"${{{name}}}" for name in loaded.flow.params}
+    for place, steps in _blocks(loaded):
+        for where, args in uses_in(steps, place):
+            yield from ((where, used, told) for used, told in _told(args, values, loaded))
+
+
+def screens_used(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, str, Mapping[str, JsonValue]]]:
+    """What each use says of screens: where this flow uses whom, and its screens with images as this flow names them."""
+    for place, steps in _blocks(loaded):
+        for where, args in uses_in(substituted(steps, values), place):
+            used, theirs = _use(args, loaded)
+            screens = _named(_merged(used, theirs)["screens"], used.flow.flow)
+            yield where, used.flow.flow, screens if isinstance(screens, dict) else {}
+
+
+def _blocks(loaded: LoadedFlow) -> Iterator[tuple[Place, JsonValue]]:
+    """All that may use flows."""
+    for number, (steps, undo) in enumerate(zip(loaded.stages, loaded.undos, strict=True)):
+        yield ("stages", number, "steps"), steps
+        yield ("stages", number, "undo"), undo
+    yield ("cleanup",), loaded.cleanup
+
+
+def _told(args: JsonValue, values: Values, loaded: LoadedFlow) -> Iterator[tuple[LoadedFlow, Values]]:
+    """A used flow and those it uses, with what each is told, unchecked: a placeholder is no value."""
+    if not isinstance(args, dict):
+        return
+    used, given = loaded.uses[str(args.get("flow"))], substituted(args.get("with"), values)
+    told = {name: param.default for name, param in used.flow.params.items()}
+    theirs: Values = {**told, **(given if isinstance(given, dict) else {})}
+    yield used, theirs
+    for _, steps in _blocks(used):
+        for _, inner in uses_in(steps):
+            yield from _told(inner, theirs, used)
 
 
 def charted(loaded: LoadedFlow, values: Values) -> Chart | None:
@@ -123,20 +179,30 @@ def _use(args: JsonValue, loaded: LoadedFlow) -> tuple[LoadedFlow, Values]:
     """The flow that is meant, and what it is told."""
     told = args.get("with") if isinstance(args, dict) else None
     used = loaded.uses[str(args.get("flow"))] if isinstance(args, dict) else loaded
+    given = told if isinstance(told, dict) else {}
     try:
-        return used, checked_params(used.flow.params, told if isinstance(told, dict) else {})
+        return used, checked_params(used.flow.params, {name: _read(used, name, given[name]) for name in given})
     except BadParametersError as error:
         error.located(f"use {used.flow.flow}: {error.to}")
         raise
+
+
+def _read(used: LoadedFlow, name: str, value: JsonValue) -> JsonValue:
+    """A number or a truth that came by a placeholder is a text here. What is none is left for the check to name."""
+    param = used.flow.params.get(name)
+    if not isinstance(value, str) or param is None or param.type == "string":
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _merged(loaded: LoadedFlow, values: Values) -> dict[str, JsonValue]:
     """Own screens hide used ones of the same name; routes and interrupts are all of them, each once."""
     own = {part: _filled(substituted(loaded.chart.get(part), values), loaded) for part in CHART_PARTS}
     seen: set[str] = set()
-    for _, args in (
-        use for steps in (*loaded.stages, *loaded.undos, loaded.cleanup) for use in uses_in(substituted(steps, values))
-    ):
+    for _, args in (use for _, steps in _blocks(loaded) for use in uses_in(substituted(steps, values))):
         used, theirs = _use(args, loaded)
         if used.flow.flow in seen:
             continue
@@ -168,9 +234,9 @@ def _named(value: JsonValue, flow: str) -> JsonValue:
             found[key] = item
         elif key in IMAGE_KEYS and isinstance(item, str):
             found[key] = carried_name(flow, item)
-        elif key in _FILE_KEYS and isinstance(item, dict):
-            file = item.get(_FILE_KEYS[key])
-            found[key] = {**item, _FILE_KEYS[key]: carried_name(flow, file)} if isinstance(file, str) else item
+        elif key in FILE_KEYS and isinstance(item, dict):
+            file = item.get(FILE_KEYS[key])
+            found[key] = {**item, FILE_KEYS[key]: carried_name(flow, file)} if isinstance(file, str) else item
         else:
             found[key] = _named(item, flow)
     return found

@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from droidherd.domain.errors import FlowError
 from droidherd.flows.coherence import Complaint, complaints
+from droidherd.flows.expansion import IMAGE_KEYS
 from droidherd.flows.extras import OCR_MISSING, OCR_REMEDY, can_read, reads_words
 from droidherd.flows.flow import Flow
 from droidherd.flows.loaded import CARRIED, CHART_PARTS, Library, LoadedFlow, carried
@@ -19,7 +20,9 @@ from droidherd.flows.loader import BadYamlError, Place, parse_document
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted
 from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
 from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
-from droidherd.flows.survey import surveyed, used_together
+from droidherd.flows.spelling import nearest
+from droidherd.flows.survey import surveyed
+from droidherd.flows.uses import used_together
 from droidherd.handlers.registry import Registry, registered
 
 FILE = "flow.yaml"
@@ -31,7 +34,6 @@ NESTING_MAX = 5
 """Blocks within blocks: an effect's name grows with each, and emulators bound it."""
 IMAGE_BYTES_MAX = 8 * 1024 * 1024
 _PNG = b"\x89PNG\r\n\x1a\n"
-_IMAGE_KEYS = {"image", "gone", "feature"}
 _PARTS = ("steps", "undo")
 """Of a stage: what holds steps."""
 
@@ -190,7 +192,7 @@ def signature(folder: Path) -> Signature:
 def images_named(data: JsonValue) -> set[str]:
     """The images a flow speaks of, there or not."""
     texts = _texts_of_steps(data) if isinstance(data, dict) else ()
-    return {text for place, text in texts if place[-1] in _IMAGE_KEYS}
+    return {text for place, text in texts if place[-1] in IMAGE_KEYS}
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
@@ -308,7 +310,7 @@ def _judge_placeholders(findings: Findings, declared: Mapping[str, Param], texts
 def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], texts: list[tuple[Place, str]]) -> None:
     used: set[str] = set()
     for place, name in texts:
-        if place[-1] not in _IMAGE_KEYS:
+        if place[-1] not in IMAGE_KEYS:
             continue
         used.add(name)
         if next(placeholders(name), None) is not None:
@@ -316,7 +318,9 @@ def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], 
         elif ".." in name.split("/") or name.startswith("/") or "\\" in name:
             findings.add(place, f"{name}: the image is outside the folder of the flow", "copy it beside the flow")
         elif name not in images or CARRIED in name:
-            findings.add(place, f"{name}: no such image", f"put it at {folder / name}")
+            near = nearest(name.removesuffix(".png"), (image.removesuffix(".png") for image in images))
+            fix = f"did you mean {near}.png?" if near else f"put it at {folder / name}"
+            findings.add(place, f"{name}: no such image", fix)
         elif problem := _image_problem(folder, images[name]):
             findings.add(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
     for name in sorted(images.keys() - used):

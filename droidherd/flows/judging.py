@@ -100,4 +100,11 @@ def _evidence(one: Judged) -> str:
     if about.colour is not None:
         there = f"it is {match.text} there" if match.text else f"{match.score:.0%} of what is asked for"
         return f"{there}, at {box.x},{box.y}"
+    if about.ui is not None and not match.score:
+        return elsewhere(match)
     return f"{match.text[:80]!r} is at {box.x},{box.y}" if match.text else "nothing like it is there"
+
+
+def elsewhere(match: Match) -> str:
+    """What there is where no element is like the one that was sought."""
+    return f"the elements of the screen say {match.text}" if match.text else "no element of the screen says anything"

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import yaml
 from pydantic import JsonValue
 
+from droidherd.flows.advice import yaml_fix
+
 SIZE_MAX = 256 * 1024
 DEPTH_MAX = 40
 NODES_MAX = 20_000
@@ -66,7 +68,9 @@ def parse_document(content: bytes) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
-        raise BadYamlError(f"is not YAML: {what}", mark.line + 1 if mark else 1) from error
+        line = mark.line + 1 if mark else 1
+        near = "\n".join(text.splitlines()[max(0, line - 2) : line])
+        raise BadYamlError(f"is not YAML: {what}", line, yaml_fix(what, near)) from error
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BadYamlError(f"is not YAML: {first}", 1) from error

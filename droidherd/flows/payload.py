@@ -15,7 +15,7 @@ from droidherd.flows.problems import Findings, Severity, maps
 from droidherd.handlers.registry import Registry
 
 PAYLOADS = "files"
-_KEYS = {"put": "from", "install": "apk"}
+FILE_KEYS = {"put": "from", "install": "apk"}
 
 
 def judge_payloads(
@@ -24,7 +24,7 @@ def judge_payloads(
     """Every file that a step names is there, and nothing lies about."""
     used: set[str] = set()
     for place, args in steps:
-        key = _KEYS.get(str(place[-1]) if place else "", "")
+        key = FILE_KEYS.get(str(place[-1]) if place else "", "")
         name = args.get(key)
         if not key or not isinstance(name, str):
             continue

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from droidherd.flows import change, chart, course, flow, model, targets
+from droidherd.flows import advice, change, chart, course, flow, model, targets
 from droidherd.flows.loader import Document, Place
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders
 from droidherd.flows.reading import Read, ReadText
@@ -142,11 +142,11 @@ def from_validation(error: ValidationError, document: Document, file: str) -> li
         if _follows_from_others(detail, details):
             continue
         place = place_of(detail, document.data)
-        what, fix = _words(detail, place)
+        what, fix = _words(detail, place, value_at(document.data, place))
         if names := _parameters_at(document, place):
             fix = f"give parameter {names[0]} an example or a default that fits"
         found.append(Problem(file, document.line_of(place), what, fix))
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _follows_from_others(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
@@ -201,7 +201,7 @@ def place_of(detail: ErrorDetails, value: JsonValue) -> Place:
     return place
 
 
-def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
+def _words(detail: ErrorDetails, place: Place, written: JsonValue) -> tuple[str, str]:
     kind = detail["type"]
     name = str(detail["loc"][-1]) if detail["loc"] else "the flow"
     if kind == "extra_forbidden":
@@ -210,25 +210,29 @@ def _words(detail: ErrorDetails, place: Place) -> tuple[str, str]:
         return f"{name} is missing", _MISSING.get(name, "")
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
-    what, fix = _complaint(detail)
-    if not place:
-        return f"{name}: {what}", fix
-    return (f"{place[-1]}: {what}", fix) if isinstance(place[-1], str) else (what, fix)
+    word = next((step for step in reversed(place) if isinstance(step, str)), name)
+    what, fix = _complaint(detail, word, written)
+    return f"{word}: {what}", fix
 
 
-def _complaint(detail: ErrorDetails) -> tuple[str, str]:
-    """What is wrong with a value."""
+def _complaint(detail: ErrorDetails, word: str, written: JsonValue) -> tuple[str, str]:
+    """What is wrong with a value. `word` is what stands before it."""
     kind, message, context = detail["type"], detail["msg"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         what, fix = _PATTERNS.get(str(context.get("pattern")), ("does not fit its form", message))
         return f"{str(detail['input'])[:60]!r} {what}", fix
     if kind == "value_error":
         return message.removeprefix("Value error, "), ""
-    if kind == "too_short":
-        return f"must hold at least {context.get('min_length')}", ""
-    if kind == "too_long":
-        return f"must hold at most {context.get('max_length')}", ""
-    return _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
+    example = f"as in {advice.EXAMPLES[word]}" if word in advice.EXAMPLES else ""
+    if kind in {"too_short", "too_long"}:
+        least, most = context.get("min_length"), context.get("max_length")
+        return (f"must hold at least {least}", example) if kind == "too_short" else (f"must hold at most {most}", "")
+    if kind in {"enum", "literal_error"}:
+        return advice.no_such(detail["input"], str(context.get("expected")))
+    if beyond := advice.out_of_bounds(word, written, context):
+        return beyond
+    what, fix = _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
+    return what, (kind in _TYPES and example) or fix
 
 
 def _unknown_key(place: Place) -> tuple[str, str]:

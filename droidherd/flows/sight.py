@@ -1,6 +1,7 @@
 """The interpreter's `Finder`: what a planned flow looks for, sought on looks at the screen."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,9 @@ PLACES = Places()
 
 EXPECT_MARGIN_PX = 4
 """An expected place may be as large as the picture itself, and no number of pixels is whole at every size."""
+
+WORDS_MAX, WORD_MAX = 12, 60
+"""Of the words of elements that an error names: so many, whole ones of at most so many characters."""
 
 
 class FlowFinder:
@@ -85,8 +89,13 @@ class FlowFinder:
 
 
 def find_element(look: Look, wanted: UiQuery, area: Box | None) -> Match:
-    """By what Android itself says is on the screen."""
-    return tree.find(look.once("nodes", partial(_nodes, look)), _query(wanted), area)
+    """By what Android itself says is on the screen. Where nothing is like it, the text is what there is instead."""
+    nodes = look.once("nodes", partial(_nodes, look))
+    found = tree.find(nodes, _query(wanted), area)
+    if found.found or found.score > 0:
+        return found
+    words = dict.fromkeys(filter(None, map(tree.said, nodes)))
+    return replace(found, text=", ".join([repr(one) for one in words if len(one) <= WORD_MAX][:WORDS_MAX]))
 
 
 def _nodes(look: Look) -> tuple[tree.Node, ...]:

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from droidherd.contracts.plan import Lives
-from droidherd.domain.errors import BadParametersError
+from droidherd.flows.advice import key_near
 from droidherd.flows.change import CHANGE_KINDS
 from droidherd.flows.chart import Interrupt
-from droidherd.flows.coherence import NOT_IN_CLEANUP, Complaint, every
+from droidherd.flows.coherence import Complaint, Walk, every
 from droidherd.flows.course import Ask
-from droidherd.flows.expansion import NAME_MAX, STEPS_MAX, charted, longest, made
 from droidherd.flows.flow import Flow
 from droidherd.flows.graph import ANY, Edge, leading_to
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.loader import Place
-from droidherd.flows.model import Steps, Use
+from droidherd.flows.model import Key, Steps
 from droidherd.flows.part import Part
 from droidherd.flows.spelling import nearest
 from droidherd.flows.targets import Sight
@@ -21,7 +19,7 @@ from droidherd.flows.targets import Sight
 NOT_ON_THE_WAY = frozenset({"again", "goto", "handle", "use", *CHANGE_KINDS})
 """What has a place of its own in a stage, and none in steps that are done whenever the screen asks for them."""
 
-Walk = Iterator[Complaint]
+_PARTS = ("steps", "undo")
 Uses = Mapping[str, LoadedFlow]
 
 
@@ -32,6 +30,7 @@ def surveyed(flow: Flow, uses: Uses) -> Walk:
     yield from _routes(flow, known)
     yield from _interrupts(flow)
     yield from _ways(flow)
+    yield from _keys(flow)
     edges = [
         Edge(each.start, each.end) for one in (flow, *(used.flow for used in _all_used(uses))) for each in one.routes
     ]
@@ -41,30 +40,6 @@ def surveyed(flow: Flow, uses: Uses) -> Walk:
         elif is_goal and not leading_to(edges, name):
             fix = f"add routes: [{{from: any, to: {name}, do: [...]}}]"
             yield Complaint(place, f"no route leads to screen {name!r}: it has to be there by itself", fix, fatal=False)
-
-
-def used_together(loaded: LoadedFlow) -> Walk:
-    """Whether the flows that are used fit where they are used."""
-    flow = loaded.flow
-    values = {name: param.sample() for name, param in flow.params.items()}
-    for place, use, lives in _places_of_use(flow):
-        yield from _fits(loaded.uses[use.flow], place, lives)
-    for name, used in loaded.used().items():
-        for label, value in used.flow.requires.items():
-            if flow.requires.get(label, value) != value:
-                what = f"requires {label}={flow.requires[label]}, and flow {name}, which is used, {label}={value}"
-                yield Complaint(("requires", label), what, "one emulator has to fit both")
-    try:
-        for number, steps in enumerate(loaded.stages):
-            count, length = longest(made(steps, values, loaded))
-            if count > STEPS_MAX or (loaded.uses and length > NAME_MAX):
-                what = f"{count} steps with those of used flows, names of effects up to {length} characters"
-                fix = f"at most {STEPS_MAX} and {NAME_MAX}: split the stage, or nest less"
-                yield Complaint(("stages", number, "steps"), what, fix)
-        charted(loaded, values)
-    except BadParametersError as error:
-        fix = error.remedy or "give the parameter an example or a default that fits"
-        yield Complaint((), f"{error.what}, when parameters have their examples", fix)
 
 
 def _all_used(uses: Uses) -> list[LoadedFlow]:
@@ -147,6 +122,15 @@ def _ways(flow: Flow) -> Walk:
                 yield Complaint(where, what, "put it into a stage, or begin an interrupt with it")
 
 
+def _keys(flow: Flow) -> Walk:
+    """Android knows hundreds of keys; one that is nearly a usual one is a typo more often than not."""
+    stages = [(("stages", n, part), getattr(stage, part)) for n, stage in enumerate(flow.stages) for part in _PARTS]
+    for place, steps in (*stages, *_blocks(flow), (("cleanup",), flow.cleanup)):
+        for where, _, args in every(steps, place):
+            if isinstance(args, Key) and (near := key_near(args.name)):
+                yield Complaint((*where, "name"), f"key {args.name!r} is unusual", f"did you mean {near}?", fatal=False)
+
+
 def _blocks(flow: Flow) -> Iterator[tuple[Place, Steps]]:
     for number, route in enumerate(flow.routes):
         yield ("routes", number, "do"), route.do
@@ -199,33 +183,3 @@ def _parts(value: object, place: Place) -> Iterator[tuple[Place, Part]]:
     elif isinstance(value, tuple):
         for number, item in enumerate(value):  # pyright: ignore[reportUnknownArgumentType]
             yield from _parts(item, (*place, number))
-
-
-def _places_of_use(flow: Flow) -> Iterator[tuple[Place, Use, Lives | None]]:
-    """Every `use`, and where what it does lives; none: in the undo, or the cleanup."""
-    blocks: list[tuple[Place, Steps, Lives | None]] = [(("cleanup",), flow.cleanup, None)]
-    for number, stage in enumerate(flow.stages):
-        blocks.append((("stages", number, "steps"), stage.steps, stage.lives))
-        blocks.append((("stages", number, "undo"), stage.undo, None))
-    for place, steps, lives in blocks:
-        for where, _, args in every(steps, place):
-            if isinstance(args, Use):
-                yield where, args, lives
-
-
-def _fits(used: LoadedFlow, place: Place, lives: Lives | None) -> Walk:
-    whole = [used, *used.used().values()]
-    kinds = {kind for one in whole for stage in one.flow.stages for _, kind, _ in every(stage.steps, ())}
-    changing, name = sorted(kinds & {*CHANGE_KINDS}), used.flow.flow
-    if lives is None and (kinds & {*CHANGE_KINDS, "handle"}):
-        what = f"flow {name} changes things by value or calls a handler, which nobody would take back here"
-        yield Complaint(place, what, "use it in the steps of a stage")
-    if place[0] == "cleanup" and (course := sorted(kinds & NOT_IN_CLEANUP)):
-        yield Complaint(place, f"flow {name} holds {course[0]}, which does not belong into cleanup", "use another one")
-    if lives is Lives.ACCOUNT and changing:
-        what = f"flow {name} holds {changing[0]}, which changes the emulator, and this stage lives in the account"
-        yield Complaint(place, what, "use it in a stage of its own")
-    if lives is Lives.EMULATOR:
-        for stage in (stage for one in whole for stage in one.flow.stages if stage.lives is Lives.ACCOUNT):
-            what = f"stage {stage.stage} of flow {name} lives in the account, and this one is done again after a move"
-            yield Complaint(place, what, "add lives: account to this stage", fatal=False)

@@ -18,7 +18,7 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows import clicks
 from droidherd.flows.duration import format_duration
-from droidherd.flows.judging import Judged, complaint, judged
+from droidherd.flows.judging import Judged, complaint, elsewhere, judged
 from droidherd.flows.look import Look
 from droidherd.flows.reading import VALUE_MAX, Read, value_in
 from droidherd.flows.run import StageRun, StopAskedError
@@ -131,6 +131,11 @@ class Watch:
             remedy = "see the last frame in the artifacts; if so many taps are meant, raise guards: {taps: ...}"
             raise ClickLoopError(f"taps {found}", to=f"step {path}", remedy=remedy)
 
+    def came_true(self) -> None:
+        """What an act was to bring about is to be seen: if a tap did it, it got somewhere."""
+        if self.last is not None:
+            self._clicks.came_true(clicks.look_of(self.last))
+
     def size(self, path: str) -> tuple[int, int]:
         """The screen's width and height."""
         frame = self.last or self.look(path)
@@ -191,23 +196,28 @@ class Watch:
         """What can be read, or ScreenNotReachedError."""
 
         def attempt(look: Look) -> tuple[tuple[str, str], bool]:
-            words = self._read_off(args, look, path)
+            words, there = self._read_off(args, look, path)
             value = value_in(words, args.match)
-            return (words, value), bool(value)
+            return (there, value), bool(value)
 
-        (words, value), good = self._until(attempt, args.within, path, stoppable=stoppable)
+        (there, value), good = self._until(attempt, args.within, path, stoppable=stoppable)
         if good and len(value) <= VALUE_MAX:
             return value
-        what = f"{args.into} could not be read within {format_duration(args.within)}: {words[:80]!r} is there"
+        what = f"{args.into} could not be read within {format_duration(args.within)}: {there}"
         if good:
             what = f"{args.into} is longer than {VALUE_MAX} characters: {value[:80]!r}"
         raise ScreenNotReachedError(what, to=f"step {path}", remedy="say with match and area what is meant")
 
-    def _read_off(self, args: Read, look: Look, path: str) -> str:
+    def _read_off(self, args: Read, look: Look, path: str) -> tuple[str, str]:
+        """The words, and what to say where they will not do."""
         if args.text is not None:
-            return self._run.finder.words(look, args.text.area)
-        match = self._find(look, Target(ui=args.ui), path)
-        return match.text if match.found else ""
+            words = self._run.finder.words(look, args.text.area)
+        else:
+            match = self._find(look, Target(ui=args.ui), path)
+            if not match.found:
+                return "", elsewhere(match)
+            words = match.text
+        return words, f"{words[:80]!r} is there"
 
     def _poll(self, sight: Target, within_s: float, path: str, *, stoppable: bool) -> Judged:
         def attempt(look: Look) -> tuple[Judged, bool]:

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from droidherd.domain.ports import Box, Frame
+from droidherd.flows.duration import format_duration
 from droidherd.vision.pixels import Pixels
 from droidherd.workshop import cutting
 from droidherd.workshop.cutting import Cut
@@ -98,6 +99,7 @@ class _Composer:
                 aim = self.aims.get(number)
                 args = aim.said() if aim else {"percent": _place(wish.x, wish.y, frame)}
                 args |= {"offset": list(aim.offset)} if aim and aim.offset else {}
+                args |= {"hold": format_duration(wish.hold_ms / 1000)} if wish.hold_ms else {}
             case "swipe":
                 args = {"from": _place(wish.x, wish.y, frame), "to": _place(wish.to_x, wish.to_y, frame)}
             case "type":

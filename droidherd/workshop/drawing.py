@@ -9,6 +9,8 @@ from xml.sax.saxutils import escape
 from pydantic import JsonValue
 
 from droidherd.domain.ports import Box
+from droidherd.flows.expansion import charted
+from droidherd.flows.loaded import LoadedFlow
 from droidherd.workshop.layers import layers
 
 WIDE, HIGH, ROW, GAP, MARGIN = 170, 76, 150, 50, 30
@@ -56,6 +58,17 @@ class Plot:
     routes: tuple[Route, ...]
     interrupts: tuple[str, ...]
     stages: tuple[Stage, ...]
+    cleanup: str = ""
+    lost: str = ""
+
+    def notes(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """What stands below, each under a heading."""
+        if self.interrupts:
+            yield "whenever it appears:", self.interrupts
+        if self.lost:
+            yield "when lost:", [self.lost]
+        if self.cleanup:
+            yield "at the end, however it ends:", [self.cleanup]
 
 
 def plot(data: JsonValue) -> Plot:
@@ -73,10 +86,22 @@ def plot(data: JsonValue) -> Plot:
         ),
         interrupts=tuple(f"{_said(one.get('when'))}: {', '.join(_lines(one.get('do')))}" for one in interrupts),
         stages=tuple(
-            Stage(str(one.get("stage", "")), str(one.get("at", "")), tuple(_lines(one.get("steps")))[:LINES_MAX])
+            Stage(str(one.get("stage", "")), str(one.get("at", "")), tuple(_all_lines(one))[:LINES_MAX])
             for one in stages
         ),
+        cleanup=", ".join(_lines(whole.get("cleanup"))),
+        lost=", ".join(_lines(_mapping(whole.get("lost")).get("do"))),
     )
+
+
+def with_used(data: JsonValue, loaded: LoadedFlow) -> JsonValue:
+    """A flow's document, with the screens, routes and interrupts of the flows it uses."""
+    values = {name: param.sample() for name, param in loaded.flow.params.items()}
+    chart = charted(loaded, values) if loaded.uses else None
+    if chart is None:
+        return data
+    ways: dict[str, JsonValue] = {"routes": [*chart.routes], "interrupts": [*chart.interrupts]}
+    return {**_mapping(data), "screens": chart.screens, **ways}
 
 
 def draw(what: Plot, images: Mapping[str, bytes]) -> str:
@@ -85,13 +110,13 @@ def draw(what: Plot, images: Mapping[str, bytes]) -> str:
     rows = layers(list(what.screens), edges)
     places, right, below = _placed(rows)
     stages, under = _stacked(what.stages, right)
-    height = max(below, under, 90) + (LINE * (len(what.interrupts) + 2) if what.interrupts else 0) + MARGIN
+    height = max(below, under, 90) + sum(LINE * (len(lines) + 2) for _, lines in what.notes()) + MARGIN
     width = (right + STAGE_WIDE + MARGIN) if what.stages else right
     body = [
         *_routes(what.routes, places),
         *(_screen(name, places[name], what.screens[name], images) for name in places),
         *_stages(what.stages, stages, places),
-        *_interrupts(what.interrupts, max(below, under)),
+        *_notes(what.notes(), max(below, under)),
     ]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     title = _text(MARGIN, 24, what.name, "name")
@@ -190,11 +215,12 @@ def _stages(stages: Sequence[Stage], boxes: Sequence[Box], places: Mapping[str, 
         yield f'<path class="begins" d="M{one.x + 20} {one.y + one.height}L{other.x + 20} {other.y}"/>'
 
 
-def _interrupts(interrupts: Sequence[str], top: int) -> Iterator[str]:
-    if interrupts:
-        yield _text(MARGIN, top + LINE, "whenever it appears:", "name")
-        for number, line in enumerate(interrupts, start=2):
-            yield _text(MARGIN, top + number * LINE, line, "small")
+def _notes(notes: Iterable[tuple[str, Sequence[str]]], top: int) -> Iterator[str]:
+    for heading, lines in notes:
+        yield _text(MARGIN, top + LINE, heading, "name")
+        for number, line in enumerate(lines, start=2):
+            yield _text(MARGIN, top + number * LINE, line, "small", limit=2 * TEXT_MAX)
+        top += LINE * (len(lines) + 2)
 
 
 def _rect(box: Box, kind: str) -> str:
@@ -209,14 +235,23 @@ def _text(x: int, y: int, text: str, kind: str, *, limit: int = TEXT_MAX) -> str
 # --- in words --------------------------------------------------------------------------------------------------
 
 
+def _all_lines(stage: Mapping[str, JsonValue]) -> Iterator[str]:
+    yield from _lines(stage.get("steps"))
+    if stage.get("undo"):
+        yield "taken back by"
+        yield from _lines(stage.get("undo"), "    ")
+
+
 def _lines(steps: JsonValue, indent: str = "") -> Iterator[str]:
     """A line for each step; what is in a block stands below it."""
     for step in _list(steps):
         for kind, args in _mapping(step).items():
             inner = _mapping(args)
             yield f"{indent}{kind} {_said(args)}".rstrip()
-            for block in ("do", "else"):
-                yield from _lines(inner.get(block), f"{indent}    ")
+            yield from _lines(inner.get("do"), f"{indent}    ")
+            if "else" in inner:
+                yield f"{indent}else"
+                yield from _lines(inner["else"], f"{indent}    ")
 
 
 def _said(args: JsonValue) -> str:

@@ -26,7 +26,7 @@ FINISHED, CANCELLED = "finished", "cancelled"
 def said(wish: Wish) -> str:
     """A step for people. What is secret stays so."""
     words = {
-        "tap": f"tap {wish.x}, {wish.y}",
+        "tap": f"tap {wish.x}, {wish.y}" + (f" for {wish.hold_ms} ms" if wish.hold_ms else ""),
         "swipe": f"swipe from {wish.x}, {wish.y} to {wish.to_x}, {wish.to_y}",
         "type": f"type the secret {wish.secret}" if wish.secret else f"type {wish.text}",
         "key": f"key {wish.key}",

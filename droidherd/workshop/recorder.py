@@ -1,11 +1,13 @@
 """A person at a live emulator: what they wish is done there, and written down with what was to be seen."""
 
+import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
+from xml.sax.saxutils import escape
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,6 +26,8 @@ from droidherd.workshop.rehearsal import Seat
 
 STEPS_MAX = 190
 """Of one recording; a stage holds 200."""
+HOLD_MAX_MS = 5_000
+"""Less than the life of a guard."""
 GUARD_S = 8.0
 ELEMENTS_S = 8.0
 SETTLE_S = 5.0
@@ -44,6 +48,8 @@ class Wish(BaseModel):
     y: int = Field(default=0, ge=0, le=20_000)
     to_x: int = Field(default=0, ge=0, le=20_000)
     to_y: int = Field(default=0, ge=0, le=20_000)
+    hold_ms: int = Field(default=0, ge=0, le=HOLD_MAX_MS)
+    """Of a tap: the finger stays down for so long."""
     text: str = Field(default="", max_length=1_000)
     param: str = Field(default="", max_length=48)
     """The text becomes the default of this parameter."""
@@ -51,6 +57,9 @@ class Wish(BaseModel):
     """The text is this credential: it is typed, and stands nowhere."""
     key: str = Field(default="", max_length=40)
     app: str = Field(default="", max_length=200)
+
+
+_SAID = re.compile(r'\b(text|content-desc)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,7 @@ class Recorder:
     _count: int = 0
     _seen: tuple[int, View] | None = None
     _dumps: bool = True
+    _secrets: set[str] = field(default_factory=set)
     _hands: EmulatorHands = field(init=False)
     _eyes: EmulatorEyes = field(init=False)
 
@@ -134,8 +144,10 @@ class Recorder:
 
     def _write(self, wish: Wish) -> None:
         match wish.kind:
-            case "tap":
+            case "tap" if not wish.hold_ms:
                 self.tape.act("tap", x=wish.x, y=wish.y)
+            case "tap":
+                self.tape.act("swipe", start=[wish.x, wish.y], end=[wish.x, wish.y])
             case "swipe":
                 self.tape.act("swipe", start=[wish.x, wish.y], end=[wish.to_x, wish.to_y])
             case "type":
@@ -149,11 +161,15 @@ class Recorder:
         self._count += 1
         effect, hands = str(self._count), self._hands
         match wish.kind:
-            case "tap":
+            case "tap" if not wish.hold_ms:
                 hands.tap(effect, wish.x, wish.y)
+            case "tap":
+                hands.swipe(effect, (wish.x, wish.y), (wish.x, wish.y), wish.hold_ms / 1000)
             case "swipe":
                 hands.swipe(effect, (wish.x, wish.y), (wish.to_x, wish.to_y), 0.3)
             case "type":
+                if wish.secret:
+                    self._secrets.add(wish.text)
                 hands.type_text(effect, wish.text)
             case "key":
                 hands.key(effect, wish.key)
@@ -190,10 +206,22 @@ class Recorder:
         if not self._dumps:
             return ""
         try:
-            return tree.ask(self.adb, self.address, ELEMENTS_S)
+            return without(self._secrets, tree.ask(self.adb, self.address, ELEMENTS_S))
         except DroidherdError:
             self._dumps = False
             return ""
+
+
+def without(secrets: Collection[str], dump: str) -> str:
+    """A field may show what was typed into it, and images are named after what elements say."""
+
+    def masked(said: re.Match[str]) -> str:
+        value = said[2]
+        for secret in secrets:
+            value = value.replace(escape(secret, {'"': "&quot;"}), MASK)
+        return f'{said[1]}="{value}"'
+
+    return _SAID.sub(masked, dump) if secrets else dump
 
 
 def _deadline(seized: Seized) -> Callable[[], int]:

@@ -66,6 +66,10 @@ class Recording:
     """What a person did, and no flow: it has no cleanup."""
     end: str = ""
     """`completed`, or the error it ended with; empty: it was cut off."""
+    flow_hash: str = ""
+    """Of the flow that was run, with its images; empty: a person was at work."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """What people chose, by stage and step: `open 4`."""
 
     def acts(self) -> tuple[Act, ...]:
         return tuple(moment for moment in self.moments if isinstance(moment, Act))
@@ -91,10 +95,12 @@ class Tape:
     _names: dict[int, str] = field(default_factory=dict)
     _trees: dict[str, str] = field(default_factory=dict)
 
-    def begin(self, flow: str, params: Mapping[str, JsonValue], *, by_person: bool = False) -> None:
+    def begin(
+        self, flow: str, params: Mapping[str, JsonValue], flow_hash: str = "", *, by_person: bool = False
+    ) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / FILE).unlink(missing_ok=True)
-        self._line({"run": FORMAT, "flow": flow, "params": dict(params), "by_person": by_person})
+        self._line({"run": FORMAT, "flow": flow, "hash": flow_hash, "params": dict(params), "by_person": by_person})
 
     def look(self, frame: Frame) -> None:
         """A frame that was seen before is kept once; more than so many are not kept at all."""
@@ -124,6 +130,10 @@ class Tape:
         if not self.muted:
             self._line({"act": kind, **args, "step": self.where})
 
+    def answer(self, step: str, choice: str) -> None:
+        """What a person chose where this step of the stage at work asked."""
+        self._line({"answer": choice, "step": f"{self.where.partition(' ')[0]} {step}"})
+
     def forget(self) -> None:
         """The last act was not meant: what was seen after it is what was seen before the next one."""
         path = self.folder / FILE
@@ -152,6 +162,7 @@ def read(folder: Path) -> Recording:
         raise BadParametersError(f"is no recorded run: {error.strerror}", to=str(folder), remedy=remedy) from error
     moments: list[Moment] = []
     head: dict[str, JsonValue] = {}
+    answers: dict[str, str] = {}
     end = ""
     for number, line in enumerate(_parsed(path, lines), start=1):
         if "run" in line:
@@ -163,6 +174,8 @@ def read(folder: Path) -> Recording:
         elif "act" in line:
             args = {name: value for name, value in line.items() if name not in {"act", "step"}}
             moments.append(Act(str(line["act"]), args, str(line.get("step", ""))))
+        elif "answer" in line:
+            answers[str(line.get("step", ""))] = str(line["answer"])
         else:
             end = str(line.get("end", ""))
     params = head.get("params")
@@ -173,6 +186,8 @@ def read(folder: Path) -> Recording:
         moments=tuple(moments),
         by_person=head.get("by_person") is True,
         end=end,
+        flow_hash=str(head.get("hash", "")),
+        answers=answers,
     )
 
 

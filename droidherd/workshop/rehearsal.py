@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
-from droidherd.domain.errors import DroidherdError
+from droidherd.domain.errors import DroidherdError, NeedsPersonError
 from droidherd.domain.messages import Key
 from droidherd.domain.ports import Artifacts
 from droidherd.stay import Outfit, Stay, StayError
@@ -55,6 +55,10 @@ def _unheard(_: str) -> None:
     pass
 
 
+def _nobody(_: NeedsPersonError) -> str:
+    return ""
+
+
 @dataclass(slots=True)
 class Manner:
     """How a run is followed."""
@@ -66,6 +70,8 @@ class Manner:
     """Why it is to stop at the next step boundary; empty: it is not."""
     stepped: Callable[[str], None] = _unheard
     """Told of each step when it begins."""
+    asked: Callable[[NeedsPersonError], str] = _nobody
+    """Answers a question with one of its choices; empty: nobody does, and the run has failed."""
 
 
 @dataclass(slots=True)
@@ -88,18 +94,25 @@ def rehearse(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner | None = Non
     """Run it, stage by stage. What happens on the way is in the result."""
     manner, way = manner or Manner(), _Way()
     for index in range(len(plan.stages)):
-        _run_stage(_work(plan, index, seat, manner), outfit, manner, way)
+        work: StageWork | None = _work(plan, index, seat, manner)
+        while work is not None:
+            work = _try_stage(work, outfit, manner, way)
         if way.over:
             break
     frames = _frames(outfit.artifacts, manner.task_id)
     return FlowRun(way.error, way.clean, tuple(way.reports), tuple(way.steps), frames, tuple(way.log), way.stopped)
 
 
-def _run_stage(work: StageWork, outfit: Outfit, manner: Manner, way: _Way) -> None:
+def _try_stage(work: StageWork, outfit: Outfit, manner: Manner, way: _Way) -> StageWork | None:
+    """The work that is left when somebody was asked, and answered."""
     stay = Stay(outfit, work, _Life(work.stage.name if work.stage else "", manner, way.steps))
     try:
         report = stay.run()
     except StayError as stopped:
+        choice = manner.asked(stopped.cause) if isinstance(stopped.cause, NeedsPersonError) else ""
+        if choice:
+            answers = {**work.answers, stopped.mark: choice}
+            return work.model_copy(update={"tries": work.tries + 1, "answers": answers})
         way.error, way.clean = stopped.cause, stopped.clean
     else:
         way.clean = report.clean
@@ -107,7 +120,9 @@ def _run_stage(work: StageWork, outfit: Outfit, manner: Manner, way: _Way) -> No
             way.stopped = manner.stopping() or "asked to"
         else:
             way.reports.append(report)
-    way.log.extend(str(line["text"]) for line in stay.log)
+    finally:
+        way.log.extend(str(line["text"]) for line in stay.log)
+    return None
 
 
 def _work(plan: Plan, index: int, seat: Seat, manner: Manner) -> StageWork:

@@ -4,7 +4,7 @@ Time is skipped, so a wait that fails takes no time. No Android is needed, and n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,7 +139,7 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
     for stage in plan.stages:
         player.stage = stage.name
         try:
-            interpreter.run_stage(stage, run)
+            interpreter.run_stage(stage, replace(run, answers=_answers(player.recorded, stage.name)))
         except DroidherdError as stopped:
             error = stopped
             break
@@ -147,6 +147,11 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
         player.stage = "cleanup"
         interpreter.run_cleanup(plan.cleanup, run, TaskPhysics().cleanup_s)
     return error
+
+
+def _answers(recorded: Recording, stage: str) -> dict[str, str]:
+    there = f"{stage} "
+    return {step.removeprefix(there): choice for step, choice in recorded.answers.items() if step.startswith(there)}
 
 
 def _differences(recorded: Recording, player: "Player", error: DroidherdError | None) -> list[Difference]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from droidherd.contracts.plan import Plan
+from droidherd.domain.errors import NeedsPersonError
 from droidherd.domain.ports import Acted, Eyes, Frame, Hands, Things, Wanted
 from droidherd.flows.model import Handle
 from droidherd.flows.run import Handlers, StageRun
@@ -24,8 +25,14 @@ def recorded(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner, tape: Tape)
         tape.where = step
         heard(step)
 
-    tape.begin(plan.flow, plan.params)
-    run = rehearse(plan, replace(outfit, fitted=taped(tape)), seat, replace(manner, stepped=stepped))
+    def asked(question: NeedsPersonError) -> str:
+        choice = manner.asked(question)
+        if choice:
+            tape.answer(question.asks.step, choice)
+        return choice
+
+    tape.begin(plan.flow, plan.params, plan.flow_hash)
+    run = rehearse(plan, replace(outfit, fitted=taped(tape)), seat, replace(manner, stepped=stepped, asked=asked))
     tape.end(str(run.error) if run.error else f"stopped: {run.stopped}" if run.stopped else COMPLETED)
     return run
 
@@ -36,7 +43,7 @@ def taped(tape: Tape) -> Callable[[StageRun, Callable[[str], str]], StageRun]:
     def fitted(run: StageRun, masked: Callable[[str], str]) -> StageRun:
         return replace(
             run,
-            eyes=TapedEyes(run.eyes, tape),
+            eyes=TapedEyes(run.eyes, tape, masked),
             hands=TapedHands(run.hands, tape, masked),
             things=TapedThings(run.things, tape),
             handlers=TapedHandlers(run.handlers, tape),
@@ -51,6 +58,8 @@ class TapedEyes:
 
     eyes: Eyes
     tape: Tape
+    masked: Callable[[str], str]
+    """A field may show what was typed into it."""
 
     def look(self) -> Frame:
         frame = self.eyes.look()
@@ -59,7 +68,7 @@ class TapedEyes:
 
     def tree(self) -> str:
         told = self.eyes.tree()
-        self.tape.tree(told)
+        self.tape.tree(self.masked(told))
         return told
 
     def __getattr__(self, name: str) -> Any:

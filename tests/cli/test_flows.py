@@ -77,6 +77,49 @@ def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidher
     assert 0 == code, said
 
 
+ASKER = """flow: asker
+stages:
+  - stage: only
+    on_unknown: repeat
+    steps:
+      - key: {name: home}
+      - ask: {what: "Again?", choices: ["yes", "no"], within: 1m, into: again}
+      - when: {var: again, is: "yes", do: [{key: {name: menu}}], else: [{key: {name: back}}]}
+"""
+
+
+def test_what_a_flow_asks_is_answered_beforehand_and_replayed_with_the_answer(
+    droidherd: Terminal, emulator: VirtualEmulator
+):
+    flow = Path("flows/asker")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(ASKER)
+    code, said = droidherd("flow", "run", "asker", "--answer", "no", "--keep", "kept")
+    assert (0, 1) == (code, said.count("key home\n"))
+    assert "3.0.1: key back" in said
+    assert (0, "as recorded\n") == droidherd("flow", "replay", "kept")
+    code, said = droidherd("flow", "run", "asker", "--answer", "maybe")
+    assert 1 == code
+    assert "'maybe' is none of: yes, no" in said
+    assert "answer with --answer: yes, no" in said
+
+
+def test_a_flow_that_types_a_credential_is_replayed_on_an_emulator(
+    droidherd: Terminal, emulator: VirtualEmulator, monkeypatch: pytest.MonkeyPatch
+):
+    flow = Path("flows/typist")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(
+        "flow: typist\nstages: [{stage: only, on_unknown: repeat, steps: [{type: {text: {secret: word}}}]}]\n"
+    )
+    monkeypatch.setenv("WORD", "canary")
+    secret = ("--secret", "word=env:WORD", "--emulator", "e1")
+    assert 0 == droidherd("flow", "run", "typist", "--keep", "kept", *secret)[0]
+    code, said = droidherd("flow", "replay", "kept", *secret)
+    assert 0 == code
+    assert "as recorded\n" in said
+
+
 def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
     flow = Path("flows/never")
     flow.mkdir(parents=True)
@@ -121,10 +164,11 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
         (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
         (("run", "visit"), "this host has no emulator"),
         (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),
+        (("run", "browse_list", "--virtual", "--param", "pages=99"), "params.pages: must be at most"),
         (("run", "flows/none"), "no flow here"),
         (("run", "vist"), "did you mean visit?"),
         (("run", "visit", "--secret", "p=env:NOBODY"), "nothing is at 'env:NOBODY'"),
-        (("replay", "none"), "is no recorded run"),
+        (("replay", "none"), "none: is no recorded run"),
         (("record", "x", "--fresh"), "add --app"),
         (("record", "-x"), "No such option"),
     ],

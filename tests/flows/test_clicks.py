@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from droidherd.domain.errors import ClickLoopError, StuckError
 from droidherd.domain.ports import Frame
+from droidherd.flows import clicks
 from droidherd.flows.clicks import ClickGuard, Tap, look_of
 from droidherd.flows.interpreter import run_stage
 from droidherd.virtual.app import AppState, Scene
@@ -48,6 +49,16 @@ def test_two_targets_by_turns_on_the_same_two_screens_are_noticed() -> None:
     assert [] == judged([tap("a", STILL), tap("b", OTHER), tap("c", OTHER)] * 6)
 
 
+def test_taps_that_brought_about_what_they_were_to_are_no_loop_unless_the_screen_stayed() -> None:
+    for shown, expected in ((OTHER, []), (STILL, [12])):
+        guard = ClickGuard(12, 15, 1.0)
+        found: list[int] = []
+        for number in range(1, 13):
+            found += [number] * bool(guard.judge(tap("a")))
+            guard.came_true(shown)
+        assert expected == found
+
+
 def test_a_guard_that_is_switched_off_says_nothing() -> None:
     assert [] == judged([tap("a")] * 60, ClickGuard(0, 15, 1.0))
 
@@ -86,6 +97,24 @@ def test_a_loop_that_taps_a_dead_button_ends_as_a_click_loop_before_the_tap_that
     assert 11 == len(acts(on))
     assert ["main.failed.png"] == list(on.kept)
     assert "raise guards: {taps: ...}" in str(caught.value)
+
+
+THERE = {"tap": {"image": "rewards.png", "then": {"image": "back.png", "within": "5s"}}}
+BACK = {"tap": {"image": "back.png", "then": {"image": "rewards.png", "within": "5s"}}}
+
+
+def test_to_and_fro_is_no_loop_where_each_tap_led_where_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def short(frame: Frame) -> bytes:
+        return bytes([200 * (b"list" in bytes(frame.rgba))])
+
+    monkeypatch.setattr(clicks, "look_of", short)
+    on = bench()
+    run_stage(stage({"repeat": {"at_most": 20, "do": [THERE, BACK]}}), on.run())
+    assert 40 == len(acts(on))
+    blind = [{"tap": {key: value for key, value in step["tap"].items() if key != "then"}} for step in (THERE, BACK)]
+    with pytest.raises(ClickLoopError, match="by turns, 12 taps"):
+        run_stage(stage({"repeat": {"at_most": 20, "do": blind}}), bench().run())
 
 
 def test_a_flow_sets_its_own_limits() -> None:

@@ -54,7 +54,10 @@ STEP_PROBLEMS = [
     ("back", "error: a step is a mapping (as in tap: {image: ok.png})"),
     ("tap: {}", "error: tap: exactly one of image, feature, text, ui, colour, all, any and percent is needed, not 0"),
     ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with something to look for, not with percent"),
-    ("tap: {percent: [101, 2]}", "error: input should be less than or equal to 100"),
+    (
+        "tap: {percent: [101, 2]}",
+        "error: percent: 101 does not fit, it has to be at most 100 (places are in percent of the screen, 0 to 100)",
+    ),
     ("tap: {image: gone.png}", "error: gone.png: no such image (put it at {folder}/gone.png)"),
     (
         "tap: {image: ../a.png}",
@@ -70,7 +73,17 @@ STEP_PROBLEMS = [
         "wait: {image: a.png, within: ten}",
         ("error: within: 'ten' is not a duration: write a number and a unit, as in 500ms, 10s, 2m or 1h"),
     ),
-    ("wait: {image: a.png, within: 2h}", "error: within: input should be less than or equal to 3600"),
+    ("tap: {percent: [50%, 5]}", "error: percent: must be a number (as in percent: [50, 50])"),
+    ("tap: a.png", "error: tap: must be a mapping (as in tap: {image: ok.png})"),
+    ("stop_app:", "error: stop_app: must be a mapping (as in stop_app: {}, or stop_app: {app: com.example.game})"),
+    ("goto: {screen: a}", "error: goto: must be text (as in goto: home)"),
+    ("key: {name: bakc}", "warning: key 'bakc' is unusual (did you mean back?)"),
+    (
+        "when: {var: a, is: yes, do: [{key: {name: back}}]}",
+        'error: is: must be a list (as in is: "yes"; in quotes, also what YAML reads as true, false or a number)',
+    ),
+    ("tap: {image: sub/a.png, wihtin: 1s}", "error: sub/a.png: no such image (put it at {folder}/sub/a.png)"),
+    ("wait: {image: a.png, within: 2h}", "error: within: 2h does not fit, it has to be at most 1h"),
     (
         "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
         ("error: area: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
@@ -78,9 +91,9 @@ STEP_PROBLEMS = [
     ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
         "repeat: {at_most: 1001, do: [{key: {name: back}}]}",
-        "error: at_most: input should be less than or equal to 1000",
+        "error: at_most: 1001 does not fit, it has to be at most 1000",
     ),
-    ("repeat: {at_most: 2, do: []}", "error: do: must hold at least 1"),
+    ("repeat: {at_most: 2, do: []}", "error: do: must hold at least 1 (as in do: [{tap: {image: ok.png}}])"),
     (
         "key: {name: KEYCODE_BACK}",
         ("error: name: 'KEYCODE_BACK' is not a key (an Android key name in lower case, as in home, back or enter)"),
@@ -95,7 +108,7 @@ STEP_PROBLEMS = [
         "frame: {name: My Frame}",
         ("error: name: 'My Frame' is not a name (lower case letters, digits and _, beginning with a letter)"),
     ),
-    ("pause: {for: 10m}", "error: for: input should be less than or equal to 300"),
+    ("pause: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m"),
     (
         "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
         "error: unknown key 'them' (did you mean then?)",
@@ -105,7 +118,7 @@ STEP_PROBLEMS = [
         "error: choices is missing (add what a person may answer, as in choices: [done, give up])",
     ),
     ("ask: {what: a, choices: [b, b], within: 5m}", "error: ask: a choice stands here twice"),
-    ("ask: {what: a, choices: [yes, no], within: 5m}", "error: must be text (put it in quotes)"),
+    ("ask: {what: a, choices: [yes, no], within: 5m}", "error: choices: must be text (put it in quotes)"),
     (
         "ask: {what: a, choices: [b], within: 13h}",
         "error: ask: an emulator is kept for at most 12h: ask for less, or write keep: false",
@@ -135,7 +148,7 @@ STEP_PROBLEMS = [
         "again: {at: '14:05', zone: Mars/Base, at_most: 2}",
         "error: zone: 'Mars/Base' is not a time zone: write one as in Europe/Berlin, or UTC",
     ),
-    ("again: {in: 721h, at_most: 2}", "error: in: input should be less than or equal to 2592000"),
+    ("again: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h"),
     ("fail: {}", "error: what is missing (say it for people, as in what: solve the captcha)"),
 ]
 
@@ -145,6 +158,22 @@ def test_a_faulty_step_is_named_with_file_line_and_fix(tmp_path: Path, step: str
     text = f"{HEAD}      - key: {{name: home}}\n      - {step}\n"
     found = problems(tmp_path, text, *(["a.png"] if "{image: a.png" in step else []))
     assert f"flow.yaml:7: {expected.replace('{folder}', str(tmp_path / 'demo'))}" in found
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("      - wait: {colour: #00ff00, within: 1s}", "a # begins a comment: put it in quotes"),
+        ("\t- key: {name: back}", "indent with spaces, not with tabs"),
+        ("     - key: {name: back}", "mend the indentation: what belongs together begins in the same column"),
+        ("      - fail: {what: @home}", "put it in quotes"),
+        ("      - fail: what: ever", "put text with a colon in quotes, or mend the indentation"),
+    ],
+)
+def test_what_is_no_yaml_is_named_with_how_to_mend_it(tmp_path: Path, line: str, fix: str) -> None:
+    (found,) = problems(tmp_path, f"{HEAD}      - key: {{name: home}}\n{line}\n      - key: {{name: menu}}\n")
+    assert "error: is not YAML: " in found
+    assert found.endswith(f"({fix})")
 
 
 FLOW_PROBLEMS = [
@@ -184,7 +213,7 @@ FLOW_PROBLEMS = [
         "flow: demo\nparams: {n: {type: integer}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
     ),
     (
-        "flow.yaml:2: error: lives: input should be 'account' or 'emulator'",
+        "flow.yaml:2: error: lives: there is no 'here' here (known are: account, emulator)",
         "flow: demo\nstages: [{stage: a, lives: here, steps: [{key: {name: home}}]}]\n",
     ),
     (

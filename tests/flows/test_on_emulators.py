@@ -89,6 +89,7 @@ class Visit:
         ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
         ("visit", {}, ["visit.arrived.png"]),
         ("tap_once", {}, []),
+        ("hand_over", {}, ["first.home.png", "second.home.png", "second.gift.png"]),
         ("long_walk", {"rounds": 1, "pace_ms": 1}, []),
         ("start_app", {"app": "com.example.herd"}, []),
         ("stop_app", {"app": "com.example.herd"}, []),

@@ -101,6 +101,13 @@ def test_what_an_element_says_can_be_read() -> None:
     assert TAPS[:1] == taps(on)
 
 
+def test_an_element_that_is_not_there_is_answered_with_those_that_are() -> None:
+    said = "the elements of the screen say 'Daily gift', 'Rewards'"
+    for step in ({"read": {"ui": {"matches": "^Hello"}, "into": "found"}}, {"tap": {"ui": {"matches": "^Hello"}}}):
+        with pytest.raises(ScreenNotReachedError, match=f"within 10s: {said}"):
+            run_stage(stage(step), bench().run())
+
+
 def test_it_waits_until_it_can_be_read() -> None:
     on = bench(saying(""))
     look = on.eyes.look

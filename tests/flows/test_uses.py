@@ -12,7 +12,7 @@ from droidherd.flows.secret import secrets_of
 from droidherd.flows.sight import FlowFinder
 from droidherd.virtual.app import AppState, Scene
 from tests.flows.fakes import Bench, Emulator
-from tests.flows.test_lint import flow_at, problems
+from tests.flows.test_lint import flow_at, png, problems
 
 INNER = """flow: inner
 app: com.example.inner
@@ -177,6 +177,96 @@ FAULTS = [
         "flow.yaml:4: error: 1098 steps with those of used flows",
     ),
 ]
+
+
+DOOR = (
+    "flow: door\nparams: {who: {type: string}, times: {type: integer, default: 1}}\n"
+    "screens: {in: {image: a.png}, out: {image: b.png}}\n"
+    'routes: [{from: out, to: in, do: [{type: {text: "${who}"}}]}]\n'
+    'stages: [{stage: main, at: in, steps: [{repeat: {at_most: "${times}", do: [{key: {name: menu}}]}}]}]\n'
+)
+
+
+def twice(first: str, second: str) -> str:
+    uses = "".join(f"      - use: {{flow: {told}}}\n" for told in (first, second))
+    return f"flow: demo\nparams: {{you: {{type: string}}}}\nstages:\n  - stage: main\n    steps:\n{uses}"
+
+
+def test_a_route_that_two_uses_want_filled_in_otherwise_is_refused(tmp_path: Path) -> None:
+    """The screens of a flow are known once; whose route it was would decide which account signs in."""
+    flow_at(tmp_path / "door", DOOR, "a.png", "b.png")
+    through = DOOR.replace("flow: door", "flow: hall").partition("screens")[0]
+    flow_at(
+        tmp_path / "hall",
+        through + "stages: [{stage: main, steps: [{use: {flow: door, with: {who: '${who}', times: '${times}'}}}]}]\n",
+    )
+    expected = "flow.yaml:7: error: flow door is used with other parameters before, and its routes hold them (they are"
+    for other in ("door, with: {who: bob}", "hall, with: {who: bob}", 'door, with: {who: "${you}"}'):
+        (found,) = [one for one in problems(tmp_path, twice("door, with: {who: ann}", other)) if "error" in one]
+        assert found.startswith(expected), found
+
+
+def test_numbers_and_truths_are_handed_on_as_what_they_are(tmp_path: Path) -> None:
+    flow_at(tmp_path / "door", f"flow: door\nparams: {{n: {{type: integer, max: 5}}, b: {{type: boolean}}}}\n{TAP}")
+    text = (
+        "flow: demo\nparams: {m: {type: integer, example: 2}, c: {type: boolean}, s: {type: string, example: '3'}}\n"
+        "stages: [{stage: main, steps: [{use: {flow: door, with: {n: '${m}', b: '${c}'}}}]}]\n"
+    )
+    flow_at(tmp_path / "demo", text)
+    catalogue = Catalogue([tmp_path])
+    catalogue.plan("demo", {"m": 4, "c": False, "s": ""})
+    with pytest.raises(BadParametersError, match=r"use door: params\.n: must be at most 5"):
+        catalogue.plan("demo", {"m": 6, "c": False, "s": ""})
+
+
+def test_two_used_flows_that_mean_different_screens_by_one_name_are_refused(tmp_path: Path) -> None:
+    """The same picture under another name is the same screen, and the using flow has the last word."""
+    for name, image in (("a", "one.png"), ("b", "other.png")):
+        flow_at(tmp_path / name, f"flow: {name}\nscreens: {{home: {{image: {image}}}}}\n{TAP}", image)
+    both = using("demo", "a") + "      - use: {flow: b}\n"
+    assert [] == problems(tmp_path, both)
+    (tmp_path / "b" / "other.png").write_bytes(png(30, 30))
+    expected = (
+        "flow.yaml:6: error: flows a and b both have a screen home, and recognise it by something else "
+        "(say in this flow what home is, or give one of them another name)"
+    )
+    assert [expected] == problems(tmp_path, both)
+    assert [] == problems(tmp_path, both + "screens: {home: {image: mine.png}}\n", "mine.png")
+
+
+def test_uses_that_differ_only_in_their_steps_may_differ(tmp_path: Path) -> None:
+    flow_at(tmp_path / "door", DOOR, "a.png", "b.png")
+    one, other = "door, with: {who: '${you}', times: 2}", "door, with: {who: '${you}'}"
+    assert [] == problems(tmp_path, twice(one, other))
+
+
+def test_the_cleanup_of_used_flows_follows_the_own_one_the_last_first_and_each_once(tmp_path: Path) -> None:
+    for name, cleanup in (("a", "[{stop_app: {}}]"), ("b", "[{tap: {image: x.png}}, {use: {flow: a}}]")):
+        text = f"flow: {name}\napp: com.example.{name}\n{TAP}cleanup: {cleanup}\n"
+        flow_at(tmp_path / name, text, *(["x.png"] if name == "b" else []))
+    uses = "{use: {flow: a}}, {use: {flow: b}}"
+    flow_at(
+        tmp_path / "demo",
+        f"flow: demo\nstages: [{{stage: main, steps: [{uses}]}}]\ncleanup: [{{key: {{name: home}}}}]\n",
+    )
+    plan = Catalogue([tmp_path]).plan("demo", {})
+    own, tap, inner, stop = plan.cleanup
+    assert ({"key": {"name": "home"}}, {"tap": {"image": "b@/x.png"}}) == (own, tap)
+    assert {"stop_app": {"app": "com.example.a"}} == stop
+    assert isinstance(inner, dict)
+    assert ["use"] == list(inner)
+
+
+def test_guards_and_a_way_out_that_stay_behind_are_named(tmp_path: Path) -> None:
+    ways = "lost: {do: [{key: {name: home}}]}\nguards: {taps: 30, of: 40}\n"
+    flow_at(tmp_path / "other", f"flow: other\n{TAP}{ways}")
+    expected = [
+        f"flow.yaml:5: warning: flow other says {part}, and that does not come along "
+        f"(add {part} to this flow: copy that of other)"
+        for part in ("lost", "guards")
+    ]
+    assert expected == problems(tmp_path, using("demo", "other"))
+    assert [] == problems(tmp_path, using("demo", "other") + ways)
 
 
 @pytest.mark.parametrize(("beside", "text", "expected"), FAULTS)

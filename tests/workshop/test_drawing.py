@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from droidherd.flows.catalogue import GALLERY
+from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.flows.loader import parse_document, read_document
-from droidherd.workshop.drawing import draw, plot
+from droidherd.workshop.drawing import draw, plot, with_used
 from droidherd.workshop.layers import layers
 
 CHARTED = b"""
@@ -35,6 +35,10 @@ stages:
           while: {image: claim.png}
           at_most: 3
           do: [{tap: {image: claim.png, then: {image: ok.png, within: 1s}}}]
+      - when: {sees: {image: ok.png}, do: [{key: {name: back}}], else: [{key: {name: home}}]}
+    undo: [{key: {name: menu}}]
+lost: {do: [{start_app: {}}]}
+cleanup: [{stop_app: {}}]
 """
 
 
@@ -46,6 +50,19 @@ def words(picture: ET.Element) -> str:
     return "\n".join(text for one in picture.iter() if one.tag.endswith("text") for text in one.itertext())
 
 
+def test_the_screens_of_used_flows_are_drawn_too(tmp_path: Path):
+    used = "stages: [{stage: a, at: hall, steps: [{key: {name: home}}]}]\n"
+    door = "screens: {hall: {ui: {id: hall}}}\nroutes: [{from: any, to: hall, do: [{key: {name: menu}}]}]\n"
+    outer = "screens: {door: {ui: {id: door}}}\nstages: [{stage: b, steps: [{use: {flow: inner}}, {goto: hall}]}]\n"
+    for name, text in (("inner", door + used), ("outer", outer)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "flow.yaml").write_text(f"flow: {name}\n{text}")
+    loaded = Catalogue([tmp_path]).flow("outer")
+    drawn = plot(with_used(read_document(tmp_path / "outer" / "flow.yaml").data, loaded))
+    assert {"door", "hall"} == set(drawn.screens)
+    assert ["any"] == [route.start for route in drawn.routes]
+
+
 def test_a_picture_shows_every_screen_route_stage_and_interrupt():
     picture = svg(CHARTED, {"icon.png": b"\x89PNG"})
     said = words(picture)
@@ -54,6 +71,8 @@ def test_a_picture_shows_every_screen_route_stage_and_interrupt():
     assert "whenever it appears:" in said
     assert "repeat while claim.png, at_most 3\n    tap claim.png → ok.png" in said
     assert "close.png: tap close.png" in said
+    assert "when sees ok.png\n    key back\nelse\n    key home\ntaken back by\n    key menu" in said
+    assert "when lost:\nstart_app\nat the end, however it ends:\nstop_app" in said
     paths = [one for one in picture.iter() if one.tag.endswith("path") and one.get("class") == "route"]
     assert 4 == len(paths)
     (image,) = [one for one in picture.iter() if one.tag.endswith("image")]

@@ -15,7 +15,7 @@ from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
 from droidherd.workshop.composing import Composed, compose
 from droidherd.workshop.elements import elements
 from droidherd.workshop.page import Page, PageServer
-from droidherd.workshop.recorder import Recorder, Wish
+from droidherd.workshop.recorder import Recorder, Wish, without
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.seat import take
 from tests.workshop.person import Person
@@ -94,6 +94,13 @@ def test_a_secret_stands_nowhere(recorded: tuple[Path, Path, Composed]):
     assert flow.is_dir()
 
 
+def test_a_secret_that_a_field_shows_is_masked_in_the_elements_and_nothing_else_is():
+    dump = '<node text="me &amp; &quot;x&quot;" class="me" content-desc="no"/><node text="hi me"/>'
+    assert '<node text="***" class="me" content-desc="no"/><node text="hi me"/>' == without({'me & "x"'}, dump)
+    assert dump == without((), dump)
+    assert "no" not in without({"no"}, dump).replace("node", "")
+
+
 def test_a_recorded_flow_does_on_an_emulator_what_the_person_did(
     emulator: VirtualEmulator, recorded: tuple[Path, Path, Composed]
 ):
@@ -124,6 +131,16 @@ def test_a_forgotten_step_is_in_neither_the_flow_nor_the_recording(emulator: Vir
         len(composed.notes) or 1,
     )
     assert [] == [one for one in lint([written(composed, tmp_path / "mine")]) if one.severity == "error"]
+
+
+def test_a_tap_that_holds_is_recorded_and_replayed_as_one(emulator: VirtualEmulator, tmp_path: Path):
+    with page(emulator, tmp_path / "run") as (person, recorder):
+        told = person.ask("act", kind="tap", x=648, y=306, hold_ms=700)
+        assert ["tap 648, 306 for 700 ms"] == told["steps"]
+        composed = compose("mine", recorder.episodes)
+    recorder.tape.end("completed")
+    assert "hold: 700ms" in composed.text
+    assert () == replay(tmp_path / "run", written(composed, tmp_path / "mine")).differences
 
 
 def test_who_does_not_know_the_address_sees_and_does_nothing(emulator: VirtualEmulator, tmp_path: Path):

@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.ports import Frame
 from droidherd.workshop.recording import FILE, FRAMES_MAX, Act, Look, Tape, Tree, read
+from droidherd.workshop.taping import TapedEyes
 
 
 def frame(level: int) -> Frame:
@@ -31,6 +33,17 @@ def test_what_was_written_is_read_again_and_a_frame_seen_twice_is_kept_once(tmp_
     assert ("demo", {"n": 3}, "completed", tuple(looks)) == (found.flow, found.params, found.end, found.moments)
     assert bytes(frame(2).rgba) == bytes(found.frame("0002.png").rgba)
     assert ["0001.png", "0002.png"] == sorted(path.name for path in tmp_path.glob("*.png"))
+
+
+def test_what_was_typed_is_masked_in_the_elements_that_show_it(tmp_path: Path):
+    class Eyes:
+        def tree(self) -> str:
+            return '<node text="canary"/>'
+
+    tape = tape_at(tmp_path)
+    eyes = TapedEyes(cast("Any", Eyes()), tape, lambda text: text.replace("canary", "•"))
+    assert '<node text="canary"/>' == eyes.tree()
+    assert '<node text="•"/>' == (tmp_path / "0001.xml").read_text(encoding="utf-8")
 
 
 def test_the_elements_of_a_screen_are_kept_once(tmp_path: Path):

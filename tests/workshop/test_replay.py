@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from droidherd.domain.ports import Frame
-from droidherd.flows.catalogue import GALLERY
+from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.testing.flows import VirtualEmulator, record_flow, replay
 from droidherd.workshop.recording import FILE, Recording, Tape, read
 from droidherd.workshop.replay import Player, compare
@@ -37,6 +37,7 @@ def test_an_unchanged_flow_does_as_was_recorded(recorded: Path):
     done = replay(recorded)
     assert (True, ()) == (done.same, done.differences), done.log
     assert len(read(recorded).acts()) == done.acts > 8
+    assert Catalogue().flow("daily_reward").hash == read(recorded).flow_hash
 
 
 @pytest.mark.parametrize(
