@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.queue import Ordered
     from droidherd.domain import messages as m
     from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
-    from droidherd.domain.ladder import Ladder, Measure, Rung, Trouble
+    from droidherd.domain.ladder import BOOTS, Ladder, Measure, Rung, Trouble
     from workflows import options
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
@@ -56,8 +56,6 @@ KEPT = (
     "wished",
     "switched",
 )
-BOOTS = (Rung.START, Rung.RESTART)
-"""What takes its turn among the boots of a host."""
 
 
 @workflow.defn(name=names.Workflow.EMULATOR)
@@ -295,17 +293,22 @@ def restore(start: EmulatorInput) -> Emulator:
     # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
     machine = Emulator(start.emulator_id, incarnation=int(workflow.info().workflow_start_time.timestamp() * 1000))
     if start.carry:
-        carried = json.loads(start.carry)
-        for name, value in carried["kept"].items():
-            setattr(machine, name, value)
-        machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
-        machine.labels = tuple(machine.labels)
-        order, actor, reason = machine.asked
-        machine.asked = (order, actor, reason)
-        machine.outbox.restore(carried["outbox"])
-        if tending := carried.get("tending"):
-            _restore_tending(machine, tending)
+        load(machine, start.carry)
     return machine
+
+
+def load(machine: Emulator, carry: str) -> None:
+    """What the run before left."""
+    carried = json.loads(carry)
+    for name, value in carried["kept"].items():
+        setattr(machine, name, value)
+    machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
+    machine.labels = tuple(machine.labels)
+    order, actor, reason = machine.asked
+    machine.asked = (order, actor, reason)
+    machine.outbox.restore(carried["outbox"])
+    if tending := carried.get("tending"):
+        _restore_tending(machine, tending)
 
 
 def _restore_tending(machine: Emulator, tending: dict[str, Any]) -> None:

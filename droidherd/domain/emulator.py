@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.ladder import Ladder, Measure, Rung, Trouble, has_controller
+from droidherd.domain.ladder import BOOTS, Ladder, Measure, Rung, Trouble, has_controller
 from droidherd.domain.messages import Care, EmulatorState, Sight
 from droidherd.domain.outbox import Outbox, pack, unpack
 
@@ -308,9 +308,14 @@ class Emulator:
             return absent
         if self.boot != self.gated_boot:
             return EmulatorState.RECOVERING
-        if self.draining or self.rest or self.sight is Sight.LEAVING:
+        if self.draining or self.rest or self._restarts() or self.sight is Sight.LEAVING:
             return EmulatorState.DRAINING
         return EmulatorState.SUSPECT if self.sight is Sight.SUSPECT else EmulatorState.UP
+
+    def _restarts(self) -> bool:
+        """Its host was told to restart it, or a person ordered that: though it may answer, nobody new may have it."""
+        due = self.due
+        return due is not None and due.rung in BOOTS and (self.sent or due.trouble is Trouble.NONE)
 
     def announcement(self) -> m.Announce:
         return m.Announce(

@@ -4,8 +4,6 @@ Only what its host can start is ever stopped. A pool without a policy (`idle_sto
 what it finds stopped when work waits for it.
 """
 
-from collections.abc import Iterable, Iterator
-
 from droidherd.domain import messages as m
 from droidherd.domain.audit import Deed
 from droidherd.domain.board import Row
@@ -13,7 +11,6 @@ from droidherd.domain.messages import EmulatorState
 from droidherd.domain.moves import Moves
 
 REST, WAKE = "rest", "wake"
-COMING = (EmulatorState.RECOVERING, EmulatorState.REGISTERING)
 LATE_MS = 60_000
 """A task that has not asked so long after its time is not waited for any more."""
 SOON_LIMIT = 1_000
@@ -21,37 +18,32 @@ SOON_LIMIT = 1_000
 
 
 def wake(d: Moves, now_ms: int) -> None:
-    """Switch on as many as are waited for, less those that are on their way up already."""
+    """Switch on as many as are waited for, less those that are on their way up already.
+
+    Room in a lane is taken by those for whom somebody is on the way: who waits for what nobody can switch on, or for
+    somebody busy, keeps nobody else waiting.
+    """
     if not d.board.off:
         return
-    counted: dict[str, None] = {}
-    coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state in COMING]
-    for requires, wanted in _demand(d):
-        missing = wanted - len(_take(coming, requires, wanted, counted))
-        off = [row for row in map(d.board.rows.__getitem__, d.board.off) if row.wish != WAKE]
-        for row in _take(off, requires, missing, counted):
-            _wish(d, row, now_ms, WAKE)
-
-
-def _demand(d: Moves) -> Iterator[tuple[tuple[str, ...], int]]:
-    """What is required, by how many: who waits and could run, and whose time is near."""
+    coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state is EmulatorState.RECOVERING]
     for lane in d.board.lanes_in_turn():
         room = lane.capacity - lane.in_use
         for bucket in d.board.lines_of(lane):
-            wanted = min(len(bucket.line), room)
-            room -= wanted
-            if wanted:
-                yield bucket.requires, wanted
+            room -= _raise(d, bucket.requires, min(len(bucket.line), room), coming, now_ms)
     for _, requires in d.soon.values():
         if not any(d.board.rows[one].offers(requires) for one in d.board.free):
-            yield requires, 1
+            _raise(d, requires, 1, coming, now_ms)
 
 
-def _take(rows: Iterable[Row], requires: tuple[str, ...], most: int, counted: dict[str, None]) -> list[Row]:
-    """So many of them that offer this and are not counted for somebody else."""
-    able = [row for row in rows if row.emulator_id not in counted and row.offers(requires)][: max(most, 0)]
-    counted.update(dict.fromkeys(row.emulator_id for row in able))
-    return able
+def _raise(d: Moves, requires: tuple[str, ...], wanted: int, coming: list[Row], now_ms: int) -> int:
+    """For how many somebody is on the way, or is now. Who is counted here is not counted for anybody else."""
+    able = [row for row in coming if row.offers(requires)][:wanted]
+    coming[:] = [row for row in coming if row not in able]
+    off = [row for row in map(d.board.rows.__getitem__, d.board.off) if row.wish != WAKE and row.offers(requires)]
+    more = off[: wanted - len(able)]
+    for row in more:
+        _wish(d, row, now_ms, WAKE)
+    return len(able) + len(more)
 
 
 def rest(d: Moves, now_ms: int) -> None:

@@ -94,6 +94,8 @@ class DispatcherActor(Actor):
                 d.on_enqueue(message, now)
                 if not message.ticket and d.board.waiting > max(before, d.config.limit):
                     self.world.witness.broken(f"{d.board.waiting} waiting, {d.config.limit} allowed")
+            case m.Soon():
+                d.on_soon(message, now)
             case m.Ending():
                 d.on_ending(message, now)
             case m.Done():
