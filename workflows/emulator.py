@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
 
+RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
 KEPT = (
     "dispatcher",
     "owner",
@@ -66,6 +67,7 @@ class EmulatorWorkflow:
     def __init__(self, start: EmulatorInput) -> None:
         self._start = start
         self._machine = restore(start)
+        self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
@@ -91,9 +93,9 @@ class EmulatorWorkflow:
         self._machine.on_tidy(message)
 
     @workflow.signal
-    def recall(self, message: m.Recall) -> None:  # noqa: ARG002 - the contract of the signal
+    def recall(self, message: m.Recall) -> None:
         """The pool's dispatcher lost its memory: announce again."""
-        self._machine.on_recall()
+        self._machine.on_recall(message, _now_ms())
 
     @workflow.signal
     def drain(self, ask: DrainAsk) -> None:

@@ -78,11 +78,17 @@ def _wish(d: Moves, row: Row, now_ms: int, wish: str) -> None:
     d.act(Deed(f"emulator_{wish}", "system:idle", why, "", "", row.emulator_id), now_ms)
 
 
-def hear(row: Row, news: m.Announce, now_ms: int) -> None:
-    """What an emulator says of itself settles what was wished of it."""
+def hear(d: Moves, row: Row, news: m.Announce, now_ms: int) -> None:
+    """What an emulator says of itself settles what was wished of it.
+
+    Nobody is there who could start it: it is not waited for. That it is to rest is settled by its own word alone: the
+    wish may still be on its way, and must not find it in somebody's hands.
+    """
     row.startable = news.startable
-    if row.wish and (news.switched >= row.wish_seq or not news.startable):
+    if row.wish and (news.switched >= row.wish_seq or (row.wish == WAKE and not news.startable)):
         row.wish = ""
+    elif row.wish and news.incarnation > row.incarnation:
+        d.outbox.put(f"emulator/{row.emulator_id}", m.Switch(row.wish == WAKE, row.wish_seq))  # it may have lost it
     if news.state is EmulatorState.UP and row.state is not EmulatorState.UP and not row.active:
         row.idle_since_ms = now_ms
 

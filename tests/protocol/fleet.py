@@ -154,7 +154,7 @@ class EmulatorActor(Actor):
             case m.Tidy():
                 self.machine.on_tidy(message)
             case m.Recall():
-                self.machine.on_recall()
+                self.machine.on_recall(message, self.world.now)
             case m.Switch():
                 self.machine.on_switch(message, self.world.now, self._dice())
             case (GateOrder() as order, str() as evidence):
@@ -178,6 +178,15 @@ class EmulatorActor(Actor):
         done = not self.machine.on_care(Ask(action, "ann"), self.world.now, self._dice())
         self.process()
         return done
+
+    def terminate(self) -> None:
+        """A crash: its successor knows nothing, and begins when its host sees something new."""
+        self.next_run()
+        if self.tending:
+            self.tending.given_up, self.tending = True, None
+        self.inbox.clear()
+        self.machine, self.gating = Emulator(self.machine.emulator_id, incarnation=self.world.now), False
+        self.world.later = [one for one in self.world.later if one[0] is not self]
 
     def is_looked_at(self) -> None:
         """By a person who takes everything back that people ordered, and mends what gave up."""
