@@ -44,6 +44,7 @@ AUDIT_LIMIT = 200
 PRECEDENCE_IS_TOLD = "precedence-is-told"
 WHICH_ACCOUNT = "say which account"
 WHICH_LANE = "say which lane"
+LATE_ARE_FORGOTTEN = "who-does-not-come-is-not-waited-for"
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -58,6 +59,7 @@ class DispatcherWorkflow:
         self._ready = bool(start.snapshot)
         if start.snapshot:
             self._machine = snapshot.load(start.snapshot, start.pool, _config(start))
+        self._machine.waits_no_longer = workflow.patched(LATE_ARE_FORGOTTEN)
         self._early: list[Callable[[], object]] = []
         self._handled = list(start.handled)
         self._audited_ms: dict[str, int] = {}
@@ -365,6 +367,7 @@ class DispatcherWorkflow:
             machine = snapshot.load(before.snapshot, self._start.pool, _config(self._start))
         else:
             machine = Dispatcher(self._start.pool, _config(self._start))
+        machine.waits_no_longer = self._machine.waits_no_longer
         for lane in self._start.capacities:
             machine.board.lane(lane)
         return machine

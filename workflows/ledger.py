@@ -270,8 +270,9 @@ class Ledger:
         return found[-1] if found else None
 
     def next_undo(self) -> Undo | None:
-        """The newest change that was not taken back yet."""
-        return next((one for one in reversed(self.undo) if not one.undone), None)
+        """The newest change that was not taken back yet, where it can be."""
+        skipped = self.rollback.skipped if self.rollback else ()
+        return next((one for one in reversed(self.undo) if not one.undone and one.emulator not in skipped), None)
 
     def undone(self) -> None:
         """The newest one is taken back."""

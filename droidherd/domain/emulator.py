@@ -320,14 +320,16 @@ class Emulator:
             return absent
         if self.boot != self.gated_boot:
             return EmulatorState.RECOVERING
-        if self.draining or self.rest or self._restarts() or self.sight is Sight.LEAVING:
+        if self.draining or self.rest or self._goes() or self.sight is Sight.LEAVING:
             return EmulatorState.DRAINING
         return EmulatorState.SUSPECT if self.sight is Sight.SUSPECT else EmulatorState.UP
 
-    def _restarts(self) -> bool:
-        """Its host was told to restart it, or a person ordered that: though it may answer, nobody new may have it."""
+    def _goes(self) -> bool:
+        """Its host was told to stop or restart it, or a person ordered that: though it answers, nobody new may have it."""
         due = self.due
-        return self.strict and due is not None and due.rung in BOOTS and (self.sent or due.trouble is Trouble.NONE)
+        if due is None or not self.strict:
+            return False
+        return due.rung in BOOTS and due.trouble is Trouble.NONE or self.sent and due.rung in (*BOOTS, Rung.STOP)
 
     def announcement(self) -> m.Announce:
         return m.Announce(

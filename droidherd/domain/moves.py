@@ -81,6 +81,8 @@ class Moves:
     """Open tasks (id → run) that have not said yet what they want or hold."""
     soon: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """Tasks whose time is near: when, and what they require."""
+    waits_no_longer: bool = True
+    """For tasks that are late, by itself. False: in a run that began before that was so."""
     woken: bool = False
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False

@@ -57,7 +57,11 @@ def rest(d: Moves, now_ms: int) -> None:
 
 
 def next_rest_ms(d: Moves) -> int | None:
-    return min((due_ms for due_ms, _ in _idle(d)), default=None)
+    """When `rest` has something to do next: one has been idle for long enough, or is kept for somebody who is late."""
+    due = [due_ms for due_ms, _ in _idle(d)]
+    if d.waits_no_longer and d.config.idle_stop_s:
+        due.extend(at_ms + LATE_MS + 1 for at_ms, _ in d.soon.values())
+    return min(due, default=None)
 
 
 def _idle(d: Moves) -> list[tuple[int, Row]]:

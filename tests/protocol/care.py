@@ -135,7 +135,7 @@ class Hands:
     def _act(self, tending: Tending, handset: "Handset") -> tuple[str, bool] | None:
         """None: not done yet."""
         rung = tending.measure.rung
-        if rung in BOOTS:
+        if rung in (Rung.START, Rung.RESTART):
             return self._boot(tending, handset)
         if rung is Rung.EVIDENCE:
             return "see folder", False

@@ -218,6 +218,7 @@ class World:
             or self.flights
             or self.later
             or self.dispatcher.machine.rebuilding
+            or self.dispatcher.machine.soon
             or any(task.alive for task in self.tasks.values())
             or not all(self._at_rest(name) for name in self.handsets)
         )

@@ -3,9 +3,9 @@
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from droidherd.domain.board import Entry, Place
+from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.ladder import Rung
-from droidherd.domain.messages import EmulatorState
+from droidherd.domain.messages import EmulatorState, Sight
 from droidherd.domain.power import REST, WAKE
 from tests.protocol.counting import Counting
 
@@ -73,10 +73,32 @@ class Witness:
     def cares(self, actor: "EmulatorActor") -> None:
         """Who is cared for does not say that it may be used."""
         machine, doing = actor.machine, actor.tending
+        handset = self.world.handsets[machine.emulator_id]
+        seen = machine.sight is Sight.GOOD and handset.on and machine.boot == f"b{handset.boot}"
+        if seen and machine.stopped and machine.rest and machine.due is None:
+            self.broken(f"{machine.emulator_id} is seen, and is said to be switched off")
         if doing is None or doing.measure.rung is Rung.EVIDENCE or machine.state is not EmulatorState.UP:
             return
         if machine.tidy <= machine.tidied:
             self.broken(f"{machine.emulator_id} says it is up while this is done for it: {doing.measure}")
+
+    def switches(self, d: "Dispatcher", row: Row) -> None:
+        """Nobody is woken for nobody, and nobody is put to rest who is waited for."""
+        if row.wish == WAKE:
+            asked = [e.ask.requires for e in d.board.entries.values() if e.lease is None]
+            asked += [requires for _, requires in d.soon.values()]
+            if not any(self._wanted(d, requires, asked) for requires in asked if row.offers(requires)):
+                self.broken(f"{row.emulator_id} is switched on, and nobody needs one more: {asked}")
+            return
+        if row.active or row.deck or row.dirty:
+            self.broken(f"{row} is not idle and is to be switched off")
+        if any(row.offers(requires) for _, requires in d.soon.values()):
+            self.broken(f"{row.emulator_id} is to be switched off though somebody is expected")
+
+    def _wanted(self, d: "Dispatcher", requires: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
+        """Whether no more are on the way for these than ask for them, or for the same ones."""
+        coming = [one for one in d.board.rows.values() if one.wish == WAKE and one.offers(requires)]
+        return len(coming) <= sum(any(one.offers(other) for one in coming) for other in asked)
 
     def switches_off(self, handset: "Handset", tending: "Tending") -> None:
         """Only what nobody holds is switched off."""

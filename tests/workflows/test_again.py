@@ -375,6 +375,30 @@ async def test_a_rollback_asks_for_the_emulator_that_was_changed_whatever_it_is_
     assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
 
 
+async def test_a_forced_rollback_goes_on_without_an_emulator_that_is_gone_and_says_what_is_left_there(
+    here: World, task: str
+):
+    from tests.workflows.test_stays import fenced
+
+    sets, name = here.stages.sets, f"{task}/a"
+    await here.submit(task, sets("1"), fenced, sets("1"), sets("2"), params=changing(name, f"{task}/b"))
+    ended = await here.ended(task)
+    before, gone = (attempt.emulator for attempt in ended.attempts)
+    await here.order("pause_lane", actor="anna")
+    await here.again(task, Rollback(force=True))
+    await here.refuses(task, "cannot_be_satisfied")
+    await here.order("resume_lane", actor="anna")
+    view = await here.ended(task)
+    assert TaskState.ROLLBACK_FAILED is view.state
+    assert view.error is not None
+    left = f"stage set-{name} on {gone}, stage set-{task}/b on {gone}"
+    assert f"all is taken back but {left}: gone from the pool" == view.error.message
+    assert ("", "1") == (here.stages.things[before, name], here.stages.things[gone, name])
+    await here.again(task, Rollback(force=True))
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "" == here.stages.things[gone, name]
+
+
 async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_while_it_is_taken_back(here: World, task: str):
     from tests.workflows.test_stays import fenced
 
