@@ -105,7 +105,7 @@ class Ledger:
         self.attempt = self.first_attempt = past.attempt + 1
         self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
-        self.following = past.following
+        self.following, self.rounds = past.following, past.rounds
         self.priority, self.precedence = past.priority, past.precedence
         done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.

@@ -124,7 +124,7 @@ class Undoing(Ask):
     """Argument of the signal `rollback`."""
 
     force: bool = False
-    """Restore also what somebody else changed since."""
+    """Restore also what somebody else changed since, and go on without emulators that are gone."""
 
 
 class Question(Contract):
