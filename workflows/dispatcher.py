@@ -191,7 +191,10 @@ class DispatcherWorkflow:
         task_id, priority, actor, reason = order.task_id, order.priority, order.actor, order.reason
         if not workflow.patched(PRECEDENCE_IS_TOLD):
             return self._obey(order, lambda d: d.prioritize_untold(task_id, priority, actor, _now_ms(), reason))
-        done = self._obey(order, lambda d: d.prioritize(task_id, priority, actor, _now_ms(), reason))
+        if order.bulk:
+            done = self._obey(order, lambda d: d.prioritize_in_bulk(task_id, priority, actor, _now_ms(), reason))
+        else:
+            done = self._obey(order, lambda d: d.prioritize(task_id, priority, actor, _now_ms(), reason))
         if done.detail or order.priority <= before:
             return done
         return Ordered(

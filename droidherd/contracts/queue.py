@@ -289,6 +289,8 @@ class Order(Contract):
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"
     ageing: int = Field(default=0, ge=0, le=1_000_000)
+    bulk: bool = False
+    """Of `prioritize`: one of many, for which one line stands in the audit already."""
 
 
 class Ordered(Contract):

@@ -309,10 +309,15 @@ class Moves:
 
     def act(self, deed: Deed, now_ms: int) -> None:
         """Note what somebody did, also where people look for who did what."""
+        event = self.show(deed, now_ms)
+        (self.by_system if is_system(deed.actor) else self.by_people).append(event)
+
+    def show(self, deed: Deed, now_ms: int) -> Event:
+        """Note it in the live view alone: one of many, for all of which another deed stands."""
         self.cursor += 1
         event = deed.event(self.cursor, now_ms)
         self.events.append(event)
-        (self.by_system if is_system(deed.actor) else self.by_people).append(event)
+        return event
 
 
 def _texts(ask: m.Enqueue) -> tuple[str, ...]:
