@@ -388,6 +388,7 @@ async def world(
     post: PostActivities | None = None,
     upkeep: Upkeep = UPKEEP,
     closed_holders: Callable[..., object] | None = None,
+    find_predecessor: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
@@ -399,7 +400,8 @@ async def world(
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        asked = [closed_holders if closed_holders and one == engine.closed_holders else one for one in engine.all()]
+        instead = {engine.closed_holders: closed_holders, engine.find_predecessor: find_predecessor}
+        asked = [instead.get(one) or one for one in engine.all()]
         served = [*ReckoningActivities().all(), *maintenance.all()]
         activities = [*asked, *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:
