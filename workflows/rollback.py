@@ -42,7 +42,8 @@ class RollingBack:
         """Wait for the emulator that was changed, and for no other."""
         ledger, claim = self._ledger, self._claim
         if ledger.next_undo() is None:
-            ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, "nothing is left" if self._skipped() else "nothing was changed")
+            why = "nothing is left" if self._skipped() else "nothing was changed"
+            ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, why)
             self._end()
             return
         if ledger.intent:

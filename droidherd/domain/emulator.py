@@ -325,11 +325,11 @@ class Emulator:
         return EmulatorState.SUSPECT if self.sight is Sight.SUSPECT else EmulatorState.UP
 
     def _goes(self) -> bool:
-        """Its host was told to stop or restart it, or a person ordered that: though it answers, nobody new may have it."""
+        """Its host was told to stop or restart it, or a person ordered that: it may answer, and nobody new gets it."""
         due = self.due
         if due is None or not self.strict:
             return False
-        return due.rung in BOOTS and due.trouble is Trouble.NONE or self.sent and due.rung in (*BOOTS, Rung.STOP)
+        return (due.rung in BOOTS and due.trouble is Trouble.NONE) or (self.sent and due.rung in (*BOOTS, Rung.STOP))
 
     def announcement(self) -> m.Announce:
         return m.Announce(

@@ -127,7 +127,7 @@ class Hands:
         if others:
             self.world.witness.broken(f"{tending.emulator} is cared for by two: {tending} and {others}")
 
-    def _end(self, tending: Tending, evidence: str, idle: bool = False) -> None:  # noqa: FBT001, FBT002 - of `said`
+    def _end(self, tending: Tending, evidence: str, idle: bool = False) -> None:
         self.world.count(f"{tending.measure.rung} {'failed' if evidence else 'idle' if idle else 'done'}")
         tending.given_up = True
         self.world.later.append((tending.actor, (tending, evidence, idle)))
@@ -140,11 +140,18 @@ class Hands:
         if rung is Rung.EVIDENCE:
             return "see folder", False
         if rung is Rung.STOP:
-            if handset.stubborn:
-                return "still answers", False
-            self.world.witness.switches_off(handset, tending)
-            handset.fall()
-            return "", False
+            return self._stop(tending, handset)
+        return self._mend(tending, handset)
+
+    def _stop(self, tending: Tending, handset: "Handset") -> tuple[str, bool]:
+        if handset.stubborn:
+            return "still answers", False
+        self.world.witness.switches_off(handset, tending)
+        handset.fall()
+        return "", False
+
+    def _mend(self, tending: Tending, handset: "Handset") -> tuple[str, bool]:
+        rung = tending.measure.rung
         if handset.host != tending.host or not handset.answers():
             return "no answer", False
         if rung is Rung.APP and not handset.clear(tending.lease):

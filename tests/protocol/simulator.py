@@ -182,9 +182,7 @@ class World:
         if not self.dispatcher.alive:
             self.start_dispatcher()
         self._open_lanes()
-        if not self.hostile:
-            for emulator in self.emulators.values():
-                emulator.is_looked_at()
+        self._look_after_emulators()
         for _ in range(4):
             for flight in list(self.flights):
                 self._move_flight(flight)
@@ -202,6 +200,11 @@ class World:
         self.dispatcher.audit()
         for actor in self.actors():
             actor.process()
+
+    def _look_after_emulators(self) -> None:
+        if not self.hostile:
+            for emulator in self.emulators.values():
+                emulator.is_looked_at()
 
     def actors(self) -> list[Actor]:
         return [

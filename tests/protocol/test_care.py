@@ -31,7 +31,10 @@ def all_histories(first: int) -> None:
 
 def grants_the_restarted(patch: Patch) -> None:
     """Whoever answers may be granted, whatever its host was told."""
-    patch.setattr(Emulator, "_goes", lambda _: False)
+    def stays(_: Emulator) -> bool:
+        return False
+
+    patch.setattr(Emulator, "_goes", stays)
 
 
 def boots_as_it_likes(patch: Patch) -> None:
@@ -50,18 +53,24 @@ def grants_who_is_to_rest(patch: Patch) -> None:
 
 
 def wakes_nobody(patch: Patch) -> None:
-    patch.setattr(power, "wake", lambda *_: None)
+    def idle(*_: object) -> None: ...
+
+    patch.setattr(power, "wake", idle)
 
 
 def wakes_for_nobody(patch: Patch) -> None:
     """Counts nobody who is on the way."""
-    original = power._raise  # noqa: SLF001
-    patch.setattr(power, "_raise", lambda d, needs, wanted, _, now_ms: original(d, needs, wanted, [], now_ms))
+    original = power._raise
+
+    def blind(d: Moves, needs: tuple[str, ...], wanted: int, _: list[Row], now_ms: int) -> int:
+        return original(d, needs, wanted, [], now_ms)
+
+    patch.setattr(power, "_raise", blind)
 
 
 def keeps_room_for_the_busy(patch: Patch) -> None:
     """Whoever waits takes room in the lane, though nobody can be switched on for it."""
-    original = power._raise  # noqa: SLF001
+    original = power._raise
 
     def greedy(d: Moves, needs: tuple[str, ...], wanted: int, coming: list[Row], now_ms: int) -> int:
         original(d, needs, wanted, coming, now_ms)
@@ -71,7 +80,7 @@ def keeps_room_for_the_busy(patch: Patch) -> None:
 
 
 def rests_who_is_expected(patch: Patch) -> None:
-    idle = power._idle  # noqa: SLF001
+    idle = power._idle
 
     def hasty(d: Moves) -> list[tuple[int, Row]]:
         soon, d.soon = d.soon, {}
@@ -105,7 +114,7 @@ def believes_every_gate(patch: Patch) -> None:
         strict, machine.strict = machine.strict, False
         on_gate(machine, order, evidence, now_ms, dice)
         machine.strict = strict
-        machine._settle()  # noqa: SLF001
+        machine._settle()
 
     patch.setattr(Emulator, "on_gate", believe)
 
@@ -129,7 +138,7 @@ def forgets_to_end(patch: Patch) -> None:
 
     def deaf(machine: Emulator, done: Measure, evidence: str, *when: float, idle: bool = False) -> None:
         if not evidence:
-            on_measure(machine, done, evidence, *when, idle=idle)  # type: ignore[arg-type]  # pyright: ignore
+            on_measure(machine, done, evidence, *when, idle=idle)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     patch.setattr(Emulator, "on_measure", deaf)
 

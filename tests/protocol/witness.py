@@ -124,9 +124,7 @@ class Witness:
             self.broken(f"token {lease.token} after {self.last_token}")
         self.last_token = lease.token
         self.counting.leases[lease.token] = entry.ask.task_type
-        going = [one for one in self.world.hands.all if one.emulator == lease.emulator_id and one.live()]
-        if any(one.measure.rung is Rung.STOP for one in going) or self.world.emulators[lease.emulator_id].machine.stopped:
-            self.broken(f"{entry.task_id} was granted {lease.emulator_id}, which is being switched off")
+        self._stays(entry, lease.emulator_id)
         if lease.after:
             self.counts["decks"] += 1
         lane = d.board.lanes[entry.ask.lane]
@@ -138,6 +136,13 @@ class Witness:
                 if not busy:
                     self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
 
+    def _stays(self, entry: Entry, emulator_id: str) -> None:
+        """What is granted is not off, nor being switched off."""
+        doing = [one for one in self.world.hands.all if one.emulator == emulator_id and one.live()]
+        stops = any(one.measure.rung is Rung.STOP for one in doing)
+        if stops or self.world.emulators[emulator_id].machine.stopped:
+            self.broken(f"{entry.task_id} was granted {emulator_id}, which is being switched off")
+
     def board(self, d: "Dispatcher") -> None:
         """What must hold after every message."""
         board, holders = d.board, [e for e in d.board.entries.values() if e.lease is not None]
@@ -147,23 +152,27 @@ class Witness:
             if lane.in_use != real:
                 self.broken(f"lane {lane.name} says {lane.in_use} in use, it is {real}")
         for row in board.rows.values():
-            for seat in (row.active, row.deck):
-                seated = board.entries.get(seat)
-                if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
-                    self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
-            if row.deck and not row.active:
-                self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
-            idle = row.state is EmulatorState.UP and not row.active and not row.dirty and row.wish != REST
-            if (row.emulator_id in board.free) != idle:
-                self.broken(f"{row.emulator_id}: free is out of date")
-            if (row.emulator_id in board.off) != (row.state is EmulatorState.STOPPED and row.startable):
-                self.broken(f"{row.emulator_id}: off is out of date")
+            self._row(d, row)
         if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(
             holders
         ):
             self.broken("the list of leases is out of date")
         if board.waiting != len(board.entries) - len(holders):
             self.broken(f"waiting says {board.waiting}")
+
+    def _row(self, d: "Dispatcher", row: Row) -> None:
+        board = d.board
+        for seat in (row.active, row.deck):
+            seated = board.entries.get(seat)
+            if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
+                self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
+        if row.deck and not row.active:
+            self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
+        idle = row.state is EmulatorState.UP and not row.active and not row.dirty and row.wish != REST
+        if (row.emulator_id in board.free) != idle:
+            self.broken(f"{row.emulator_id}: free is out of date")
+        if (row.emulator_id in board.off) != (row.state is EmulatorState.STOPPED and row.startable):
+            self.broken(f"{row.emulator_id}: off is out of date")
 
     def _keys(self, d: "Dispatcher", holders: list[Entry]) -> None:
         held: dict[str, str] = {}

@@ -441,7 +441,7 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
     found = asyncio.Event()
 
     @activity.defn(name="find_predecessor")
-    async def hidden(work: PoolWork) -> Predecessor:  # noqa: ARG001 - the contract of the activity
+    async def hidden(work: PoolWork) -> Predecessor:
         await found.wait()
         return Predecessor(existed=False)
 

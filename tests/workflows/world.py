@@ -400,7 +400,10 @@ async def world(
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        instead = {engine.closed_holders: closed_holders, engine.find_predecessor: find_predecessor}
+        instead: dict[Callable[..., object], Callable[..., object] | None] = {
+            engine.closed_holders: closed_holders,
+            engine.find_predecessor: find_predecessor,
+        }
         asked = [instead.get(one) or one for one in engine.all()]
         served = [*ReckoningActivities().all(), *maintenance.all()]
         activities = [*asked, *carried, here.planner.plan_task, *served]

@@ -81,7 +81,9 @@ async def boot_given_up(world: World) -> None:
     hold.set()
 
 
-@scenario("back by itself while its host restarts it: nobody may have it until that is settled", keep=(EMULATOR, DISPATCHER))
+@scenario(
+    "back by itself while its host restarts it: nobody may have it until that is settled", keep=(EMULATOR, DISPATCHER)
+)
 async def back_while_restarted(world: World) -> None:
     await _tell(world)
     hold = world.tends.holding["e1"] = asyncio.Event()
