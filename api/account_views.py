@@ -6,6 +6,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from api.figures import NOT_ALL
 from api.schemas import SOMEBODY, Line, Refused, Wish
 from droidherd.contracts.accounts import AccountRecord, AccountWish
 from droidherd.contracts.queue import AccountView
@@ -76,6 +77,7 @@ class AccountRow(BaseModel):
 class AccountOut(AccountRow):
     """One account, whole."""
 
+    rebuilding: bool = Field(default=False, description=NOT_ALL)
     last_run: TaskView | None = None
     last_emulator: str = ""
     next_run: NextRun | None = None
@@ -84,6 +86,7 @@ class AccountOut(AccountRow):
 class AccountList(BaseModel):
     accounts: list[AccountRow]
     cursor: str = Field(default="", description="for the next page; empty: this was the last")
+    rebuilding: bool = Field(default=False, description=NOT_ALL)
 
 
 class AccountOrdered(BaseModel):

@@ -12,6 +12,7 @@ from droidherd.contracts.queue import AuditPage, AuditQuery, StatsPage, Times, T
 from droidherd.domain.audit import Event
 
 Name = MaybeId
+NOT_ALL = "the dispatcher still looks for what its predecessor knew: this is not all"
 
 
 class TimesOut(BaseModel):
@@ -56,6 +57,7 @@ class StatsOut(BaseModel):
     since: datetime | None = Field(description="when counting began; null: nobody knows")
     total: TypeStatsOut
     types: list[TypeStatsOut]
+    rebuilding: bool = Field(default=False, description=NOT_ALL)
 
     @classmethod
     def of(cls, page: StatsPage, kinds: Collection[str]) -> Self:
@@ -64,6 +66,7 @@ class StatsOut(BaseModel):
             since=moment_of(page.since_ms) if page.since_ms else None,
             total=TypeStatsOut.of(page.total),
             types=[TypeStatsOut.of(one) for one in page.types if not kinds or one.type in kinds],
+            rebuilding=page.rebuilding,
         )
 
 
@@ -104,6 +107,7 @@ class AuditList(BaseModel):
     entries: list[AuditEntry]
     cursor: str = Field(default="", description="for the next page; empty: this was the last")
     task_events: str = Field(description="where the audit of a task is found")
+    rebuilding: bool = Field(default=False, description=NOT_ALL)
 
     @classmethod
     def of(cls, page: AuditPage, task: str) -> Self:
@@ -112,6 +116,7 @@ class AuditList(BaseModel):
             entries=[AuditEntry.of(event) for event in page.events],
             cursor=str(page.next_before or ""),
             task_events=f"/api/tasks/{task or '{task}'}/events",
+            rebuilding=page.rebuilding,
         )
 
 

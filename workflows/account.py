@@ -12,6 +12,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
 
+NO_NEWS = "what-it-is-already-is-no-news"
+
 
 @workflow.defn(name=names.Workflow.ACCOUNT)
 class AccountWorkflow:
@@ -45,7 +47,9 @@ class AccountWorkflow:
 
     @workflow.update
     def set(self, wish: AccountWish) -> AccountRecord:
-        """What it is from now on."""
+        """What it is from now on. What it is already is no news."""
+        if self._is(wish) and workflow.patched(NO_NEWS):
+            return self._record
         self._removed = False
         self._change(wish, wish.ask)
         self._tell("account_set", wish.ask, f": {self._said()}")
@@ -62,6 +66,16 @@ class AccountWorkflow:
     @workflow.query
     def view(self) -> AccountRecord:
         return self._record
+
+    def _is(self, wish: AccountWish) -> bool:
+        """Whether this is what is written down already."""
+        record = self._record
+        known = record.changed_at is not None and not self._removed
+        return known and (record.emulator, record.credentials, record.note) == (
+            wish.emulator,
+            wish.credentials,
+            wish.note,
+        )
 
     def _is_over(self) -> bool:
         """Whether this run has nothing more to do."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, FailureError
@@ -44,6 +45,8 @@ AUDIT_LIMIT = 200
 PRECEDENCE_IS_TOLD = "precedence-is-told"
 WHICH_ACCOUNT = "say which account"
 WHICH_LANE = "say which lane"
+PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
+LATE_ARE_FORGOTTEN = "who-does-not-come-is-not-waited-for"
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -58,6 +61,7 @@ class DispatcherWorkflow:
         self._ready = bool(start.snapshot)
         if start.snapshot:
             self._machine = snapshot.load(start.snapshot, start.pool, _config(start))
+        self._machine.waits_no_longer = workflow.patched(LATE_ARE_FORGOTTEN)
         self._early: list[Callable[[], object]] = []
         self._handled = list(start.handled)
         self._audited_ms: dict[str, int] = {}
@@ -189,7 +193,10 @@ class DispatcherWorkflow:
         task_id, priority, actor, reason = order.task_id, order.priority, order.actor, order.reason
         if not workflow.patched(PRECEDENCE_IS_TOLD):
             return self._obey(order, lambda d: d.prioritize_untold(task_id, priority, actor, _now_ms(), reason))
-        done = self._obey(order, lambda d: d.prioritize(task_id, priority, actor, _now_ms(), reason))
+        if order.bulk:
+            done = self._obey(order, lambda d: d.prioritize_in_bulk(task_id, priority, actor, _now_ms(), reason))
+        else:
+            done = self._obey(order, lambda d: d.prioritize(task_id, priority, actor, _now_ms(), reason))
         if done.detail or order.priority <= before:
             return done
         return Ordered(
@@ -263,12 +270,11 @@ class DispatcherWorkflow:
 
     @workflow.query
     def queue(self, query: QueueQuery) -> QueuePage:
-        page = report.queue(self._machine, query, _now_ms())
-        return page if self._ready else page.model_copy(update={"rebuilding": True})
+        return self._as_known(report.queue(self._machine, query, _now_ms()))
 
     @workflow.query
     def emulators(self) -> EmulatorsPage:
-        return report.emulators(self._machine)
+        return self._as_known(report.emulators(self._machine))
 
     @workflow.query
     def account(self, account: str) -> AccountView:
@@ -276,12 +282,13 @@ class DispatcherWorkflow:
 
     @workflow.query
     def accounts(self, query: AccountsQuery) -> AccountsPage:
-        return AccountsPage(pool=self._start.pool, accounts=report.accounts(self._machine, query.accounts))
+        accounts = report.accounts(self._machine, query.accounts)
+        return self._as_known(AccountsPage(pool=self._start.pool, accounts=accounts))
 
     @workflow.query
     def disabled(self, query: DisabledQuery) -> DisabledPage:
         """Accounts to which nothing is granted."""
-        return report.disabled(self._machine, query)
+        return self._as_known(report.disabled(self._machine, query))
 
     @workflow.query
     def events(self, after: int) -> EventsPage:
@@ -294,17 +301,21 @@ class DispatcherWorkflow:
 
     @workflow.query
     def stats(self) -> StatsPage:
-        return figures.stats(self._machine)
+        return self._as_known(figures.stats(self._machine))
 
     @workflow.query
     def audit(self, query: AuditQuery) -> AuditPage:
         """Who did what to this pool."""
-        return figures.audit(self._machine, query)
+        return self._as_known(figures.audit(self._machine, query))
 
     @workflow.query
     def snapshot(self) -> str:
         """For a successor that finds this run terminated."""
         return snapshot.dump(self._machine) if self._ready else ""
+
+    def _as_known(self, page: PageT) -> PageT:
+        """A page says so when it may not be all: a dispatcher that still looks for its predecessor knows nothing."""
+        return page.model_copy(update={"rebuilding": not self._ready or self._machine.rebuilding})
 
     # --- inside -----------------------------------------------------------------------------------------------
 
@@ -365,6 +376,7 @@ class DispatcherWorkflow:
             machine = snapshot.load(before.snapshot, self._start.pool, _config(self._start))
         else:
             machine = Dispatcher(self._start.pool, _config(self._start))
+        machine.waits_no_longer = self._machine.waits_no_longer
         for lane in self._start.capacities:
             machine.board.lane(lane)
         return machine

@@ -23,11 +23,12 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.queue import Ordered
     from droidherd.domain import messages as m
     from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
-    from droidherd.domain.ladder import Ladder, Measure, Rung, Trouble
+    from droidherd.domain.ladder import BOOTS, Ladder, Measure, Rung, Trouble
     from workflows import options
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
 
+RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
 KEPT = (
     "dispatcher",
     "owner",
@@ -56,8 +57,6 @@ KEPT = (
     "wished",
     "switched",
 )
-BOOTS = (Rung.START, Rung.RESTART)
-"""What takes its turn among the boots of a host."""
 
 
 @workflow.defn(name=names.Workflow.EMULATOR)
@@ -68,6 +67,7 @@ class EmulatorWorkflow:
     def __init__(self, start: EmulatorInput) -> None:
         self._start = start
         self._machine = restore(start)
+        self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
@@ -93,9 +93,9 @@ class EmulatorWorkflow:
         self._machine.on_tidy(message)
 
     @workflow.signal
-    def recall(self, message: m.Recall) -> None:  # noqa: ARG002 - the contract of the signal
+    def recall(self, message: m.Recall) -> None:
         """The pool's dispatcher lost its memory: announce again."""
-        self._machine.on_recall()
+        self._machine.on_recall(message, _now_ms())
 
     @workflow.signal
     def drain(self, ask: DrainAsk) -> None:
@@ -295,17 +295,22 @@ def restore(start: EmulatorInput) -> Emulator:
     # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
     machine = Emulator(start.emulator_id, incarnation=int(workflow.info().workflow_start_time.timestamp() * 1000))
     if start.carry:
-        carried = json.loads(start.carry)
-        for name, value in carried["kept"].items():
-            setattr(machine, name, value)
-        machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
-        machine.labels = tuple(machine.labels)
-        order, actor, reason = machine.asked
-        machine.asked = (order, actor, reason)
-        machine.outbox.restore(carried["outbox"])
-        if tending := carried.get("tending"):
-            _restore_tending(machine, tending)
+        load(machine, start.carry)
     return machine
+
+
+def load(machine: Emulator, carry: str) -> None:
+    """What the run before left."""
+    carried = json.loads(carry)
+    for name, value in carried["kept"].items():
+        setattr(machine, name, value)
+    machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
+    machine.labels = tuple(machine.labels)
+    order, actor, reason = machine.asked
+    machine.asked = (order, actor, reason)
+    machine.outbox.restore(carried["outbox"])
+    if tending := carried.get("tending"):
+        _restore_tending(machine, tending)
 
 
 def _restore_tending(machine: Emulator, tending: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ class Ledger:
         self.attempt = self.first_attempt = past.attempt + 1
         self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
-        self.following = past.following
+        self.following, self.rounds = past.following, past.rounds
         self.priority, self.precedence = past.priority, past.precedence
         done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
@@ -270,8 +270,9 @@ class Ledger:
         return found[-1] if found else None
 
     def next_undo(self) -> Undo | None:
-        """The newest change that was not taken back yet."""
-        return next((one for one in reversed(self.undo) if not one.undone), None)
+        """The newest change that was not taken back yet, where it can be."""
+        skipped = self.rollback.skipped if self.rollback else ()
+        return next((one for one in reversed(self.undo) if not one.undone and one.emulator not in skipped), None)
 
     def undone(self) -> None:
         """The newest one is taken back."""

@@ -7,6 +7,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.plan import Plan, Stage
     from droidherd.contracts.tasks import Failure
+    from droidherd.domain import messages as m
     from droidherd.domain.claim import Claim
     from droidherd.domain.errors import Verdict
     from droidherd.domain.lifecycle import TaskEvent
@@ -17,6 +18,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.line import spoken, wish
     from workflows.stages import Ended, Stages
 
+GONE = "cannot_be_satisfied"
+GOES_ON_WITHOUT = "forced-a-rollback-goes-on-without-what-is-gone"
 KNOWN = True
 """Who takes something back was admitted long ago: never a duplicate."""
 
@@ -39,8 +42,9 @@ class RollingBack:
         """Wait for the emulator that was changed, and for no other."""
         ledger, claim = self._ledger, self._claim
         if ledger.next_undo() is None:
-            ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, "nothing was changed")
-            ledger.move(TaskEvent.ROLLBACK_DONE, ENGINE)
+            why = "nothing is left" if self._skipped() else "nothing was changed"
+            ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, why)
+            self._end()
             return
         if ledger.intent:
             claim.disclaim(ledger.key())
@@ -56,6 +60,9 @@ class RollingBack:
         ledger.position, ledger.why = 0, ""
         if claim.lease:
             ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE)
+        elif claim.rejected and self._skips(claim.rejected):
+            ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, f"{self._skipped()[-1]} is gone: goes on without it")
+            ledger.move(TaskEvent.LEASE_LOST, ENGINE, "goes on with another emulator")
         elif claim.rejected:
             message = why_rejected(claim.rejected)
             ledger.move(TaskEvent.ROLLBACK_STARTED, ENGINE, "no emulator for it")
@@ -102,8 +109,32 @@ class RollingBack:
             self._claim.renounce()
             ledger.move(TaskEvent.LEASE_LOST, ENGINE, "goes on with another emulator")
         else:
+            self._end()
+
+    def _end(self) -> None:
+        """All that can be taken back is. What cannot is named, and stays to be asked for again."""
+        ledger, skipped = self._ledger, self._skipped()
+        if not skipped:
             ledger.error = None
             ledger.move(TaskEvent.ROLLBACK_DONE, ENGINE)
+            return
+        left = [f"stage {one.stage} on {one.emulator}" for one in ledger.undo if not one.undone]
+        message = f"all is taken back but {', '.join(left)}: gone from the pool"
+        remedy = "connect the emulator again, then roll back once more"
+        self._broke(Failure(kind=GONE, verdict=Verdict.FINAL, message=message, remedy=remedy))
+
+    def _skipped(self) -> tuple[str, ...]:
+        return self._ledger.rollback.skipped if self._ledger.rollback else ()
+
+    def _skips(self, rejected: m.Rejected) -> bool:
+        """Forced, it goes on without an emulator that is not there any more."""
+        rollback, entry = self._ledger.rollback, self._ledger.next_undo()
+        if rollback is None or entry is None or not rollback.force or rejected.reason != GONE:
+            return False
+        if not workflow.patched(GOES_ON_WITHOUT):
+            return False
+        self._ledger.rollback = rollback.model_copy(update={"skipped": (*rollback.skipped, entry.emulator)})
+        return True
 
     def _located(self, failure: Failure | None) -> Failure | None:
         """With the stage that could not be taken back."""

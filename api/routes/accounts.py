@@ -64,14 +64,14 @@ async def accounts(
     now = await house.accounts.states(where, tuple(one.account for one in page.records))
     rows = [AccountRow.of(view, record) for view, record in zip(now.accounts, page.records, strict=True)]
     wanted = [one for one in rows if disabled is None or one.disabled is None]
-    return answer(AccountList(accounts=wanted, cursor=page.cursor))
+    return answer(AccountList(accounts=wanted, cursor=page.cursor, rebuilding=now.rebuilding))
 
 
 async def _disabled(house: House, pool: str, cursor: str, limit: int) -> AccountList:
     page = await house.accounts.disabled(pool, DisabledQuery(after=cursor, limit=limit))
     records = await house.accounts.records_of([one.account for one in page.accounts])
     rows = [AccountRow.of(view, record) for view, record in zip(page.accounts, records, strict=True)]
-    return AccountList(accounts=rows, cursor=page.next_after)
+    return AccountList(accounts=rows, cursor=page.next_after, rebuilding=page.rebuilding)
 
 
 @router.get("/{account}", responses=answers(AccountOut, *_READ))
@@ -87,6 +87,7 @@ async def _whole(house: House, pool: str, name: str, record: AccountRecord | Non
     recurring, _ = await house.schedules.page(RowFilters(account=name), "", OPEN_READ)
     following = next_of(waiting.tasks, planned(recurring))
     more: dict[str, Any] = {"last_run": last, "last_emulator": ran_on(last), "next_run": following}
+    more |= {"rebuilding": now.rebuilding}
     return AccountOut.of(now.accounts[0], record, **more)
 
 

@@ -103,7 +103,7 @@ def deed_of(house: House, action: Action, ask: Ask) -> Done:
     if action == "retry":
         return lambda task_id: house.engine.again(task_id, ask, None)
     if action == "prioritize":
-        return lambda task_id: preferred(house, task_id, dict(ask))
+        return lambda task_id: preferred(house, task_id, {**dict(ask), "bulk": True})
     control = Control(action=action, ask=ask)
     return lambda task_id: house.engine.control(task_id, control, secrets.token_hex(12))
 

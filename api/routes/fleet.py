@@ -33,7 +33,7 @@ async def emulators(house: Home, pool: Name = "", state: EmulatorState | None = 
     """Every emulator of a pool: state, who holds it, where it is."""
     page = await house.engine.emulators(pool or house.settings.host.pool)
     found = tuple(one for one in page.emulators if state is None or one.state == state)
-    return answer(EmulatorsPage(emulators=found))
+    return answer(page.model_copy(update={"emulators": found}))
 
 
 @router.get("/emulators/{emulator_id}", tags=["emulators"], responses=answers(EmulatorView, *_READ))

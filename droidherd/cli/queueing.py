@@ -25,6 +25,8 @@ def stats(
         output.emit(found)
     else:
         output.out.print(figures.stats(found))
+        if found.get("rebuilding"):
+            output.out.print("the dispatcher still looks for what its predecessor knew: this is not all")
 
 
 @app.command(

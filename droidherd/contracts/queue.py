@@ -179,6 +179,8 @@ class StatsPage(Contract):
     types: tuple[TypeStats, ...] = ()
     """Most used first. Types used least are counted as `other` once there are more than 64."""
     bounds_s: tuple[float, ...] = ()
+    rebuilding: bool = False
+    """It looks for what its predecessor knew: this is not all yet."""
 
 
 class AuditQuery(Contract):
@@ -200,6 +202,8 @@ class AuditPage(Contract):
     events: tuple[Event, ...] = ()
     next_before: int | None = None
     """None: there is nothing older."""
+    rebuilding: bool = False
+    """It looks for what its predecessor knew: this is not all yet."""
 
 
 class Disabled(Contract):
@@ -234,6 +238,8 @@ class AccountsPage(Contract):
 
     pool: str
     accounts: tuple[AccountView, ...] = ()
+    rebuilding: bool = False
+    """It looks for what its predecessor knew: this is not all yet."""
 
 
 class DisabledQuery(Contract):
@@ -269,6 +275,8 @@ class EventsPage(Contract):
 
 class EmulatorsPage(Contract):
     emulators: tuple[EmulatorView, ...] = ()
+    rebuilding: bool = False
+    """It looks for what its predecessor knew: this is not all yet."""
 
 
 class Order(Contract):
@@ -289,6 +297,8 @@ class Order(Contract):
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"
     ageing: int = Field(default=0, ge=0, le=1_000_000)
+    bulk: bool = False
+    """Of `prioritize`: one of many, for which one line stands in the audit already."""
 
 
 class Ordered(Contract):

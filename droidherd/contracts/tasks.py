@@ -124,7 +124,7 @@ class Undoing(Ask):
     """Argument of the signal `rollback`."""
 
     force: bool = False
-    """Restore also what somebody else changed since."""
+    """Restore also what somebody else changed since, and go on without emulators that are gone."""
 
 
 class Question(Contract):
@@ -188,9 +188,11 @@ class Rollback(Contract):
     """That a task is taken back, and how."""
 
     force: bool = False
-    """Restore also what somebody else changed since."""
+    """Restore also what somebody else changed since, and go on without emulators that are gone."""
     ask: Ask = Ask()
     begun: bool = False
+    skipped: tuple[str, ...] = ()
+    """Emulators that are gone: what was changed there stays as it is."""
 
 
 class Again(Contract):

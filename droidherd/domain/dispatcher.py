@@ -172,13 +172,13 @@ class Dispatcher(Orders):
         if (news.incarnation, news.seq) <= (row.incarnation, row.seq):
             return
         rebooted = row.active and news.boot and row.boot and news.boot != row.boot
+        power.hear(self, row, news, now_ms)
         row.incarnation, row.seq, row.host_id = news.incarnation, news.seq, news.host_id
         row.labels, row.boot = news.labels, news.boot or row.boot
         if row.state is not news.state:
             self.note(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         if news.order:
             self.act(Deed(f"emulator_{news.order}", news.actor, news.reason, "", "", news.emulator_id), now_ms)
-        power.hear(row, news, now_ms)
         row.state = news.state
         self._tidied(row, news.tidied, now_ms)
         self._tell_holders(row, rebooted=bool(rebooted))
@@ -295,7 +295,7 @@ class Dispatcher(Orders):
             known = entry is not None and entry.key.run == run
             self._send(task_id, m.Recall(self.generation, entry.key if entry and known else m.Key(task_id, run, 0)))
         for emulator_id in dict.fromkeys([*self.board.rows, *before]):
-            self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation))
+            self.outbox.put(f"emulator/{emulator_id}", m.Recall(self.generation, voids=now_ms if blind else 0))
         self.tallies.since_ms = self.tallies.since_ms or now_ms
         if blind:
             self.board.saw_ticket(now_ms)

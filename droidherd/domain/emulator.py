@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.ladder import Ladder, Measure, Rung, Trouble, has_controller
+from droidherd.domain.ladder import BOOTS, Ladder, Measure, Rung, Trouble, has_controller
 from droidherd.domain.messages import Care, EmulatorState, Sight
 from droidherd.domain.outbox import Outbox, pack, unpack
 
@@ -95,6 +95,8 @@ class Emulator:
     wished: int = 0
     """The last `Switch` that was heard."""
     switched: int = 0
+    strict: bool = True
+    """Whoever is restarted is granted to nobody. False: in a run that began before that was so."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
 
     def on_seen(self, seen: m.Seen, now_ms: int = 0, dice: float = 0.5) -> None:
@@ -126,7 +128,7 @@ class Emulator:
         if self.owner != seen.host_id or seen.incarnation > self.host_incarnation:
             self.incarnation = max(self.incarnation + 1, seen.incarnation)
             self.tries = 0
-        self.owner, self.sight = seen.host_id, seen.sight
+        before, self.owner, self.sight = self.sight, seen.host_id, seen.sight
         self.host_incarnation, self.seen_seq = seen.incarnation, seen.seq
         self.dispatcher = f"dispatcher/{seen.pool}"
         self.address, self.labels = seen.address or self.address, seen.labels
@@ -134,13 +136,21 @@ class Emulator:
         if seen.care is not None and seen.care.on_demand and has_controller(seen.care) and not self.boot:
             self.rest = self.stopped = self.sight is Sight.DOWN
         self.care = seen.care
+        seen_again = before is Sight.DOWN and seen.sight is Sight.GOOD and seen.boot == self.boot
+        if self.strict and self.stopped and self.rest and seen_again:
+            self.stopped = False  # it was out of sight, and not off
         if seen.boot and seen.boot != self.boot:
             self.boot, self.tries, self.given_up = seen.boot, 0, False
             if self.stopped:
                 self.rest = self.stopped = False  # somebody else switched it on
 
-    def on_recall(self) -> None:
-        """The pool's dispatcher lost its memory."""
+    def on_recall(self, recall: m.Recall | None = None, now_ms: int = 0) -> None:
+        """The pool's dispatcher lost its memory. What it forgot that it wished does not come true any more."""
+        if recall is not None and recall.voids > self.wished:
+            self.wished = recall.voids
+            if self.rest and not self.stopped and not self.sent:
+                self.rest, self.switched = False, self.wished
+            self._react(now_ms, 0.5)
         self._settle(always=True)
 
     def on_tidy(self, order: m.Tidy) -> None:
@@ -169,6 +179,8 @@ class Emulator:
 
     def on_gate(self, order: GateOrder, evidence: str, now_ms: int = 0, dice: float = 0.5) -> None:
         """How it went: an empty `evidence` means passed."""
+        if self.strict and self.due is not None and self.due.trouble is not Trouble.SILENT:
+            return  # somebody ordered something meanwhile: it passes another one after that
         if evidence:
             self.tries += 1
             self.evidence = evidence
@@ -308,9 +320,16 @@ class Emulator:
             return absent
         if self.boot != self.gated_boot:
             return EmulatorState.RECOVERING
-        if self.draining or self.rest or self.sight is Sight.LEAVING:
+        if self.draining or self.rest or self._goes() or self.sight is Sight.LEAVING:
             return EmulatorState.DRAINING
         return EmulatorState.SUSPECT if self.sight is Sight.SUSPECT else EmulatorState.UP
+
+    def _goes(self) -> bool:
+        """Its host was told to stop or restart it, or a person ordered that: it may answer, and nobody new gets it."""
+        due = self.due
+        if due is None or not self.strict:
+            return False
+        return (due.rung in BOOTS and due.trouble is Trouble.NONE) or (self.sent and due.rung in (*BOOTS, Rung.STOP))
 
     def announcement(self) -> m.Announce:
         return m.Announce(

@@ -40,6 +40,8 @@ class Rung(StrEnum):
     EVIDENCE = "evidence"
 
 
+BOOTS = (Rung.START, Rung.RESTART)
+"""What takes its turn among the boots of a host."""
 LADDER: Mapping[Trouble, tuple[Rung, ...]] = MappingProxyType(
     {
         Trouble.SILENT: (Rung.RESTART,),

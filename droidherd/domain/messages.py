@@ -184,6 +184,8 @@ class Recall:
     generation: int
     key: Key | None = None
     """What the board still knows of the task; attempt 0: nothing."""
+    voids: int = 0
+    """Whatever was switched up to this number is forgotten, and holds no more."""
 
 
 # --- emulators and hosts --------------------------------------------------------------------------------------

@@ -81,6 +81,8 @@ class Moves:
     """Open tasks (id → run) that have not said yet what they want or hold."""
     soon: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     """Tasks whose time is near: when, and what they require."""
+    waits_no_longer: bool = True
+    """For tasks that are late, by itself. False: in a run that began before that was so."""
     woken: bool = False
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False
@@ -307,10 +309,15 @@ class Moves:
 
     def act(self, deed: Deed, now_ms: int) -> None:
         """Note what somebody did, also where people look for who did what."""
+        event = self.show(deed, now_ms)
+        (self.by_system if is_system(deed.actor) else self.by_people).append(event)
+
+    def show(self, deed: Deed, now_ms: int) -> Event:
+        """Note it in the live view alone: one of many, for all of which another deed stands."""
         self.cursor += 1
         event = deed.event(self.cursor, now_ms)
         self.events.append(event)
-        (self.by_system if is_system(deed.actor) else self.by_people).append(event)
+        return event
 
 
 def _texts(ask: m.Enqueue) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What people, the system and the settings may order a pool to do while it runs. Effective at once, and audited."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from droidherd.domain.audit import SAID, Deed
@@ -98,6 +98,17 @@ class Orders(Memory):
 
         The task is told, so that it comes back with its precedence from wherever it goes.
         """
+        return self._in_front(
+            task_id, priority, now_ms, lambda entry: self.act(_prioritized(entry, actor, reason), now_ms)
+        )
+
+    def prioritize_in_bulk(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
+        """One of many: a line in the audit for each would push out what others did."""
+        return self._in_front(
+            task_id, priority, now_ms, lambda entry: self.show(_prioritized(entry, actor, reason), now_ms)
+        )
+
+    def _in_front(self, task_id: str, priority: int, now_ms: int, write: Callable[[Entry], object]) -> bool:
         entry = self.board.entries.get(task_id)
         if entry is None or entry.lease is not None:
             return False
@@ -105,7 +116,7 @@ class Orders(Memory):
         if priority == entry.ask.priority and entry.ticket == self.board.first_ticket < 0:
             return True  # nobody was put in front of it since
         self._advance(entry, priority, self.board.draw_precedence())
-        self.act(_prioritized(entry, actor, reason), now_ms)
+        write(entry)
         self.tell(entry)
         self.assign(now_ms)
         return True

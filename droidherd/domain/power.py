@@ -4,8 +4,6 @@ Only what its host can start is ever stopped. A pool without a policy (`idle_sto
 what it finds stopped when work waits for it.
 """
 
-from collections.abc import Iterable, Iterator
-
 from droidherd.domain import messages as m
 from droidherd.domain.audit import Deed
 from droidherd.domain.board import Row
@@ -13,7 +11,6 @@ from droidherd.domain.messages import EmulatorState
 from droidherd.domain.moves import Moves
 
 REST, WAKE = "rest", "wake"
-COMING = (EmulatorState.RECOVERING, EmulatorState.REGISTERING)
 LATE_MS = 60_000
 """A task that has not asked so long after its time is not waited for any more."""
 SOON_LIMIT = 1_000
@@ -21,37 +18,32 @@ SOON_LIMIT = 1_000
 
 
 def wake(d: Moves, now_ms: int) -> None:
-    """Switch on as many as are waited for, less those that are on their way up already."""
+    """Switch on as many as are waited for, less those that are on their way up already.
+
+    Room in a lane is taken by those for whom somebody is on the way: who waits for what nobody can switch on, or for
+    somebody busy, keeps nobody else waiting.
+    """
     if not d.board.off:
         return
-    counted: dict[str, None] = {}
-    coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state in COMING]
-    for requires, wanted in _demand(d):
-        missing = wanted - len(_take(coming, requires, wanted, counted))
-        off = [row for row in map(d.board.rows.__getitem__, d.board.off) if row.wish != WAKE]
-        for row in _take(off, requires, missing, counted):
-            _wish(d, row, now_ms, WAKE)
-
-
-def _demand(d: Moves) -> Iterator[tuple[tuple[str, ...], int]]:
-    """What is required, by how many: who waits and could run, and whose time is near."""
+    coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state is EmulatorState.RECOVERING]
     for lane in d.board.lanes_in_turn():
         room = lane.capacity - lane.in_use
         for bucket in d.board.lines_of(lane):
-            wanted = min(len(bucket.line), room)
-            room -= wanted
-            if wanted:
-                yield bucket.requires, wanted
+            room -= _raise(d, bucket.requires, min(len(bucket.line), room), coming, now_ms)
     for _, requires in d.soon.values():
         if not any(d.board.rows[one].offers(requires) for one in d.board.free):
-            yield requires, 1
+            _raise(d, requires, 1, coming, now_ms)
 
 
-def _take(rows: Iterable[Row], requires: tuple[str, ...], most: int, counted: dict[str, None]) -> list[Row]:
-    """So many of them that offer this and are not counted for somebody else."""
-    able = [row for row in rows if row.emulator_id not in counted and row.offers(requires)][: max(most, 0)]
-    counted.update(dict.fromkeys(row.emulator_id for row in able))
-    return able
+def _raise(d: Moves, requires: tuple[str, ...], wanted: int, coming: list[Row], now_ms: int) -> int:
+    """For how many somebody is on the way, or is now. Who is counted here is not counted for anybody else."""
+    able = [row for row in coming if row.offers(requires)][:wanted]
+    coming[:] = [row for row in coming if row not in able]
+    off = [row for row in map(d.board.rows.__getitem__, d.board.off) if row.wish != WAKE and row.offers(requires)]
+    more = off[: wanted - len(able)]
+    for row in more:
+        _wish(d, row, now_ms, WAKE)
+    return len(able) + len(more)
 
 
 def rest(d: Moves, now_ms: int) -> None:
@@ -65,7 +57,11 @@ def rest(d: Moves, now_ms: int) -> None:
 
 
 def next_rest_ms(d: Moves) -> int | None:
-    return min((due_ms for due_ms, _ in _idle(d)), default=None)
+    """When `rest` has something to do next: one has been idle for long enough, or is kept for somebody who is late."""
+    due = [due_ms for due_ms, _ in _idle(d)]
+    if d.waits_no_longer and d.config.idle_stop_s:
+        due.extend(at_ms + LATE_MS + 1 for at_ms, _ in d.soon.values())
+    return min(due, default=None)
 
 
 def _idle(d: Moves) -> list[tuple[int, Row]]:
@@ -86,11 +82,17 @@ def _wish(d: Moves, row: Row, now_ms: int, wish: str) -> None:
     d.act(Deed(f"emulator_{wish}", "system:idle", why, "", "", row.emulator_id), now_ms)
 
 
-def hear(row: Row, news: m.Announce, now_ms: int) -> None:
-    """What an emulator says of itself settles what was wished of it."""
+def hear(d: Moves, row: Row, news: m.Announce, now_ms: int) -> None:
+    """What an emulator says of itself settles what was wished of it.
+
+    Nobody is there who could start it: it is not waited for. That it is to rest is settled by its own word alone: the
+    wish may still be on its way, and must not find it in somebody's hands.
+    """
     row.startable = news.startable
-    if row.wish and (news.switched >= row.wish_seq or not news.startable):
+    if row.wish and (news.switched >= row.wish_seq or (row.wish == WAKE and not news.startable)):
         row.wish = ""
+    elif row.wish and news.incarnation > row.incarnation:
+        d.outbox.put(f"emulator/{row.emulator_id}", m.Switch(row.wish == WAKE, row.wish_seq))  # it may have lost it
     if news.state is EmulatorState.UP and row.state is not EmulatorState.UP and not row.active:
         row.idle_since_ms = now_ms
 

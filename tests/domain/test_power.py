@@ -207,3 +207,63 @@ def test_an_older_snapshot_knows_nothing_of_all_this():
     row = pool.d.board.rows["a1"]
     assert (False, "", 0) == (row.startable, row.wish, row.wish_seq)
     assert pool.d.board == snapshot.load(text, "pool", LAZY).board
+
+
+def test_who_waits_for_somebody_busy_keeps_no_room_in_the_lane_from_whom_one_can_be_started_for():
+    pool = Pool("a1", "b1").stopped("a1", "b1")
+    pool.says("b1", EmulatorState.UP)
+    pool.submit("t1", "kind=b", lane="anonymous")
+    pool.d.set_capacity("account", 1, "ann", pool.now_ms)
+    pool.submit("t2", "kind=b")
+    pool.submit("t3", "kind=a")
+    assert {"a1": "on"} == pool.told()
+
+
+def test_an_emulator_is_not_kept_on_for_somebody_who_does_not_come():
+    pool = Pool("a1")
+    pool.seq += 1
+    pool.d.on_soon(m.Soon(m.Key("t1", "run", 1), pool.seq, pool.now_ms + 1_000, ()), pool.now_ms)
+    due_ms = pool.d.next_due_ms()
+    assert due_ms is not None
+    pool.passes((due_ms - pool.now_ms) / 1000)
+    assert ({}, {"a1": "off"}) == (pool.d.soon, pool.told())
+
+
+def test_who_was_told_to_rest_is_granted_to_nobody_though_its_host_was_away_meanwhile():
+    pool = Pool("a1")
+    pool.passes(60)
+    pool.says("a1", EmulatorState.SUSPECT, startable=False)
+    pool.says("a1", EmulatorState.UP)
+    pool.submit("t1")
+    assert [] == list(pool.d.board.held())
+    assert {"a1": "off"} == pool.told()
+    pool.says("a1", EmulatorState.STOPPED)
+    assert {"a1": "on"} == pool.told()
+
+
+def test_nobody_is_waited_for_whose_host_is_away():
+    pool = Pool("a1", "a2").stopped("a1", "a2")
+    pool.submit("t1")
+    assert {"a1": "on"} == pool.told()
+    pool.switched["a1"] = 0
+    pool.says("a1", EmulatorState.STOPPED, startable=False)
+    assert {"a2": "on"} == pool.told()
+
+
+def test_a_new_incarnation_of_an_emulator_is_told_again_what_is_wished_of_it():
+    pool = Pool("a1")
+    pool.passes(60)
+    assert {"a1": "off"} == pool.told()
+    pool.seq += 1
+    news = m.Announce("a1", "h", 2, pool.seq, EmulatorState.UP, (), "b", startable=True)
+    pool.d.on_announce(news, pool.now_ms)
+    assert {"a1": "off"} == pool.told()
+
+
+def test_a_dispatcher_without_memory_voids_what_may_have_been_wished_before():
+    pool = Pool("a1")
+    pool.d.rebuild({}, pool.now_ms, 600.0, blind=True, emulators=["a1"])
+    assert m.Recall(1, voids=pool.now_ms) == pool.d.outbox.lines["emulator/a1"][0]
+    pool.d.outbox.lines.clear()
+    pool.d.rebuild({}, pool.now_ms, 600.0, blind=False, emulators=["a1"])
+    assert m.Recall(2) == pool.d.outbox.lines["emulator/a1"][0]

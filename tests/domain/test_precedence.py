@@ -74,3 +74,13 @@ def test_precedence_of_a_board_from_before_it_was_kept_is_drawn_in_front() -> No
     pool.d = snapshot.load(text, "pool", pool.d.config)
     pool.d.prioritize("t1", 1, "ann", NOW)
     assert ["t1", "t0"] == line(pool)
+
+
+def test_a_thousand_put_in_front_at_once_push_nobodys_deed_out_of_the_audit() -> None:
+    pool = Pool()
+    for name in waits(pool, 1_000):
+        pool.d.prioritize_in_bulk(name, 1, "ann", NOW)
+    pool.d.prioritize("t0", 1, "ben", NOW)
+    assert ["ben"] == [one.actor for one in pool.d.by_people]
+    assert 1_001 == sum(one.kind == "prioritized" for one in pool.d.events)
+    assert ["t0", "t999"] == line(pool)[:2]

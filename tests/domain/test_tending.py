@@ -300,3 +300,81 @@ def test_what_is_not_on_demand_is_started_when_it_is_first_seen():
     one = Tended(up=False)
     one.sees(Sight.DOWN, "")
     assert "restart" == one.due
+
+
+def test_one_that_is_out_of_sight_and_not_off_is_switched_off_when_it_is_seen_again():
+    one = Tended()
+    one.sees(Sight.DOWN)
+    one.switch(on=False, seq=7)
+    one.machine.due = None
+    one.sees(Sight.DOWN)
+    assert EmulatorState.STOPPED is one.state
+    one.sees(Sight.GOOD)
+    assert (EmulatorState.DRAINING, "stop") == (one.state, one.due)
+
+
+def test_what_a_dispatcher_without_memory_voids_does_not_come_true_any_more():
+    one = Tended()
+    one.machine.on_recall(m.Recall(2, voids=8))
+    one.switch(on=False, seq=7)
+    assert (EmulatorState.UP, "") == (one.state, one.due)
+
+
+def test_what_was_voided_before_its_host_was_told_is_taken_back():
+    one = Tended()
+    one.switch(on=False, seq=7)
+    one.machine.on_recall(m.Recall(2, voids=8))
+    assert (EmulatorState.UP, "", 8) == (one.state, one.due, one.told().switched)
+
+
+def test_what_its_host_was_told_is_not_voided_and_nobody_may_have_it():
+    one = Tended()
+    one.switch(on=False, seq=7)
+    due = one.machine.due
+    assert due is not None
+    one.machine.begin(due)
+    one.machine.on_recall(m.Recall(2, voids=8))
+    assert (EmulatorState.DRAINING, "stop") == (one.state, one.due)
+    one.machine.on_measure(due, "", one.now_ms)
+    assert EmulatorState.STOPPED is one.state
+
+
+def test_nobody_may_have_one_that_a_person_restarts():
+    one = Tended()
+    one.asks(Action.RESTART)
+    assert (EmulatorState.DRAINING, EmulatorState.DRAINING) == (one.state, one.told().state)
+
+
+def test_nobody_may_have_one_that_came_back_while_its_host_was_told_to_restart_it_until_that_is_settled():
+    one = Tended()
+    one.sees(Sight.DOWN)
+    due = one.machine.due
+    assert due is not None
+    one.machine.begin(due)
+    one.sees(Sight.GOOD)
+    assert EmulatorState.DRAINING is one.state
+    one.machine.on_measure(due, "", one.now_ms, idle=True)
+    assert EmulatorState.UP is one.state
+
+
+def test_one_that_is_needed_again_while_it_is_stopped_is_nobodys_until_it_was_started():
+    one = Tended()
+    one.switch(on=False, seq=7)
+    due = one.machine.due
+    assert due is not None
+    one.machine.begin(due)
+    one.switch(on=True, seq=8)
+    assert (EmulatorState.DRAINING, 0) == (one.state, one.told().switched)
+
+
+def test_a_gate_that_was_passed_before_a_person_ordered_something_does_not_count():
+    one = Tended(up=False)
+    one.sees(Sight.GOOD)
+    order = one.machine.order()
+    assert order is not None
+    one.asks(Action.RECOVER)
+    one.machine.on_gate(order, "", one.now_ms)
+    assert EmulatorState.RECOVERING is one.state
+    one.does()
+    one.gate()
+    assert EmulatorState.UP is one.state

@@ -53,6 +53,8 @@ class Watched(Dispatcher):
     def act(self, deed: Deed, now_ms: int) -> None:
         super().act(deed, now_ms)
         self.world.count(deed.kind)
+        if deed.kind in ("emulator_rest", "emulator_wake"):
+            self.world.witness.switches(self, self.board.rows[deed.emulator_id])
 
     def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
         super().on_closed(task_id, run, now_ms)
@@ -94,6 +96,8 @@ class DispatcherActor(Actor):
                 d.on_enqueue(message, now)
                 if not message.ticket and d.board.waiting > max(before, d.config.limit):
                     self.world.witness.broken(f"{d.board.waiting} waiting, {d.config.limit} allowed")
+            case m.Soon():
+                d.on_soon(message, now)
             case m.Ending():
                 d.on_ending(message, now)
             case m.Done():

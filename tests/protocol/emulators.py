@@ -62,6 +62,15 @@ class Handset:
         self.remains = 0
         """The lease whose app still runs here; 0: clean."""
         self.stalled = False
+        self.on = True
+        self.unfit = ""
+        """Why it does not pass its gate, though it answers."""
+        self.fails = 0
+        """So many boots will fail."""
+        self.stubborn = False
+        """It cannot be switched off."""
+        self.rises_ms = 0
+        """When a boot is over that nobody watches any more."""
         self.pending: list[Callable[[], None]] = []
         self.late: list[Callable[[], None]] = []
         self.cut = 0
@@ -149,7 +158,9 @@ class Handset:
 
     def _line(self, activity: Activity, line: Callable[[], None]) -> None:
         """Send a shell line. A stalled emulator executes it when it wakes, whatever happened meanwhile."""
-        if self.stalled:
+        if not self.on:
+            self._end(activity, "lost")
+        elif self.stalled:
             activity.waits_until_ms = self.world.now + script.LINE_TIMEOUT_MS
             boot = self.boot
 
@@ -261,10 +272,37 @@ class Handset:
 
     def reboot(self) -> None:
         """Properties and processes are gone, files are not."""
+        if not self.on:
+            return
         self.boot += 1
         self.token, self.free, self.stalled = None, 0, False
         self.pending.clear()
         self.late.clear()
+
+    def fall(self) -> None:
+        """It is switched off, or dies."""
+        self.reboot()
+        self.on, self.rises_ms = False, 0
+
+    def rise(self) -> None:
+        """It is switched on."""
+        self.on, self.rises_ms, self.unfit = True, 0, ""
+
+    def answers(self) -> bool:
+        return self.on and not self.stalled
+
+    def clear(self, lease: int) -> bool:
+        """Stop what is in front, and shut out every lease up to this one. False: a newer one is at work."""
+        if self.token is None:
+            self.free = lease
+        elif self.token[0] > lease:
+            return False
+        self.token = max(self.token or (0, 0, 0), (lease, FENCE - 1, FENCE - 1))
+        if self.remains <= lease:
+            self.remains = 0
+        else:
+            self.world.witness.tidies(self, lease)
+        return True
 
     def vanish(self) -> None:
         """The worker was killed: its threads are gone, the engine does not know yet."""
@@ -275,8 +313,10 @@ class Handset:
 
     def gate(self, boot: str, fence: int, *, full: bool) -> str:
         """The boot gate, and tidying up. Returns evidence of what went wrong, or nothing."""
-        if self.stalled:
+        if not self.answers():
             return "no answer"
+        if full and self.unfit:
+            return self.unfit
         if boot != f"b{self.boot}":
             return "another boot"
         if self.token is None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from droidherd.domain.emulator import Action
 from droidherd.domain.lane import LANES, LaneRules, Ordering
 from tests.protocol.emulators import Handset
 from tests.protocol.fleet import HostActor
@@ -58,6 +59,10 @@ class Faults:
             self._prioritize,
             *[self._disable] * 2,
             self._enable,
+            *[self._die] * 2,
+            self._spoil,
+            *[self._order] * 2,
+            self._drain,
         )
 
     def _some_handset(self) -> Handset:
@@ -123,6 +128,43 @@ class Faults:
 
     def _reboot(self) -> None:
         self._some_handset().reboot()
+
+    def _die(self) -> bool:
+        """Nobody would switch it on again where nobody can."""
+        handset = self._some_handset()
+        cared = self.world.script.care and handset.name not in self.world.script.controllers
+        if not cared or not handset.on:
+            return False
+        handset.fails = self.below(4)
+        handset.fall()
+        return True
+
+    def _spoil(self) -> bool:
+        handset = self._some_handset()
+        if not self.world.script.care:
+            return False
+        handset.unfit = ("", "connection", "app", "boot")[self.below(4)]
+        handset.stubborn = self.below(4) == 3
+        handset.reboot()
+        return True
+
+    def _order(self) -> bool:
+        """A person cares for an emulator."""
+        if not self.world.script.care:
+            return False
+        action = tuple(Action)[self.below(len(Action))]
+        if not self.world.emulators[self._some_handset().name].orders(action):
+            return False
+        self.world.count(f"ordered {action}")
+        return True
+
+    def _drain(self) -> bool:
+        actor = self.world.emulators[self._some_handset().name]
+        if not self.world.script.care or actor.frozen():
+            return False
+        actor.machine.on_drain(on=not actor.machine.draining)
+        actor.process()
+        return True
 
     def _cut_line(self) -> None:
         self._some_handset().cut = 1 + self.below(2)

@@ -1,20 +1,25 @@
 """Hosts and emulators as workflows."""
 
-import copy
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.emulator import Emulator, GateOrder
+from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
+from droidherd.domain.ladder import Measure, Trouble
 from droidherd.domain.messages import Seen, Sight
 from droidherd.domain.outbox import Outbox
 from droidherd.domain.presence import Watch
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
+from tests.protocol.care import Tending
+from workflows.emulator import dump, load
 
 if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 DOWN_AFTER_S = 12.0
+ANEW = ("outbox", "told", "sent", "strict")
+"""Of an emulator's machine: what a new run of its workflow does not take along as it was."""
 
 
 class HostActor(Actor):
@@ -43,21 +48,30 @@ class HostActor(Actor):
             return
         self.heard_ms = self.world.now
         handset = self.world.handsets[emulator_id]
-        if handset.host == self.name and not handset.stalled:
+        here = handset.host == self.name
+        if here and handset.answers():
             news = self.watch.good(emulator_id, f"b{handset.boot}", self.world.now / 1000)
-        elif emulator_id in self.told:
+        elif emulator_id in self.told or (here and self.world.script.care):
             news = self.watch.bad(emulator_id, self.world.now / 1000)
         else:
             return
         watched = self.watch.emulators[emulator_id]
         sight = Sight.LEAVING if self.leaving and watched.sight is Sight.GOOD else watched.sight
         if news or self.told.get(emulator_id) is not sight:
-            self.say(emulator_id, sight, watched.boot if sight is not Sight.LEAVING else "")
+            boot = watched.boot if sight is Sight.GOOD or not self.world.script.care else ""
+            self.say(emulator_id, sight, boot if sight is not Sight.LEAVING else "", self._care(emulator_id))
 
-    def say(self, emulator_id: str, sight: Sight, boot: str) -> None:
+    def _care(self, emulator_id: str) -> m.Care | None:
+        """What can be done for it here."""
+        care = self.world.script.care
+        controller = self.world.script.controllers.get(emulator_id, "c")
+        return replace(care, controller=controller, on_demand=self.world.config.idle_stop_s > 0) if care else None
+
+    def say(self, emulator_id: str, sight: Sight, boot: str, care: m.Care | None = None) -> None:
+        """Without `care`: nobody is here who could do anything for it."""
         self.told[emulator_id] = sight
         self.seq += 1
-        seen = Seen(emulator_id, self.name, self.incarnation, self.seq, sight, boot, pool="p")
+        seen = Seen(emulator_id, self.name, self.incarnation, self.seq, sight, boot, pool="p", care=care)
         self.box.put(f"emulator/{emulator_id}", seen)
         self.process()
 
@@ -79,6 +93,7 @@ class HostActor(Actor):
         for handset in self.world.handsets.values():
             if self.world.owner_name(handset.name) == self.name:
                 handset.vanish()
+        self.world.hands.vanish(self.name)
 
     def revive(self) -> None:
         """A new worker: a new incarnation, which remembers nothing."""
@@ -90,13 +105,13 @@ class HostActor(Actor):
         self.leaving = True
         for emulator_id, sight in list(self.told.items()):
             if sight is Sight.GOOD:
-                self.say(emulator_id, Sight.LEAVING, "")
+                self.say(emulator_id, Sight.LEAVING, "", self._care(emulator_id))
 
     def depart(self) -> None:
         """Its time to stop in peace is over."""
         self.kill()
         for emulator_id in list(self.told):
-            self.say(emulator_id, Sight.LEFT, "")
+            self.say(emulator_id, Sight.LEFT, "", self._care(emulator_id))
 
     def heal(self) -> None:
         """Somebody saw to it that it serves."""
@@ -125,6 +140,10 @@ class EmulatorActor(Actor):
         super().__init__(world, f"emulator/{name}")
         self.machine = Emulator(name)
         self.gating = False
+        self.tending: Tending | None = None
+        """What its host does for it."""
+        self.waits: tuple[Measure, int] | None = None
+        """What is to be done in a while, and since when."""
 
     @property
     def outbox(self) -> Outbox[Any]:
@@ -133,16 +152,59 @@ class EmulatorActor(Actor):
     def handle(self, message: Any) -> None:
         match message:
             case Seen():
-                self.machine.on_seen(message)
+                self.machine.on_seen(message, self.world.now, self._dice())
             case m.Tidy():
                 self.machine.on_tidy(message)
             case m.Recall():
-                self.machine.on_recall()
+                self.machine.on_recall(message, self.world.now)
+            case m.Switch():
+                self.machine.on_switch(message, self.world.now, self._dice())
             case (GateOrder() as order, str() as evidence):
                 self.gating = False
-                self.machine.on_gate(order, evidence)
+                self.machine.on_gate(order, evidence, self.world.now, self._dice())
+            case (Tending() as tending, str() as evidence, bool() as idle):
+                if tending is self.tending:
+                    self.tending = None
+                    self.machine.on_measure(tending.measure, evidence, self.world.now, self._dice(), idle=idle)
             case _:
                 pass
+
+    def _dice(self) -> float:
+        return self.world.below(3) / 2 if self.machine.care is not None else 0.5
+
+    def orders(self, action: Action) -> bool:
+        """By a person. Whether somebody was there to take it."""
+        if self.frozen():
+            return False
+        self.process()
+        done = not self.machine.on_care(Ask(action, "ann"), self.world.now, self._dice())
+        self.process()
+        return done
+
+    def is_looked_at(self) -> None:
+        """By a person who takes everything back that people ordered, and mends what gave up."""
+        if self.machine.draining:
+            self.machine.on_drain(on=False)
+        if self.machine.held or self.machine.state is m.EmulatorState.QUARANTINED:
+            self.orders(Action.RECOVER)
+
+    def think(self) -> None:
+        """What is due is done on its host, one measure at a time."""
+        machine, now = self.machine, self.world.now
+        if self.tending and (machine.due != self.tending.measure or machine.incarnation != self.tending.incarnation):
+            self.tending.given_up, self.tending, self.waits = True, None, None
+        if self.tending or machine.due is None:
+            return
+        if self.waits is None or self.waits[0] != machine.due:
+            self.waits = (machine.due, now)
+        if now - self.waits[1] >= machine.due.after_s * 1000:
+            self.waits = None
+            machine.begin(machine.due)
+            self.tending = self.world.hands.tend(self, machine.due)
+
+    def pump(self) -> None:
+        super().pump()
+        self.world.witness.cares(self)
 
     def gate(self) -> bool:
         """Run what the machine orders, on its host's queue. The result comes back as a message of its own."""
@@ -150,10 +212,12 @@ class EmulatorActor(Actor):
         order = None if self.frozen() or self.gating else self.machine.order()
         if order is None or owner is None or not (owner.worker and owner.connected):
             return False
+        if self.tending and self.tending.measure.trouble is not Trouble.SILENT:
+            self.world.witness.broken(f"{self.name} passes a gate while this is done for it: {self.tending.measure}")
         handset = self.world.handsets[self.machine.emulator_id]
         evidence = handset.gate(order.boot, order.fence, full=order.full) if handset.host == owner.name else "not here"
         self.world.count("gate failed" if evidence else "gate passed")
-        if evidence and self.machine.tries >= 3:
+        if evidence and self.machine.tries >= 3 and self.machine.care is None:
             self.machine.tries = 1
         self.gating = True
         self.world.later.append((self, (order, evidence)))
@@ -165,8 +229,14 @@ class EmulatorActor(Actor):
 
     def continue_as_new(self) -> None:
         self.process()
-        self.machine.outbox = self.next_run()
-        self.machine = copy.deepcopy(self.machine)
-        self.gating = False
+        fresh = Emulator(self.machine.emulator_id)
+        load(fresh, dump(self.machine))
+        for name in (one.name for one in fields(fresh) if one.name not in ANEW):
+            if getattr(fresh, name) != getattr(self.machine, name):
+                self.world.witness.broken(f"{name} of {self.name} is not carried over")
+        fresh.outbox = self.next_run()
+        self.machine, self.gating = fresh, False
+        if self.tending:
+            self.tending.given_up, self.tending = True, None
         self.world.later = [one for one in self.world.later if one[0] is not self]
         self.process()

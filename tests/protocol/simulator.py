@@ -10,6 +10,7 @@ from droidherd.domain.moves import Config
 from droidherd.domain.tally import Tally
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
+from tests.protocol.care import Hands
 from tests.protocol.choices import Choices
 from tests.protocol.dispatchers import DispatcherActor, Watched
 from tests.protocol.emulators import Activity, Handset
@@ -36,7 +37,7 @@ class World:
         self.judged = kind.judged and not self.without
         self.now = START_MS
         self.hostile = True
-        self.witness = Witness()
+        self.witness = Witness(self)
         self.script: Script = script.write(choices)
         self.flights: list[Flight] = []
         self.later: list[tuple[Actor, Any]] = []
@@ -45,12 +46,17 @@ class World:
         self.activities: list[Activity] = []
         self.handsets = {name: Handset(self, name, host) for name, host in self.script.emulators.items()}
         self.emulators = {name: EmulatorActor(self, name) for name in self.handsets}
+        self.hands = Hands(self)
+        for name in self.script.off:
+            self.handsets[name].fall()
         self.hosts = {name: HostActor(self, name, self.now) for name in self.script.hosts}
         self.tasks: dict[str, TaskActor] = {}
         self.remembered = ""
         self.config = Config(
             limit=self.script.limit,
             mutex_hold_s=self.script.mutex_hold_s,
+            idle_stop_s=self.script.idle_stop_s,
+            idle_keep=self.script.idle_keep,
             rules=LaneRules(
                 dict(zip(LANES, self.script.capacities, strict=True)),
                 ("*",) if self.script.by_priority else (),
@@ -134,6 +140,8 @@ class World:
             if quiet >= QUIET_ROUNDS:
                 break
         self._judge()
+        if quiet < QUIET_ROUNDS and not self.without:
+            self.witness.broken("it never comes to rest")
 
     def _heal(self) -> None:
         for told in self.script.tasks:
@@ -141,7 +149,10 @@ class World:
         for host in self.hosts.values():
             host.heal()
         for handset in self.handsets.values():
-            handset.cut = 0
+            handset.cut = handset.fails = 0
+            handset.unfit, handset.stubborn = "", False
+            if not handset.on and self.script.controllers.get(handset.name, "c") == "none":
+                handset.rise()
             handset.wake()
             while handset.straggle():
                 pass
@@ -171,6 +182,7 @@ class World:
         if not self.dispatcher.alive:
             self.start_dispatcher()
         self._open_lanes()
+        self._look_after_emulators()
         for _ in range(4):
             for flight in list(self.flights):
                 self._move_flight(flight)
@@ -180,6 +192,7 @@ class World:
         for handset in self.handsets.values():
             for _ in range(3):
                 handset.work()
+        self.hands.work()
         for name in self.handsets:
             for host in self.hosts.values():
                 host.probe(name)
@@ -187,6 +200,11 @@ class World:
         self.dispatcher.audit()
         for actor in self.actors():
             actor.process()
+
+    def _look_after_emulators(self) -> None:
+        if not self.hostile:
+            for emulator in self.emulators.values():
+                emulator.is_looked_at()
 
     def actors(self) -> list[Actor]:
         return [
@@ -203,9 +221,18 @@ class World:
             or self.flights
             or self.later
             or self.dispatcher.machine.rebuilding
+            or self.dispatcher.machine.soon
             or any(task.alive for task in self.tasks.values())
-            or len(board.free) < len(self.handsets)
+            or not all(self._at_rest(name) for name in self.handsets)
         )
+
+    def _at_rest(self, name: str) -> bool:
+        """Free, or off by the word of a pool that does not need it."""
+        d, machine = self.dispatcher.machine, self.emulators[name].machine
+        row = d.board.rows.get(name)
+        if row is None or row.wish or machine.due is not None or name in d.board.free:
+            return row is not None and not row.wish and machine.due is None
+        return name in d.board.off and machine.stopped and not self.handsets[name].on and bool(self.script.idle_stop_s)
 
     def _judge(self) -> None:
         broken, d = self.witness.broken, self.dispatcher.machine
@@ -219,8 +246,8 @@ class World:
                 broken(f"{actor.name} still wants to say {actor.outbox.rows()}")
         for name, handset in self.handsets.items():
             row = d.board.rows.get(name)
-            if row is None or name not in d.board.free:
-                broken(f"{name} is not free: {row}")
+            if not self._at_rest(name):
+                broken(f"{name} is not free: {row}, {self.emulators[name].machine}")
             at_work = [handset.running, handset.waiting, *(a for a in handset.queue if not a.given_up)]
             if handset.remains or any(at_work):
                 broken(f"{name}: remains of {handset.remains}, at work {at_work}")
@@ -353,6 +380,7 @@ class World:
         activity.task.process()
 
     def _timeouts(self) -> None:
+        self.hands.timeouts()
         for activity in list(self.activities):
             if activity.given_up or not activity.task.is_open(activity.key.run):
                 self.activities.remove(activity)
@@ -378,6 +406,7 @@ class World:
             pass
         for handset in self.handsets.values():
             handset.work()
+        self.hands.work()
 
     def _straggle(self) -> None:
         if self.handsets[f"e{self.below(len(self.handsets))}"].straggle():

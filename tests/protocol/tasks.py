@@ -45,6 +45,8 @@ class TaskActor(Actor):
         """Whether the present lease may have left something on its emulator."""
         self.activity: Activity | None = None
         self.wait_until_ms = world.now + told.not_before_ms
+        self.expected_ms = 0
+        """The pool was told when it will ask."""
         self.then = ""
         self.outcome = ""
 
@@ -100,6 +102,7 @@ class TaskActor(Actor):
             self._disclaim()
             return self._pause()
         if self.world.now < self.wait_until_ms:
+            self._announce_itself()
             return False
         if self._loses_step():
             ghost = copy.deepcopy(self.claim)
@@ -108,6 +111,14 @@ class TaskActor(Actor):
             return False
         self._line_up_anew()
         return True
+
+    def _announce_itself(self) -> None:
+        """Its time is near: where emulators may be switched off the pool hears of it before."""
+        near = self.wait_until_ms - self.world.now <= script.SOON_MS
+        if self.world.script.idle_stop_s and near and self.wait_until_ms != self.expected_ms:
+            self.expected_ms = self.wait_until_ms
+            self.claim.soon(m.Key(self.name, self.first_run, self.attempt), self.expected_ms, self.told.requires)
+            self.world.count("soon")
 
     def _disclaim(self) -> None:
         self.claim.disclaim(m.Key(self.name, self.first_run, self.attempt))

@@ -20,6 +20,10 @@ HOSTILE = (
     "straggler", "set ordering", "configure", "pause for the system", "resume for the system",
     "lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized", "configured",
     "mutex_overdue", "mutex_broken", "fenced", "disable", "enable", "account_disabled", "account_enabled",
+    "die", "spoil", "drain", "soon", "emulator_rest", "emulator_wake", "emulator_quarantine", "ordered restart",
+    "ordered recover", "ordered quarantine", "ordered release", "stop done", "stop failed", "start done",
+    "start failed", "restart done", "restart failed", "restart idle", "reconnect done", "reconnect failed",
+    "restart_app done", "evidence failed", "measure timed out", "measure abandoned",
 )  # fmt: skip
 
 

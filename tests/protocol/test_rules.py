@@ -13,7 +13,7 @@ from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
-RARE = {"key": range(12_000, 14_000)}
+RARE = {"key": range(2_750, 4_750)}
 """Where a hole was seen that other rules nearly close as well: once in two thousand histories."""
 
 

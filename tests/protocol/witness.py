@@ -3,13 +3,18 @@
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from droidherd.domain.board import Entry, Place
-from droidherd.domain.messages import EmulatorState
+from droidherd.domain.board import Entry, Place, Row
+from droidherd.domain.ladder import Rung
+from droidherd.domain.messages import EmulatorState, Sight
+from droidherd.domain.power import REST, WAKE
 from tests.protocol.counting import Counting
 
 if TYPE_CHECKING:
     from droidherd.domain.dispatcher import Dispatcher
+    from tests.protocol.care import Tending
     from tests.protocol.emulators import Activity, Handset
+    from tests.protocol.fleet import EmulatorActor
+    from tests.protocol.simulator import World
 
 LAST_STEPS = 60
 
@@ -21,7 +26,8 @@ class BrokenPromiseError(AssertionError):
 class Witness:
     """Checks the invariants all along."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: "World") -> None:
+        self.world = world
         self.steps: deque[str] = deque(maxlen=LAST_STEPS)
         self.counts: Counter[str] = Counter()
         self.last_on: dict[str, int] = {}
@@ -62,6 +68,49 @@ class Witness:
         if handset.remains > up_to:
             self.broken(f"{handset.name}: tidied up to {up_to} while lease {handset.remains} was at work")
 
+    # --- care -------------------------------------------------------------------------------------------------
+
+    def cares(self, actor: "EmulatorActor") -> None:
+        """Who is cared for does not say that it may be used."""
+        machine, doing = actor.machine, actor.tending
+        handset = self.world.handsets[machine.emulator_id]
+        seen = machine.sight is Sight.GOOD and handset.on and machine.boot == f"b{handset.boot}"
+        if seen and machine.stopped and machine.rest and machine.due is None:
+            self.broken(f"{machine.emulator_id} is seen, and is said to be switched off")
+        if doing is None or doing.measure.rung is Rung.EVIDENCE or machine.state is not EmulatorState.UP:
+            return
+        if machine.tidy <= machine.tidied:
+            self.broken(f"{machine.emulator_id} says it is up while this is done for it: {doing.measure}")
+
+    def switches(self, d: "Dispatcher", row: Row) -> None:
+        """Nobody is woken for nobody, and nobody is put to rest who is waited for."""
+        if row.wish == WAKE:
+            asked = [e.ask.requires for e in d.board.entries.values() if e.lease is None]
+            asked += [requires for _, requires in d.soon.values()]
+            if not any(self._wanted(d, requires, asked) for requires in asked if row.offers(requires)):
+                self.broken(f"{row.emulator_id} is switched on, and nobody needs one more: {asked}")
+            return
+        if row.active or row.deck or row.dirty:
+            self.broken(f"{row} is not idle and is to be switched off")
+        if any(row.offers(requires) for _, requires in d.soon.values()):
+            self.broken(f"{row.emulator_id} is to be switched off though somebody is expected")
+
+    def _wanted(self, d: "Dispatcher", requires: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
+        """Whether no more are on the way for these than ask for them, or for the same ones."""
+        coming = [one for one in d.board.rows.values() if one.wish == WAKE and one.offers(requires)]
+        return len(coming) <= sum(any(one.offers(other) for one in coming) for other in asked)
+
+    def switches_off(self, handset: "Handset", tending: "Tending") -> None:
+        """Only what nobody holds is switched off."""
+        row = self.world.dispatcher.machine.board.rows.get(handset.name)
+        if row is not None and (row.active or row.deck):
+            self.broken(f"{handset.name} is switched off while {row.active} holds it, {row.deck} behind")
+        fenced = tending.actor.machine.tidied
+        for task in self.world.tasks.values():
+            lease = task.claim.lease
+            if task.alive and lease and lease.emulator_id == handset.name and lease.token > fenced:
+                self.broken(f"{handset.name} is switched off while {task.name} believes that it holds it")
+
     # --- on the board -----------------------------------------------------------------------------------------
 
     def grants(self, d: "Dispatcher", entry: Entry) -> None:
@@ -75,6 +124,7 @@ class Witness:
             self.broken(f"token {lease.token} after {self.last_token}")
         self.last_token = lease.token
         self.counting.leases[lease.token] = entry.ask.task_type
+        self._stays(entry, lease.emulator_id)
         if lease.after:
             self.counts["decks"] += 1
         lane = d.board.lanes[entry.ask.lane]
@@ -86,6 +136,13 @@ class Witness:
                 if not busy:
                     self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
 
+    def _stays(self, entry: Entry, emulator_id: str) -> None:
+        """What is granted is not off, nor being switched off."""
+        doing = [one for one in self.world.hands.all if one.emulator == emulator_id and one.live()]
+        stops = any(one.measure.rung is Rung.STOP for one in doing)
+        if stops or self.world.emulators[emulator_id].machine.stopped:
+            self.broken(f"{entry.task_id} was granted {emulator_id}, which is being switched off")
+
     def board(self, d: "Dispatcher") -> None:
         """What must hold after every message."""
         board, holders = d.board, [e for e in d.board.entries.values() if e.lease is not None]
@@ -95,20 +152,27 @@ class Witness:
             if lane.in_use != real:
                 self.broken(f"lane {lane.name} says {lane.in_use} in use, it is {real}")
         for row in board.rows.values():
-            for seat in (row.active, row.deck):
-                seated = board.entries.get(seat)
-                if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
-                    self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
-            if row.deck and not row.active:
-                self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
-            if (row.emulator_id in board.free) != (row.state is EmulatorState.UP and not row.active and not row.dirty):
-                self.broken(f"{row.emulator_id}: free is out of date")
+            self._row(d, row)
         if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(
             holders
         ):
             self.broken("the list of leases is out of date")
         if board.waiting != len(board.entries) - len(holders):
             self.broken(f"waiting says {board.waiting}")
+
+    def _row(self, d: "Dispatcher", row: Row) -> None:
+        board = d.board
+        for seat in (row.active, row.deck):
+            seated = board.entries.get(seat)
+            if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
+                self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
+        if row.deck and not row.active:
+            self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
+        idle = row.state is EmulatorState.UP and not row.active and not row.dirty and row.wish != REST
+        if (row.emulator_id in board.free) != idle:
+            self.broken(f"{row.emulator_id}: free is out of date")
+        if (row.emulator_id in board.off) != (row.state is EmulatorState.STOPPED and row.startable):
+            self.broken(f"{row.emulator_id}: off is out of date")
 
     def _keys(self, d: "Dispatcher", holders: list[Entry]) -> None:
         held: dict[str, str] = {}
@@ -127,11 +191,24 @@ class Witness:
             self.broken(f"keys held: {d.keys.held}, really {held}")
 
     def idle(self, d: "Dispatcher") -> None:
-        """After `assign` nobody who could run now is left waiting."""
-        if d.held_back or d.rebuilding or not d.board.free:
+        """After `assign` nobody who could run now is left waiting, and nobody for whom an emulator could be started."""
+        if d.held_back or d.rebuilding or not (d.board.free or d.board.off):
             return
         for entry in d.board.entries.values():
-            if entry.lease is None and d.board.lanes[entry.ask.lane].open():
-                busy = d.keys.busy(entry.needs(), entry.task_id)
-                if not busy and d.board.choose(entry) is not None:
-                    self.broken(f"{entry.task_id} waits though it could run")
+            if entry.lease is not None or not d.board.lanes[entry.ask.lane].open():
+                continue
+            if d.keys.busy(entry.needs(), entry.task_id):
+                continue
+            if d.board.choose(entry) is not None:
+                self.broken(f"{entry.task_id} waits though it could run")
+            self._woken(d, entry)
+
+    def _woken(self, d: "Dispatcher", entry: Entry) -> None:
+        """Who is on the way for somebody else takes room in the lane."""
+        able = [row for row in d.board.rows.values() if row.offers(entry.ask.requires)]
+        coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state is EmulatorState.RECOVERING]
+        lane = d.board.lanes[entry.ask.lane]
+        if lane.capacity - lane.in_use <= len(coming) or any(row in able for row in coming):
+            return
+        if any(row.emulator_id in d.board.off for row in able):
+            self.broken(f"{entry.task_id} waits, nobody is on the way for it, and one that is off could be started")

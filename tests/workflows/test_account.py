@@ -73,6 +73,19 @@ async def test_what_becomes_of_a_record_stands_in_the_pools_audit_also_when_it_i
     ] == lines
 
 
+async def test_the_same_record_again_is_no_second_line_in_the_audit(here: World) -> None:
+    made = await change(here, "w8", note="mine", credentials=SECRET, ask=Ask(actor="bob"))
+    assert made == await change(here, "w8", note="mine", credentials=SECRET, ask=Ask(actor="cem"))
+    await change(here, "w8", note="yours", credentials=SECRET, ask=Ask(actor="cem"))
+
+    async def told() -> list[str] | None:
+        page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="account_set"), result_type=AuditPage)
+        actors = [one.actor for one in page.events if one.detail.startswith("w8:")]
+        return actors if actors[:1] == ["cem"] else None
+
+    assert ["cem", "bob"] == await until(told, "the audit to know of the last change")
+
+
 async def test_a_deed_said_twice_counts_once_and_one_without_an_actor_is_somebodys(here: World) -> None:
     for _ in range(2):
         await here.dispatcher().signal(names.Signal.DEED, Deed("tended", "", detail="w7", once="r-7"))

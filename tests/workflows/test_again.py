@@ -1,6 +1,7 @@
 """Tasks that ended and go on: tried again, or taken back. And tasks nobody waits for."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from droidherd.contracts.tasks import Rollback, Undoing
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
-from tests.workflows.plays import AtTheDoor, Deaf, Hold, asks, completes, fails
+from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -373,6 +374,42 @@ async def test_a_rollback_asks_for_the_emulator_that_was_changed_whatever_it_is_
     here.presence.sights["e1"] = known
     await here.sees("e1", Sight.GOOD)
     assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
+
+
+async def test_a_retry_goes_on_counting_its_rounds(here: World, task: str):
+    await here.submit(task, again_in(timedelta(hours=6)), completes)
+    while (await here.view(task)).rounds == 0:
+        await here.reached(task, TaskState.PENDING)
+    await here.control(task, "cancel")
+    await here.ended(task)
+    await here.again(task)
+    view = await here.ended(task)
+    told = [work.rounds for work in here.stages.of(task)]
+    assert (TaskState.COMPLETED, 1, [0, 1]) == (view.state, view.rounds, told)
+
+
+async def test_a_forced_rollback_goes_on_without_an_emulator_that_is_gone_and_says_what_is_left_there(
+    here: World, task: str
+):
+    from tests.workflows.test_stays import fenced
+
+    sets, name = here.stages.sets, f"{task}/a"
+    await here.submit(task, sets("1"), fenced, sets("1"), sets("2"), params=changing(name, f"{task}/b"))
+    ended = await here.ended(task)
+    before, gone = (attempt.emulator for attempt in ended.attempts)
+    await here.order("pause_lane", actor="anna")
+    await here.again(task, Rollback(force=True))
+    await here.refuses(task, "cannot_be_satisfied")
+    await here.order("resume_lane", actor="anna")
+    view = await here.ended(task)
+    assert TaskState.ROLLBACK_FAILED is view.state
+    assert view.error is not None
+    left = f"stage set-{name} on {gone}, stage set-{task}/b on {gone}"
+    assert f"all is taken back but {left}: gone from the pool" == view.error.message
+    assert ("", "1") == (here.stages.things[before, name], here.stages.things[gone, name])
+    await here.again(task, Rollback(force=True))
+    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert "" == here.stages.things[gone, name]
 
 
 async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_while_it_is_taken_back(here: World, task: str):

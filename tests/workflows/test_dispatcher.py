@@ -12,17 +12,23 @@ from temporalio.service import RPCError
 from activities.engine import EngineActivities
 from activities.post import PostActivities
 from droidherd.contracts import names
-from droidherd.contracts.engine import Closed, HoldersWork
+from droidherd.contracts.engine import Closed, HoldersWork, PoolWork, Predecessor
 from droidherd.contracts.fleet import DrainAsk
 from droidherd.contracts.post import Bag, Receipts
 from droidherd.contracts.queue import (
+    AccountsPage,
+    AccountsQuery,
     AccountView,
     AuditPage,
     AuditQuery,
+    DisabledPage,
+    DisabledQuery,
     DispatcherInput,
+    EmulatorsPage,
     EventsPage,
     Place,
     QueuePage,
+    QueueQuery,
     StatsPage,
 )
 from droidherd.contracts.tasks import Rollback
@@ -429,3 +435,38 @@ async def test_who_was_paused_and_finds_the_queue_full_has_failed_and_can_be_tak
         await here.again("t", Rollback())
         assert TaskState.ROLLBACK_COMPLETED is (await here.ended("t")).state
         assert "" == here.stages.things["e1", "global/x"]
+
+
+async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page(temporal_client: Client):
+    found = asyncio.Event()
+
+    @activity.defn(name="find_predecessor")
+    async def hidden(work: PoolWork) -> Predecessor:
+        await found.wait()
+        return Predecessor(existed=False)
+
+    questions: list[tuple[names.Query, object, type[Any]]] = [
+        (names.Query.QUEUE, QueueQuery(), QueuePage),
+        (names.Query.EMULATORS, None, EmulatorsPage),
+        (names.Query.STATS, None, StatsPage),
+        (names.Query.AUDIT, AuditQuery(), AuditPage),
+        (names.Query.ACCOUNTS, AccountsQuery(accounts=("ann",)), AccountsPage),
+        (names.Query.DISABLED, DisabledQuery(), DisabledPage),
+    ]
+    async with world(temporal_client, joined=False, find_predecessor=hidden) as here:
+        await wake(here)
+
+        async def said() -> list[bool]:
+            asked = [
+                here.dispatcher().query(question, *([] if wish is None else [wish]), result_type=page)
+                for question, wish, page in questions
+            ]
+            return [page.rebuilding for page in await asyncio.gather(*asked)]
+
+        assert [True] * len(questions) == await said()
+        found.set()
+
+        async def known() -> bool | None:
+            return True if not any(await said()) else None
+
+        await until(known, "the dispatcher to know its board")

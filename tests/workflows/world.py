@@ -39,8 +39,11 @@ from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
+from droidherd.domain import messages as m
+from droidherd.domain import snapshot
 from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.messages import Care, Seen, Sight
+from droidherd.domain.moves import Config
 from droidherd.domain.retention import Retention
 from droidherd.testing.waiting import until
 from tests.support.serving import serving
@@ -333,6 +336,18 @@ class World:
 
         await until(there, f"{task_id} to be sent {signal}")
 
+    async def refuses(self, task_id: str, reason: str) -> None:
+        """The dispatcher refuses a task that waits in line, which it would do only of one it has just heard of."""
+
+        async def in_line() -> m.Enqueue | None:
+            text = await self.dispatcher().query("snapshot", result_type=str)
+            entry = snapshot.load(text, self.pool, Config()).board.entries.get(task_id)
+            return entry.ask if entry else None
+
+        ask = await until(in_line, f"{task_id} to wait in line")
+        await self.dispatcher().signal("done", m.Done(ask.key, ask.seq))
+        await self.task(task_id).signal("rejected", m.Rejected(ask.key, ask.seq, reason))
+
     async def tried(self, task_id: str, count: int) -> None:
         """Wait until so many tries of stages were put on queues, whether anybody took them or not."""
 
@@ -373,6 +388,7 @@ async def world(
     post: PostActivities | None = None,
     upkeep: Upkeep = UPKEEP,
     closed_holders: Callable[..., object] | None = None,
+    find_predecessor: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
@@ -384,7 +400,11 @@ async def world(
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)
         carried = [*(direct or carrier.direct()), carrier.post]
-        asked = [closed_holders if closed_holders and one == engine.closed_holders else one for one in engine.all()]
+        instead: dict[Callable[..., object], Callable[..., object] | None] = {
+            engine.closed_holders: closed_holders,
+            engine.find_predecessor: find_predecessor,
+        }
+        asked = [instead.get(one) or one for one in engine.all()]
         served = [*ReckoningActivities().all(), *maintenance.all()]
         activities = [*asked, *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:

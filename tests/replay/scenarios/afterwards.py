@@ -1,16 +1,19 @@
 """What becomes of tasks that ended, of tasks nobody waits for, and of tasks that ask."""
 
+import asyncio
 from datetime import timedelta
 
 from droidherd.contracts.tasks import Answer, Rollback
-from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.errors import FencedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
-from tests.replay.scenario import DISPATCHER, TASK, scenario
+from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
+from tests.replay.scenarios.ends import SETTLE_S
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World
 
 not_reached = fails(ScreenNotReachedError("home did not appear"))
+fenced = fails(FencedError("another lease holds it"), clean=False)
 CHANGES = {"stages": [{"name": n, "changes": [{"step": "1", "thing": "setting", "name": n}]} for n in ("a", "b")]}
 
 
@@ -37,6 +40,22 @@ async def taken_back_by_force(world: World) -> None:
     world.stages.things["e1", "b"] = "theirs"
     await world.again("task", Rollback())
     await world.ended("task")
+    await world.again("task", Rollback(force=True))
+    await world.ended("task")
+
+
+@scenario(
+    "an emulator it changed is gone: force takes back the rest and says what is left",
+    setting=Setting(emulators=("e1", "e2")),
+)
+async def taken_back_without_one(world: World) -> None:
+    sets = world.stages.sets
+    await world.submit("task", sets("1"), fenced, sets("1"), sets("2"), params=CHANGES)
+    view = await world.ended("task")
+    gone = view.attempts[-1].emulator
+    await world.sees(gone, Sight.LEFT)
+    await world.emulator_is(gone, "retired")
+    await asyncio.sleep(SETTLE_S)
     await world.again("task", Rollback(force=True))
     await world.ended("task")
 

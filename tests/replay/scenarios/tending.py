@@ -81,6 +81,20 @@ async def boot_given_up(world: World) -> None:
     hold.set()
 
 
+@scenario(
+    "back by itself while its host restarts it: nobody may have it until that is settled", keep=(EMULATOR, DISPATCHER)
+)
+async def back_while_restarted(world: World) -> None:
+    await _tell(world)
+    hold = world.tends.holding["e1"] = asyncio.Event()
+    await world.sees("e1", Sight.DOWN)
+    await _did(world, "restart")
+    await world.sees("e1", Sight.GOOD)
+    await world.emulator_is("e1", "draining")
+    hold.set()
+    await world.emulator_is("e1", "up")
+
+
 @scenario("every order of a person to an emulator", keep=(EMULATOR, DISPATCHER))
 async def cared_for(world: World) -> None:
     await _tell(world)
