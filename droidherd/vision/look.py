@@ -23,11 +23,10 @@ class Looked:
         return self._levels[number]
 
     def _made(self, number: int) -> Pixels:
-        if number > 1:
+        if number:
+            # Grey first: OpenCV halves one channel fourteen times as fast as four, and level 0 is there for what follows.
             return halved(self.level(number - 1))
-        # Reduced before it turns grey: that is a quarter of the pixels to convert.
-        picture = halved(self.rgba) if number else self.rgba
-        return np.asarray(cv2.cvtColor(picture, cv2.COLOR_RGBA2GRAY), np.uint8)
+        return np.asarray(cv2.cvtColor(self.rgba, cv2.COLOR_RGBA2GRAY), np.uint8)
 
     def grey(self, level: int, part: Box) -> Pixels:
         """A part of a level. Of the frame itself no more than that is converted."""

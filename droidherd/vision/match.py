@@ -13,7 +13,7 @@ from droidherd.vision.area import clipped
 from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Verdict, judged
 from droidherd.vision.look import Looked
 from droidherd.vision.pattern import Pattern
-from droidherd.vision.search import Guess, by_parts, guesses, nearby
+from droidherd.vision.search import Guess, at_a_glance, by_parts, guesses, nearby
 from droidherd.vision.template import Template
 
 THRESHOLD = 0.9
@@ -65,8 +65,11 @@ def find(
         known = _at_hint(looked, sought, hint)
         if known is not None and _is_it(known, threshold):
             return _match(known, threshold, (0.0, None))
-    found = guesses(looked, sought.patterns, sought.within)
+    found = at_a_glance(looked, sought.patterns, sought.within)
     placed = _tried(looked, sought, found, threshold)
+    if not any(_is_it(one, threshold) for one in placed):
+        found = guesses(looked, sought.patterns, sought.within)
+        placed = _tried(looked, sought, found, threshold)
     if not any(_is_it(one, threshold) for one in placed) and _doubtful(sought, found):
         placed += _tried(looked, sought, by_parts(looked, sought.patterns[0], sought.within), threshold)
     if not placed:

@@ -16,6 +16,7 @@ Indices: TypeAlias = NDArray[np.int64]
 LEVEL_MAX = 3
 COARSE_SIDE_MIN = 7
 """With 6, one tiny sign in fourteen is overlooked; with 7, one in a hundred."""
+GLANCE_SIDE_MIN = 5
 _PARTS_FROM = 24
 _HALVED_MIN = 4
 _CONTRAST_KEPT = 0.4
@@ -98,12 +99,21 @@ class Pattern:
 
     @cached_property
     def coarse(self) -> int:
-        """The level the search begins on: as small as the pattern stays telling, its corners left aside."""
+        """The level the search begins on: as small as the pattern stays telling."""
+        return self._coarsest(COARSE_SIDE_MIN)
+
+    @cached_property
+    def glance(self) -> int:
+        """The level of a first glance: as small as the pattern is mostly still telling."""
+        return self._coarsest(GLANCE_SIDE_MIN)
+
+    def _coarsest(self, side: int) -> int:
+        """By the least side it may have, and by its contrast, its corners left aside."""
         contrast = _contrast(self.levels[0])
         level = 0
         for number, grey in enumerate(self.levels[1:], 1):
             kept = _contrast(grey)
-            if min(grey.shape) < COARSE_SIDE_MIN or kept < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
+            if min(grey.shape) < side or kept < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
                 break
             level = number
         return level

@@ -22,6 +22,7 @@ _KEPT_MIN = 6
 _POOR_COARSE, _POOR, _KEPT_POOR = 0.65, 0.5, 3
 """Where the best is no better than that, the others are not followed for long."""
 _HOPELESS = 0.4
+_GLANCE_PLACES_MAX = 6
 _AROUND = 2
 _PART_PLACES_MAX = 2
 _PART_SCORE_MIN = 0.7
@@ -51,15 +52,31 @@ class Part:
         return self.looked.grey(self.level, box)
 
 
+def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
+    """The few best places from a level coarser than is safe; none where there is no such level."""
+    if not all(one.glance > one.coarse for one in patterns):
+        return []
+    levels = [_level(looked, one, within, one.glance) for one in patterns]
+    return _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+
+
 def guesses(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
     """Places on the full frame, best first."""
-    levels = [_level(looked, pattern, within) for pattern in patterns]
+    return _followed(looked, patterns, [_level(looked, one, within, one.coarse) for one in patterns], within)
+
+
+def _followed(
+    looked: Looked, patterns: Sequence[Pattern], levels: list[int], within: Box, most: int | None = None
+) -> list[Guess]:
+    """The best of what each pattern looks like on its level, followed down to the frame."""
     found: list[Guess] = []
     for index, pattern in enumerate(patterns):
-        found += _coarse(_part(looked, within, levels[index]), pattern, index)
+        found += _coarse(_part(looked, within, levels[index]), pattern, index, most or _places(pattern))
     best = max((one.score for one in found), default=0.0)
     kept = sorted((one for one in found if one.score >= best - _MARGIN), key=_rank)
-    most = _KEPT_POOR if best < _POOR_COARSE and not any(map(_small, patterns)) else max(map(_places, patterns))
+    if most is None:
+        poor = best < _POOR_COARSE and not any(map(_small, patterns))
+        most = _KEPT_POOR if poor else max(map(_places, patterns))
     return _down(looked, patterns, levels, kept[:most], within)
 
 
@@ -67,9 +84,9 @@ def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
     """Places where one part of the pattern is plain to see: something may lie over the other."""
     found: dict[tuple[int, int], Guess] = {}
     for part, left, top in pattern.parts:
-        level = min(_level(looked, pattern, within), len(part.levels) - 1)
-        plain = [one for one in _coarse(_part(looked, within, level), part, 0) if one.score >= _PART_SCORE_MIN]
-        for one in _down(looked, [part], [level], plain[:_PART_PLACES_MAX], within):
+        level = min(_level(looked, pattern, within, pattern.coarse), len(part.levels) - 1)
+        plain = _coarse(_part(looked, within, level), part, 0, _PART_PLACES_MAX, _PART_SCORE_MIN)
+        for one in _down(looked, [part], [level], plain, within):
             guess = Guess(0, one.x - left, one.y - top, one.score)
             inside = within.x <= guess.x <= within.x + within.width - pattern.width
             inside &= within.y <= guess.y <= within.y + within.height - pattern.height
@@ -98,9 +115,8 @@ def _down(
     return kept
 
 
-def _level(looked: Looked, pattern: Pattern, within: Box) -> int:
-    """The coarsest one of the pattern's on which it fits into the area."""
-    level = pattern.coarse
+def _level(looked: Looked, pattern: Pattern, within: Box, level: int) -> int:
+    """This one, or the next finer one on which the pattern fits into the area."""
     while level > 0:
         height, width = pattern.levels[level].shape
         box = _part(looked, within, level).box
@@ -122,11 +138,11 @@ def _rank(one: Guess) -> tuple[float, int, int]:
     return -one.score, one.y, one.x
 
 
-def _coarse(part: Part, pattern: Pattern, index: int) -> list[Guess]:
+def _coarse(part: Part, pattern: Pattern, index: int, most: int, least: float = 0.01) -> list[Guess]:
     grey, wanted = part.grey(part.box), pattern.levels[part.level]
     mask = pattern.masks[part.level] if pattern.masks else None
     scores = _masked(grey, wanted, mask) if mask is not None and mask.any() else _correlated(grey, wanted)
-    peaks = _peaks(scores, wanted.shape[1], wanted.shape[0], _places(pattern))
+    peaks = _peaks(scores, wanted.shape[1], wanted.shape[0], most, least)
     return [Guess(index, part.box.x + x, part.box.y + y, score) for x, y, score in peaks]
 
 
@@ -171,15 +187,16 @@ def _places(pattern: Pattern) -> int:
     return _SMALL_PLACES_MAX if _small(pattern) else PLACES_MAX
 
 
-def _peaks(scores: Floats, width: int, height: int, most: int) -> list[tuple[int, int, float]]:
+def _peaks(scores: Floats, width: int, height: int, most: int, least: float) -> list[tuple[int, int, float]]:
     """The best places, each at least half a pattern away from the better ones."""
     found: list[tuple[int, int, float]] = []
     across, down = max(1, width // 2), max(1, height // 2)
     for _ in range(most):
         _, high, _, (x, y) = cv2.minMaxLoc(scores)
         score = float(np.sqrt(max(0.0, high)))
-        if found and score < max(found[0][2] - _MARGIN, 0.01):
+        if score < least:
             break
+        least = max(least, score - _MARGIN) if not found else least
         found.append((x, y, score))
         scores[max(0, y - down) : y + down + 1, max(0, x - across) : x + across + 1] = -1.0
     return found
