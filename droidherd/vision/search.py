@@ -1,5 +1,6 @@
 """Where a pattern may be: coarse to fine, in grey. What is found here is a guess until it was judged."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,13 @@ _KEPT_MIN = 6
 """Half of the guesses are given up on every level, but not below so many."""
 _POOR_COARSE, _POOR, _KEPT_POOR = 0.65, 0.5, 3
 """Where the best is no better than that, the others are not followed for long."""
-_HOPELESS = 0.4
+_HOPELESS, _HOPELESS_STEP = 0.4, 0.08
+"""A place that is the right one looks better level by level, unless it is of another scale."""
 _GLANCE_PLACES_MAX = 6
+_AT_ONCE = 1 << 17
+"""Places to be correlated at a time: fresh memory for millions of numbers costs more than what is done with them."""
+_DIRECT_MAX = 64
+"""Up to so many pixels, plain sums are quicker than what OpenCV does for larger ones (a Fourier transform)."""
 _AROUND = 2
 _PART_PLACES_MAX = 2
 _PART_SCORE_MIN = 0.7
@@ -105,13 +111,15 @@ def _down(
     looked: Looked, patterns: Sequence[Pattern], levels: list[int], kept: list[Guess], within: Box
 ) -> list[Guess]:
     """From each pattern's level to the frame itself."""
+    hopeless = _HOPELESS
     for level in range(max(levels) - 1, -1, -1):
         if not kept:
             break
-        if kept[0].score < _HOPELESS:
+        if kept[0].score < hopeless:
             # Nothing will come of it: where it was best is said, and no more time spent.
             return [Guess(one.pattern, one.x << (level + 1), one.y << (level + 1), one.score) for one in kept[:1]]
         kept = _finer(_part(looked, within, level), patterns, [one > level for one in levels], kept)
+        hopeless += _HOPELESS_STEP if len(patterns) == 1 else 0.0
     return kept
 
 
@@ -139,11 +147,29 @@ def _rank(one: Guess) -> tuple[float, int, int]:
 
 
 def _coarse(part: Part, pattern: Pattern, index: int, most: int, least: float = 0.01) -> list[Guess]:
+    """The best places on one level, each at least half a pattern away from the better ones."""
     grey, wanted = part.grey(part.box), pattern.levels[part.level]
     mask = pattern.masks[part.level] if pattern.masks else None
-    scores = _masked(grey, wanted, mask) if mask is not None and mask.any() else _correlated(grey, wanted)
-    peaks = _peaks(scores, wanted.shape[1], wanted.shape[0], most, least)
-    return [Guess(index, part.box.x + x, part.box.y + y, score) for x, y, score in peaks]
+    height, width = wanted.shape
+    rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
+    at_once = -(-rows // max(1, round(rows * columns / _AT_ONCE)))
+    found: list[Guess] = []
+    for top in range(0, rows, at_once):
+        strip = grey[top : top + at_once + height - 1]
+        scores = _masked(strip, wanted, mask) if mask is not None and mask.any() else _correlated(strip, wanted)
+        peaks = _peaks(scores, width, height, most, least)
+        found += [Guess(index, part.box.x + x, part.box.y + top + y, score) for x, y, score in peaks]
+        least = max([least, *(score - _MARGIN for _, _, score in peaks[:1])])
+    return found if at_once >= rows else _distinct(found, width, height)[:most]
+
+
+def _distinct(found: list[Guess], width: int, height: int) -> list[Guess]:
+    """Strips know nothing of each other: what two of them found beside their border is one place."""
+    kept: list[Guess] = []
+    for one in sorted(found, key=_rank):
+        if all(abs(one.x - other.x) > width // 2 or abs(one.y - other.y) > height // 2 for other in kept):
+            kept.append(one)
+    return kept
 
 
 def _correlated(grey: Pixels, wanted: Pixels) -> Floats:
@@ -154,7 +180,7 @@ def _correlated(grey: Pixels, wanted: Pixels) -> Floats:
     height, width = wanted.shape
     count = float(wanted.size)
     rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
-    product = np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCORR), np.float32)
+    product = _product(grey, wanted)
     sums = cv2.boxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
     squares = cv2.sqrBoxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
     total = np.asarray(sums[:rows, :columns], np.float32)
@@ -168,6 +194,15 @@ def _correlated(grey: Pixels, wanted: Pixels) -> Floats:
     product *= total
     product /= variance
     return product
+
+
+def _product(grey: Pixels, wanted: Pixels) -> Floats:
+    """At each place, the sum of what is there times what is wanted."""
+    if wanted.size > _DIRECT_MAX:
+        return np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCORR), np.float32)
+    height, width = wanted.shape
+    product = cv2.filter2D(grey.astype(np.float32), -1, wanted.astype(np.float32), anchor=(0, 0))
+    return np.asarray(product[: grey.shape[0] - height + 1, : grey.shape[1] - width + 1], np.float32)
 
 
 def _masked(grey: Pixels, wanted: Pixels, mask: Pixels) -> Floats:
@@ -193,10 +228,11 @@ def _peaks(scores: Floats, width: int, height: int, most: int, least: float) -> 
     across, down = max(1, width // 2), max(1, height // 2)
     for _ in range(most):
         _, high, _, (x, y) = cv2.minMaxLoc(scores)
-        score = float(np.sqrt(max(0.0, high)))
+        score = math.sqrt(max(0.0, high))
         if score < least:
             break
-        least = max(least, score - _MARGIN) if not found else least
+        if not found:
+            least = max(least, score - _MARGIN)
         found.append((x, y, score))
         scores[max(0, y - down) : y + down + 1, max(0, x - across) : x + across + 1] = -1.0
     return found
