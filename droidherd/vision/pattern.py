@@ -16,7 +16,7 @@ Indices: TypeAlias = NDArray[np.int64]
 LEVEL_MAX = 3
 COARSE_SIDE_MIN = 7
 """With 6, one tiny sign in fourteen is overlooked; with 7, one in a hundred."""
-GLANCE_SIDE_MIN = 5
+GLANCE_SIDE_MIN = 4
 _PARTS_FROM = 24
 _HALVED_MIN = 4
 _CONTRAST_KEPT = 0.4

@@ -17,14 +17,14 @@ _SMALL, _SMALL_PLACES_MAX = 120, 24
 """A pattern of so few pixels on the coarsest level looks like many things there; following them costs little."""
 _MARGIN = 0.3
 """How much worse than the best a place may look on the coarsest level and still be followed."""
-_MARGIN_FINE = 0.2
+_MARGIN_FINE = 0.12
 _KEPT_MIN = 6
 """Half of the guesses are given up on every level, but not below so many."""
 _POOR_COARSE, _POOR, _KEPT_POOR = 0.65, 0.5, 3
 """Where the best is no better than that, the others are not followed for long."""
 _HOPELESS, _HOPELESS_STEP = 0.4, 0.08
 """A place that is the right one looks better level by level, unless it is of another scale."""
-_GLANCE_PLACES_MAX = 6
+_GLANCE_PLACES_MAX = 10
 _AT_ONCE = 1 << 17
 """Places to be correlated at a time: fresh memory for millions of numbers costs more than what is done with them."""
 _DIRECT_MAX = 64
@@ -103,8 +103,8 @@ def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
 
 def nearby(looked: Looked, pattern: Pattern, hint: Box, within: Box) -> Guess:
     """The best place within a few pixels of a known one."""
-    x, y, score = _probed(_part(looked, within, 0), pattern, (hint.x, hint.y), _AROUND * 2)
-    return Guess(0, x, y, score)
+    (place,) = _probed(_part(looked, within, 0), pattern, [(hint.x, hint.y)], _AROUND * 2)
+    return Guess(0, *place)
 
 
 def _down(
@@ -241,33 +241,48 @@ def _peaks(scores: Floats, width: int, height: int, most: int, least: float) -> 
 def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: list[Guess]) -> list[Guess]:
     """One level further down, those that are `due`. Two guesses that meet become one."""
     seen: dict[tuple[int, int, int], Guess] = {}
-    for one in guessed:
-        found = one
-        if due[one.pattern]:
-            found = Guess(one.pattern, *_probed(part, patterns[one.pattern], (one.x * 2, one.y * 2), _AROUND))
-        seen.setdefault((found.pattern, found.x, found.y), found)
+    for index in dict.fromkeys(one.pattern for one in guessed):
+        found = [one for one in guessed if one.pattern == index]
+        if due[index]:
+            places = _probed(part, patterns[index], [(one.x * 2, one.y * 2) for one in found], _AROUND)
+            found = [Guess(index, *place) for place in places]
+        for one in found:
+            seen.setdefault((one.pattern, one.x, one.y), one)
     ranked = sorted(seen.values(), key=_rank)
     poor = ranked[0].score < _POOR and not any(map(_small, patterns))
     most = _KEPT_POOR if poor else max(_KEPT_MIN, len(ranked) * 2 // 3)
     return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
 
 
-def _probed(part: Part, pattern: Pattern, at: tuple[int, int], around: int) -> tuple[int, int, float]:
-    """The best of the places around one, by some of the pixels."""
+def _probed(
+    part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int
+) -> list[tuple[int, int, float]]:
+    """The best place around each of these, by some of the pixels."""
     probe, box = pattern.probe(part.level), part.box
-    right, bottom = box.x + box.width - probe.width, box.y + box.height - probe.height
-    if right < box.x or bottom < box.y:
-        return at[0], at[1], -1.0
-    x, y = min(max(at[0], box.x), right), min(max(at[1], box.y), bottom)
-    left, top = max(box.x, x - around), max(box.y, y - around)
-    across, down = min(right, x + around) - left + 1, min(bottom, y + around) - top + 1
-    block = np.ascontiguousarray(part.grey(Box(left, top, across - 1 + probe.width, down - 1 + probe.height)))
-    # One row per place, one column per sample.
-    stride = block.shape[1]
-    starts = (np.arange(down)[:, None] * stride + np.arange(across)).reshape(-1, 1)
-    values = block.reshape(-1)[starts + (probe.rows * stride + probe.columns)].astype(np.float32)
-    values -= values.mean(axis=1, keepdims=True)
-    lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
-    scores = (values @ probe.values) / np.maximum(lengths, np.float32(1e-3))
-    best = int(np.argmax(scores))
-    return left + best % across, top + best // across, float(scores[best])
+    rows, columns = box.height - probe.height + 1, box.width - probe.width + 1
+    if rows < 1 or columns < 1:
+        return [(x, y, -1.0) for x, y in places]
+    down, across = min(2 * around + 1, rows), min(2 * around + 1, columns)
+    lefts = [min(max(x - around, box.x), box.x + columns - across) for x, _ in places]
+    tops = [min(max(y - around, box.y), box.y + rows - down) for _, y in places]
+    left, top = min(lefts), min(tops)
+    grey = part.looked.pixels(
+        part.level,
+        Box(left, top, max(lefts) - left + across - 1 + probe.width, max(tops) - top + down - 1 + probe.height),
+    )
+    # One row per place around one of them, one column per sample.
+    stride = grey.pixels.shape[1]
+    starts = np.array([(y - grey.top) * stride + x - grey.left for x, y in zip(lefts, tops, strict=True)])
+    beside = (np.arange(down)[:, None] * stride + np.arange(across)).reshape(-1)
+    index = (starts[:, None] + beside).reshape(-1, 1) + (probe.rows * stride + probe.columns)
+    values = grey.pixels.reshape(-1).take(index).astype(np.float32)
+    count = np.float32(values.shape[1])
+    sums = values @ np.ones_like(probe.values)
+    spread = np.maximum(np.einsum("ij,ij->i", values, values) - sums * sums / count, np.float32(_FLAT) * count)
+    # What is compared with has no mean: that of the frame need not be taken away.
+    scores = (values @ probe.values / np.sqrt(spread)).reshape(len(places), -1)
+    best = scores.argmax(axis=1).tolist()
+    return [
+        (x + at % across, y + at // across, float(line[at]))
+        for x, y, at, line in zip(lefts, tops, best, scores, strict=True)
+    ]
