@@ -22,6 +22,7 @@ _HALVED_MIN = 4
 _CONTRAST_KEPT = 0.4
 _CONTRAST_MIN = 4.0
 SAMPLES_MAX = 256
+"""Of a level that is probed: so many decide between near-duplicates on the frame itself, half of it above."""
 ALIGN_SAMPLES_MAX = 1200
 FIT_SAMPLES_MAX = 480
 OFFSET_UNIT = 64.0
@@ -135,7 +136,7 @@ class Pattern:
         """The samples of one level."""
         if level not in self._probes:
             grey = self.levels[level]
-            rows, columns = _sampled(grey, self._counted(level), SAMPLES_MAX)
+            rows, columns = _sampled(grey, self._counted(level), SAMPLES_MAX // 2 if level else SAMPLES_MAX)
             values = grey[rows, columns].astype(np.float32)
             values -= values.mean()
             length = float(np.sqrt(np.dot(values, values)))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -13,7 +13,7 @@ from droidherd.vision.pattern import Floats, Pattern
 from droidherd.vision.pixels import Pixels
 
 PLACES_MAX = 10
-_SMALL, _SMALL_PLACES_MAX = 120, 24
+_SMALL, _SMALL_PLACES_MAX = 120, 12
 """A pattern of so few pixels on the coarsest level looks like many things there; following them costs little."""
 _MARGIN = 0.3
 """How much worse than the best a place may look on the coarsest level and still be followed."""
@@ -27,7 +27,7 @@ _HOPELESS, _HOPELESS_STEP = 0.4, 0.08
 _GLANCE_PLACES_MAX = 10
 _AT_ONCE = 1 << 17
 """Places to be correlated at a time: fresh memory for millions of numbers costs more than what is done with them."""
-_DIRECT_MAX = 64
+_DIRECT_MAX = 96
 """Up to so many pixels, plain sums are quicker than what OpenCV does for larger ones (a Fourier transform)."""
 _AROUND = 2
 _PART_PLACES_MAX = 2
@@ -58,6 +58,14 @@ class Part:
         return self.looked.grey(self.level, box)
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Of each window of one size: the sum of what is there, and that of its squares about the mean."""
+
+    sums: Floats
+    spread: Floats
+
+
 def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
     """The few best places from a level coarser than is safe; none where there is no such level."""
     if not all(one.glance > one.coarse for one in patterns):
@@ -77,7 +85,8 @@ def _followed(
     """The best of what each pattern looks like on its level, followed down to the frame."""
     found: list[Guess] = []
     for index, pattern in enumerate(patterns):
-        found += _coarse(_part(looked, within, levels[index]), pattern, index, most or _places(pattern))
+        (places,) = _coarse(_part(looked, within, levels[index]), [pattern], most or _places(pattern))
+        found += [replace(one, pattern=index) for one in places] if index else places
     best = max((one.score for one in found), default=0.0)
     kept = sorted((one for one in found if one.score >= best - _MARGIN), key=_rank)
     if most is None:
@@ -88,11 +97,15 @@ def _followed(
 
 def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
     """Places where one part of the pattern is plain to see: something may lie over the other."""
+    parts = pattern.parts
+    if not parts:
+        return []
+    pieces = [piece for piece, _, _ in parts]
+    level = min(_level(looked, pattern, within, pattern.coarse), len(pieces[0].levels) - 1)
+    plain = _coarse(_part(looked, within, level), pieces, _PART_PLACES_MAX, _PART_SCORE_MIN)
     found: dict[tuple[int, int], Guess] = {}
-    for part, left, top in pattern.parts:
-        level = min(_level(looked, pattern, within, pattern.coarse), len(part.levels) - 1)
-        plain = _coarse(_part(looked, within, level), part, 0, _PART_PLACES_MAX, _PART_SCORE_MIN)
-        for one in _down(looked, [part], [level], plain, within):
+    for (piece, left, top), places in zip(parts, plain, strict=True):
+        for one in _down(looked, [piece], [level], places, within):
             guess = Guess(0, one.x - left, one.y - top, one.score)
             inside = within.x <= guess.x <= within.x + within.width - pattern.width
             inside &= within.y <= guess.y <= within.y + within.height - pattern.height
@@ -146,21 +159,26 @@ def _rank(one: Guess) -> tuple[float, int, int]:
     return -one.score, one.y, one.x
 
 
-def _coarse(part: Part, pattern: Pattern, index: int, most: int, least: float = 0.01) -> list[Guess]:
-    """The best places on one level, each at least half a pattern away from the better ones."""
-    grey, wanted = part.grey(part.box), pattern.levels[part.level]
-    mask = pattern.masks[part.level] if pattern.masks else None
-    height, width = wanted.shape
+def _coarse(part: Part, patterns: Sequence[Pattern], most: int, least: float = 0.01) -> list[list[Guess]]:
+    """Of each of some patterns of one size, the best places on a level, half a pattern away from the better ones."""
+    grey, level = part.grey(part.box), part.level
+    height, width = patterns[0].levels[level].shape
     rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
     at_once = -(-rows // max(1, round(rows * columns / _AT_ONCE)))
-    found: list[Guess] = []
+    found: list[list[Guess]] = [[] for _ in patterns]
     for top in range(0, rows, at_once):
         strip = grey[top : top + at_once + height - 1]
-        scores = _masked(strip, wanted, mask) if mask is not None and mask.any() else _correlated(strip, wanted)
-        peaks = _peaks(scores, width, height, most, least)
-        found += [Guess(index, part.box.x + x, part.box.y + top + y, score) for x, y, score in peaks]
-        least = max([least, *(score - _MARGIN for _, _, score in peaks[:1])])
-    return found if at_once >= rows else _distinct(found, width, height)[:most]
+        windows = _windows(strip, width, height)
+        for pattern, places in zip(patterns, found, strict=True):
+            mask = pattern.masks[level] if pattern.masks else None
+            if mask is not None and mask.any():
+                scores = _masked(strip, pattern.levels[level], mask)
+            else:
+                scores = _correlated(strip, pattern.levels[level], windows)
+            enough = max([least, *(one.score - _MARGIN for one in places)])
+            for x, y, score in _peaks(scores, width, height, most, enough):
+                places.append(Guess(0, part.box.x + x, part.box.y + top + y, score))
+    return found if at_once >= rows else [_distinct(places, width, height)[:most] for places in found]
 
 
 def _distinct(found: list[Guess], width: int, height: int) -> list[Guess]:
@@ -172,28 +190,27 @@ def _distinct(found: list[Guess], width: int, height: int) -> list[Guess]:
     return kept
 
 
-def _correlated(grey: Pixels, wanted: Pixels) -> Floats:
+def _windows(grey: Pixels, width: int, height: int) -> Windows:
+    rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
+    sums = cv2.boxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)[:rows, :columns]
+    squares = cv2.sqrBoxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)[:rows, :columns]
+    count = float(width * height)
+    spread = np.asarray(cv2.scaleAdd(cv2.multiply(sums, sums), -1.0 / count, squares), np.float32)
+    return Windows(np.asarray(sums, np.float32), np.maximum(spread, np.float32(_FLAT * count), out=spread))
+
+
+def _correlated(grey: Pixels, wanted: Pixels, windows: Windows) -> Floats:
     """The square of the normalised correlation, with its sign.
 
     What TM_CCOEFF_NORMED computes; its own normalisation takes three times as long as everything here.
     """
-    height, width = wanted.shape
-    count = float(wanted.size)
-    rows, columns = grey.shape[0] - height + 1, grey.shape[1] - width + 1
     product = _product(grey, wanted)
-    sums = cv2.boxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
-    squares = cv2.sqrBoxFilter(grey, cv2.CV_32F, (width, height), anchor=(0, 0), normalize=False)
-    total = np.asarray(sums[:rows, :columns], np.float32)
     mean, spread = (float(one[0, 0]) for one in cv2.meanStdDev(wanted))
-    cv2.scaleAdd(total, -mean, product, dst=product)
-    np.multiply(total, total, out=total)
-    variance = np.asarray(cv2.scaleAdd(total, -1.0 / count, squares[:rows, :columns]), np.float32)
-    np.maximum(variance, np.float32(_FLAT * count), out=variance)
-    variance *= np.float32(max(1e-6, spread * spread * count))
-    np.abs(product, out=total)
-    product *= total
-    product /= variance
-    return product
+    length = max(1e-3, spread * math.sqrt(wanted.size))
+    scores = np.asarray(cv2.addWeighted(product, 1 / length, windows.sums, -mean / length, 0.0), np.float32)
+    scores *= np.abs(scores)
+    scores /= windows.spread
+    return scores
 
 
 def _product(grey: Pixels, wanted: Pixels) -> Floats:
