@@ -30,7 +30,8 @@ _THICK_MIN, _THICK_INSIDE_MIN = 3.0, 5.0
 _AROUND = 8
 _OUTLINE_SHARE = 0.45
 _OUTLINE_MORE = 0.3
-_LIKE_MAX = 0.5
+_LIKE_MAX, _SHINING_MAX = 0.5, 2000
+"""How much what lies over it may look like what is below, by so many pixels at most."""
 _STEEP, _PIXELS_MIN = 24, 12
 _CROSS = np.ones((3, 3), np.uint8)
 
@@ -45,7 +46,7 @@ def covered(pattern: Pattern, there: Pixels, shown: Pixels, differing: Mask, noi
     seen = differing[rows, columns]
     _, labels, stats, _ = cv2.connectedComponentsWithStats(_joined(changed, seen), connectivity=8)
     hidden = np.zeros(differing.shape, np.bool_)
-    for label in np.unique(labels[seen]):
+    for label in np.flatnonzero(np.bincount(labels[seen])):
         x, y, width, height = (int(one) for one in stats[label][:4])
         part = np.asarray(labels[y : y + height, x : x + width] == label, np.bool_)
         outline = _outline(part & (changed[y : y + height, x : x + width] > 0))
@@ -90,10 +91,13 @@ def _joined(changed: Pixels, differing: Mask) -> Pixels:
 
 def _outline(changed: Mask) -> Mask | None:
     """The convex hull of what changed, if it is nearly filled and not thin."""
-    down, across = np.nonzero(changed)
-    if len(down) < _PIXELS_MIN:
+    if np.count_nonzero(changed) < _PIXELS_MIN:
         return None
-    hull = cv2.convexHull(np.stack([across, down], axis=1).astype(np.int32))
+    # The ends of each row have the same hull as all of it.
+    down = np.flatnonzero(changed.any(axis=1))
+    first, last = changed[down].argmax(axis=1), changed.shape[1] - 1 - changed[down, ::-1].argmax(axis=1)
+    ends = np.stack([np.concatenate([first, last]), np.concatenate([down, down])], axis=1)
+    hull = cv2.convexHull(ends.astype(np.int32))
     filled = np.zeros(changed.shape, np.uint8)
     cv2.fillConvexPoly(filled, hull, 1)
     if np.count_nonzero(changed) < _SOLID * np.count_nonzero(filled):
@@ -119,7 +123,9 @@ def _foreign(pattern: Pattern, there: Pixels, shown: Pixels, outline: Mask, piec
         return False
     if np.count_nonzero(inner & steep) < _PIXELS_MIN:
         return True
-    one, other = (picture[piece][inner].astype(np.float32) for picture in (there, shown))
+    places = np.flatnonzero(inner)
+    rows, columns = np.divmod(places[:: 1 + len(places) // _SHINING_MAX], inner.shape[1])
+    one, other = (picture[piece][rows, columns].astype(np.float32) for picture in (there, shown))
     one, other = one - one.mean(axis=0), other - other.mean(axis=0)
     length = float(np.sqrt(np.sum(one * one) * np.sum(other * other)))
     return length < 1.0 or float(np.sum(one * other)) / length < _LIKE_MAX

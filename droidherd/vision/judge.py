@@ -123,13 +123,16 @@ def fitted(pattern: Pattern, there: Pixels) -> Fit:
     used = usable & (off <= max(20.0, 3 * median(off[usable])))
     found, noise = same, 0.0
     for _ in range(_ROUNDS):
-        xs = x[used]
+        xs = x.compress(used, axis=0)
         left = xs.T @ xs
         left[np.diag_indices(len(left))] += _RIDGE * len(xs)
         found = same + np.linalg.solve(left, xs.T @ rest[used])
         off = np.abs(y - x @ found)
         noise = 1.4826 * median(off[usable])
-        used = usable & (off < 3 * min(max(noise, 1.5), _NOISE_MAX) + 4)
+        along = usable & (off < 3 * min(max(noise, 1.5), _NOISE_MAX) + 4)
+        if np.array_equal(along, used):
+            break
+        used = along
     kernel = found[:9].reshape(3, 3).astype(np.float64)
     offset = float(found[9]) * OFFSET_UNIT
     return Fit(kernel, offset, noise, _explained(y[usable], off[usable], noise))

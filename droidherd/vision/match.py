@@ -13,7 +13,7 @@ from droidherd.vision.area import clipped
 from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Verdict, judged
 from droidherd.vision.look import Looked
 from droidherd.vision.pattern import Pattern
-from droidherd.vision.search import Guess, by_parts, guesses, nearby
+from droidherd.vision.search import Guess, at_a_glance, by_parts, guesses, nearby
 from droidherd.vision.template import Template
 
 THRESHOLD = 0.9
@@ -23,8 +23,8 @@ _GUESS_MARGIN = 0.2
 _CONVINCING = 0.7
 _SCALE_DOUBT = 0.03
 """Scales asked for lie some hundredths apart; the true one lies between."""
-_GUESS_MIN = 0.45
-"""A place that correlates less than this is not worth a judgement."""
+_GUESS_MIN, _GUESS_MIN_SCALES = 0.65, 0.45
+"""A place that correlates less than this is not worth a judgement. Between two scales the right one looks poor, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,11 @@ def find(
         known = _at_hint(looked, sought, hint)
         if known is not None and _is_it(known, threshold):
             return _match(known, threshold, (0.0, None))
-    found = guesses(looked, sought.patterns, sought.within)
+    found = at_a_glance(looked, sought.patterns, sought.within)
     placed = _tried(looked, sought, found, threshold)
+    if not any(_is_it(one, threshold) for one in placed):
+        found = guesses(looked, sought.patterns, sought.within)
+        placed = _tried(looked, sought, found, threshold)
     if not any(_is_it(one, threshold) for one in placed) and _doubtful(sought, found):
         placed += _tried(looked, sought, by_parts(looked, sought.patterns[0], sought.within), threshold)
     if not placed:
@@ -80,12 +83,16 @@ def _tried(looked: Looked, sought: Sought, found: list[Guess], threshold: float)
     """Judged one after the other, up to the first that is it."""
     placed: list[Placed] = []
     for guess in found[:_JUDGED_MAX]:
-        if guess.score < max(_GUESS_MIN, found[0].score - _GUESS_MARGIN):
+        if guess.score < max(_least(sought), found[0].score - _GUESS_MARGIN):
             break
         placed.append(_judged(looked, sought, guess))
         if _is_it(placed[-1], threshold):
             break
     return placed
+
+
+def _least(sought: Sought) -> float:
+    return _GUESS_MIN if len(sought.patterns) == 1 else _GUESS_MIN_SCALES
 
 
 def _doubtful(sought: Sought, found: list[Guess]) -> bool:
@@ -133,7 +140,7 @@ def _at_hint(looked: Looked, sought: Sought, hint: Box) -> Placed | None:
     widths = [abs(pattern.width - hint.width) for pattern in sought.patterns]
     index = widths.index(min(widths))
     guess = nearby(looked, sought.patterns[index], hint, sought.within)
-    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score)) if guess.score >= _GUESS_MIN else None
+    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score)) if guess.score >= _least(sought) else None
 
 
 def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:

@@ -16,11 +16,13 @@ Indices: TypeAlias = NDArray[np.int64]
 LEVEL_MAX = 3
 COARSE_SIDE_MIN = 7
 """With 6, one tiny sign in fourteen is overlooked; with 7, one in a hundred."""
+GLANCE_SIDE_MIN = 4
 _PARTS_FROM = 24
 _HALVED_MIN = 4
 _CONTRAST_KEPT = 0.4
 _CONTRAST_MIN = 4.0
 SAMPLES_MAX = 256
+"""Of a level that is probed: so many decide between near-duplicates on the frame itself, half of it above."""
 ALIGN_SAMPLES_MAX = 1200
 FIT_SAMPLES_MAX = 480
 OFFSET_UNIT = 64.0
@@ -98,12 +100,21 @@ class Pattern:
 
     @cached_property
     def coarse(self) -> int:
-        """The level the search begins on: as small as the pattern stays telling, its corners left aside."""
+        """The level the search begins on: as small as the pattern stays telling."""
+        return self._coarsest(COARSE_SIDE_MIN)
+
+    @cached_property
+    def glance(self) -> int:
+        """The level of a first glance: as small as the pattern is mostly still telling."""
+        return self._coarsest(GLANCE_SIDE_MIN)
+
+    def _coarsest(self, side: int) -> int:
+        """By the least side it may have, and by its contrast, its corners left aside."""
         contrast = _contrast(self.levels[0])
         level = 0
         for number, grey in enumerate(self.levels[1:], 1):
             kept = _contrast(grey)
-            if min(grey.shape) < COARSE_SIDE_MIN or kept < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
+            if min(grey.shape) < side or kept < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
                 break
             level = number
         return level
@@ -125,7 +136,7 @@ class Pattern:
         """The samples of one level."""
         if level not in self._probes:
             grey = self.levels[level]
-            rows, columns = _sampled(grey, self._counted(level), SAMPLES_MAX)
+            rows, columns = _sampled(grey, self._counted(level), SAMPLES_MAX // 2 if level else SAMPLES_MAX)
             values = grey[rows, columns].astype(np.float32)
             values -= values.mean()
             length = float(np.sqrt(np.dot(values, values)))
