@@ -88,6 +88,8 @@ def main() -> int:
         sys.stdout.write(json.dumps(figures.as_json()))
         return 0 if figures.passed else 1
     chosen = all_parts(options.rounds, options.seed, options.histories)
+    if unknown := sorted({*(options.part or ())} - chosen.keys()):
+        parser.error(f"there is no part {unknown[0]}; known are: {', '.join(chosen)}")
     if options.part:
         chosen = {name: part for name, part in chosen.items() if name in options.part}
     results = _run(chosen)

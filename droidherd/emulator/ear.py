@@ -25,6 +25,8 @@ class Ear(Closing):
         self._lost = lost
         self._interrupt = Interrupt()
         self._closed = threading.Event()
+        self.hears = threading.Event()
+        """It knows who is reached: whoever is lost from now on is noticed."""
         self._thread = threading.Thread(target=self._listen, name="ear", daemon=True)
         self._thread.start()
 
@@ -48,6 +50,7 @@ class Ear(Closing):
         while not self._closed.is_set():
             listed = track.next(LISTEN_S)
             if listed is not None:
+                self.hears.set()
                 before, reached = reached, _reached(listed)
                 if before - reached:
                     self._lost(before - reached)

@@ -271,9 +271,7 @@ def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: li
     return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
 
 
-def _probed(
-    part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int
-) -> list[tuple[int, int, float]]:
+def _probed(part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int) -> list[tuple[int, int, float]]:
     """The best place around each of these, by some of the pixels."""
     probe, box = pattern.probe(part.level), part.box
     rows, columns = box.height - probe.height + 1, box.width - probe.width + 1

@@ -94,6 +94,7 @@ def test_an_ear_hears_of_an_emulator_that_died_and_ends_when_it_is_closed(one: O
     heard: list[str] = []
     ear = Ear(one.adb, heard.extend)
     try:
+        assert ear.hears.wait(LONG_S)
         one.control.kill(one.name)
         eventually(lambda: one.address in heard)
     finally:
