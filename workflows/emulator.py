@@ -219,7 +219,7 @@ class EmulatorWorkflow:
         return self._machine.due == due
 
     async def _carry_out(self, due: Measure) -> TendResult | None:
-        """None: somebody called it back, its host's worker was replaced, or nobody knows whether it was switched off."""
+        """None: called back, or its host's worker was replaced, or nobody knows whether it was switched off."""
         machine = self._machine
         incarnation, limit_s = machine.incarnation, machine.care.limit_s if machine.care else 0.0
         work = TendWork(

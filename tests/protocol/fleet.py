@@ -165,7 +165,7 @@ class EmulatorActor(Actor):
             case (Tending() as tending, str() as evidence, bool() as idle):
                 if tending is self.tending:
                     self.tending = None
-                    if evidence == TIMED_OUT and tending.measure.rung is Rung.STOP and "unknown" not in self.world.without:
+                    if evidence == TIMED_OUT and tending.measure.rung is Rung.STOP:
                         return  # nobody knows whether it is off: it drains, and is switched off once more
                     self.machine.on_measure(tending.measure, evidence, self.world.now, self._dice(), idle=idle)
             case _:

@@ -31,6 +31,7 @@ def all_histories(first: int) -> None:
 
 def grants_the_restarted(patch: Patch) -> None:
     """Whoever answers may be granted, whatever its host was told."""
+
     def stays(_: Emulator) -> bool:
         return False
 
