@@ -7,6 +7,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
+from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
     from droidherd.contracts import names
@@ -218,7 +219,7 @@ class EmulatorWorkflow:
         return self._machine.due == due
 
     async def _carry_out(self, due: Measure) -> TendResult | None:
-        """None: somebody called it back, or its host's worker was replaced."""
+        """None: called back, or its host's worker was replaced, or nobody knows whether it was switched off."""
         machine = self._machine
         incarnation, limit_s = machine.incarnation, machine.care.limit_s if machine.care else 0.0
         work = TendWork(
@@ -253,6 +254,8 @@ class EmulatorWorkflow:
         try:
             return await tending
         except ActivityError as error:
+            if machine.strict and due.rung is Rung.STOP and isinstance(error.cause, ActivityTimeout):
+                return None  # it may be off, or be switched off yet: it drains, and is switched off once more
             return TendResult(evidence=f"{due.rung}: {error.cause or error}")
 
     def _details(self) -> str:

@@ -164,7 +164,7 @@ class Emulator:
         self.asked = ("drain" if on else "undrain", actor or "somebody", reason)
         if not on:
             self.tries, self.given_up = 0, False  # a person looked at it: out of quarantine, to the gate again
-        self._settle()
+        self._settle(always=self.strict)
 
     def order(self) -> GateOrder | None:
         """What must be done on the emulator now, if anything."""

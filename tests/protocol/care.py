@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 QUEUE_TIMEOUT_MS = 30_000
+TIMED_OUT = "timed out"
 CURES = {Rung.RECONNECT: ("connection",), Rung.APP: ("connection", "app")}
 """Which trouble goes away by which rung. A boot helps against all."""
 
@@ -89,7 +90,7 @@ class Hands:
                 late = now - tending.queued_ms > QUEUE_TIMEOUT_MS
             if late:
                 self.world.count("measure timed out")
-                self._end(tending, "timed out")
+                self._end(tending, TIMED_OUT)
 
     # --- one of them ------------------------------------------------------------------------------------------
 
@@ -124,7 +125,8 @@ class Hands:
     def _start(self, tending: Tending) -> None:
         tending.started, tending.last_beat_ms = True, self.world.now
         others = [one for one in self.all if one is not tending and one.live() and one.emulator == tending.emulator]
-        if others:
+        # Who is cut off from the engine cannot be called back, and nothing on a vendor's side fences it.
+        if any(one.host == tending.host or self.world.hosts[one.host].connected for one in others):
             self.world.witness.broken(f"{tending.emulator} is cared for by two: {tending} and {others}")
 
     def _end(self, tending: Tending, evidence: str, idle: bool = False) -> None:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from droidherd.domain import messages as m
 from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
-from droidherd.domain.ladder import Measure, Trouble
+from droidherd.domain.ladder import Measure, Rung, Trouble
 from droidherd.domain.messages import Seen, Sight
 from droidherd.domain.outbox import Outbox
 from droidherd.domain.presence import Watch
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
-from tests.protocol.care import Tending
+from tests.protocol.care import TIMED_OUT, Tending
 from workflows.emulator import dump, load
 
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ class EmulatorActor(Actor):
             case (Tending() as tending, str() as evidence, bool() as idle):
                 if tending is self.tending:
                     self.tending = None
+                    if evidence == TIMED_OUT and tending.measure.rung is Rung.STOP:
+                        return  # nobody knows whether it is off: it drains, and is switched off once more
                     self.machine.on_measure(tending.measure, evidence, self.world.now, self._dice(), idle=idle)
             case _:
                 pass

@@ -102,12 +102,14 @@ class Witness:
 
     def switches_off(self, handset: "Handset", tending: "Tending") -> None:
         """Only what nobody holds is switched off."""
-        row = self.world.dispatcher.machine.board.rows.get(handset.name)
-        if row is not None and (row.active or row.deck):
-            self.broken(f"{handset.name} is switched off while {row.active} holds it, {row.deck} behind")
         fenced = tending.actor.machine.tidied
+        for entry in self.world.dispatcher.machine.board.held():
+            if entry.lease and entry.lease.emulator_id == handset.name and entry.lease.token > fenced:
+                self.broken(f"{handset.name} is switched off while {entry.task_id} holds it")
         for task in self.world.tasks.values():
-            lease = task.claim.lease
+            lease, last = task.claim.lease, task.activity
+            if last is not None and last.last and last.result == "completed":
+                continue  # that it is done may have been said by a worker that died of it
             if task.alive and lease and lease.emulator_id == handset.name and lease.token > fenced:
                 self.broken(f"{handset.name} is switched off while {task.name} believes that it holds it")
 

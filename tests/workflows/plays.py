@@ -171,6 +171,8 @@ class Tends:
     evidence: dict[str, list[str]] = field(default_factory=dict)
     seen: list[TendWork] = field(default_factory=list)
     holding: dict[str, asyncio.Event] = field(default_factory=dict)
+    silent: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Until then the next one says nothing any more, not even that it goes on."""
     at_once: int = 0
     most_at_once: int = 0
 
@@ -180,6 +182,9 @@ class Tends:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
+            if silence := self.silent.pop(work.emulator_id, None):
+                async with asyncio.timeout(PATIENCE_S):
+                    await silence.wait()
             hold = self.holding.pop(work.emulator_id, None)
             if hold is not None:
                 async with asyncio.timeout(PATIENCE_S):

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.names import Query
-from droidherd.contracts.queue import AuditPage, AuditQuery
+from droidherd.contracts.queue import AuditPage, AuditQuery, EventsPage
 from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.messages import Sight
 from droidherd.testing.waiting import until
@@ -172,3 +172,19 @@ async def test_an_idle_emulator_is_switched_off_and_on_again_for_work_and_before
         assert "pending" == (await here.view("later")).state
         await here.sees("e1", Sight.GOOD, boot="b3")
         assert "completed" == (await here.ended("later")).state
+
+
+async def test_what_may_have_been_switched_off_is_nobodys_and_is_switched_off_once_more(client: Client):
+    pool = POOL.model_copy(update={"idle_stop_s": 0.5})
+    async with world(client, "e1", pool=pool) as here:
+        silence = here.tends.silent["e1"] = asyncio.Event()
+        here.cares()
+        await here.sees("e1", Sight.SUSPECT)
+        await known(here, "e1")
+        await here.sees("e1", Sight.GOOD)
+        await here.emulator_is("e1", "stopped")
+        silence.set()
+        assert ["stop", "stop"] == here.tends.of("e1")
+        page = await here.dispatcher().query(Query.EVENTS, 0, result_type=EventsPage)
+        states = [one.kind for one in page.events if one.kind.startswith("emulator_")]
+        assert ["emulator_up", "emulator_rest", "emulator_draining", "emulator_stopped"] == states[-4:]

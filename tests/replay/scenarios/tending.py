@@ -135,6 +135,15 @@ async def off_and_on(world: World) -> None:
     await world.ended("task")
 
 
+@scenario("nobody knows whether it was switched off: once more", keep=(EMULATOR, DISPATCHER), setting=LAZY)
+async def stopped_once_more(world: World) -> None:
+    silence = world.tends.silent["e1"] = asyncio.Event()
+    await _tell(world)
+    await _did(world, "stop", "stop")
+    await world.emulator_is("e1", "stopped")
+    silence.set()
+
+
 @scenario("an emulator continues as new while it is tended to", keep=(EMULATOR,), setting=SHORT)
 async def tending_continued(world: World) -> None:
     await _tell(world)
