@@ -140,7 +140,9 @@ def _at_hint(looked: Looked, sought: Sought, hint: Box) -> Placed | None:
     widths = [abs(pattern.width - hint.width) for pattern in sought.patterns]
     index = widths.index(min(widths))
     guess = nearby(looked, sought.patterns[index], hint, sought.within)
-    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score)) if guess.score >= _least(sought) else None
+    if guess.score < _least(sought):
+        return None
+    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score))
 
 
 def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:

@@ -71,7 +71,11 @@ def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> lis
     if not all(one.glance > one.coarse for one in patterns):
         return []
     levels = [_level(looked, one, within, one.glance) for one in patterns]
-    return _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+    found = _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+    # Begun on a few pixels, the way down may end a pixel beside the place.
+    part = _part(looked, within, 0)
+    exact = (Guess(one.pattern, *_probed(part, patterns[one.pattern], [(one.x, one.y)], _AROUND)[0]) for one in found)
+    return sorted(set(exact), key=_rank)
 
 
 def guesses(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
@@ -271,9 +275,7 @@ def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: li
     return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
 
 
-def _probed(
-    part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int
-) -> list[tuple[int, int, float]]:
+def _probed(part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int) -> list[tuple[int, int, float]]:
     """The best place around each of these, by some of the pixels."""
     probe, box = pattern.probe(part.level), part.box
     rows, columns = box.height - probe.height + 1, box.width - probe.width + 1
