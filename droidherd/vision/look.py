@@ -35,7 +35,7 @@ class Looked:
 
     def _made(self, number: int) -> Pixels:
         if number:
-            # Grey first: OpenCV halves one channel fourteen times as fast as four, and level 0 is needed anyway.
+            # Grey first: OpenCV halves one channel fourteen times as fast as four, and level 0 is needed later on.
             return halved(self.level(number - 1))
         return np.asarray(cv2.cvtColor(self.rgba, cv2.COLOR_RGBA2GRAY), np.uint8)
 

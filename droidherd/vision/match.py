@@ -74,7 +74,9 @@ def find(
         placed += _tried(looked, sought, by_parts(looked, sought.patterns[0], sought.within), threshold)
     if not placed:
         best = found[0] if found else Guess(0, sought.within.x, sought.within.y, 0.0)
-        placed.append(Placed(_box(sought, best), Verdict(0.0, None)))
+        box = _box(sought, best)
+        # Not worth a judgement: all of it differs, and how alike it is is what the search says.
+        placed.append(Placed(box, Verdict(round(max(0.0, best.score), 4), box)))
     best = max(placed, key=lambda one: (_is_it(one, threshold), one.verdict.score))
     return _match(best, threshold, _runner_up(looked, sought, found, placed, best.box))
 

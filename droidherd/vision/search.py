@@ -71,7 +71,11 @@ def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> lis
     if not all(one.glance > one.coarse for one in patterns):
         return []
     levels = [_level(looked, one, within, one.glance) for one in patterns]
-    return _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+    found = _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+    # Begun on a few pixels, the way down may end a pixel beside the place.
+    part = _part(looked, within, 0)
+    exact = (Guess(one.pattern, *_probed(part, patterns[one.pattern], [(one.x, one.y)], _AROUND)[0]) for one in found)
+    return sorted(set(exact), key=_rank)
 
 
 def guesses(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
@@ -85,7 +89,7 @@ def _followed(
     """The best of what each pattern looks like on its level, followed down to the frame."""
     found: list[Guess] = []
     for index, pattern in enumerate(patterns):
-        (places,) = _coarse(_part(looked, within, levels[index]), [pattern], most or _places(pattern))
+        (places,) = coarse(_part(looked, within, levels[index]), [pattern], most or _places(pattern))
         found += [replace(one, pattern=index) for one in places] if index else places
     best = max((one.score for one in found), default=0.0)
     kept = sorted((one for one in found if one.score >= best - _MARGIN), key=_rank)
@@ -102,7 +106,7 @@ def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
         return []
     pieces = [piece for piece, _, _ in parts]
     level = min(_level(looked, pattern, within, pattern.coarse), len(pieces[0].levels) - 1)
-    plain = _coarse(_part(looked, within, level), pieces, _PART_PLACES_MAX, _PART_SCORE_MIN)
+    plain = coarse(_part(looked, within, level), pieces, _PART_PLACES_MAX, _PART_SCORE_MIN)
     found: dict[tuple[int, int], Guess] = {}
     for (piece, left, top), places in zip(parts, plain, strict=True):
         for one in _down(looked, [piece], [level], places, within):
@@ -159,7 +163,7 @@ def _rank(one: Guess) -> tuple[float, int, int]:
     return -one.score, one.y, one.x
 
 
-def _coarse(part: Part, patterns: Sequence[Pattern], most: int, least: float = 0.01) -> list[list[Guess]]:
+def coarse(part: Part, patterns: Sequence[Pattern], most: int, least: float = 0.01) -> list[list[Guess]]:
     """Of each of some patterns of one size, the best places on a level, half a pattern away from the better ones."""
     grey, level = part.grey(part.box), part.level
     height, width = patterns[0].levels[level].shape

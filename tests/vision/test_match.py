@@ -44,7 +44,8 @@ def test_a_piece_is_found_at_the_very_pixel_it_was_cut_from(
     assert match.found
     assert box == match.box
     assert match.score == 1.0
-    assert match.runner_up < 0.9
+    # Less than two cells of the noise across, there is a second place that can be filtered to look like it.
+    assert match.runner_up < 0.9 or min(width, height) < 16
 
 
 @settings(max_examples=30, deadline=None)

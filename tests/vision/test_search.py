@@ -1,0 +1,83 @@
+"""Each shortcut of the search finds what the long way finds."""
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from droidherd.domain.ports import Box
+from droidherd.vision import match, search
+from droidherd.vision.look import Looked
+from droidherd.vision.match import find
+from droidherd.vision.pattern import Pattern
+from droidherd.vision.pixels import Pixels
+from droidherd.vision.search import at_a_glance, guesses
+from droidherd.vision.template import Template
+from tests.vision.test_match import HEIGHT, WIDTH, cut, frame_of, noise
+
+WHOLE = Box(0, 0, WIDTH, HEIGHT)
+
+
+def shaken(pixels: Pixels, seed: int) -> Pixels:
+    off = np.random.default_rng(seed).integers(-6, 7, pixels.shape)
+    return np.clip(pixels.astype(int) + off, 0, 255).astype(np.uint8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(12, 26), st.integers(12, 26), st.floats(0, 1), st.floats(0, 1))
+def test_a_glance_ends_at_the_very_pixel_or_settles_nothing(
+    seed: int, width: int, height: int, across: float, down: float
+) -> None:
+    pixels = noise(seed)
+    box = Box(round(across * (WIDTH - width)), round(down * (HEIGHT - height)), width, height)
+    frame, template = frame_of(shaken(pixels, seed)), cut(pixels, box)
+    there = find(frame, template)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(match, "at_a_glance", lambda *_: [])
+        long_way = find(frame, template)
+    assert (long_way.found, long_way.box) == (there.found, there.box)
+
+
+def test_a_glance_is_for_what_is_sought_on_a_fine_level_and_bears_a_coarser_one() -> None:
+    looked = Looked(frame_of(noise(1)))
+    tiny, large = (cut(noise(1), box).pattern(1.0) for box in (Box(60, 40, 20, 20), Box(60, 40, 160, 120)))
+    assert tiny.glance > tiny.coarse
+    best = at_a_glance(looked, [tiny], WHOLE)[0]
+    assert (60, 40) == (best.x, best.y)
+    assert large.glance == large.coarse
+    assert [] == at_a_glance(looked, [large], WHOLE)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_strips_find_what_the_whole_finds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    # Beside the borders of the strips, too: whatever lies across two of them is wholly in one.
+    box = Box(100 + 7 * seed, 60 + 11 * seed, 40 + seed, 30)
+    looked, pattern = Looked(frame_of(shaken(noise(seed), seed))), cut(noise(seed), box).pattern(1.0)
+    at_once = guesses(looked, [pattern], WHOLE)
+    monkeypatch.setattr(search, "_AT_ONCE", 1000)
+    in_strips = guesses(looked, [pattern], WHOLE)
+    assert at_once[0] == in_strips[0]
+    assert (box.x, box.y) == (at_once[0].x, at_once[0].y)
+
+
+@pytest.mark.parametrize("size", [(20, 24), (40, 24)], ids=["sums", "transform"])
+def test_places_score_as_opencv_has_them_in_sums_and_in_transforms(size: tuple[int, int]) -> None:
+    pixels = shaken(noise(3), 3)
+    box = Box(200, 120, *size)
+    pattern = Pattern(cut(noise(3), box).rgb)
+    looked, level = Looked(frame_of(pixels)), pattern.coarse
+    expected = cv2.matchTemplate(looked.level(level), pattern.levels[level], cv2.TM_CCOEFF_NORMED)
+    whole = search.Part(looked, level, Box(0, 0, WIDTH >> level, HEIGHT >> level))
+    (places,) = search.coarse(whole, [pattern], 5)
+    assert places
+    for one in places:
+        assert one.score == pytest.approx(float(expected[one.y, one.x]), abs=0.01)
+
+
+def test_of_what_is_hidden_on_one_side_the_other_part_is_sought() -> None:
+    pixels = noise(4)
+    template = Template("piece.png", cut(noise(4), Box(200, 120, 90, 60)).rgb)
+    pixels[110:190, 180:215] = (250, 214, 70, 255)
+    found = search.by_parts(Looked(frame_of(pixels)), template.pattern(1.0), WHOLE)
+    assert (200, 120) in {(one.x, one.y) for one in found}
