@@ -17,7 +17,7 @@ from tests.protocol.simulator import history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 3_000
-RARE = {"believes_every_gate": 5_500}
+RARE = {"believes_every_gate": 5_800, "forgets_what_it_wished": 1_200}
 """Where it was seen first, when it takes thousands of histories."""
 Patch = pytest.MonkeyPatch
 
