@@ -143,7 +143,8 @@ def _close_up(one: Sought, templates: dict[str, bytes], text: Mask) -> str:
     box = one.match.box
     across, down = max(8, round(box.width * MARGIN)), max(8, round(box.height * MARGIN))
     view = f"{box.x - across} {box.y - down} {box.width + 2 * across} {box.height + 2 * down}"
-    there = f'<svg viewBox="{view}"><use href="#frame"/>{_boxes(one.match.found, _places(one), text(one.what))}</svg>'
+    drawn = _boxes(one.match.found, _places(one), text(one.what))
+    there = f'<svg viewBox="{view}"><use href="#frame"/>{drawn}</svg>' if box.width and box.height else ""
     sought = "".join(
         f'<figure><img alt="{text(name)}" src="data:image/png;base64,{b64encode(content).decode()}">'
         f"<figcaption>sought: {text(name)}</figcaption></figure>"
@@ -159,6 +160,8 @@ def _close_up(one: Sought, templates: dict[str, bytes], text: Mask) -> str:
 
 def _verdict(one: Sought) -> str:
     match = one.match
+    if not (match.box.width and match.box.height):
+        return "nowhere to be seen"
     words = [f"{'found' if match.found else 'not found'}, score {match.score:.3f} at {_at(match.box)}"]
     where = f" at {_at(match.runner_up_box)}" if match.runner_up_box else ""
     words.append(f"runner-up {match.runner_up:.3f}{where}")

@@ -128,6 +128,13 @@ def test_each_place_on_the_frame_says_what_was_sought_there_and_how_good_it_is()
     assert [("found", "4", "12")] == [(label["class"], label["x"], label["y"]) for label in labels]
 
 
+def test_what_is_nowhere_has_no_close_up_and_is_said_to_be():
+    gone = Sought(1.0, "1", "element login", Match(False, Box(0, 0, 0, 0), 0.0, 0.0))
+    read = Reader(page(told(annotated=Picture(1.0, 128, 72, b"j", (gone,)), pictures=()), masked))
+    assert 1 == len(read.all("svg"))
+    assert "step 1: element loginnowhere to be seen" in read.text
+
+
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing():
     text = page(told(), masked)
     read = Reader(text)
