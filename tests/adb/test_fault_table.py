@@ -37,7 +37,7 @@ ALL = ("shell", "effect", "capture", "push", "pull", "stat")
 SHELLS, SYNCS = ALL[:3], ALL[3:]
 Expected = type[DroidherdError]
 NO_ANSWER = frozenset({
-    "stalled open", "no output", "no word of a file", "file never acknowledged", "stopped emulator", "trickling output",
+    "stalled open", "no output", "no word of a file", "stopped emulator", "trickling output",
     "frozen adb server", "adb server freezes amid",
 })  # fmt: skip
 """Only the deadline ends a call then."""
@@ -51,7 +51,6 @@ BLOWS: dict[str, tuple[Blow, dict[str, Expected]]] = {
     "stopped emulator": (fault("stall"), dict.fromkeys(ALL, UnknownOutcomeError)),
     "no output": (fault("shell_hang"), dict.fromkeys(SHELLS, UnknownOutcomeError)),
     "no word of a file": (fault("sync_hang"), dict.fromkeys(SYNCS, UnknownOutcomeError)),
-    "file never acknowledged": (fault("no_ack"), {"push": UnknownOutcomeError}),
     "trickling output": (fault("trickle"), dict.fromkeys(ALL, UnknownOutcomeError)),
     "drop amid output": (
         fault("drop"),
