@@ -106,7 +106,7 @@ class EmulatorWorkflow:
     @workflow.signal
     def undrain(self, ask: DrainAsk) -> None:
         workflow.logger.info("undrained by %s: %s", ask.actor, ask.reason)
-        self._machine.on_drain(on=False, actor=ask.actor, reason=ask.reason)
+        self._machine.on_drain(on=False, actor=ask.actor, reason=ask.reason, now_ms=_now_ms())
 
     @workflow.signal
     def switch(self, message: m.Switch) -> None:
@@ -118,7 +118,8 @@ class EmulatorWorkflow:
     def care(self, order: CareOrder) -> Ordered:
         """What a person orders."""
         if order.action in ("drain", "undrain"):
-            self._machine.on_drain(on=order.action == "drain", actor=order.actor, reason=order.reason)
+            on, now_ms = order.action == "drain", _now_ms()
+            self._machine.on_drain(on=on, actor=order.actor, reason=order.reason, now_ms=now_ms)
             refused = ""
         else:
             ask = Ask(Action(order.action), order.actor, order.reason)

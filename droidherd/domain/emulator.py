@@ -158,12 +158,15 @@ class Emulator:
         self.tidy = max(self.tidy, order.token)
         self._settle()
 
-    def on_drain(self, *, on: bool, actor: str = "", reason: str = "") -> None:
+    def on_drain(self, *, on: bool, actor: str = "", reason: str = "", now_ms: int = 0) -> None:
         """No new grants; what runs may end."""
         self.draining = on
         self.asked = ("drain" if on else "undrain", actor or "somebody", reason)
         if not on:
             self.tries, self.given_up = 0, False  # a person looked at it: out of quarantine, to the gate again
+            if self.strict:
+                self.ladder.forgive()
+                self._react(now_ms, 0.5)  # nobody else would ever start what is down
         self._settle(always=self.strict)
 
     def order(self) -> GateOrder | None:

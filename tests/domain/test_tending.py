@@ -108,6 +108,16 @@ def test_one_that_no_restart_brings_back_is_quarantined_with_evidence_until_it_b
     assert EmulatorState.UP is one.state
 
 
+def test_one_that_was_given_up_is_restarted_again_once_a_person_lets_it_serve_again():
+    one = Tended()
+    one.sees(Sight.DOWN)
+    for _ in range(3):
+        one.does("timed out")  # two restarts, then the evidence
+    assert (EmulatorState.QUARANTINED, "") == (one.state, one.due)
+    one.machine.on_drain(on=False, actor="ann", now_ms=one.now_ms)
+    assert (EmulatorState.DOWN, Rung.RESTART) == (one.state, one.due)
+
+
 def test_an_unfit_one_climbs_rung_by_rung_with_a_gate_in_between():
     one = Tended(up=False)
     one.sees(Sight.GOOD)

@@ -162,7 +162,7 @@ class Faults:
         actor = self.world.emulators[self._some_handset().name]
         if not self.world.script.care or actor.frozen():
             return False
-        actor.machine.on_drain(on=not actor.machine.draining)
+        actor.machine.on_drain(on=not actor.machine.draining, now_ms=self.world.now)
         actor.process()
         return True
 

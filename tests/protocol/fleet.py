@@ -186,7 +186,7 @@ class EmulatorActor(Actor):
     def is_looked_at(self) -> None:
         """By a person who takes everything back that people ordered, and mends what gave up."""
         if self.machine.draining:
-            self.machine.on_drain(on=False)
+            self.machine.on_drain(on=False, now_ms=self.world.now)
         if self.machine.held or self.machine.state is m.EmulatorState.QUARANTINED:
             self.orders(Action.RECOVER)
 
