@@ -44,7 +44,7 @@ up: setup ## start everything here with four virtual emulators
 
 test: setup ## the default suite, under 10 minutes on 2 cores
 	@$(PY) -m compileall -q droidherd workflows activities api tests worker_main.py  # hundreds of processes start below
-	@$(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m 'not long and not conformance'
+	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m 'not long and not conformance'
 
 lint: setup ## ruff and the import contracts
 	@$(BIN)/ruff check .
