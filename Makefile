@@ -9,6 +9,8 @@ SEEDS := 0 1 2
 
 # Programs of the environment (adb, temporal) are found on PATH by the tests as a user would find them.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Tests start hundreds of Python processes: what one compiled, the others read, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up test lint types replay bench long conformance
@@ -43,7 +45,7 @@ up: setup ## start everything here with four virtual emulators
 	@$(BIN)/droidherd up --virtual 4
 
 test: setup ## the default suite, some 11 minutes on 2 cores
-	@$(PY) -m compileall -q droidherd workflows activities api tests worker_main.py  # hundreds of processes start below
+	@$(PY) -m compileall -q droidherd workflows activities api tests worker_main.py
 	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m 'not long and not conformance'
 
 lint: setup ## ruff and the import contracts

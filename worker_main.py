@@ -398,6 +398,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
     stop = Stop.by_signal()
     client = await connect(settings.temporal)
     engine = EngineActivities(client, pool_settings(settings))
+    if "host" in roles:
+        await _wake(settings, engine)  # first of all: what is told to a dead worker's cache waits there
     await engine.configure(settings.host.pool)
     home = settings.data / "adb"
     home.mkdir(parents=True, exist_ok=True)
@@ -416,7 +418,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
                 await stack.enter_async_context(worker)
         if "host" in roles:
             stack.callback(server.stop)
-            starting += [asyncio.to_thread(server.start), _wake(settings, engine)]
+            starting.append(asyncio.to_thread(server.start))
         await asyncio.gather(*starting)
         if "host" in roles:
             limits = settings.limits
