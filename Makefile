@@ -44,7 +44,7 @@ demo: setup ## show the main job end to end (KEEP=1 leaves it running)
 up: setup ## start everything here with four virtual emulators
 	@$(BIN)/droidherd up --virtual 4
 
-test: setup ## the default suite, some 11 minutes on 2 cores
+test: setup ## the default suite, some 9 minutes on 2 cores
 	@$(PY) -m compileall -q droidherd workflows activities api tests worker_main.py
 	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m 'not long and not conformance'
 
