@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from signal import signal as on
@@ -57,6 +58,7 @@ from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.inventory import Inventory
 from droidherd.emulator.onlooker import Onlookers, Onlooking
 from droidherd.emulator.patrol import Patrol, Post, Round
+from droidherd.emulator.probe import assure
 from droidherd.emulator.reel import Reel
 from droidherd.flows.run import Tempo
 from droidherd.live import LiveFrames
@@ -190,7 +192,7 @@ class HostCrew:
             adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo,
             cameras=cameras, reel=self._reel, writer=store.writer,
         )  # fmt: skip
-        looking = Onlooking(cameras.glimpse, self._reel, self._inventory.address)
+        looking = Onlooking(cameras.glimpse, partial(assure, adb), self._reel, self._inventory.address)
         self._frames = FrameActivities(LiveFrames(Onlookers(looking), store))
         rounds = Round(physics.probe_every_s, physics.probe_timeout_s, physics.down_after_s)
         post = Post(settings.host.id, settings.host.pool, care_of(settings))

@@ -25,7 +25,6 @@ FRAMES = 8
 FRAMES_BYTES = 6_000_000
 QUALITY = 92
 TEMPLATE_BYTES = 512_000
-WHAT_CHARS = 300
 _IMAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\.png")
 _STEP = re.compile(r"^step (\S+)")
 SILENT = (FencedError, AbandonedError, LateError, NotReleasedError, StillBusyError)
@@ -68,7 +67,7 @@ class Trail:
         self.path = path or self.path
         if match is not None:
             self.last = frame
-            self.sought.append(Sought(frame.taken_at_s, path, what[:WHAT_CHARS], match))
+            self.sought.append(Sought(frame.taken_at_s, path, what, match))
         elif self.last is None:
             self.last = frame
 

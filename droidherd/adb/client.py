@@ -197,16 +197,6 @@ class AdbClient:
                 return
             raise
 
-    def forward(self, serial: str, remote: str, deadline_s: float = LIST_DEADLINE_S) -> int:
-        """A free local port that leads to `remote` (`tcp:8080`, `localabstract:name`) on the emulator."""
-        with self._asked(f"host-serial:{serial}:forward:tcp:0;{remote}", deadline_s) as wire:
-            wire.status()
-            return _number(wire.block(), 10)
-
-    def unforward(self, serial: str, port: int, deadline_s: float = LIST_DEADLINE_S) -> None:
-        with self._asked(f"host-serial:{serial}:killforward:tcp:{port}", deadline_s) as wire:
-            wire.status()
-
 
 def _number(digits: bytes, base: int) -> int:
     try:

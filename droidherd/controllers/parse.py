@@ -4,6 +4,7 @@ import json
 from typing import Any, cast
 
 from droidherd.controllers.model import ControllerError, Instance, Power, Status
+from droidherd.emulator.addresses import LDPLAYER, MUMU
 
 _LD_SHORT, _LD_LONG = 5, 8
 """Fields behind the title in `list2`: older versions know no width, height and density."""
@@ -36,7 +37,7 @@ def _mumu(row: dict[str, Any]) -> Instance:
 
 def mumu_address(index: str) -> str:
     """Where an instance listens when it gets its usual port. Of one that is off MuMu says nothing."""
-    return f"127.0.0.1:{16384 + 32 * int(index)}" if index.isdigit() else ""
+    return MUMU.address(int(index)) if index.isdigit() else ""
 
 
 def mumu_verdict(text: str) -> str:
@@ -66,10 +67,5 @@ def _ldplayer(line: str) -> Instance | None:
         if len(words) >= count + 2 and all(word.lstrip("-").isdigit() for word in behind):
             android, process = behind[_LD_ANDROID] == "1", int(behind[_LD_ANDROID + 1]) > 0
             power = Power.ON if android else Power.STARTING if process else Power.OFF
-            return Instance(words[0], ",".join(words[1:-count]), Status(power, ldplayer_address(int(words[0]))))
+            return Instance(words[0], ",".join(words[1:-count]), Status(power, LDPLAYER.address(int(words[0]))))
     return None
-
-
-def ldplayer_address(index: int) -> str:
-    """LDPlayer 9 tells no port: 5555 and two more for each instance; version 4 counted by one."""
-    return f"127.0.0.1:{5555 + 2 * index}"

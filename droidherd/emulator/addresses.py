@@ -24,11 +24,21 @@ class Row:
     count: int = INSTANCES
     shift: int = 0
 
+    def address(self, index: int) -> str:
+        """Where the instance of this index listens when it gets its usual port."""
+        return f"127.0.0.1:{self.first + self.step * index}"
+
+
+LDPLAYER = Row(5555, 2)
+"""Version 9, and the emulators of the Android SDK; version 4 counted by one."""
+MUMU = Row(16384, 32, shift=SHIFT)
+"""Version 12 and later."""
 
 ROWS = (
-    Row(5555, 2),  # Android SDK, LDPlayer; BlueStacks by tens
+    LDPLAYER,
+    # BlueStacks goes on by tens.
     Row(5555 + 2 * INSTANCES, 10, 12),
-    Row(16384, 32, shift=SHIFT),  # MuMu 12 and later
+    MUMU,
     Row(7555, 1, 1),  # MuMu 6
     Row(62001, 1, 1),  # Nox
     Row(62025, 1),

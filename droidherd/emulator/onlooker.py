@@ -26,6 +26,8 @@ TURN_S = LOOK_S + 1.0
 
 Take = Callable[[str, str, float], Frame]
 """Of an emulator, at a serial, within seconds."""
+Assure = Callable[[str, str, float], None]
+"""That this emulator answers at this serial, asked within seconds; EmulatorLostError when another one does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Onlooking:
     """What they look with."""
 
     take: Take
+    assure: Assure
     reel: Reel
     serial: Callable[[str], str]
     """Where an emulator is now; EmulatorLostError when this host does not know it."""
@@ -80,6 +83,8 @@ class Onlookers:
         try:
             with lost():
                 frame = self._with.take(emulator_id, serial, self._with.look_s)
+                # Afterwards: an address that led elsewhere by then may have done so when the frame was taken.
+                self._with.assure(emulator_id, serial, self._with.look_s)
         finally:
             self._captures.release()
         self._with.reel.add(emulator_id, frame, ONLOOKER)

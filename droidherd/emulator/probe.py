@@ -10,7 +10,7 @@ from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutc
 from droidherd.emulator.answer import Answer
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import lost
-from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places
+from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places, named
 
 PROBE_S = 2.0
 CONNECT_S = 5.0
@@ -63,6 +63,17 @@ def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: I
         raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial) from error
     booted = fields["booted"] == "1"
     return Probe(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
+
+
+def assure(adb: AdbClient, emulator_id: str, serial: str, deadline_s: float = PROBE_S) -> None:
+    """EmulatorLostError when this emulator does not answer at this serial, or another one does.
+
+    One that was not introduced to anybody since its boot passes: it is nobody else's.
+    """
+    with lost():
+        answer = Answer.of(adb.shell(serial, f"{named(emulator_id)}echo dh:here", deadline_s), serial)
+    if answer.word != "here":
+        answer.refuse(serial)
 
 
 def _was_refused(error: BaseException) -> bool:

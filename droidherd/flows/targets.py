@@ -5,6 +5,7 @@ Areas and places are in percent of the screen, so that a flow fits screens of an
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import (
@@ -28,6 +29,7 @@ TARGETS_MAX = 50
 """Of one look: each is sought."""
 DEPTH_MAX = 4
 OFFSET_MAX = 2_000.0
+SAID_CHARS = 300
 LIKE_IMAGE, LIKE_FEATURE = 0.9, 0.8
 
 PLACEHOLDER: dict[str, Any] = {"type": "string", "pattern": r"^\$\{[a-z][a-z0-9_]*\}$"}
@@ -254,11 +256,18 @@ def has_place(sight: Target) -> bool:
     return sight.any_ is not None and all(has_place(part) for part in sight.any_)
 
 
+def _listed(parts: list[str]) -> str:
+    """As many as fit, each whole: what masks a secret must find all of it."""
+    shown = [part for part, end in zip(parts, accumulate(map(len, parts)), strict=True) if end <= SAID_CHARS]
+    more = len(parts) - max(1, len(shown))
+    return ", ".join(shown or parts[:1]) + (f" and {more} more" if more else "")
+
+
 def said(sight: Target) -> str:
     """For people, and for the log."""
     if isinstance(sight, Aim):
         if inner := parts_of(sight):
-            return f"{sight.kind.rstrip('_')} of {', '.join(said(part) for part in inner)}"[:300]
+            return f"{sight.kind.rstrip('_')} of {_listed([said(part) for part in inner])}"
         absent = sight.absent() if isinstance(sight, Sight) else None
         if absent is not None:
             return f"no {said(absent)}"

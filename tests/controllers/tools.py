@@ -44,7 +44,7 @@ elif not (home / "refuse").exists():
 """
 
 AVD = """
-import pathlib, socket, sys
+import contextlib, pathlib, socket, sys
 home = pathlib.Path(__file__).parent
 name, port = sys.argv[sys.argv.index("-avd") + 1], int(sys.argv[sys.argv.index("-port") + 1])
 (home / "calls").open("a").write(" ".join(sys.argv[1:]) + "\\n")
@@ -53,7 +53,7 @@ if name not in ("Pixel_7",):
 with socket.create_server(("127.0.0.1", port)) as server:
     while True:
         peer, _ = server.accept()
-        with peer:
+        with peer, contextlib.suppress(ConnectionError):  # of who only knocks
             peer.sendall(b"Android Console: type 'help' for a list of commands\\r\\nOK\\r\\n")
             said = b""
             while chunk := peer.recv(4096):

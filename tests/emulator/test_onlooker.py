@@ -10,13 +10,17 @@ import pytest
 
 from droidherd.domain.errors import EmulatorLostError, InvalidFrameError, StillBusyError
 from droidherd.domain.ports import Frame
+from droidherd.emulator import lease
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.eyes import EmulatorEyes, View
 from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.lines import NAME_PROPERTY
 from droidherd.emulator.onlooker import OWN_S, TASKS_S, Onlookers, Onlooking
+from droidherd.emulator.probe import assure
 from droidherd.emulator.reel import Reel
+from droidherd.emulator.token import Token
 from droidherd.vision.pixels import encode_jpeg
-from tests.emulator.farm import LONG_S, One, eventually
+from tests.emulator.farm import LEASES, LONG_S, One, eventually
 
 
 class Clock:
@@ -37,13 +41,16 @@ class Stage:
         self.clock = Clock()
         self.reel = Reel(encode_jpeg)
         self.cameras = Cameras.raw_of(one.adb)
-        looking = Onlooking(self.cameras.glimpse, self.reel, self.serial, look_s, self.clock.now)
+        looking = Onlooking(self.cameras.glimpse, self.assure, self.reel, self.serial, look_s, self.clock.now)
         self.onlookers = Onlookers(looking, at_once)
         view = View(one.adb.capture, lambda frame: self.reel.add(one.name, frame))
         self.eyes = EmulatorEyes(one.adb, one.address, view=view)
 
     def serial(self, emulator_id: str) -> str:
         return self.one.address
+
+    def assure(self, emulator_id: str, serial: str, deadline_s: float) -> None:
+        assure(self.one.adb, emulator_id, serial, deadline_s)
 
     def captures(self) -> int:
         return len(self.one.did("screencap"))
@@ -101,7 +108,7 @@ def test_a_hung_emulator_keeps_one_onlooker_busy_and_the_others_hear_so(one: One
         end.wait(LONG_S)
         return stage.cameras.glimpse(emulator_id, serial, deadline_s)
 
-    busy = Onlookers(Onlooking(slow, stage.reel, stage.serial, 0.3, stage.clock.now), 1)
+    busy = Onlookers(Onlooking(slow, stage.assure, stage.reel, stage.serial, 0.3, stage.clock.now), 1)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(busy.frame, one.name)
         assert begun.wait(LONG_S)
@@ -114,7 +121,7 @@ def test_a_hung_emulator_keeps_one_onlooker_busy_and_the_others_hear_so(one: One
 
 
 def test_an_emulator_of_another_host_is_not_looked_for_here(stage: Stage, tmp_path: Path):
-    onlookers = Onlookers(Onlooking(stage.cameras.glimpse, stage.reel, Inventory(tmp_path).address))
+    onlookers = Onlookers(Onlooking(stage.cameras.glimpse, stage.assure, stage.reel, Inventory(tmp_path).address))
     with pytest.raises(EmulatorLostError, match="not in this host's inventory"):
         onlookers.frame("elsewhere")
 
@@ -124,3 +131,15 @@ def test_a_black_screen_is_told_to_an_onlooker_too(stage: Stage):
     with pytest.raises(InvalidFrameError, match="one colour"):
         stage.onlookers.frame(stage.one.name)
     assert 1280 == stage.onlookers.frame(stage.one.name).width
+
+
+def test_a_frame_of_whoever_answers_in_its_place_is_shown_to_nobody(stage: Stage):
+    one, floor = stage.one, Token(next(LEASES))
+    one.adb.shell(one.address, f"setprop {NAME_PROPERTY} another", LONG_S)
+    try:
+        with pytest.raises(EmulatorLostError, match="another answers in its place"):
+            stage.onlookers.frame(one.name)
+        assert (1, None) == (stage.captures(), stage.reel.latest(one.name))
+    finally:
+        lease.floor(one.adb, one.address, floor, one.name, was="another")
+    assert 1280 == stage.onlookers.frame(one.name).width

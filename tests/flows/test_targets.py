@@ -75,6 +75,13 @@ def test_no_more_is_sought_than_it_takes() -> None:
     assert ["a.png"] == sought
 
 
+def test_many_targets_are_said_whole_or_not_at_all_so_that_no_secret_is_cut_in_two() -> None:
+    many = [{"text": letter * 140} for letter in "abcd"]
+    assert f"any of text {'a' * 140!r}, text {'b' * 140!r} and 2 more" == said(Check.model_validate({"any": many}))
+    one = [{"ui": {"text": "a" * 200, "description": "b" * 200}}]
+    assert said(Check.model_validate({"all": one})).endswith("b" * 200 + "'")
+
+
 REFUSED = [
     (Check, {"image": "a.png", "text": "x"}, "exactly one of"),
     (Check, {}, "exactly one of"),
