@@ -17,6 +17,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from activities.engine import WORKFLOW_TASK_TIMEOUT
 from droidherd.cli.embedded import EmbeddedTemporal
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, QueuePage, QueueQuery
@@ -137,6 +138,7 @@ class Farm:
             id=names.dispatcher_id("default"),
             task_queue=names.FLEET_QUEUE,
             start_signal=names.Signal.WAKE,
+            task_timeout=WORKFLOW_TASK_TIMEOUT,
         )
 
     async def queue(self, client: Client) -> QueuePage:
