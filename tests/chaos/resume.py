@@ -4,6 +4,10 @@ import asyncio
 import random
 import time
 
+from temporalio.api.enums.v1 import TimeoutType
+from temporalio.client import Client
+
+from droidherd.contracts import names
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos.judge import WIDTH
 from tests.support.farm import Farm, until
@@ -30,6 +34,19 @@ async def resume_after_restart_s(place: Farm, chance: random.Random, name: str) 
     for task_id in tasks:
         await place.ended(client, task_id)
     return [gap for x in tasks.values() if (gap := _first_tap_after(place, x, started_s)) is not None]
+
+
+async def told_to_the_dead(client: Client) -> list[str]:
+    """What made the dispatcher's workflow tasks that a dead worker's cache was waited for in vain, if a signal did."""
+    history = await client.get_workflow_handle(names.dispatcher_id("default")).fetch_history()
+    by_id = {event.event_id: event for event in history.events}
+    in_vain = [
+        event.workflow_task_timed_out_event_attributes.scheduled_event_id
+        for event in history.events
+        if event.workflow_task_timed_out_event_attributes.timeout_type == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
+    ]
+    causes = (by_id[number - 1].workflow_execution_signaled_event_attributes.signal_name for number in in_vain)
+    return [cause for cause in causes if cause]
 
 
 def _first_tap_after(place: Farm, x: float, after_s: float) -> float | None:

@@ -12,6 +12,7 @@ from droidherd.contracts.queue import Order, Ordered
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, attended, judge, wrong
+from tests.chaos.resume import told_to_the_dead
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -36,6 +37,9 @@ async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim:
     with farm(tmp_path, EMULATORS, flows=FLOWS) as place:
         verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 150)
         assert [] == wrong(verdicts, victim)
+        if victim == "worker":
+            told = await told_to_the_dead(await place.client())
+            assert names.Signal.CONFIGURE not in told, "who starts again waits for nobody's cache"
 
 
 async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, name: str) -> list[Verdict]:
