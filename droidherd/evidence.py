@@ -19,13 +19,14 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Frame, Match
 from droidherd.emulator.reel import Shot
 from droidherd.vision.pixels import encode_jpeg
+from droidherd.workshop.recording import SOUGHT_CHARS
 
 LOOKS_MAX = 60
 FRAMES = 8
 FRAMES_BYTES = 6_000_000
 QUALITY = 92
 TEMPLATE_BYTES = 512_000
-WHAT_CHARS = 300
+WHAT_CHARS = SOUGHT_CHARS
 _IMAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\.png")
 _STEP = re.compile(r"^step (\S+)")
 SILENT = (FencedError, AbandonedError, LateError, NotReleasedError, StillBusyError)

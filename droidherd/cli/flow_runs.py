@@ -29,8 +29,7 @@ from droidherd.web.client import Web
 from droidherd.workshop import seat
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.records import ACCOUNT, keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner
-from droidherd.workshop.taping import recorded
+from droidherd.workshop.rehearsal import FlowRun, Manner, recorded
 
 EVIDENCE = "evidence"
 TRIES = 100

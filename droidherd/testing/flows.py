@@ -32,9 +32,8 @@ from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
 from droidherd.workshop.recording import Tape
 from droidherd.workshop.records import ACCOUNT, NO_SECRETS, keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, rehearse
+from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, recorded, rehearse
 from droidherd.workshop.replay import Replayed, replay
-from droidherd.workshop.taping import recorded
 
 __all__ = ["FlowRun", "Replayed", "VirtualEmulator", "record_flow", "replay", "run_flow", "virtual_emulator"]
 

@@ -11,9 +11,8 @@ from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
 from droidherd.workshop.recording import Tape, read
 from droidherd.workshop.records import keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner
+from droidherd.workshop.rehearsal import FlowRun, Manner, recorded
 from droidherd.workshop.seat import take
-from droidherd.workshop.taping import recorded
 
 
 def run(emulator: VirtualEmulator, folder: Path, manner: Manner, heard: list[str]) -> FlowRun:
