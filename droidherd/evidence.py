@@ -18,8 +18,8 @@ from droidherd.domain.errors import (
 )
 from droidherd.domain.ports import Frame, Match
 from droidherd.emulator.reel import Shot
+from droidherd.tapes.recording import SOUGHT_CHARS
 from droidherd.vision.pixels import encode_jpeg
-from droidherd.workshop.recording import SOUGHT_CHARS
 
 LOOKS_MAX = 60
 FRAMES = 8

@@ -18,7 +18,8 @@ from droidherd.evidence import Evidence, Trail
 from droidherd.evidence_page import page
 from droidherd.flows.catalogue import Catalogue
 from droidherd.ribbon import Ribbon, Screens, hidden, packed
-from droidherd.workshop.recording import COMPLETED, PACKED, PackedTape, Part
+from droidherd.tapes.recording import COMPLETED, PACKED, Part
+from droidherd.tapes.tape import PackedTape
 
 PAGE, APP_LOG = "evidence.html", "app.log"
 NO_FLOW = "it ended because of its emulator, which a replay does not have: {}"

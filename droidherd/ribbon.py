@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from droidherd.domain.ports import Frame, Match, Recalled
 from droidherd.emulator.reel import Shot
 from droidherd.evidence import FRAMES_BYTES, LOOKS_MAX, Trail
-from droidherd.workshop.recording import PackedTape, Part
+from droidherd.tapes.recording import Part
+from droidherd.tapes.tape import PackedTape
 
 MOMENTS_MAX = 400
 TREES_CHARS = 500_000

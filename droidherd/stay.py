@@ -52,8 +52,8 @@ from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
 from droidherd.handling import InventoryLabels, StayHandlers
 from droidherd.ribbon import Ribbon
+from droidherd.tapes.taping import taped
 from droidherd.vision.pixels import encode_jpeg, encode_png
-from droidherd.workshop.taping import taped
 
 Recordings: TypeAlias = Literal["never", "failed", "always"]
 FRESH_S = 1.0

@@ -22,8 +22,9 @@ from droidherd.emulator.reel import Shot
 from droidherd.evidence import FRAMES_BYTES, LOOKS_MAX, Sought, Trail
 from droidherd.evidence_folder import refusal
 from droidherd.ribbon import MOMENTS_MAX, TREES_CHARS, Ribbon, Screens, Told, hidden, packed
-from droidherd.workshop import recording
-from droidherd.workshop.recording import FILE, Act, Look, PackedTape, Part, Recording, Tree, read
+from droidherd.tapes import recording
+from droidherd.tapes.recording import FILE, Act, Look, Part, Recording, Tree, read
+from droidherd.tapes.tape import PackedTape
 
 CANARY = 'pass"word<1>'
 PLACE = Box(1, 2, 3, 4)
@@ -223,9 +224,9 @@ def test_no_secret_stands_in_it_however_it_got_there(tmp_path: Path):
 @pytest.mark.parametrize(
     ("error", "handler", "expected"),
     [
-        (EmulatorLostError("gone", to="e1"), "", "it ended because of its emulator, which a replay does not have: e1: gone"),
+        (EmulatorLostError("gone", to="e1"), "", "because of its emulator, which a replay does not have: e1: gone"),
         (StuckError("no"), "download", "it ended inside the handler download"),
-        (NeedsPersonError("did it?", Asks("4", about=About.EFFECT)), "", "nobody could tell whether an act had happened"),
+        (NeedsPersonError("did it?", Asks("4", about=About.EFFECT)), "", "nobody could tell whether an act"),
         (NeedsPersonError("which?", Asks("4", ("a",), about=About.TASK)), "", ""),
         (StuckError("no"), "", ""),
         (None, "download", ""),

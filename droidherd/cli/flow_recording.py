@@ -12,11 +12,12 @@ from droidherd.cli.reach import reach
 from droidherd.flows.folder import FILE, inspect
 from droidherd.flows.problems import Problem
 from droidherd.settings import Settings
-from droidherd.workshop import new, recording, replay, seat
+from droidherd.tapes import recording
+from droidherd.tapes.tape import Tape
+from droidherd.workshop import new, replay, seat
 from droidherd.workshop.composing import Composed, compose
 from droidherd.workshop.page import CANCELLED, Page, PageServer
 from droidherd.workshop.recorder import Recorder, Wish
-from droidherd.workshop.recording import Tape
 from droidherd.workshop.replay import Difference, Replayed
 
 POLL_S = 0.5
@@ -156,6 +157,7 @@ def tell(done: Replayed) -> None:
     for line in (*done.notes, *map(str, done.differences)):
         output.out.print(line, markup=False, soft_wrap=True)
     if done.notes:
-        output.out.print(f"{done.acts} acts as recorded, and the same end" if done.same else f"{done.acts} acts before")
+        end = "and it ends at the same place" if done.same else "before that"
+        output.out.print(f"acts as recorded: {done.acts}, {end}")
     elif done.same:
         output.out.print("as recorded")

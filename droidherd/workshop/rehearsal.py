@@ -13,8 +13,9 @@ from droidherd.domain.errors import DroidherdError, NeedsPersonError
 from droidherd.domain.messages import Key
 from droidherd.domain.ports import Artifacts
 from droidherd.stay import Outfit, Stay, StayError
-from droidherd.workshop.recording import COMPLETED, Tape
-from droidherd.workshop.taping import taped
+from droidherd.tapes.recording import COMPLETED
+from droidherd.tapes.tape import Tape
+from droidherd.tapes.taping import taped
 
 _COMMON = tuple(sorted(Plan.model_fields.keys() & StageWork.model_fields.keys()))
 """What a plan tells each of its stages: the flow, its hash, its app, its cleanup, ..."""

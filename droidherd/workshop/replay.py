@@ -24,7 +24,7 @@ from droidherd.flows.model import Handle
 from droidherd.flows.run import StageRun
 from droidherd.flows.sight import FlowFinder
 from droidherd.flows.targets import Area, Target, said
-from droidherd.workshop.recording import COMPLETED, SOUGHT_CHARS, Act, Look, Moment, Recording, Tree, Verdicts, read
+from droidherd.tapes.recording import COMPLETED, SOUGHT_CHARS, Act, Look, Moment, Recording, Tree, Verdicts, read
 
 if TYPE_CHECKING:
     from droidherd.flows.doing import StepDoing
@@ -272,8 +272,13 @@ class Player:
         what = said(target)[:SOUGHT_CHARS]
         found = self._shown[1].get(what)
         if found is None:
-            self.unjudged[what] = None
+            self.doubt(frame, what)
         return found
+
+    def doubt(self, frame: Frame, what: str) -> None:
+        """It is sought on a copy, and nobody knows what was found there then."""
+        if self._shown is not None and self._shown[0] is frame:
+            self.unjudged[what] = None
 
     def _frame(self, name: str) -> Frame:
         if name not in self._frames:
@@ -408,6 +413,7 @@ class _Finder:
         return self.player.known(look.frame, target) or self.finder.find(look, target)
 
     def words(self, look: Glance, area: Area | None) -> str:
+        self.player.doubt(look.frame, "words to read")
         return self.finder.words(look, area)
 
     def moved(self, before: Frame, after: Frame, area: Area | None) -> float:

@@ -14,7 +14,7 @@ from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountWish
 from droidherd.domain.lifecycle import TaskState
 from droidherd.flows.catalogue import GALLERY
-from droidherd.workshop.recording import read
+from droidherd.tapes.recording import read
 from droidherd.workshop.replay import replay
 from tests.support.farm import Farm, farm
 
@@ -127,7 +127,7 @@ def replayed(data: Path) -> None:
     assert "step 6: sign_in.png did not go away" in recorded.end
     assert recorded.part is not None
     assert 4 == len(recorded.part.behind) + len(recorded.acts()), "what the reel had no time for is behind"
-    assert {"***"} >= {act.args["text"] for act in recorded.acts() if act.kind == "type"}
+    assert {"***"} >= {str(act.args["text"]) for act in recorded.acts() if act.kind == "type"}
     done = replay(recorded, data / "flows" / "fails")
     assert ((), len(recorded.acts())) == (done.differences, done.acts), (done.notes, done.log)
 

@@ -12,10 +12,10 @@ from droidherd.emulator import reel
 from droidherd.emulator.inventory import Inventory
 from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.stay import Outfit, Recordings
+from droidherd.tapes.recording import PACKED, read
 from droidherd.testing.flows import VirtualEmulator, record_flow, replay
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
-from droidherd.workshop.recording import PACKED, read
 from droidherd.workshop.records import keeper
 from droidherd.workshop.rehearsal import FlowRun, Manner, rehearse
 from droidherd.workshop.replay import Replayed, compare
