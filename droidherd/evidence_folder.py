@@ -23,7 +23,7 @@ from droidherd.tapes.tape import PackedTape
 
 PAGE, APP_LOG = "evidence.html", "app.log"
 NO_FLOW = "it ended because of its emulator, which a replay does not have: {}"
-HANDLER = "it ended inside the handler {}, and what a handler sees and does is not recorded"
+HANDLER = "its handler {} did not come to its end, and what a handler sees and does is not recorded"
 UNKNOWN = "it ended because nobody could tell whether an act had happened, and a replay knows: {}"
 
 
@@ -134,10 +134,10 @@ class EvidenceFolder:
 
 
 def refusal(ribbon: Ribbon, error: DroidherdError | None) -> str:
-    """Why an end cannot come about again without the emulator it came about on; empty: it can."""
+    """Why it cannot come about again without the emulator it came about on; empty: it can."""
     if isinstance(error, InfrastructureError):
         return NO_FLOW.format(error)
-    if ribbon.handler and error is not None:
+    if ribbon.handler:
         return HANDLER.format(ribbon.handler)
     return UNKNOWN.format(error) if doubts(error) else ""
 

@@ -225,11 +225,11 @@ def test_no_secret_stands_in_it_however_it_got_there(tmp_path: Path):
     ("error", "handler", "expected"),
     [
         (EmulatorLostError("gone", to="e1"), "", "because of its emulator, which a replay does not have: e1: gone"),
-        (StuckError("no"), "download", "it ended inside the handler download"),
+        (StuckError("no"), "download", "its handler download did not come to its end"),
         (NeedsPersonError("did it?", Asks("4", about=About.EFFECT)), "", "nobody could tell whether an act"),
         (NeedsPersonError("which?", Asks("4", ("a",), about=About.TASK)), "", ""),
         (StuckError("no"), "", ""),
-        (None, "download", ""),
+        (None, "download", "its handler download did not come to its end"),
     ],
 )  # fmt: skip
 def test_an_end_that_cannot_come_about_again_is_refused(error: DroidherdError | None, handler: str, expected: str):

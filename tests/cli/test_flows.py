@@ -175,6 +175,10 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     code, said = droidherd("flow", "replay", file)
     assert 1 == code
     assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in said
+    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {time: 1s}}, {fail:"))
+    code, said = droidherd("flow", "replay", file)
+    assert 1 == code
+    assert "expected step 3: no way, found step 4: no way" in said, "the same acts, and another end"
     code, said = droidherd("flow", "replay", "task-1", "--virtual")
     assert 1 == code
     assert "no emulator can be brought there" in said
