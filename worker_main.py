@@ -190,7 +190,7 @@ class HostCrew:
         cameras, self._reel = Cameras.all_of(adb), Reel(encode_jpeg)
         outfit = Outfit(
             adb, self._inventory, catalogue, store, self._name, keeper, self._web, scratch, tempo,
-            cameras=cameras, reel=self._reel, writer=store.writer,
+            cameras=cameras, reel=self._reel, writer=store.writer, recordings=settings.artifacts.recordings,
         )  # fmt: skip
         looking = Onlooking(cameras.glimpse, partial(assure, adb), self._reel, self._inventory.address)
         self._frames = FrameActivities(LiveFrames(Onlookers(looking), store))

@@ -230,6 +230,9 @@ class ArtifactSettings(Group):
     """The artifact store."""
 
     directory: str = Field(default="", description="empty: `artifacts` in the data directory")
+    recordings: Literal["never", "failed", "always"] = Field(
+        default="failed", description="stages that leave a recording for `droidherd flow replay`: never, failed, always"
+    )
 
 
 class RetentionSettings(Group):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
@@ -23,7 +23,6 @@ from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.credentials import Keeper, Vault
 from droidherd.domain.errors import (
-    About,
     DroidherdError,
     FencedError,
     FinalError,
@@ -44,7 +43,7 @@ from droidherd.emulator.reel import Reel
 from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from droidherd.evidence import Trail
-from droidherd.evidence_folder import EvidenceFolder
+from droidherd.evidence_folder import EvidenceFolder, doubts
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.chart import bearings
@@ -52,8 +51,11 @@ from droidherd.flows.run import Clock, Finder, StageRun, Tempo
 from droidherd.flows.sight import FlowFinder
 from droidherd.handlers.base import Web
 from droidherd.handling import InventoryLabels, StayHandlers
+from droidherd.ribbon import Ribbon
+from droidherd.tapes.taping import taped
 from droidherd.vision.pixels import encode_jpeg, encode_png
 
+Recordings: TypeAlias = Literal["never", "failed", "always"]
 FRESH_S = 1.0
 """A confirmation older than this is renewed before an act."""
 
@@ -121,6 +123,8 @@ class Outfit:
     """Told of every line that is noted."""
     fitted: Callable[[StageRun, Callable[[str], str]], StageRun] = _as_it_is
     """Puts something between a stage and its emulator. It is also given what masks a text."""
+    recordings: Recordings = "failed"
+    """Which stages leave one."""
 
 
 class StayError(Exception):
@@ -167,6 +171,7 @@ class Stay:
     _after: tuple[Value, ...] = ()
     _trail: Trail = field(default_factory=Trail)
     _evidence: tuple[ArtifactView, ...] = ()
+    _ribbon: Ribbon | None = None
     _vault: Vault = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,11 +205,13 @@ class Stay:
         if stage is not None:
             self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
             limited = stage.model_copy(update={"limit_s": self.work.limit_s or stage.limit_s})
-            outcome = interpreter.run_stage(limited, self._stage_run())
+            outcome = interpreter.run_stage(limited, self._noted(self._stage_run()))
             stopped, self._again_at = outcome.stopped, outcome.again_at
             for name, count in (("done", outcome.acts), ("again", outcome.again), ("observed", outcome.observed)):
                 telemetry.metrics.effects.labels(outcome=name).inc(count)
             self.note(f"stage {stage.name} {'stopped: ' + stopped if stopped else 'completed'}")
+            if self.outfit.recordings == "always" and not stopped:
+                self._keep_recording(None)
             self._see_after()
         clean = self._leave() if stopped or self.work.last or self.life.leaving() else self._stands()
         return (StageOutcome.STOPPED if stopped else StageOutcome.COMPLETED), clean
@@ -234,7 +241,7 @@ class Stay:
             yield
         except DroidherdError as error:
             self.note(f"{type(error).__name__}: {error}")
-            if isinstance(error, UnknownOutcomeError) or _doubts(error):
+            if isinstance(error, UnknownOutcomeError) or doubts(error):
                 telemetry.metrics.effects.labels(outcome="unknown").inc()
             self._keep_evidence(error)
             clean = self._tidy_after(error)
@@ -328,6 +335,13 @@ class Stay:
         )
         return self.outfit.fitted(run, self._vault.masked)
 
+    def _noted(self, run: StageRun) -> StageRun:
+        """What it sees and does is noted; secrets go out of it when, and if, it is kept."""
+        if self.outfit.recordings == "never":
+            return run
+        self._ribbon = Ribbon()
+        return taped(self._ribbon)(run, str)
+
     def _eyes(self) -> EmulatorEyes:
         emulator, cameras, reel = self.work.emulator_id, self.outfit.cameras, self.outfit.reel
         take = partial(cameras.take, emulator) if cameras else self.outfit.adb.capture
@@ -388,8 +402,7 @@ class Stay:
         self._keep_file(name, encode_png(frame))
 
     def _keep_file(self, name: str, content: bytes) -> None:
-        prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
-        ref = self.outfit.artifacts.put(self.work.task_id, prefix + name, content, "")
+        ref = self.outfit.artifacts.put(self.work.task_id, self._prefix() + name, content, "")
         self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
 
     def _keep_log(self) -> None:
@@ -407,23 +420,31 @@ class Stay:
         """Before anything is tidied up. Evidence that cannot be kept must not hide what it is for."""
         if self._seized is None or not evidence.worth_keeping(error):
             return
-        prefix = f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
-        folder = EvidenceFolder(self.outfit, self.work, self._trail, self._vault.masked)
         log = [str(line["text"]) for line in self.log]
         try:
-            self._evidence = folder.keep(error, log, self._serial(), prefix)
+            self._evidence = self._folder().keep(error, log, self._serial(), self._prefix())
         except (DroidherdError, OSError) as trouble:
             self.note(f"the evidence could not be kept: {trouble}")
+        self._keep_recording(error)
+
+    def _keep_recording(self, error: DroidherdError | None) -> None:
+        if self._ribbon is None:
+            return
+        try:
+            self._evidence = (*self._evidence, self._folder().record(self._ribbon, error, self._prefix()))
+        except (DroidherdError, OSError) as trouble:
+            self.note(f"the recording could not be kept: {trouble}")
+
+    def _folder(self) -> EvidenceFolder:
+        return EvidenceFolder(self.outfit, self.work, self._trail, self._vault.masked)
+
+    def _prefix(self) -> str:
+        return f"{self.work.key.attempt}-{self.work.stage_index}-{self.work.tries}-"
 
     def _artifacts(self) -> tuple[ArtifactView, ...]:
         """Everything kept, the log with it. The picture a person is asked about stands behind the evidence."""
         self._keep_log()
         return (*self._evidence, *self.kept, *((self._log,) if self._log else ()))
-
-
-def _doubts(error: DroidherdError) -> bool:
-    """Whether a person is asked about an act whose outcome nobody knows."""
-    return isinstance(error, NeedsPersonError) and error.asks.about is About.EFFECT
 
 
 def once(changes: Iterable[Change]) -> list[Change]:

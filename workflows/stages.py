@@ -298,6 +298,7 @@ class Stages:
             flow=plan.flow,
             flow_hash=plan.flow_hash,
             app=plan.app,
+            params=plan.params,
             ahead_s=ahead_s,
             answers=ledger.answers,
             rounds=ledger.rounds,

@@ -13,6 +13,7 @@ _TYPES = {
     ".json": "application/json",
     ".jsonl": "application/jsonl",
     ".log": "text/plain; charset=utf-8",
+    ".zip": "application/zip",
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/markdown; charset=utf-8",
 }

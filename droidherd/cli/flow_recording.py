@@ -12,12 +12,13 @@ from droidherd.cli.reach import reach
 from droidherd.flows.folder import FILE, inspect
 from droidherd.flows.problems import Problem
 from droidherd.settings import Settings
-from droidherd.workshop import new, recording, replay, seat
+from droidherd.tapes import recording
+from droidherd.tapes.tape import Tape
+from droidherd.workshop import new, replay, seat
 from droidherd.workshop.composing import Composed, compose
 from droidherd.workshop.page import CANCELLED, Page, PageServer
 from droidherd.workshop.recorder import Recorder, Wish
-from droidherd.workshop.recording import Tape
-from droidherd.workshop.replay import Difference
+from droidherd.workshop.replay import Difference, Replayed
 
 POLL_S = 0.5
 
@@ -127,15 +128,36 @@ class Again:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
-def replayed(settings: Settings, again: Again) -> tuple[Difference, ...]:
+def replayed(settings: Settings, again: Again) -> Replayed:
     """Against the recorded frames; or on an emulator, whose acts are then held against the recorded ones."""
-    recorded = recording.read(again.folder)
+    recorded = recording.read(_place(settings, again.folder))
     name = again.flow or recorded.flow
     if not again.virtual and not again.emulator:
         catalogue, found = flow_runs.found(settings, name)
-        return replay.replay(recorded, catalogue=catalogue, name=found).differences
+        return replay.replay(recorded, catalogue=catalogue, name=found)
+    part = recorded.part
+    if part is not None and (part.behind or part.refused):
+        why = part.refused or f"it begins at {part.where}, and no emulator can be brought there"
+        raise CliError(f"{again.folder}: {why}", remedy="replay it without --virtual and --emulator")
     params = dict(recorded.params)
     answers = tuple(recorded.answers.values())
     choices = Choices(name, params, again.secrets, again.emulator, again.virtual, None, again.as_json, answers)
     done = flow_runs.run(settings, choices)
-    return replay.compare(recorded, recording.read(done.folder))
+    differences = replay.compare(recorded, recording.read(done.folder))
+    return Replayed(differences, 0 if differences else len(recorded.acts()), done.run.log)
+
+
+def _place(settings: Settings, folder: Path) -> Path:
+    """As it is named; or what the task of this id left in the store of this machine."""
+    kept = settings.artifact_directory / folder
+    return kept if not folder.exists() and folder.name == str(folder) and kept.is_dir() else folder
+
+
+def tell(done: Replayed) -> None:
+    for line in (*done.notes, *map(str, done.differences)):
+        output.out.print(line, markup=False, soft_wrap=True)
+    if done.notes:
+        end = "and it ends at the same place" if done.same else "before that"
+        output.out.print(f"acts as recorded: {done.acts}, {end}")
+    elif done.same:
+        output.out.print("as recorded")

@@ -24,13 +24,12 @@ from droidherd.flows.folder import FILE
 from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 from droidherd.stay import Outfit
+from droidherd.tapes.tape import Tape
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
 from droidherd.workshop import seat
-from droidherd.workshop.recording import Tape
 from droidherd.workshop.records import ACCOUNT, keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner
-from droidherd.workshop.taping import recorded
+from droidherd.workshop.rehearsal import FlowRun, Manner, recorded
 
 EVIDENCE = "evidence"
 TRIES = 100

@@ -170,7 +170,13 @@ def record(
     "droidherd flow replay tests/runs/daily_gift --flow flows/daily_gift   |   droidherd flow replay RUN --virtual"
 )
 def replay(
-    recording: Annotated[Path, typer.Argument(help="The folder that `run` or `record` wrote.", metavar="RUN")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            help="The folder that `run` or `record` wrote, the `.run.zip` that a task left, or the task's id.",
+            metavar="RUN",
+        ),
+    ],
     *,
     flow: Annotated[str, typer.Option(help="Its folder, or its name. Default: the one recorded.")] = "",
     emulator: Emulator = "",
@@ -188,16 +194,13 @@ def replay(
 
     secrets = flow_runs.secrets_of(secret or ())
     again = flow_recording.Again(recording, flow, virtual, emulator, as_json, secrets)
-    differences = flow_recording.replayed(settings_of(data), again)
+    done = flow_recording.replayed(settings_of(data), again)
     if as_json:
-        told = [{"step": one.step, "expected": one.expected, "found": one.found} for one in differences]
-        output.emit({"same": not differences, "differences": told})
+        told = [{"step": one.step, "expected": one.expected, "found": one.found} for one in done.differences]
+        output.emit({"same": done.same, "differences": told, "acts": done.acts, "notes": list(done.notes)})
     else:
-        for one in differences:
-            output.out.print(str(one), markup=False)
-        if not differences:
-            output.out.print("as recorded")
-    if differences:
+        flow_recording.tell(done)
+    if not done.same:
         raise typer.Exit(1)
 
 

@@ -43,6 +43,8 @@ class StageWork(Contract):
     flow: str
     flow_hash: str
     app: str = ""
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    """Of the task, for a recording of what it did: its stages have them already."""
     ahead_s: float = Field(default=0.0, ge=0)
     """How long the lease ahead may still take, for one on deck."""
     answers: dict[str, str] = Field(default_factory=dict)

@@ -7,7 +7,7 @@ step waits for it, and a hundred emulators cannot make a core of it. Frames that
 import threading
 import time
 import zlib
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -36,7 +36,7 @@ class Shot:
     taken_at_s: float
     """On the host's monotonic clock."""
     last_at_s: float
-    """When the screen was last seen like this."""
+    """When the screen was last seen like this; on every frame between the two it was."""
     width: int
     height: int
     content: bytes
@@ -53,6 +53,8 @@ class _Entry:
     last_at_s: float
     width: int
     height: int
+    number: int
+    """Of its emulator's frames; of the last one it stands for."""
     frame: Frame | None
     """As it was taken, until it is encoded."""
     content: bytes = b""
@@ -79,6 +81,7 @@ class Reel:
         self._by_emulator: dict[str, deque[_Entry]] = {}
         self._waiting: deque[_Entry] = deque()
         self._bytes = 0
+        self._numbers: Counter[str] = Counter()
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
@@ -94,10 +97,13 @@ class Reel:
 
     def add(self, emulator_id: str, frame: Frame, by: str = "task") -> None:
         """Take one in. Returns at once: the frame is neither copied nor encoded here."""
-        entry = _Entry(emulator_id, by, frame.taken_at_s, frame.taken_at_s, frame.width, frame.height, frame)
+        at_s = frame.taken_at_s
+        entry = _Entry(emulator_id, by, at_s, at_s, frame.width, frame.height, 0, frame)
         with self._news:
             if self._closed.is_set() or entry.size > self._limit:
                 return
+            self._numbers[emulator_id] += 1
+            entry.number = self._numbers[emulator_id]
             row = self._by_emulator.setdefault(emulator_id, deque())
             row.append(entry)
             self._kept[id(entry)] = entry
@@ -179,19 +185,29 @@ class Reel:
             if before is not None and before.checksum == checksum and (before.width, before.height) == (
                 entry.width, entry.height,
             ):  # fmt: skip
-                before.last_at_s, before.by = max(before.last_at_s, entry.last_at_s), entry.by
-                self._drop(entry)
+                self._again(before, entry)
                 return
         try:
             content = self._encode(frame)
         except InvalidFrameError:
             content = b""
         with self._news:
-            if id(entry) not in self._kept or entry.frame is None:
-                return
-            self._bytes -= entry.size
-            entry.frame, entry.content, entry.checksum = None, content, checksum
-            self._bytes += entry.size
+            if id(entry) in self._kept and entry.frame is not None:
+                self._settle(entry, content, checksum)
+
+    def _again(self, before: _Entry, entry: _Entry) -> None:
+        """The same picture. Where a frame between the two went unseen, nobody knows that it showed the same."""
+        if entry.number <= before.number + 1:
+            before.last_at_s, before.by = max(before.last_at_s, entry.last_at_s), entry.by
+            before.number = max(before.number, entry.number)
+            self._drop(entry)
+        elif id(entry) in self._kept and entry.frame is not None:
+            self._settle(entry, before.content, before.checksum)
+
+    def _settle(self, entry: _Entry, content: bytes, checksum: int) -> None:
+        self._bytes -= entry.size
+        entry.frame, entry.content, entry.checksum = None, content, checksum
+        self._bytes += entry.size
 
     def _before(self, entry: _Entry) -> _Entry | None:
         """The one right before, if it is encoded."""

@@ -17,7 +17,7 @@ class StepDoing:
         self._run = run
         self._watch = watch
         self._actor = actor
-        self._path = path
+        self.path = path
 
     def make(self, name: str, wanted: Wanted) -> None:
         effect = self._effect(name)
@@ -32,15 +32,15 @@ class StepDoing:
         self._perform(effect, f"stop {app}", lambda: self._run.hands.stop_app(effect, app))
 
     def look(self) -> Frame:
-        return self._watch.look(self._path)
+        return self._watch.look(self.path)
 
     def rest(self, seconds: float) -> None:
         """Here the stage may be asked to stop: the handler goes on with its cleanup, and the step is not done."""
-        self._watch.boundary(self._path, stoppable=self._stoppable)
-        self._watch.rest(seconds, self._path)
+        self._watch.boundary(self.path, stoppable=self._stoppable)
+        self._watch.rest(seconds, self.path)
 
     def _effect(self, name: str) -> str:
-        return f"{self._path}.{name}"
+        return f"{self.path}.{name}"
 
     def _perform(self, effect: str, what: str, act: Callable[[], Acted]) -> None:
         self._actor.perform(Deed(effect, what, lambda: act, harmless=True))

@@ -10,6 +10,8 @@ from droidherd.flows.targets import Aim, Sight, Target, has_place, said
 Find: TypeAlias = Callable[[Target], Match]
 Each: TypeAlias = "Callable[[Target], Judged]"
 Screens: TypeAlias = Callable[[str], Target]
+TRIED_MAX = 6
+"""Of the parts of an `any`, an error names so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class Judged:
     """Whether that was to be there; else it was to be gone."""
     screen: str = ""
     """Which it was to tell."""
+    tried: "tuple[Judged, ...]" = ()
+    """The parts of an `any` of which none held, in their order."""
 
 
 def judged(sight: Target, find: Find, screen: Screens) -> Judged:
@@ -65,12 +69,14 @@ def _all(parts: tuple[Sight, ...], each: Each) -> Judged:
 
 def _any(parts: tuple[Sight, ...], each: Each) -> Judged:
     best: Judged | None = None
+    tried: list[Judged] = []
     for part in parts:
         one = each(part)
         if one.holds:
             return one
+        tried += one.tried or (one,)
         best = one if best is None or one.match.score > best.match.score else best
-    return best or _nothing()
+    return replace(best, tried=tuple(tried)) if best else _nothing()
 
 
 def _none(parts: tuple[Sight, ...], each: Each) -> Judged:
@@ -88,8 +94,30 @@ def _nothing() -> Judged:
 
 def complaint(one: Judged, time: str) -> str:
     """Why a wait was in vain, for people."""
+    if len(one.tried) > 1:
+        return _none_of(one, time)
     what = f"screen {one.screen}" if one.screen else said(one.about)
     return f"{what} did not {'appear' if one.wanted else 'go away'} within {time}: {_evidence(one)}"
+
+
+def _none_of(one: Judged, time: str) -> str:
+    """Each of those that would have done, and how near it came."""
+    more = len(one.tried) - TRIED_MAX
+    each = [f"{_name(part)}: {_near(part)}" for part in one.tried[:TRIED_MAX]] + [f"and {more} more"] * (more > 0)
+    came = "appeared" if all(part.wanted for part in one.tried) else "came true"
+    ended = f"screen {one.screen} did not appear" if one.screen else f"none of {len(one.tried)} {came}"
+    return f"{ended} within {time}: {'; '.join(each)}"
+
+
+def _name(part: Judged) -> str:
+    return f"screen {part.screen}" if part.screen else f"{'' if part.wanted else 'no '}{said(part.about)}"
+
+
+def _near(part: Judged) -> str:
+    """With its score, also where a message about that part alone has no use for one."""
+    evidence, about = _evidence(part), part.about
+    pictured = about.image is not None or about.feature is not None
+    return evidence if pictured else f"{evidence} (score {part.match.score:.2f})"
 
 
 def _evidence(one: Judged) -> str:

@@ -26,15 +26,14 @@ from droidherd.flows.loader import parse_document
 from droidherd.flows.run import Tempo
 from droidherd.handlers.registry import AnyHandler, Registry, registered
 from droidherd.stay import Outfit
+from droidherd.tapes.tape import Tape
 from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
-from droidherd.workshop.recording import Tape
 from droidherd.workshop.records import ACCOUNT, NO_SECRETS, keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, rehearse
+from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, recorded, rehearse
 from droidherd.workshop.replay import Replayed, replay
-from droidherd.workshop.taping import recorded
 
 __all__ = ["FlowRun", "Replayed", "VirtualEmulator", "record_flow", "replay", "run_flow", "virtual_emulator"]
 

@@ -20,8 +20,8 @@ from droidherd.emulator.eyes import EmulatorEyes
 from droidherd.emulator.hands import EmulatorHands, Grip
 from droidherd.emulator.lease import Seized
 from droidherd.emulator.token import Token
+from droidherd.tapes.tape import Tape
 from droidherd.workshop.elements import Element, elements
-from droidherd.workshop.recording import Tape
 from droidherd.workshop.rehearsal import Seat
 
 STEPS_MAX = 190

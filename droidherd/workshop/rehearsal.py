@@ -5,7 +5,7 @@ Nothing of it is durable. When this process dies, nobody goes on.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
@@ -13,6 +13,9 @@ from droidherd.domain.errors import DroidherdError, NeedsPersonError
 from droidherd.domain.messages import Key
 from droidherd.domain.ports import Artifacts
 from droidherd.stay import Outfit, Stay, StayError
+from droidherd.tapes.recording import COMPLETED
+from droidherd.tapes.tape import Tape
+from droidherd.tapes.taping import taped
 
 _COMMON = tuple(sorted(Plan.model_fields.keys() & StageWork.model_fields.keys()))
 """What a plan tells each of its stages: the flow, its hash, its app, its cleanup, ..."""
@@ -101,6 +104,27 @@ def rehearse(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner | None = Non
             break
     frames = _frames(outfit.artifacts, manner.task_id)
     return FlowRun(way.error, way.clean, tuple(way.reports), tuple(way.steps), frames, tuple(way.log), way.stopped)
+
+
+def recorded(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner, tape: Tape) -> FlowRun:
+    """Rehearse a flow and write it down."""
+    heard = manner.stepped
+
+    def stepped(step: str) -> None:
+        tape.where = step
+        heard(step)
+
+    def asked(question: NeedsPersonError) -> str:
+        choice = manner.asked(question)
+        if choice:
+            tape.answer(question.asks.step, choice)
+        return choice
+
+    tape.begin(plan.flow, plan.params, plan.flow_hash)
+    taping = replace(outfit, fitted=taped(tape), recordings="never")
+    run = rehearse(plan, taping, seat, replace(manner, stepped=stepped, asked=asked))
+    tape.end(str(run.error) if run.error else f"stopped: {run.stopped}" if run.stopped else COMPLETED)
+    return run
 
 
 def _try_stage(work: StageWork, outfit: Outfit, manner: Manner, way: _Way) -> StageWork | None:

@@ -3,7 +3,7 @@
 Time is skipped, so a wait that fails takes no time. No Android is needed, and no emulator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,16 +13,18 @@ from pydantic import JsonValue
 
 from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.credentials import MASK
-from droidherd.domain.errors import DroidherdError, FinalError
-from droidherd.domain.ports import Acted, Frame, Recalled, Wanted
+from droidherd.domain.errors import BadParametersError, DroidherdError, FinalError
+from droidherd.domain.ports import Acted, Frame, Match, Recalled, Wanted
 from droidherd.domain.things import State
 from droidherd.flows import interpreter
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.chart import bearings
+from droidherd.flows.look import Look as Glance
 from droidherd.flows.model import Handle
 from droidherd.flows.run import StageRun
 from droidherd.flows.sight import FlowFinder
-from droidherd.workshop.recording import COMPLETED, Act, Look, Moment, Recording, Tree, read
+from droidherd.flows.targets import Area, Target, said
+from droidherd.tapes.recording import COMPLETED, Act, Look, Moment, Recording, Tree, Verdicts, read
 
 if TYPE_CHECKING:
     from droidherd.flows.doing import StepDoing
@@ -31,6 +33,7 @@ NEAR = 0.02
 """Of the screen: by so much a tap may be off, since a person need not hit the middle."""
 LOOKS_MAX = 100_000
 FRAMES_KEPT = 8
+UNJUDGED_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Replayed:
     acts: int
     """How many were made as recorded."""
     log: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """What this replay cannot tell, for people."""
 
     @property
     def same(self) -> bool:
@@ -73,14 +78,45 @@ def replay(
     flows = catalogue or Catalogue([flow.resolve().parent] if flow else [])
     plan = flows.plan(flow.resolve().name if flow else name or recorded.flow, recorded.params)
     player = Player(recorded)
-    error = _run(plan, flows, player)
-    return Replayed(tuple(_differences(recorded, player, error)), player.made, tuple(player.log))
+    error = _run(_partly(plan, recorded), flows, player)
+    differences = tuple(_differences(recorded, player, error))
+    return Replayed(differences, player.made, tuple(player.log), tuple(_notes(recorded, player, plan)))
+
+
+def _partly(plan: Plan, recorded: Recording) -> Plan:
+    """The stage that was recorded, if it was not the whole run."""
+    part = recorded.part
+    if part is None:
+        return plan
+    if part.refused:
+        remedy = "see the page of its evidence; to get one of the whole run, run its flow: droidherd flow run"
+        raise BadParametersError(f"cannot be replayed: {part.refused}", to=str(recorded.folder), remedy=remedy)
+    stages = tuple(stage for stage in plan.stages if stage.name == part.stage)
+    if not stages:
+        raise BadParametersError(f"the flow has no stage {part.stage} any more", to=plan.flow)
+    return plan.model_copy(update={"stages": stages})
+
+
+def _notes(recorded: Recording, player: "Player", plan: Plan) -> Iterator[str]:
+    part = recorded.part
+    if part is None:
+        return
+    yield f"begins at {part.where}" + (": of what was before, no frames are left" if part.behind else "")
+    if recorded.flow_hash and plan.flow_hash != recorded.flow_hash:
+        yield "the flow is another one by now" + (": its steps may have other numbers than then" if part.behind else "")
+    if part.missing:
+        yield f"{part.missing} looks have no frame here"
+    if judged := [*player.unjudged][:UNJUDGED_MAX]:
+        yield f"sought on copies that lost detail, where nobody had sought it then: {', '.join(judged)}"
 
 
 def compare(recorded: Recording, other: Recording) -> tuple[Difference, ...]:
     """What two recorded runs of a flow did differently."""
-    size = _size(recorded)
-    left, more = recorded.acts(), tuple(act for act in other.acts() if not (recorded.by_person and _tidies(act)))
+    size, part = _size(recorded), recorded.part
+    tidied = recorded.by_person or part is not None
+    left, more = recorded.acts(), tuple(act for act in other.acts() if not (tidied and _tidies(act)))
+    if part is not None:
+        more = tuple(act for act in more if act.step.partition(" ")[0] == part.stage)
     for one, another in zip(left, more, strict=False):
         if not alike(one, another, size):
             return (Difference(another.step, str(one), str(another)),)
@@ -88,7 +124,14 @@ def compare(recorded: Recording, other: Recording) -> tuple[Difference, ...]:
         return (Difference(left[len(more)].step, str(left[len(more)]), f"nothing; it ended: {other.end}"),)
     if len(more) > len(left):
         return (Difference(more[len(left)].step, "nothing more", str(more[len(left)])),)
-    return () if recorded.end == other.end else (Difference("", recorded.end, other.end),)
+    if recorded.end == other.end or (part is not None and _place(recorded.end) == _place(other.end)):
+        return ()
+    return (Difference("", recorded.end, other.end),)
+
+
+def _place(end: str) -> str:
+    """The step at which a run ended: scores and times differ from one to the other."""
+    return end.partition(":")[0]
 
 
 def _tidies(act: Act) -> bool:
@@ -120,7 +163,8 @@ def _size(recorded: Recording) -> tuple[int, int]:
 
 
 def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | None:
-    finder = FlowFinder(flows, plan.flow, plan.flow_hash)
+    part = player.recorded.part
+    finder = _Finder(FlowFinder(flows, plan.flow, plan.flow_hash), player)
     run = StageRun(
         hands=player,
         eyes=player,
@@ -134,6 +178,9 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
         handlers=player.handlers(),
         secret=lambda _: MASK,
         bearings=bearings(plan.chart),
+        told=part.told if part else {},
+        rounds=part.rounds if part else 0,
+        lease=part.lease if part else 0,
     )
     error: DroidherdError | None = None
     for stage in plan.stages:
@@ -143,7 +190,7 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
         except DroidherdError as stopped:
             error = stopped
             break
-    if not player.recorded.by_person and (error is None or player.recorded.end not in {COMPLETED, ""}):
+    if part is None and not player.recorded.by_person and (error is None or player.recorded.end not in {COMPLETED, ""}):
         player.stage = "cleanup"
         interpreter.run_cleanup(plan.cleanup, run, TaskPhysics().cleanup_s)
     return error
@@ -162,9 +209,11 @@ def _differences(recorded: Recording, player: "Player", error: DroidherdError | 
         expected = f"{left} (recorded at {left.step})" if left else "to complete"
         return [Difference(f"{player.stage} {player.step}".strip(), expected, str(error))]
     if left is not None:
-        return [Difference(left.step, str(left), "nothing: the flow ended before it")]
+        return [Difference(left.step, str(left), f"nothing: {error or 'the flow ended before it'}")]
     if error is None and recorded.end not in {COMPLETED, ""}:
         return [Difference("", recorded.end, COMPLETED)]
+    if error is not None and error.to and _place(recorded.end) != error.to:
+        return [Difference(f"{player.stage} {player.step}".strip(), recorded.end, str(error))]
     return []
 
 
@@ -180,11 +229,19 @@ class Player:
     made: int = 0
     _at: int = 0
     _time: float = 1_000.0
-    _last: str = ""
+    _last: Look | None = None
     _looks: int = 0
     _elements: str = "<hierarchy></hierarchy>"
     _marks: dict[str, str] = field(default_factory=dict)
     _frames: dict[str, Frame] = field(default_factory=dict)
+    _shown: tuple[Frame, Verdicts] | None = None
+    """A copy that lost detail, and what was found on the frame itself."""
+    unjudged: dict[str, None] = field(default_factory=dict)
+    """What was sought on copies, where nobody had sought it then."""
+
+    def __post_init__(self) -> None:
+        if self.recorded.part is not None:
+            self._marks.update(self.recorded.part.marks)
 
     # --- eyes
 
@@ -197,12 +254,31 @@ class Player:
             self._at += 1  # nobody asked for these elements this time
         if isinstance(one := self._here(), Look):
             self._at += 1
-            self._last = one.frame
-        elif not self._last:
-            self._last = next((one.frame for one in moments if isinstance(one, Look)), "")
-        if not self._last:
+            self._last = one
+        elif self._last is None:
+            self._last = next((one for one in moments if isinstance(one, Look)), None)
+        if self._last is None:
             raise DivergedError("nothing was recorded to look at", to=f"step {self.step}")
-        return self._frame(self._last)
+        frame = self._frame(self._last.frame)
+        if not self._last.is_copy:
+            return frame
+        self._shown = (replace(frame), self._last.sought)
+        return self._shown[0]
+
+    def known(self, frame: Frame, target: Target) -> Match | None:
+        """What was found then, where only a copy is left to look at."""
+        if self._shown is None or self._shown[0] is not frame:
+            return None
+        what = said(target)
+        found = self._shown[1].get(what)
+        if found is None:
+            self.doubt(frame, what)
+        return found
+
+    def doubt(self, frame: Frame, what: str) -> None:
+        """It is sought on a copy, and nobody knows what was found there then."""
+        if self._shown is not None and self._shown[0] is frame:
+            self.unjudged[what] = None
 
     def _frame(self, name: str) -> Frame:
         if name not in self._frames:
@@ -251,7 +327,7 @@ class Player:
         return _size(self.recorded)
 
     def recall(self) -> Mapping[str, Recalled]:
-        return {}
+        return self.recorded.part.behind if self.recorded.part else {}
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
         self.step = effect
@@ -324,6 +400,24 @@ class Player:
 
     def date(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Seeks on what was recorded. What only a copy is left of says what was found then."""
+
+    finder: FlowFinder
+    player: Player
+
+    def find(self, look: Glance, target: Target) -> Match:
+        return self.player.known(look.frame, target) or self.finder.find(look, target)
+
+    def words(self, look: Glance, area: Area | None) -> str:
+        self.player.doubt(look.frame, "words to read")
+        return self.finder.words(look, area)
+
+    def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
+        return self.finder.moved(before, after, area)
 
 
 @dataclass(frozen=True, slots=True)

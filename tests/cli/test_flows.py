@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from droidherd.domain.ports import Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import probe
 from droidherd.emulator.token import Token
 from droidherd.flows.catalogue import GALLERY
+from droidherd.tapes.recording import Part
+from droidherd.tapes.tape import PackedTape
 from droidherd.testing.flows import VirtualEmulator, virtual_emulator
 from tests.support.terminal import Terminal
 
@@ -132,6 +135,69 @@ def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, e
     assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in said
     (folder,) = re.findall(r"evidence: (\S+)", said)
     assert [*Path(folder, "evidence").glob("*only.failed.png")]
+
+
+GIVES_UP = """flow: gives_up
+stages:
+  - stage: first
+    steps: [{key: {name: home}}]
+  - stage: only
+    steps: [{key: {name: menu}}, {key: {name: back}}, {fail: {what: "no way"}}]
+"""
+
+
+def left_by(task: str, part: Part) -> None:
+    """As a stage of this task would have left it."""
+    flow, kept = Path("flows/gives_up"), Path(".droidherd/artifacts", task)
+    flow.mkdir(parents=True, exist_ok=True)
+    kept.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(GIVES_UP)
+    tape = PackedTape(where="only 2")
+    tape.begin("gives_up", {})
+    tape.part(part)
+    tape.act("key", key="back")
+    tape.end("step 3: no way")
+    (kept / "1-1-1-only.run.zip").write_bytes(tape.content())
+
+
+def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal):
+    left_by("task-1", Part("only", {"1": Recalled.DONE}, missing=2))
+    expected = (
+        "begins at only, behind step 1: of what was before, no frames are left\n2 looks have no frame here\n"
+        "acts as recorded: 1, and it ends at the same place\n"
+    )
+    assert (0, expected) == droidherd("flow", "replay", "task-1")
+    file = ".droidherd/artifacts/task-1/1-1-1-only.run.zip"
+    told = droidherd.json("flow", "replay", file)
+    assert (True, [], 1, 2) == (told["same"], told["differences"], told["acts"], len(told["notes"]))
+    flow = Path("flows/gives_up/flow.yaml")
+    flow.write_text(GIVES_UP.replace("name: back", "name: home"))
+    code, said = droidherd("flow", "replay", file)
+    assert 1 == code
+    assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in said
+    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {time: 1s}}, {fail:"))
+    code, said = droidherd("flow", "replay", file)
+    assert 1 == code
+    assert "expected step 3: no way, found step 4: no way" in said, "the same acts, and another end"
+    code, said = droidherd("flow", "replay", "task-1", "--virtual")
+    assert 1 == code
+    assert "no emulator can be brought there" in said
+
+
+def test_what_cannot_be_replayed_says_why_and_what_to_do(droidherd: Terminal):
+    left_by("task-2", Part("only", refused="it ended inside the handler download"))
+    for more in ((), ("--virtual",)):
+        code, said = droidherd("flow", "replay", "task-2", *more)
+        assert 1 == code
+        assert "it ended inside the handler download" in said
+    assert "droidherd flow run" in droidherd("flow", "replay", "task-2")[1]
+
+
+def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: Terminal, emulator: VirtualEmulator):
+    left_by("task-3", Part("only"))
+    code, said = droidherd("flow", "replay", "task-3", "--emulator", "e1")
+    assert 1 == code
+    assert "only 1: expected key back, found key menu" in said
 
 
 def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):

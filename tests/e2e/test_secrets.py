@@ -14,6 +14,8 @@ from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountWish
 from droidherd.domain.lifecycle import TaskState
 from droidherd.flows.catalogue import GALLERY
+from droidherd.tapes.recording import read
+from droidherd.workshop.replay import replay
 from tests.support.farm import Farm, farm
 
 CANARY = "Canary7 it's 100%s"
@@ -116,6 +118,18 @@ async def test_a_secret_stands_on_the_emulator_and_nowhere_else(place: Farm) -> 
     assert [] == [text[:300] for text in kept if holds(text.encode())]
     files = await asyncio.to_thread(leaks, place.data)
     assert [] == files
+    await asyncio.to_thread(replayed, place.data)
+
+
+def replayed(data: Path) -> None:
+    """What the one that failed left says how it came to that, without what was typed."""
+    recorded = read(data / "artifacts" / "fails")
+    assert "step 6: sign_in.png did not go away" in recorded.end
+    assert recorded.part is not None
+    assert 4 == len(recorded.part.behind) + len(recorded.acts()), "what the reel had no time for is behind"
+    assert {"***"} >= {str(act.args["text"]) for act in recorded.acts() if act.kind == "type"}
+    done = replay(recorded, data / "flows" / "fails")
+    assert ((), len(recorded.acts())) == (done.differences, done.acts), (done.notes, done.log)
 
 
 def leaks(data: Path) -> list[str]:

@@ -58,6 +58,25 @@ def test_a_frame_that_shows_nothing_new_only_says_until_when_it_was_so():
         assert (3.0, "task") == reel.seen_at_s("e")
 
 
+def test_where_a_frame_in_between_went_unseen_nobody_says_that_it_showed_the_same():
+    gate = Gate()
+    with Reel(gate) as reel:
+        reel.add("e", frame(1, 1.0))
+        assert gate.began.wait(10)
+        gate.open.set()
+        assert [1] == levels(reel)
+        gate.open.clear()
+        gate.began.clear()
+        reel.add("other", frame(9))
+        assert gate.began.wait(10)
+        for at_s in range(2, WAITING_MAX + 3):
+            reel.add("e", frame(2 if at_s == 2 else 1, float(at_s)))
+        gate.open.set()
+        times = [(shot.taken_at_s, shot.last_at_s) for shot in reel.last("e", 9)]
+        assert [(1.0, 1.0), (3.0, WAITING_MAX + 2.0)] == times, "that of second 2 had no room"
+        assert [1, 1] == levels(reel)
+
+
 def test_who_takes_a_frame_does_not_wait_for_its_encoding():
     gate = Gate()
     with Reel(gate) as reel:

@@ -174,6 +174,18 @@ MISSED = [
     ({"ui": {"text": "Daily gifts"}}, r"ui text='Daily gifts' did not appear within 1s: 'Daily gift' is at"),
     ({"none": [{"image": "ok.png"}, {"image": "gift.png"}]}, r"gift\.png did not go away"),
     ({"all": [{"image": "gift.png"}, {"image": "ok.png"}]}, r"ok\.png did not appear"),
+    (
+        {"any": [{"image": "ok.png"}, {"ui": {"text": "Daily gifts"}}]},
+        r"none of 2 appeared within 1s: ok\.png: best match 0\.40 .*: 'Daily gift' is at .* \(score 0\.",
+    ),
+    (
+        {"any": [{"image": "ok.png"}, {"gone": "gift.png"}]},
+        r"none of 2 came true within 1s: ok\.png: .*; no gift\.png: best match 1\.00 of 0\.90",
+    ),
+    (
+        {"any": [{"text": f"w{n}" + "x" * 80} for n in range(8)]},
+        r"none of 8 appeared within 1s: text 'w0x+': .*; text 'w5x+': .*; and 2 more",
+    ),
 ]
 
 
@@ -223,8 +235,11 @@ def test_on_a_screen_whose_elements_cannot_be_told_nobody_knows_where_it_is_unti
     assert Scene.LIST is on.emulator.state.scene
 
 
+REWARDS_MISSED = r"screen rewards did not appear within 1s: ok\.png: best match 0\.40 of 0\.90 at .*; ui id='back': "
+
+
 def test_a_screen_that_did_not_appear_is_named_with_what_was_missing_on_it() -> None:
-    with pytest.raises(ScreenNotReachedError, match=r"screen rewards did not appear within 1s: best match 0\.40"):
+    with pytest.raises(ScreenNotReachedError, match=REWARDS_MISSED):
         run_stage(stage({"wait": within({"screen": "rewards"})}), bench().run(chart=CHART))
 
 

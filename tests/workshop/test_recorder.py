@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from droidherd.flows.lint import lint
+from droidherd.tapes.tape import Tape
 from droidherd.testing.flows import VirtualEmulator, replay, run_flow
 from droidherd.virtual.app import PACKAGE
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
@@ -16,7 +17,6 @@ from droidherd.workshop.composing import Composed, compose
 from droidherd.workshop.elements import elements
 from droidherd.workshop.page import Page, PageServer
 from droidherd.workshop.recorder import Recorder, Wish, without
-from droidherd.workshop.recording import Tape
 from droidherd.workshop.seat import take
 from tests.workshop.person import Person
 

@@ -6,14 +6,14 @@ from droidherd.artifacts.store import DirectoryStore
 from droidherd.emulator.inventory import Inventory
 from droidherd.flows.catalogue import Catalogue
 from droidherd.stay import Outfit
+from droidherd.tapes.recording import read
+from droidherd.tapes.tape import Tape
 from droidherd.testing.flows import VirtualEmulator
 from droidherd.web.allow import AllowList
 from droidherd.web.client import Web
-from droidherd.workshop.recording import Tape, read
 from droidherd.workshop.records import keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner
+from droidherd.workshop.rehearsal import FlowRun, Manner, recorded
 from droidherd.workshop.seat import take
-from droidherd.workshop.taping import recorded
 
 
 def run(emulator: VirtualEmulator, folder: Path, manner: Manner, heard: list[str]) -> FlowRun:

@@ -7,8 +7,9 @@ import pytest
 
 from droidherd.domain.ports import Frame
 from droidherd.flows.catalogue import GALLERY, Catalogue
+from droidherd.tapes.recording import FILE, Recording, read
+from droidherd.tapes.tape import Tape
 from droidherd.testing.flows import VirtualEmulator, record_flow, replay
-from droidherd.workshop.recording import FILE, Recording, Tape, read
 from droidherd.workshop.replay import Player, compare
 
 

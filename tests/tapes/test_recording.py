@@ -1,13 +1,18 @@
 import json
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from droidherd.domain.errors import BadParametersError
-from droidherd.domain.ports import Frame
-from droidherd.workshop.recording import FILE, FRAMES_MAX, Act, Look, Tape, Tree, read
-from droidherd.workshop.taping import TapedEyes
+from droidherd.domain.errors import BadParametersError, LateError, NotSentError, UnknownOutcomeError
+from droidherd.domain.ports import Acted, Frame
+from droidherd.flows.model import Handle
+from droidherd.ribbon import Done, Ribbon
+from droidherd.tapes.recording import FILE, Act, Look, Tree, read
+from droidherd.tapes.tape import FRAMES_MAX, Tape
+from droidherd.tapes.taping import TapedEyes, TapedHandlers, TapedHands
 
 
 def frame(level: int) -> Frame:
@@ -66,6 +71,48 @@ def test_what_a_handler_does_inside_is_not_written_down(tmp_path: Path):
     tape.act("key", key="home")
     assert ["key home"] == [str(act) for act in read(tmp_path).acts()]
     assert 1 == len(read(tmp_path).moments)
+
+
+def test_an_act_that_surely_was_not_sent_is_not_written_down(tmp_path: Path):
+    class Hands:
+        def __init__(self) -> None:
+            self.answers = [NotSentError("no"), LateError("too late"), None, UnknownOutcomeError("perhaps")]
+
+        def key(self, effect: str, key: str) -> Acted:
+            if (error := self.answers.pop(0)) is not None:
+                raise error
+            return Acted.DONE
+
+        def forget(self, effect: str) -> None:
+            """It did not happen, as was seen."""
+
+    hands = TapedHands(cast("Any", Hands()), tape_at(tmp_path), str)
+    for _ in range(4):
+        with suppress(NotSentError, LateError, UnknownOutcomeError):
+            hands.key("1", "home")
+    assert ["key home"] * 2 == [str(act) for act in read(tmp_path).acts()]
+    hands.forget("1")
+    assert ["key home"] == [str(act) for act in read(tmp_path).acts()]
+
+
+def test_a_handler_that_did_not_come_to_its_end_is_told(tmp_path: Path):
+    class Handlers:
+        def run(self, args: Handle, doing: Any) -> None:
+            if args.by == "download":
+                raise NotSentError("no")
+
+    ribbon = Ribbon()
+    handlers = TapedHandlers(cast("Any", Handlers()), ribbon)
+    doing = cast("Any", SimpleNamespace(path="4"))
+    handlers.run(Handle(by="scan"), doing)
+    assert "" == ribbon.handler
+    with pytest.raises(NotSentError):
+        handlers.run(Handle(by="download"), doing)
+    assert ("download", 0, ["4", "4"]) == (
+        ribbon.handler,
+        ribbon.muted,
+        [one.effect for one in ribbon.notes if isinstance(one, Done)],
+    )
 
 
 def test_a_forgotten_act_never_was(tmp_path: Path):

@@ -1,0 +1,280 @@
+"""A recorded run as a folder: `run.jsonl`, a line for each look and each act, and the frames beside it.
+
+A run of one's own keeps its frames as PNG. What a task leaves is the same folder in one file, of one stage, or of the
+end of one: `Part`. Its frames are copies that lost detail, so what was sought on them stands beside them, with what
+became of it.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import cv2
+import numpy as np
+from pydantic import JsonValue
+
+from droidherd.domain.errors import BadParametersError
+from droidherd.domain.ports import Box, Frame, Match, Recalled
+
+FILE = "run.jsonl"
+FORMAT = 1
+COMPLETED = "completed"
+"""The end of a run that did."""
+COPY = ".jpg"
+"""How the name of a frame ends that lost detail."""
+PACKED = ".run.zip"
+"""How the name of a recording ends that a task leaves."""
+PACKED_MAX = 64 << 20
+"""Bytes of such a file, unpacked."""
+Verdicts = Mapping[str, Match]
+"""What was sought, and what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What was done to the emulator."""
+
+    kind: str
+    args: Mapping[str, JsonValue]
+    step: str = ""
+    """Where in the flow: `collect 2`."""
+
+    def __str__(self) -> str:
+        """For people: `tap 640, 306`."""
+        return f"{self.kind} {', '.join(str(value) for value in self.args.values())}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen."""
+
+    frame: str
+    """The name of its file."""
+    sought: Verdicts = field(default_factory=dict, hash=False)
+    """On a copy that lost detail: what was found on the frame itself."""
+
+    @property
+    def is_copy(self) -> bool:
+        return self.frame.endswith(COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The elements of the screen that was seen last, as `uiautomator dump` writes them."""
+
+    file: str
+
+
+Moment = Look | Tree | Act
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a recording needs to begin in the middle of a run: one stage, behind what it had done before."""
+
+    stage: str
+    behind: Mapping[str, Recalled] = field(default_factory=dict)
+    """By effect; empty: it begins with the stage."""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """What was read off the screen before."""
+    told: Mapping[str, bool] = field(default_factory=dict)
+    """What people said about acts whose outcome nobody knew."""
+    lease: int = 0
+    rounds: int = 0
+    missing: int = 0
+    """So many looks have no frame here."""
+    refused: str = ""
+    """Why it cannot be replayed."""
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        done = [effect for effect in self.behind if effect[:1].isdecimal()]
+        return f"{self.stage}, behind step {done[-1]}" if done else self.stage
+
+    def line(self) -> dict[str, JsonValue]:
+        return {
+            "part": self.stage,
+            "behind": {effect: str(state) for effect, state in self.behind.items()},
+            "marks": dict(self.marks),
+            "told": dict(self.told),
+            "lease": self.lease,
+            "rounds": self.rounds,
+            "missing": self.missing,
+            "refused": self.refused,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run that was read."""
+
+    folder: Traversable
+    flow: str
+    params: Mapping[str, JsonValue]
+    moments: tuple[Moment, ...]
+    by_person: bool = False
+    """What a person did, and no flow: it has no cleanup."""
+    end: str = ""
+    """`completed`, or the error it ended with; empty: it was cut off."""
+    flow_hash: str = ""
+    """Of the flow that was run, with its images; empty: a person was at work."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """What people chose, by stage and step: `open 4`."""
+    part: Part | None = None
+    """None: it is of the whole run."""
+
+    def acts(self) -> tuple[Act, ...]:
+        return tuple(moment for moment in self.moments if isinstance(moment, Act))
+
+    def frame(self, name: str) -> Frame:
+        return read_frame(self.folder / name)
+
+    def tree(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+
+def read(place: Path) -> Recording:
+    """A folder, one in a file, or the last one that a task left in its folder.
+
+    BadParametersError says which line makes no sense.
+    """
+    folder = _unpacked(place)
+    path = folder / FILE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, KeyError) as error:
+        remedy = "name the folder that `droidherd flow run` or `record` wrote, or that of a task's artifacts"
+        why = error.strerror if isinstance(error, OSError) else f"there is no {FILE} in it"
+        raise BadParametersError(f"is no recorded run: {why}", to=str(place), remedy=remedy) from error
+    moments: list[Moment] = []
+    head: dict[str, JsonValue] = {}
+    answers: dict[str, str] = {}
+    end = ""
+    part: Part | None = None
+    for number, line in enumerate(_parsed(str(place), lines), start=1):
+        if "run" in line:
+            head = line
+        elif "part" in line:
+            part = _part(line)
+        elif "look" in line:
+            moments.append(Look(_inside(str(place), number, line["look"]), _verdicts(line.get("sought"))))
+        elif "tree" in line:
+            moments.append(Tree(_inside(str(place), number, line["tree"])))
+        elif "act" in line:
+            args = {name: value for name, value in line.items() if name not in {"act", "step"}}
+            moments.append(Act(str(line["act"]), args, str(line.get("step", ""))))
+        elif "answer" in line:
+            answers[str(line.get("step", ""))] = str(line["answer"])
+        else:
+            end = str(line.get("end", ""))
+    params = head.get("params")
+    return Recording(
+        folder=folder,
+        flow=str(head.get("flow", "")),
+        params=params if isinstance(params, dict) else {},
+        moments=tuple(moments),
+        by_person=head.get("by_person") is True,
+        end=end,
+        flow_hash=str(head.get("hash", "")),
+        answers=answers,
+        part=part,
+    )
+
+
+def _unpacked(place: Path) -> Traversable:
+    if place.is_dir() and not (place / FILE).exists():
+        place = max(place.glob(f"*{PACKED}"), key=_in_order, default=place)
+    if not place.is_file():
+        return place
+    try:
+        file = zipfile.ZipFile(place)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise BadParametersError("is no recorded run", to=str(place)) from error
+    if sum(one.file_size for one in file.infolist()) > PACKED_MAX:
+        raise BadParametersError(f"holds more than {PACKED_MAX} bytes", to=str(place))
+    return zipfile.Path(file)
+
+
+def _in_order(path: Path) -> tuple[tuple[int, ...], str]:
+    """Attempt, stage and try, as they stand before the name of a stage."""
+    numbers = path.name.split("-", 3)[:3]
+    return tuple(int(one) if one.isdecimal() else 0 for one in numbers), path.name
+
+
+def _part(line: Mapping[str, JsonValue]) -> Part:
+    def mapping(name: str) -> Mapping[str, JsonValue]:
+        value = line.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def number(name: str) -> int:
+        value = line.get(name)
+        return value if isinstance(value, int) else 0
+
+    known = {str(state): state for state in Recalled}
+    return Part(
+        stage=str(line["part"]),
+        behind={effect: known[str(state)] for effect, state in mapping("behind").items() if str(state) in known},
+        marks={effect: str(value) for effect, value in mapping("marks").items()},
+        told={effect: value is True for effect, value in mapping("told").items()},
+        lease=number("lease"),
+        rounds=number("rounds"),
+        missing=number("missing"),
+        refused=str(line.get("refused", "")),
+    )
+
+
+def _verdicts(lines: JsonValue) -> Verdicts:
+    """What makes no sense is passed over: it is judged anew."""
+    found: dict[str, Match] = {}
+    for one in lines if isinstance(lines, list) else ():
+        if isinstance(one, dict) and (box := _box(one.get("at"))):
+            score, runner_up = (_number(one.get(name)) for name in ("score", "next"))
+            found[str(one.get("what", ""))] = Match(
+                one.get("found") is True, box, score, runner_up, _box(one.get("differs")), text=str(one.get("text", ""))
+            )
+    return found
+
+
+def _box(value: JsonValue) -> Box | None:
+    sides: Sequence[int] = [one for one in value if isinstance(one, int)] if isinstance(value, list) else ()
+    return Box(*sides) if len(sides) == 4 else None  # noqa: PLR2004 - x, y, width, height
+
+
+def _number(value: JsonValue) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _parsed(path: str, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise BadParametersError(f"line {number} is not JSON", to=path) from error
+        if not isinstance(value, dict):
+            raise BadParametersError(f"line {number} is not a mapping", to=path)
+        yield value
+
+
+def _inside(path: str, number: int, name: JsonValue) -> str:
+    """A recording may come from somebody else."""
+    if not isinstance(name, str) or Path(name).name != name:
+        raise BadParametersError(f"line {number} names a file outside the folder", to=path)
+    return name
+
+
+def read_frame(path: Traversable) -> Frame:
+    """A PNG or JPEG file as a frame."""
+    try:
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+    except (OSError, KeyError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not there"
+        raise BadParametersError(f"cannot be read: {why}", to=str(path)) from error
+    picture = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
+    if picture is None:
+        raise BadParametersError("is no picture", to=str(path))
+    rgba = cv2.cvtColor(picture, cv2.COLOR_BGR2RGBA)
+    return Frame(rgba.shape[1], rgba.shape[0], rgba.tobytes(), 0.0)
