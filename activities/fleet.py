@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 from temporalio import activity
 from temporalio.client import Client
@@ -40,15 +40,15 @@ class FleetActivities:
         self._gatekeeper = gatekeeper
         self.present = asyncio.Event()
         """Set while a presence of this worker runs."""
-        self._rounds: dict[Patrol, int] = {}
-        """The patrols that run, and for which incarnation: after an outage there may be two for a while."""
+        self._rounds: dict[Patrol, tuple[int, asyncio.Task[None]]] = {}
+        """The patrols that run, and for which incarnation: one, but for those that are about to end."""
         self._leaving = False
         self._gone = asyncio.Event()
 
     def leave(self) -> None:
         """Say that this worker ends soon, while its stages still do their work."""
         self._leaving = True
-        for patrol, incarnation in self._rounds.items():
+        for patrol, (incarnation, _) in self._rounds.items():
             patrol.leave(incarnation)
 
     def gone(self) -> None:
@@ -59,6 +59,25 @@ class FleetActivities:
     async def presence(self, work: PresenceWork) -> PresenceEnd:
         """Until the worker is gone; heartbeats show that the rounds go on."""
         patrol = self._patrol()
+        async with self._walking(patrol, work) as rounds:
+            while not self._gone.is_set() and not rounds.done():
+                activity.heartbeat()
+                await asyncio.wait([rounds], timeout=BEAT_S)
+            if rounds.cancelled():
+                raise AbandonedError("a newer presence of this host began")
+            if rounds.done():
+                await rounds
+            return PresenceEnd(incarnation=work.incarnation, seen=patrol.left(work.incarnation))
+
+    @contextlib.asynccontextmanager
+    async def _walking(self, patrol: Patrol, work: PresenceWork) -> AsyncGenerator["asyncio.Task[None]"]:
+        """The rounds of a presence, which end those before it.
+
+        An older presence is over for the engine, which may not have said so yet. Patrols tell changes only: what the
+        older one still told of an emulator would stand, as long as the newer one finds nothing new there.
+        """
+        for _, older in self._rounds.values():
+            older.cancel()
         if self._leaving:
             patrol.leave(work.incarnation)
         host = self._client.get_workflow_handle(names.host_id(work.host_id))
@@ -67,15 +86,10 @@ class FleetActivities:
             await host.signal(names.Signal.REPORTS, Reports(incarnation=work.incarnation, seen=seen))
 
         rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
-        self._rounds[patrol] = work.incarnation
+        self._rounds[patrol] = work.incarnation, rounds
         self.present.set()
         try:
-            while not self._gone.is_set() and not rounds.done():
-                activity.heartbeat()
-                await asyncio.wait([rounds], timeout=BEAT_S)
-            if rounds.done():
-                await rounds
-            return PresenceEnd(incarnation=work.incarnation, seen=patrol.left(work.incarnation))
+            yield rounds
         finally:
             del self._rounds[patrol]
             if not self._rounds:

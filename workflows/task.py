@@ -52,6 +52,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.stages import Ended, Stages, said, unanswered
 
 DELAY_OUTLIVES_PAUSE = "the-delay-outlives-a-pause"
+PRECEDENCE_IS_KEPT = "precedence-is-kept-whatever-a-grant-says"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 
@@ -212,7 +213,8 @@ class TaskWorkflow:
 
     @workflow.signal
     def grant(self, message: m.Grant) -> None:
-        self._claim.on_grant(message)
+        keeps = not self._claim.overtakes(message) or workflow.patched(PRECEDENCE_IS_KEPT)
+        self._claim.on_grant(message, keeps=keeps)
 
     @workflow.signal
     def revoked(self, message: m.Revoked) -> None:

@@ -80,7 +80,8 @@ class Claim:
         """Say it again: the last net. On deck it also asks whether the lease has become the active one."""
         if self.ask is None or self.want is Want.NOTHING:
             return
-        self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket)
+        priority = self.priority or self.ask.priority
+        self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket, priority=priority)
         self._say(replace(self.ask, lease=self.lease))
 
     def extend(self, until_ms: int) -> None:
@@ -145,8 +146,12 @@ class Claim:
         if self._mine(news.key) and self.want is Want.EMULATOR and self.ask and news.seq >= self.ask.seq:
             self.rejected, self.want = news, Want.NOTHING
 
-    def on_grant(self, grant: m.Grant) -> None:
-        """Take what was waited for; give back what was not."""
+    def overtakes(self, grant: m.Grant) -> bool:
+        """Whether it was granted by somebody who did not know of the precedence this task has."""
+        return self.ticket < 0 and self.ticket < grant.ticket
+
+    def on_grant(self, grant: m.Grant, *, keeps: bool = True) -> None:
+        """Take what was waited for; give back what was not. `keeps`: its precedence, though not granted by it."""
         if self.run and grant.key.run != self.run:
             return  # what another run of this task left running is fenced before it is freed; not ours to give back
         waits = self._mine(grant.key) and self.want is Want.EMULATOR
@@ -156,7 +161,8 @@ class Claim:
         elif waits and grant.seq < self.since:
             self.repeat()  # for a wish that was withdrawn: `done` is on its way, or was lost with a dispatcher
         elif waits:
-            self.want, self.lease, self.ticket, self.revoked = Want.HOLDING, grant.lease, grant.ticket, None
+            self.ticket = self.ticket if keeps and self.overtakes(grant) else grant.ticket
+            self.want, self.lease, self.revoked = Want.HOLDING, grant.lease, None
         elif self.lease is None or not self._mine(grant.key):
             self.given_up = max(self.given_up, grant.lease.token)
             self._say(m.Done(grant.key, self._next_seq(), token=grant.lease.token))

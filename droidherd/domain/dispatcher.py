@@ -474,6 +474,7 @@ class Dispatcher(Orders):
 
     def _repeat(self, entry: Entry, ask: m.Enqueue, now_ms: int) -> None:
         """The same key again: the same answer."""
+        self.hear_precedence(entry, ask)
         entry.ask = replace(entry.ask, seq=ask.seq, lost=ask.lost)
         if entry.lease is not None and ask.lease is not None:
             # It asks a person and holds on meanwhile; for how long at most, the pool says.

@@ -83,6 +83,8 @@ class Moves:
     """Tasks whose time is near: when, and what they require."""
     waits_no_longer: bool = True
     """For tasks that are late, by itself. False: in a run that began before that was so."""
+    hears_precedence: bool = True
+    """Also from who waits already. False: in a run that began before that was so."""
     woken: bool = False
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from droidherd.domain import messages as m
 from droidherd.domain.audit import SAID, Deed
 from droidherd.domain.board import Entry, Place
 from droidherd.domain.keys import BARRED_MAX, Bar, account_key
@@ -128,6 +129,12 @@ class Orders(Memory):
             self._advance(entry, priority, max(1, min(e.ticket for e in self.board.entries.values()) - 1))
             self.act(_prioritized(entry, actor, reason), now_ms)
             self.assign(now_ms)
+
+    def hear_precedence(self, entry: Entry, ask: m.Enqueue) -> None:
+        """Precedence is the task's. What it said before it knew of it may be all that a successor heard."""
+        if self.hears_precedence and entry.lease is None and ask.ticket < min(entry.ticket, 0):
+            self.board.saw_ticket(ask.ticket)
+            self._advance(entry, min(ask.priority, entry.ask.priority), ask.ticket)
 
     def _advance(self, entry: Entry, priority: int, ticket: int) -> None:
         """To another place in line; parked or not: if its key is busy it is parked again when its turn comes."""

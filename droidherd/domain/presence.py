@@ -1,5 +1,6 @@
 """What a host makes of its probes: two good ones for up, one bad one for suspect, long silence for down."""
 
+import math
 from dataclasses import dataclass, field
 
 from droidherd.domain.messages import Sight
@@ -11,10 +12,11 @@ GOOD_FOR_UP = 2
 class Watched:
     """One emulator, as its host's probes see it."""
 
-    sight: Sight = Sight.DOWN
+    sight: Sight | None = None
+    """None: nothing was told of it yet. Others may still believe what was told by whoever watched it before."""
     boot: str = ""
     good_in_a_row: int = 0
-    last_good_s: float = 0.0
+    last_good_s: float = -math.inf
 
 
 @dataclass(slots=True)
@@ -37,16 +39,17 @@ class Watch:
 
     def bad(self, emulator_id: str, now_s: float) -> bool:
         """A probe was not answered, or not by the one we meant."""
-        watched = self.emulators.get(emulator_id)
-        if watched is None:
-            self.emulators[emulator_id] = Watched(last_good_s=now_s)
-            return True
+        watched = self.emulators.setdefault(emulator_id, Watched())
         before = watched.sight
         watched.good_in_a_row = 0
         if watched.sight is not Sight.DOWN:
             gone = now_s - watched.last_good_s >= self.down_after_s
             watched.sight = Sight.DOWN if gone else Sight.SUSPECT
         return watched.sight is not before
+
+    def forget(self, emulator_id: str) -> None:
+        """It is watched no longer. Should it come back, whatever is found then is news."""
+        self.emulators.pop(emulator_id, None)
 
     def settled(self, emulator_id: str) -> bool:
         """Whether the next probe may wait for its turn; an emulator on its way up is probed again at once."""

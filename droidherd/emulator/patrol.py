@@ -124,6 +124,7 @@ class Patrol:
                 if emulator_id in entries:
                     changed.add(emulator_id)
                 else:
+                    self._watch.forget(emulator_id)
                     self._say(self._seen(entry, Sight.LEFT, incarnation))
         for emulator_id, entry in entries.items():
             if emulator_id not in self._walks:
@@ -160,9 +161,10 @@ class Patrol:
                 self._boots[entry.emulator_id] = (found.boot_id, found.serialno)
                 self._reasons.pop(entry.emulator_id, None)
                 news = self._watch.good(entry.emulator_id, found.boot_id, now_s)
-            if news or changed:
+            sight = self._watch.emulators[entry.emulator_id].sight
+            if sight is not None and (news or changed):
                 changed = False
-                self._say(self._seen(entry, self._watch.emulators[entry.emulator_id].sight, incarnation))
+                self._say(self._seen(entry, sight, incarnation))
             pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
             if found is None:
                 pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
@@ -184,8 +186,9 @@ class Patrol:
         try:
             return await asyncio.wait_for(asyncio.shield(asked), 1.5 * self._round.timeout_s)
         except TimeoutError:
-            if self._watch.bad(entry.emulator_id, time.monotonic()):
-                sight = self._watch.emulators[entry.emulator_id].sight
+            news = self._watch.bad(entry.emulator_id, time.monotonic())
+            sight = self._watch.emulators[entry.emulator_id].sight
+            if sight is not None and news:
                 self._say(self._seen(entry, sight, incarnation))
         except DroidherdError as error:
             return self._unanswered(entry, error)

@@ -170,3 +170,21 @@ def test_precedence_is_heard_by_a_task_that_has_just_left_the_line_and_by_no_oth
     claim.run = "r2"
     claim.on_admitted(told(-9))
     assert -2 == claim.ticket
+
+
+def test_a_request_that_is_repeated_says_the_precedence_that_was_given_meanwhile() -> None:
+    """Both parts of it: to a dispatcher that lost its memory nobody else can say how urgent this is."""
+    claim = a_claim()
+    claim.on_admitted(told(-2, priority=1))
+    said(claim)
+    claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
+    (asked,) = said(claim)
+    assert isinstance(asked, m.Enqueue)
+    assert (-2, 1) == (asked.ticket, asked.priority)
+
+
+def test_a_grant_by_somebody_who_knew_of_no_precedence_does_not_take_it_back() -> None:
+    claim = a_claim()
+    claim.on_admitted(told(-2, priority=1))
+    claim.on_grant(grant(100, claim.seq))
+    assert (Want.HOLDING, -2) == (claim.want, claim.ticket)

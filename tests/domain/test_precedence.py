@@ -10,6 +10,7 @@ import pytest
 from droidherd.domain import messages as m
 from droidherd.domain import snapshot
 from droidherd.domain.lane import Ordering
+from droidherd.domain.messages import EmulatorState
 from tests.domain.pool import NOW, Pool, again
 
 
@@ -63,6 +64,44 @@ def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() ->
     pool.d.prioritize("new", 1, "ann", NOW)
     pool.enqueue("old", ticket=-3)
     assert ["new", "old"] == line(pool)
+
+
+def test_precedence_that_is_said_after_an_older_request_arrived_counts_all_the_same() -> None:
+    """The request was on its way when a person gave precedence, and reached a successor that knows nothing of that."""
+    pool = Pool(fence_s=0.0)
+    pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
+    pool.d.rebuild({"first": "r1", "t": "r1", "more": "r1"}, NOW, 60.0, blind=True)
+    pool.enqueue("first", priority=2)
+    pool.enqueue("t", priority=9)
+    assert ["first", "t"] == line(pool)
+    pool.enqueue("t", ticket=-3, priority=1)
+    pool.enqueue("new", priority=1)
+    pool.d.prioritize("new", 1, "ann", NOW)
+    assert ["new", "t", "first"] == line(again(pool))
+    assert (1, -3) == (pool.said("t", m.Admitted)[-1].priority, pool.said("t", m.Admitted)[-1].ticket)
+
+
+def test_what_is_said_again_takes_no_precedence_back() -> None:
+    pool = Pool()
+    waits(pool)
+    pool.d.prioritize("t1", 1, "ann", NOW)
+    pool.d.prioritize("t2", 1, "ann", NOW)
+    stood = line(pool)
+    for ticket in (0, 7, -1):
+        pool.enqueue("t2", ticket=ticket, priority=9)
+    assert ["t2", "t1", "t0"] == stood == line(pool)
+
+
+def test_a_parked_task_that_says_its_precedence_again_is_the_first_when_its_key_is_free() -> None:
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("holder", mutex=("shop",))
+    for name in ("t1", "t2"):
+        pool.enqueue(name, mutex=("shop",))
+    pool.emulator("e2")
+    pool.enqueue("t2", mutex=("shop",), ticket=-1)
+    pool.emulator("e2", EmulatorState.DOWN)
+    assert ["holder", "t2", "t1"] == pool.order()
 
 
 def test_precedence_of_a_board_from_before_it_was_kept_is_drawn_in_front() -> None:

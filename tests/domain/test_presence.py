@@ -38,3 +38,20 @@ def test_another_boot_is_news() -> None:
 def test_one_that_never_answered_is_told_once() -> None:
     watch = Watch(down_after_s=12.0)
     assert [True, False] == [watch.bad("e1", now_s) for now_s in (0.0, 1.0)]
+
+
+def test_one_that_answered_a_new_watch_once_and_no_more_is_told_though_it_never_was_good() -> None:
+    """Whoever watched before may have said that it is good: nobody else would ever take that back."""
+    watch = Watch(down_after_s=12.0)
+    assert not watch.good("e1", "b1", 0.0)
+    assert [True, False, True, False] == [watch.bad("e1", now_s) for now_s in (1.0, 2.0, 12.0, 13.0)]
+    assert Sight.DOWN is watch.emulators["e1"].sight
+
+
+def test_one_that_was_forgotten_is_news_again() -> None:
+    watch = Watch(down_after_s=12.0)
+    watch.good("e1", "b1", 0.0)
+    watch.good("e1", "b1", 1.0)
+    watch.forget("e1")
+    watch.forget("e2")
+    assert [False, True] == [watch.good("e1", "b1", now_s) for now_s in (2.0, 3.0)]

@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.fleet import FleetActivities
 from droidherd.caretaker import Caretaker
 from droidherd.contracts.fleet import PresenceWork
+from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.patrol import Patrol
@@ -22,10 +24,14 @@ class Rounds:
     def __init__(self) -> None:
         self.told: list[int] = []
         self.began = asyncio.Event()
+        self.over = False
 
     async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
         self.began.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.over = True
 
     def leave(self, incarnation: int) -> None:
         self.told.append(incarnation)
@@ -86,3 +92,14 @@ async def test_an_older_presence_that_ends_late_does_not_take_the_newer_one_alon
         fleet.leave()
         assert ([], [7]) == (older.told, newer.told)
     assert not fleet.present.is_set()
+
+
+async def test_a_presence_that_begins_ends_the_one_before_it_which_the_engine_has_given_up() -> None:
+    """Of two that tell changes only, the last word of the older one would stand for ever."""
+    older, newer = Rounds(), Rounds()
+    fleet = fleet_of(older, newer)
+    async with present(fleet, older) as first, present(fleet, newer) as second:
+        with pytest.raises(AbandonedError, match="a newer presence"):
+            await first
+        assert (True, False, False) == (older.over, newer.over, second.done())
+        assert fleet.present.is_set()

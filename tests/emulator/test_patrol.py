@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
-from droidherd.domain.errors import InfrastructureError
+from droidherd.domain.errors import EmulatorLostError, InfrastructureError
 from droidherd.domain.messages import Seen, Sight
 from droidherd.emulator import patrol
+from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.patrol import Patrol, Post, Round
+from droidherd.emulator.probe import Probe
 from tests.emulator.farm import One
 
 
@@ -109,3 +112,67 @@ async def test_an_emulator_that_dies_is_known_at_once_and_the_log_says_why_it_do
         await asyncio.gather(rounds, return_exceptions=True)
     one.control.start(one.name)
     assert f"{one.name} does not answer: {one.address}: " in caplog.text
+
+
+class Scripted(Patrol):
+    """One whose emulators answer so many probes, and no more."""
+
+    answers = 10**9
+
+    def _meet(self, entry: InventoryEntry) -> Probe:
+        self.answers -= 1
+        if self.answers < 0:
+            raise EmulatorLostError("no answer", to=entry.emulator_id)
+        clock = UptimeClock(uptime_s=1.0, read_at_s=0.0)
+        return Probe("s1", "b1", booted=True, token="", free="", clock=clock, name=entry.emulator_id)
+
+
+async def told(data: Path, threads: ThreadPoolExecutor, answers: int, *until: Callable[[], Sight]) -> list[Sight]:
+    """What is told of `e1`, in order. Each of `until` does something, and says what must be told then."""
+    watched = Scripted(Post("h", "default"), Stubborn(data), Inventory(data), Round(0.01, 1.0, 0.0), threads)
+    watched.answers = answers
+    sights: list[Sight] = []
+    heard = asyncio.Event()
+
+    async def tell_sights(news: tuple[Seen, ...]) -> None:
+        sights.extend(seen.sight for seen in news)
+        heard.set()
+
+    rounds = asyncio.create_task(watched.run(tell_sights, 1))
+    try:
+        async with asyncio.timeout(20):
+            for act in until:
+                wanted, known = act(), len(sights)
+                while wanted not in sights[known:]:
+                    await heard.wait()
+                    heard.clear()
+    finally:
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    return sights
+
+
+async def test_an_emulator_that_answers_a_new_patrol_once_and_then_dies_is_told_to_be_gone(tmp_path: Path):
+    """The patrol before may have said that it is good."""
+    Inventory(tmp_path).add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
+    with ThreadPoolExecutor(4) as threads:
+        assert [Sight.DOWN] == await told(tmp_path, threads, 1, lambda: Sight.DOWN)
+
+
+async def test_an_emulator_that_was_taken_off_the_list_and_put_back_is_told_to_be_good_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(patrol, "INVENTORY_EVERY_S", 0.01)
+    inventory = Inventory(tmp_path)
+
+    def put() -> Sight:
+        inventory.add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1", serialno="s1"))
+        return Sight.GOOD
+
+    def take() -> Sight:
+        inventory.remove("e1")
+        return Sight.LEFT
+
+    with ThreadPoolExecutor(4) as threads:
+        sights = await told(tmp_path, threads, 10**9, put, take, put)
+    assert [Sight.GOOD, Sight.LEFT, Sight.GOOD] == sights

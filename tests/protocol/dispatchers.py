@@ -27,9 +27,10 @@ class Watched(Dispatcher):
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
         super()._grant(entry, row, now_ms)
         self.world.witness.grants(self, entry)
-        first = self.world.preferred.get((entry.task_id, entry.key.run), 0)
-        if first and entry.ticket > first:
-            self.world.witness.broken(f"{entry.task_id} was given precedence {first}, and is granted by {entry.ticket}")
+        first, urgent = self.world.preferred.get((entry.task_id, entry.key.run), (0, 0))
+        if first and (entry.ticket > first or entry.ask.priority > urgent):
+            by = f"{entry.ticket} with priority {entry.ask.priority}"
+            self.world.witness.broken(f"{entry.task_id} was given precedence {first}, {urgent}, and is granted by {by}")
         if entry.ask.account in self.world.disabled:
             self.world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
 
@@ -47,7 +48,8 @@ class Watched(Dispatcher):
         entry = self.board.entries.get(task_id)
         if entry is not None and entry.lease is None:
             first = self.board.first_ticket
-            self.world.preferred[task_id, entry.key.run] = first - (entry.ticket != first)
+            ticket, urgent = first - (entry.ticket != first), min(priority, entry.ask.priority)
+            self.world.preferred[task_id, entry.key.run] = ticket, urgent
         return super().prioritize(task_id, priority, actor, now_ms, reason)
 
     def act(self, deed: Deed, now_ms: int) -> None:

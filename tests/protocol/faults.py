@@ -1,6 +1,6 @@
 """Everything that can go wrong in a history. Each event says False when there was nothing it could befall."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,11 @@ class Faults:
             *[self._order] * 2,
             self._drain,
         )
+
+    def only(self, names: Iterable[str]) -> None:
+        """Nothing else happens, and as often as it is named."""
+        by_name = {event.__name__.strip("_"): event for event in self.events}
+        self.events = tuple(by_name[name] for name in names)
 
     def _some_handset(self) -> Handset:
         return self.world.handsets[f"e{self.below(len(self.world.handsets))}"]

@@ -33,7 +33,11 @@ class HostActor(Actor):
         self.incarnation = incarnation
         self.seq = 0
         self.watch = Watch(DOWN_AFTER_S)
+        """Of the presence activity: each one begins with nothing, and tells changes only."""
+        self.listed: dict[str, None] = {}
+        """The inventory: whatever was reached through this host once."""
         self.told: dict[str, Sight] = {}
+        """What the workflow passed on last. It outlives every presence, and a new presence does not know it."""
         self.heard_ms = world.now
         self.leaving = False
         """It goes away in order: what runs may end, nothing new begins."""
@@ -49,17 +53,20 @@ class HostActor(Actor):
         self.heard_ms = self.world.now
         handset = self.world.handsets[emulator_id]
         here = handset.host == self.name
+        if here:
+            self.listed[emulator_id] = None
+        if emulator_id not in self.listed:
+            return
         if here and handset.answers():
             news = self.watch.good(emulator_id, f"b{handset.boot}", self.world.now / 1000)
-        elif emulator_id in self.told or (here and self.world.script.care):
-            news = self.watch.bad(emulator_id, self.world.now / 1000)
         else:
-            return
+            news = self.watch.bad(emulator_id, self.world.now / 1000)
         watched = self.watch.emulators[emulator_id]
-        sight = Sight.LEAVING if self.leaving and watched.sight is Sight.GOOD else watched.sight
-        if news or self.told.get(emulator_id) is not sight:
-            boot = watched.boot if sight is Sight.GOOD or not self.world.script.care else ""
-            self.say(emulator_id, sight, boot if sight is not Sight.LEAVING else "", self._care(emulator_id))
+        if news and watched.sight is Sight.GOOD:
+            self.say(emulator_id, Sight.LEAVING if self.leaving else Sight.GOOD, self._care(emulator_id), watched.boot)
+        elif news and watched.sight is not None:
+            self.say(emulator_id, watched.sight, self._care(emulator_id))
+        self.process()
 
     def _care(self, emulator_id: str) -> m.Care | None:
         """What can be done for it here."""
@@ -67,25 +74,26 @@ class HostActor(Actor):
         controller = self.world.script.controllers.get(emulator_id, "c")
         return replace(care, controller=controller, on_demand=self.world.config.idle_stop_s > 0) if care else None
 
-    def say(self, emulator_id: str, sight: Sight, boot: str, care: m.Care | None = None) -> None:
+    def say(self, emulator_id: str, sight: Sight, care: m.Care | None = None, boot: str = "") -> None:
         """Without `care`: nobody is here who could do anything for it."""
         self.told[emulator_id] = sight
+        if sight is Sight.LEFT:
+            del self.told[emulator_id]
         self.seq += 1
+        boot = boot if sight is Sight.GOOD else ""
         seen = Seen(emulator_id, self.name, self.incarnation, self.seq, sight, boot, pool="p", care=care)
         self.box.put(f"emulator/{emulator_id}", seen)
-        self.process()
 
     def think(self) -> None:
-        """Silence makes emulators suspect, longer silence down."""
+        """Silence makes emulators suspect, longer silence down. Whoever is heard next begins anew."""
         silent = self.world.now - self.heard_ms
         if silent < script.PRESENCE_TIMEOUT_MS:
             return
-        down = silent >= script.PRESENCE_TIMEOUT_MS + script.PRESENCE_GRACE_MS
-        for emulator_id, sight in list(self.told.items()):
-            if down and sight is not Sight.DOWN:
-                self.say(emulator_id, Sight.DOWN, "")
-            elif sight in (Sight.GOOD, Sight.LEAVING):
-                self.say(emulator_id, Sight.SUSPECT, "")
+        self.watch = Watch(DOWN_AFTER_S)
+        gone = silent >= script.PRESENCE_TIMEOUT_MS + script.PRESENCE_GRACE_MS
+        before = (Sight.GOOD, Sight.LEAVING, *((Sight.SUSPECT,) if gone else ()))
+        for emulator_id in [name for name, sight in self.told.items() if sight in before]:
+            self.say(emulator_id, Sight.DOWN if gone else Sight.SUSPECT)
 
     def kill(self) -> None:
         """The worker's process dies, with every stage it ran."""
@@ -103,15 +111,17 @@ class HostActor(Actor):
     def leave(self) -> None:
         """The worker is asked to stop."""
         self.leaving = True
-        for emulator_id, sight in list(self.told.items()):
-            if sight is Sight.GOOD:
-                self.say(emulator_id, Sight.LEAVING, "", self._care(emulator_id))
+        for emulator_id in self.listed:
+            if self.watch.settled(emulator_id):
+                self.say(emulator_id, Sight.LEAVING, self._care(emulator_id))
+        self.process()
 
     def depart(self) -> None:
         """Its time to stop in peace is over."""
         self.kill()
-        for emulator_id in list(self.told):
-            self.say(emulator_id, Sight.LEFT, "", self._care(emulator_id))
+        for emulator_id in self.listed:
+            self.say(emulator_id, Sight.LEFT, self._care(emulator_id))
+        self.process()
 
     def heal(self) -> None:
         """Somebody saw to it that it serves."""
@@ -125,11 +135,12 @@ class HostActor(Actor):
     def reconnect(self) -> None:
         """The presence activity begins anew."""
         self.connected, self.watch, self.heard_ms = True, Watch(DOWN_AFTER_S), self.world.now
-        self.told = dict.fromkeys(self.told, Sight.LEFT)
 
     def continue_as_new(self) -> None:
+        """The presence activity ends with the run that ordered it; the next run orders another."""
         self.process()
         self.box = self.next_run()
+        self.watch = Watch(DOWN_AFTER_S)
         self.process()
 
 

@@ -67,8 +67,8 @@ class World:
         """Lane → the capacity somebody set."""
         self.disabled: dict[str, None] = {}
         """Accounts, by the word of whoever disabled them."""
-        self.preferred: dict[tuple[str, str], int] = {}
-        """Task and run → the precedence somebody gave it."""
+        self.preferred: dict[tuple[str, str], tuple[int, int]] = {}
+        """Task and run → the precedence somebody gave it: ticket and priority."""
         self.dispatcher = DispatcherActor(self, self.config)
         self.begin_anew(self.dispatcher.machine)
         if self.script.deck:
@@ -92,11 +92,16 @@ class World:
         """A dispatcher that remembers nothing."""
         self.by_hand.clear()
         self.disabled.clear()
-        heard = {(task.name, task.first_run): task.claim.ticket for task in self.tasks.values()}
-        self.preferred = {one: heard[one] for one in self.preferred if heard.get(one, 0) < 0}
+        claims = {(task.name, task.first_run): task.claim for task in self.tasks.values()}
+        heard = {one: (claim.ticket, claim.priority) for one, claim in claims.items() if claim.ticket < 0}
+        self.preferred = {one: heard[one] for one in self.preferred if one in heard}
         self.witness.counting.forget()
         for name in LANES:
             d.board.lane(name)
+
+    def befalls(self, *events: str) -> None:
+        """From now on nothing else does."""
+        self._faults.only(events)
 
     def count(self, what: str) -> None:
         self.witness.counts[what] += 1

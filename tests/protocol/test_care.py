@@ -9,7 +9,9 @@ from droidherd.domain import power
 from droidherd.domain.board import Board, Row
 from droidherd.domain.emulator import Emulator, GateOrder
 from droidherd.domain.ladder import Measure, Rung
+from droidherd.domain.messages import Sight
 from droidherd.domain.moves import Moves
+from droidherd.domain.presence import Watch
 from tests.protocol import care, fleet, script
 from tests.protocol.choices import Seeded
 from tests.protocol.fleet import EmulatorActor
@@ -17,7 +19,7 @@ from tests.protocol.simulator import history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 3_000
-RARE = {"believes_every_gate": 5_800, "forgets_what_it_wished": 1_200}
+RARE = {"believes_every_gate": 5_800, "forgets_what_it_wished": 17_700}
 """Where it was seen first, when it takes thousands of histories."""
 Patch = pytest.MonkeyPatch
 
@@ -168,9 +170,23 @@ def carries_half(patch: Patch) -> None:
     patch.setattr(fleet, "load", forgetful)
 
 
+def keeps_first_findings(patch: Patch) -> None:
+    """A new presence takes for granted that whoever answered it once is down already, as far as others know."""
+    bad = Watch.bad
+
+    def silent(watch: Watch, emulator_id: str, now_s: float) -> bool:
+        watched = watch.emulators.get(emulator_id)
+        if watched is not None and watched.sight is None:
+            watched.sight = Sight.DOWN
+        return bad(watch, emulator_id, now_s)
+
+    patch.setattr(Watch, "bad", silent)
+
+
 @pytest.mark.parametrize(
     ("rule", "shows"),
     [
+        (keeps_first_findings, "never ends|is not free"),
         (grants_the_restarted, "says it is up while"),
         (boots_as_it_likes, "while it boots"),
         (grants_who_is_to_rest, "free is out of date"),

@@ -6,6 +6,7 @@ import pytest
 
 from droidherd.domain import messages as m
 from droidherd.domain.board import Entry, Row
+from droidherd.domain.claim import Claim
 from tests.protocol import driver
 from tests.protocol.choices import Seeded, Tape
 from tests.protocol.dispatchers import Watched
@@ -138,6 +139,45 @@ def test_a_dispatcher_without_this_rule_breaks_a_promise(kind: type[Watched]) ->
 def all_histories(kind: type[Watched]) -> None:
     for seed in range(SEEDS):
         history(Seeded(seed), kind=kind)
+
+
+class HearsNoPrecedence(Watched):
+    """Believes of who stands in line what it said first."""
+
+    def hear_precedence(self, entry: Entry, ask: m.Enqueue) -> None:
+        """It is not taken over."""
+
+
+def test_precedence_outlives_dispatchers_and_runs_that_end_again_and_again() -> None:
+    in_haste(Watched)
+
+
+def test_without_hearing_it_from_who_waits_precedence_is_lost_with_a_dispatchers_memory() -> None:
+    with pytest.raises(BrokenPromiseError, match="was given precedence"):
+        in_haste(HearsNoPrecedence)
+
+
+def test_without_saying_it_again_the_priority_is_lost_with_a_dispatchers_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    repeat = Claim.repeat
+
+    def as_asked(claim: Claim) -> None:
+        priority, claim.priority = claim.priority, 0
+        repeat(claim)
+        claim.priority = priority
+
+    monkeypatch.setattr(Claim, "repeat", as_asked)
+    with pytest.raises(BrokenPromiseError, match="was given precedence"):
+        in_haste(Watched)
+
+
+def in_haste(kind: type[Watched]) -> None:
+    """Histories in which nothing else happens than what may cost somebody the precedence a person gave."""
+    for seed in range(SEEDS):
+        world = World(Seeded(seed), kind=kind)
+        world.befalls("prioritize", "terminate_dispatcher", "continue_task", "continue_task", "disable", "enable")
+        world.run()
 
 
 def test_rule_8_late_copies_change_nothing() -> None:

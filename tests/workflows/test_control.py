@@ -9,9 +9,9 @@ from temporalio.exceptions import ApplicationError
 from droidherd.contracts import names
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Rollback, TaskView
-from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
+from droidherd.domain.errors import BadParametersError, FencedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import Deaf, Hold, again_in, fails
+from tests.workflows.plays import Deaf, Hold, again_in, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -212,6 +212,21 @@ async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down
     await here.again(task, Rollback())
     taken_back = await here.ended(task)
     assert (3, written.precedence) == (taken_back.priority, taken_back.precedence)
+
+
+async def test_precedence_outlives_a_grant_by_somebody_who_knew_nothing_of_it(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await here.submit(task, fails(FencedError("another lease holds it"), clean=False), completes)
+    await here.reached(task, TaskState.QUEUED)
+    await here.order("prioritize", task_id=task, priority=1, actor="anna")
+    await here.has_precedence(task)
+    await here.is_granted(task, "e1")
+    await here.tried(task, 1)
+    await here.reached(task, TaskState.QUEUED)
+    await here.has_precedence(task)
+    await here.order("resume_lane", actor="anna")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
 
 
 async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):

@@ -213,6 +213,23 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
         await until(continued, "the dispatcher to continue as new")
 
 
+async def test_precedence_counts_for_a_successor_that_heard_an_older_request_first(temporal_client: Client):
+    async with world(temporal_client, "e1", joined=False) as here:
+        await in_line(here, "first", "second", "urgent")
+        await here.order("prioritize", task_id="urgent", priority=1, actor="anna")
+        await here.has_precedence("urgent")
+        await here.loses_its_dispatcher()
+        await here.takes_over(await here.asked_at_first("urgent"))
+        await here.has_precedence("urgent")
+        await here.serve_host()
+        await here.serve("e1")
+        await here.join()
+        await all_ended(here, "first", "second", "urgent")
+        page = await here.dispatcher().query(names.Query.EVENTS, 0, result_type=EventsPage)
+        granted = [event.task_id for event in page.events if event.kind == "granted"]
+        assert ["urgent", "first", "second"] == granted
+
+
 async def this_run(here: World) -> "WorkflowHandle[Any, Any]":
     here_and_now = await here.dispatcher().describe()
     return here.client.get_workflow_handle(here_and_now.id, run_id=here_and_now.run_id)

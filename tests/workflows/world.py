@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client, WithStartWorkflowOperation, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
@@ -37,7 +40,7 @@ from droidherd.contracts.fleet import (
 )
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.plan import TaskPhysics
-from droidherd.contracts.queue import EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, Order, Ordered, Place, QueuePage, QueueQuery
 from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
 from droidherd.domain import messages as m
 from droidherd.domain import snapshot
@@ -209,6 +212,55 @@ class World:
 
     def dispatcher(self) -> "WorkflowHandle[Any, Any]":
         return self.client.get_workflow_handle(names.dispatcher_id(self.pool))
+
+    async def loses_its_dispatcher(self) -> None:
+        """All its runs are deleted, so that nobody can ask them."""
+        dispatcher = self.dispatcher()
+        request = DeleteWorkflowExecutionRequest(
+            namespace=self.client.namespace, workflow_execution=WorkflowExecution(workflow_id=dispatcher.id)
+        )
+        await self.client.workflow_service.delete_workflow_execution(request)
+
+        async def gone() -> bool | None:
+            try:
+                await dispatcher.describe()
+            except RPCError as error:
+                return True if error.status is RPCStatusCode.NOT_FOUND else None
+            return None
+
+        await until(gone, "the dispatcher to be deleted")
+
+    async def takes_over(self, message: m.Enqueue) -> None:
+        """A dispatcher begins, and this is the first that it hears."""
+        await self.client.start_workflow(
+            names.Workflow.DISPATCHER,
+            DispatcherInput(pool=self.pool),
+            id=self.dispatcher().id,
+            task_queue=names.FLEET_QUEUE,
+            start_signal="enqueue",
+            start_signal_args=[message],
+        )
+
+    async def has_precedence(self, task_id: str) -> None:
+        """By the task's own word, and by its dispatcher's."""
+
+        async def both_say() -> bool | None:
+            place = await self.dispatcher().query(names.Query.PLACE, task_id, result_type=Place)
+            return (place.precedence > 0 and (await self.view(task_id)).precedence > 0) or None
+
+        await until(both_say, f"{task_id} to have precedence")
+
+    async def is_granted(self, task_id: str, emulator: str) -> None:
+        """By somebody who knows only what the task said when it came."""
+        asked = await self.asked_at_first(task_id)
+        now_ms = int(time.time() * 1000)
+        lease = m.Lease(now_ms, emulator, self.host, now_ms + 60_000)
+        await self.task(task_id).signal("grant", m.Grant(asked.key, 7, lease, 2 * now_ms))
+
+    async def asked_at_first(self, task_id: str) -> m.Enqueue:
+        """What a task of one stage says first. On its way it may be overtaken."""
+        run = (await self.task(task_id).describe()).run_id
+        return m.Enqueue(m.Key(task_id, run or "", 1), 1, "anonymous", "check")
 
     async def order(self, update: str, **order: Any) -> Ordered:
         return await self.dispatcher().execute_update(update, Order(**order), result_type=Ordered)

@@ -2,17 +2,15 @@
 
 import asyncio
 
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.service import RPCError, RPCStatusCode
-
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, QueueSettings
+from droidherd.domain.errors import FencedError
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import DISPATCHER, EMULATOR, TASK, Setting, scenario
-from tests.workflows.plays import Hold, completes
-from tests.workflows.world import POOL, World, until
+from tests.workflows.plays import Hold, completes, fails
+from tests.workflows.world import POOL, World
 
+LATER = Setting(joined=False)
 TWO = Setting(emulators=("e1", "e2"))
 SHORT = Setting(emulators=("e1", "e2"), pool=POOL.model_copy(update={"continue_after": 8}))
 
@@ -148,23 +146,6 @@ async def dispatcher_rebuilt(world: World) -> None:
     await world.ended("t1")
 
 
-async def _forgotten(world: World) -> None:
-    """Delete the runs of the dispatcher, so that nobody can ask them."""
-    request = DeleteWorkflowExecutionRequest(
-        namespace=world.client.namespace, workflow_execution=WorkflowExecution(workflow_id=DISPATCHER)
-    )
-    await world.client.workflow_service.delete_workflow_execution(request)
-
-    async def gone() -> bool | None:
-        try:
-            await world.dispatcher().describe()
-        except RPCError as error:
-            return True if error.status is RPCStatusCode.NOT_FOUND else None
-        return None
-
-    await until(gone, "the dispatcher to be deleted")
-
-
 @scenario(
     "nothing is left of its predecessor: it asks every task and every emulator before it grants anything",
     keep=(DISPATCHER, TASK, "t1", EMULATOR),
@@ -175,8 +156,44 @@ async def dispatcher_rebuilt_blind(world: World) -> None:
     await hold.began.wait()
     await world.submit("t1")
     await world.reached("t1", TaskState.QUEUED)
-    await _forgotten(world)
+    await world.loses_its_dispatcher()
     await wake(world)
     hold.let_go.set()
     await world.ended("task")
     await world.ended("t1")
+
+
+@scenario(
+    "nothing is left of its predecessor, and what a task asked before it was given precedence comes first",
+    keep=(DISPATCHER, TASK),
+    setting=LATER,
+)
+async def precedence_said_again(world: World) -> None:
+    for name in ("t1", "task"):
+        await world.submit(name)
+        await world.reached(name, TaskState.QUEUED)
+    await world.order("prioritize", task_id="task", priority=1, actor="anna")
+    await world.has_precedence("task")
+    await world.loses_its_dispatcher()
+    await world.takes_over(await world.asked_at_first("task"))
+    await world.has_precedence("task")
+    await world.serve_host()
+    await world.serve("e1")
+    await world.join()
+    await world.ended("task")
+    await world.ended("t1")
+
+
+@scenario("granted by somebody who knows nothing of its precedence, and fenced: it comes back with it")
+async def precedence_kept(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task", fails(FencedError("another lease holds it"), clean=False), completes)
+    await world.reached("task", TaskState.QUEUED)
+    await world.order("prioritize", task_id="task", priority=1, actor="anna")
+    await world.has_precedence("task")
+    await world.is_granted("task", "e1")
+    await world.tried("task", 1)
+    await world.reached("task", TaskState.QUEUED)
+    await world.has_precedence("task")
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
