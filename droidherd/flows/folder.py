@@ -321,13 +321,14 @@ def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], 
             near = nearest(name.removesuffix(".png"), (image.removesuffix(".png") for image in images))
             fix = f"did you mean {near}.png?" if near else f"put it at {folder / name}"
             findings.add(place, f"{name}: no such image", fix)
-        elif problem := _image_problem(folder, images[name]):
+        elif problem := image_problem(folder, images[name]):
             findings.add(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
     for name in sorted(images.keys() - used):
         findings.add((), f"{name} is not used", "remove it", Severity.WARNING)
 
 
-def _image_problem(folder: Path, path: Path) -> str:
+def image_problem(folder: Path, path: Path) -> str:
+    """Why a file is no image of the flow, as far as its first bytes show; empty: it is one."""
     if not path.resolve().is_relative_to(folder.resolve()):
         return "the image is outside the folder of the flow"
     if path.stat().st_size > IMAGE_BYTES_MAX:
