@@ -154,7 +154,7 @@ def test_a_host_without_the_handler_says_so(task: World):
         ("handle: {by: scn}", "flow.yaml:6: error: handle scn: there is no handler 'scn' (did you mean scan?)"),
         (
             "handle: {by: scan, with: {deep: 1}}",
-            "flow.yaml:6: error: handle scan: deep: Extra inputs are not permitted",
+            "flow.yaml:6: error: handle scan: deep is no parameter of it (known are: none)",
         ),
         (
             "handle: {by: download, with: {url: x}}",
