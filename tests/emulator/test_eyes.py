@@ -135,12 +135,6 @@ def test_half_a_file_is_no_file(one: One, fault: str):
         files.pull("/data/local/tmp/x", 0.5)
 
 
-def test_a_push_that_nobody_acknowledges_ends_at_its_deadline(one: One):
-    one.control.set_fault(one.name, "no_ack")
-    with pytest.raises(UnknownOutcomeError):
-        Files(one.adb, one.address).push(b"x" * 3_000_000, "/data/local/tmp/x", 0.5)
-
-
 def test_a_port_of_the_emulator_is_reached_through_a_forward(one: One):
     port = one.adb.forward(one.address, "tcp:9")
     assert 0 < port < 65_536
