@@ -433,6 +433,31 @@ def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
     assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "step"),
+    [
+        ("number", "0.9", 'tap: {image: a.png, threshold: "${p}"}'),
+        ("integer", "1", 'tap: {ui: {class: Button, index: "${p}"}, offset: ["${p}", 0]}'),
+        ("boolean", "true", 'tap: {ui: {id: a, enabled: "${p}"}}'),
+        ("boolean", "true", 'ask: {what: a, choices: [b], within: 5m, keep: "${p}"}'),
+        ("string", "back", 'key: {name: "${p}"}'),
+    ],
+)
+def test_an_editor_lets_a_parameter_stand_wherever_the_linter_does(
+    tmp_path: Path, kind: str, default: str, step: str
+) -> None:
+    text = f"{HEAD}      - {step}\nparams: {{p: {{type: {kind}, default: {default}}}}}\n"
+    images = ["a.png"] if "a.png" in step else []
+    assert [] == problems(tmp_path, text, *images)
+    assert jsonschema.Draft202012Validator(json.loads(schema_text())).is_valid(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("step", ["tap: {image: '${p}.png'}", "use: {flow: '${p}'}", "tap: {percent: [1, x]}"])
+def test_an_editor_marks_a_parameter_where_none_can_stand(step: str) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
+
+
 def test_blocks_within_blocks_are_bounded(tmp_path: Path) -> None:
     inner = "{key: {name: back}}"
     for _ in range(6):
