@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.stage import StageTrouble
 from droidherd.contracts.tasks import Question
-from droidherd.domain.errors import DroidherdError, NeedsPersonError, ServerBusyError, Verdict
+from droidherd.domain.errors import DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
 from droidherd.stay import StayError
 
 P = ParamSpec("P")
@@ -62,10 +62,5 @@ def question(error: NeedsPersonError, stay: StayError | None) -> Question:
 
 
 def unclassified(error: Exception) -> ApplicationError:
-    """A bug of ours: final, with its type as evidence."""
-    trouble = StageTrouble(
-        verdict=Verdict.FINAL,
-        message=f"{type(error).__name__}: {error}",
-        remedy="this is a bug in droidherd: please report it with the worker's log",
-    )
-    return ApplicationError(str(error), trouble, type="UnclassifiedError", non_retryable=True)
+    """A bug: final, with its type as evidence."""
+    return translate(UnclassifiedError.of(error))

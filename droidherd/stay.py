@@ -2,6 +2,7 @@
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from droidherd.domain.errors import (
     FinalError,
     InfrastructureError,
     NeedsPersonError,
+    UnclassifiedError,
     UnknownOutcomeError,
     WriterBusyError,
 )
@@ -56,6 +58,8 @@ from droidherd.tapes.taping import taped
 from droidherd.vision.pixels import encode_jpeg, encode_png
 
 Recordings: TypeAlias = Literal["never", "failed", "always"]
+TRACE_LINES = 30
+"""Of what nobody foresaw: the end of its trace."""
 FRESH_S = 1.0
 """A confirmation older than this is renewed before an act."""
 
@@ -243,10 +247,21 @@ class Stay:
             self.note(f"{type(error).__name__}: {error}")
             if isinstance(error, UnknownOutcomeError) or doubts(error):
                 telemetry.metrics.effects.labels(outcome="unknown").inc()
-            self._keep_evidence(error)
-            clean = self._tidy_after(error)
-            mark = answering.mark_of(self.work, error)
-            raise StayError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark) from error
+            raise self._ended(error) from error
+        except Exception as error:
+            # A bug, of ours or of a handler. Where it is translated, its emulator is out of reach.
+            for line in "".join(traceback.format_exception(error)).splitlines()[-TRACE_LINES:]:
+                self.note(line)
+            bug = UnclassifiedError.of(error)
+            bug.what = self._vault.masked(bug.what)
+            raise self._ended(bug) from error
+
+    def _ended(self, error: DroidherdError) -> StayError:
+        """Keep what it was, then tidy up."""
+        self._keep_evidence(error)
+        clean = self._tidy_after(error)
+        mark = answering.mark_of(self.work, error)
+        return StayError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark)
 
     # --- things that are changed by value ---------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ STAT = struct.Struct("<4sIII")
 CHUNK_BYTES = 64 << 10
 PATH_LIMIT_BYTES = 1024
 PULL_LIMIT_BYTES = 256 << 20
+REASON_LIMIT_BYTES = 64 << 10
 FILE_MODE = 0o644
 FLUSH_S = 60.0
 """How long an emulator may take to bring a whole file to its disk."""
@@ -101,7 +102,7 @@ class Files:
     def _read_verdict(self, wire: Wire, path: str) -> None:
         word, size = HEAD.unpack(wire.exactly(HEAD.size))
         if word != b"OKAY":
-            self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
+            self._refuse(word, _reason(wire, size) if word == b"FAIL" else b"", path)
 
     def _receive(self, wire: Wire, path: str, into: Sink, limit_bytes: int, moved: Callable[[], None]) -> int:
         name = _path(path)
@@ -112,7 +113,7 @@ class Files:
             if word == b"DONE":
                 return received
             if word != b"DATA":
-                self._refuse(word, wire.exactly(size) if word == b"FAIL" else b"", path)
+                self._refuse(word, _reason(wire, size) if word == b"FAIL" else b"", path)
             received += size
             if received > limit_bytes:
                 raise BadParametersError(f"{path} is larger than {limit_bytes} bytes", to=self._serial)
@@ -131,6 +132,13 @@ class Files:
         if "No space left" in text:
             raise DiskFullError(text, to=f"{self._serial}:{path}", remedy="free space on the emulator")
         raise CommandFailedError(text, rc=1, to=f"{self._serial}:{path}")
+
+
+def _reason(wire: Wire, size: int) -> bytes:
+    """Why the emulator refused. A length that makes no sense is no reason to make room for it."""
+    if size > REASON_LIMIT_BYTES:
+        raise WireClosedError(f"the emulator gave a reason of {size} bytes in a file transfer")
+    return wire.exactly(size)
 
 
 def _target(path: str, mode: int) -> bytes:

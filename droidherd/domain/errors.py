@@ -175,6 +175,15 @@ class AddressRefusedError(FinalError):
     """The settings do not allow requests to this address."""
 
 
+class UnclassifiedError(FinalError):
+    """What nobody foresaw: a bug, of ours or of a handler. Repeating it helps nobody."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "UnclassifiedError":
+        remedy = "this is a bug, of droidherd or of a handler: please report it with the worker's log"
+        return cls(f"{type(error).__name__}: {error}", remedy=remedy)
+
+
 class IllegalTransitionError(FinalError):
     """The lifecycle table has no such pair."""
 

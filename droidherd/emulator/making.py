@@ -203,6 +203,7 @@ def _file(wanted: Wanted, upload: str) -> str:
     return (
         f"{{ f={quote(wanted.name)}; t={quote(upload)}; b={quote(spare_of(wanted.name))}\n"
         f'if [ -d "$f" ] || [ -L "$f" ]; then echo "is no plain file"; exit 1; fi\n'
+        'if [ ! -d "${f%/*}/" ]; then echo "there is no folder ${f%/*}"; exit 1; fi\n'
         f"{_whole(wanted.state.value)}"
         f'm={mode}; mv -f "$t" "$b" && {{ chmod "$m" "$b" 2>/dev/null; mv -f "$b" "$f"; }}; }}'
     )

@@ -19,7 +19,7 @@ from droidherd.flows.chart import WHOLE
 from droidherd.flows.expansion import charted, made, requirements, tidied, undone
 from droidherd.flows.flow import Flow
 from droidherd.flows.folder import GALLERY, Signature, load_flow, signature, uses_of
-from droidherd.flows.lint import flow_folder, flow_folders
+from droidherd.flows.folders import flow_folder, flow_folders
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.model import STEPS, Handle, Step
 from droidherd.flows.params import Param, checked_params, placeholders, substituted

@@ -9,7 +9,8 @@ from droidherd.contracts.plan import Lives
 from droidherd.flows import course, model
 from droidherd.flows.again import seconds_of
 from droidherd.flows.change import CHANGE_KINDS
-from droidherd.flows.flow import Flow
+from droidherd.flows.duration import format_duration
+from droidherd.flows.flow import Flow, FlowStage
 from droidherd.flows.loader import Place
 from droidherd.flows.reading import Read
 from droidherd.flows.spelling import nearest
@@ -45,7 +46,15 @@ class _Stage:
 
 def complaints(flow: Flow) -> Walk:
     """All of them, stage by stage."""
+    names: set[str] = set()
     for number, stage in enumerate(flow.stages):
+        if stage.stage in names:
+            yield Complaint(
+                ("stages", number, "stage"), f"two stages are called {stage.stage}", "give one another name"
+            )
+        names.add(stage.stage)
+        yield from _times(flow, number)
+        yield from _frames(stage, ("stages", number, "steps"))
         known = _Stage(stage.lives is Lives.ACCOUNT)
         yield from _steps(stage.steps, ("stages", number, "steps"), known)
         for name in sorted(known.set_at.keys() - known.read):
@@ -53,6 +62,49 @@ def complaints(flow: Flow) -> Walk:
     for place, kind, _ in every(flow.cleanup, ("cleanup",)):
         if kind in NOT_IN_CLEANUP:
             yield Complaint(place, f"{kind} does not belong into cleanup", "put it at the end of a stage")
+
+
+def _times(flow: Flow, number: int) -> Walk:
+    """What may take longer than what it is part of never takes so long."""
+    stage, place = flow.stages[number], ("stages", number)
+    whole = flow.policy.time_limit
+    if stage.limit is not None and stage.limit > whole:
+        what = f"limit {format_duration(stage.limit)} is more than the whole attempt has, {format_duration(whole)}"
+        yield Complaint((*place, "limit"), what, "raise time_limit in policy, or lower the limit", fatal=False)
+    most = min(whole, stage.limit or whole)
+    for where, kind, args in every(stage.steps, (*place, "steps")):
+        for part, said in () if kind == "ask" else _waits(args):
+            if said > most:
+                what = f"{part[-1]} {format_duration(said)} is more than the stage has, {format_duration(most)}"
+                yield Complaint((*where, *part), what, "raise the limit, or wait for less", fatal=False)
+
+
+def _waits(args: object) -> Iterator[tuple[Place, float]]:
+    """How long a step may wait by its own words, and where it says so."""
+    if isinstance(args, model.Pause):
+        yield ("for",), args.time
+    for part in ((), ("then",), ("while",), ("until",), ("sees",)):
+        one = getattr(args, f"{part[0]}_" if part == ("while",) else part[0], None) if part else args
+        within = getattr(one, "within", None)
+        if isinstance(within, float):
+            yield (*part, "within"), within
+
+
+def _frames(stage: FlowStage, place: Place) -> Walk:
+    """Two frames of one name, of which the second would take the place of the first."""
+    known: dict[str, list[Place]] = {}
+    for where, _, args in every(stage.steps, place):
+        if isinstance(args, model.Shot):
+            if any(not _either_or(where, other) for other in known.get(args.name, ())):
+                what = f"this stage has another frame {args.name}, which this one takes the place of"
+                yield Complaint((*where, "name"), what, "give one another name", fatal=False)
+            known.setdefault(args.name, []).append(where)
+
+
+def _either_or(one: Place, other: Place) -> bool:
+    """Whether a `when` does only one of the two."""
+    step = next((mine, theirs) for mine, theirs in zip(one, other, strict=False) if mine != theirs)
+    return set(step) == {"do", "else"}
 
 
 def every(steps: model.Steps, place: Place) -> Iterator[tuple[Place, str, object]]:

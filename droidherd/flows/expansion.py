@@ -67,6 +67,16 @@ def used_as_written(loaded: LoadedFlow) -> Iterator[tuple[Place, LoadedFlow, Val
             yield from ((where, used, told) for used, told in _told(args, values, loaded))
 
 
+def misused(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, JsonValue, BadParametersError]]:
+    """Each use that tells a flow what it does not take: where, its arguments as they are written, and why."""
+    for place, steps in _blocks(loaded):
+        for where, args in uses_in(steps, place):
+            try:
+                _use(substituted(args, values), loaded)
+            except BadParametersError as error:
+                yield where, args, error
+
+
 def screens_used(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, str, Mapping[str, JsonValue]]]:
     """What each use says of screens: where this flow uses whom, and its screens with images as this flow names them."""
     for place, steps in _blocks(loaded):

@@ -69,14 +69,6 @@ class Flow(Part):
     stages: Annotated[tuple[FlowStage, ...], Field(min_length=1, max_length=50)]
     cleanup: Annotated[tuple[Step, ...], Field(max_length=STEPS_MAX)] = ()
 
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [stage.stage for stage in self.stages]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"two stages are called {twice[0]}")
-        return self
-
     def screen(self) -> tuple[int, int] | None:
         """The size of the screen the images were cut from."""
         if self.recorded is None:

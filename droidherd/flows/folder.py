@@ -161,7 +161,9 @@ def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFl
             way = " uses ".join((*chain[chain.index(name) :], name))
             findings.add(place, f"flows use each other in a circle: {way}", "move what both need into a third flow")
         elif path is None:
-            fix = "the name of a flow beside this one, or of the gallery; it holds no parameter"
+            near = nearest(name, _flows_near(folder) - {folder.resolve().name})
+            usual = "the name of a flow beside this one, or of the gallery; it holds no parameter"
+            fix = f"did you mean {near}?" if near else usual
             findings.add(place, f"there is no flow {name[:60]!r}", fix)
         elif len(chain) > USE_DEPTH_MAX:
             findings.add(place, f"more than {USE_DEPTH_MAX} flows use each other in a row", "use fewer at once")
@@ -174,6 +176,11 @@ def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFl
             else:
                 found[name] = shelf.sound[path] = used
     return found
+
+
+def _flows_near(folder: Path) -> set[str]:
+    """Those that a slip of the pen may have meant."""
+    return {file.parent.name for root in (folder.resolve().parent, GALLERY) for file in root.glob(f"*/{FILE}")}
 
 
 def _names_used(data: JsonValue) -> Iterator[tuple[Place, str]]:
@@ -321,13 +328,14 @@ def _judge_images(findings: Findings, folder: Path, images: Mapping[str, Path], 
             near = nearest(name.removesuffix(".png"), (image.removesuffix(".png") for image in images))
             fix = f"did you mean {near}.png?" if near else f"put it at {folder / name}"
             findings.add(place, f"{name}: no such image", fix)
-        elif problem := _image_problem(folder, images[name]):
+        elif problem := image_problem(folder, images[name]):
             findings.add(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
     for name in sorted(images.keys() - used):
         findings.add((), f"{name} is not used", "remove it", Severity.WARNING)
 
 
-def _image_problem(folder: Path, path: Path) -> str:
+def image_problem(folder: Path, path: Path) -> str:
+    """Why a file is no image of the flow, as far as its first bytes show; empty: it is one."""
     if not path.resolve().is_relative_to(folder.resolve()):
         return "the image is outside the folder of the flow"
     if path.stat().st_size > IMAGE_BYTES_MAX:

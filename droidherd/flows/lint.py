@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from droidherd.flows.folder import FILE, inspect
+from droidherd.flows.folders import flow_folders
+from droidherd.flows.pictures import picture_problems
 from droidherd.flows.problems import Problem, errors_of
-
-NAME_MAX = 63
-"""No flow is called longer; and a system answers names that are too long for it with an error."""
 
 
 def lint(paths: Iterable[Path]) -> list[Problem]:
@@ -19,28 +18,14 @@ def lint(paths: Iterable[Path]) -> list[Problem]:
         if not folders:
             found.append(Problem(str(path), 1, "no flow here", f"a flow is a folder with a {FILE}"))
         for folder in folders:
-            found.extend(inspect(folder)[1])
+            found.extend(judge(folder))
     return found
 
 
-def flow_folders(path: Path) -> list[Path]:
-    """The folders of the flows a path stands for."""
-    if path.name == FILE and path.is_file():
-        return [path.parent]
-    if (path / FILE).is_file():
-        return [path]
-    return sorted(file.parent for file in path.glob(f"*/{FILE}") if file.is_file())
-
-
-def flow_folder(path: Path, name: str) -> Path | None:
-    """That of `flow_folders` which has this name, without a look at the others."""
-    if path.name == FILE and path.is_file():
-        path = path.parent
-    if (path / FILE).is_file():
-        return path if path.name == name else None
-    if name != Path(name).name or name == ".." or len(name) > NAME_MAX:
-        return None
-    return path / name if (path / name / FILE).is_file() else None
+def judge(folder: Path) -> list[Problem]:
+    """Every problem of one flow, in the order of their lines: also what only a look at its images shows."""
+    found = [*inspect(folder)[1], *picture_problems(folder)]
+    return sorted(found, key=lambda problem: problem.line)
 
 
 def main(arguments: list[str]) -> int:

@@ -36,10 +36,13 @@ def pixel(place: tuple[float, float], size: tuple[int, int]) -> tuple[int, int]:
 
 def box_in(frame: Frame, area: tuple[float, float, float, float] | None) -> Box | None:
     """From percent of the screen."""
-    if area is None:
-        return None
-    left, right = (round(part * frame.width / 100) for part in (area[0], area[2]))
-    top, bottom = (round(part * frame.height / 100) for part in (area[1], area[3]))
+    return None if area is None else pixels_of(area, (frame.width, frame.height))
+
+
+def pixels_of(area: tuple[float, float, float, float], size: tuple[int, int]) -> Box:
+    """An area in percent, on a screen of this size."""
+    left, right = (round(part * size[0] / 100) for part in (area[0], area[2]))
+    top, bottom = (round(part * size[1] / 100) for part in (area[1], area[3]))
     return Box(left, top, right - left, bottom - top)
 
 

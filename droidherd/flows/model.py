@@ -3,10 +3,12 @@
 A step is a mapping with a single key that says what it does: `tap: {image: gift.png, within: 5s}`.
 """
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -99,11 +101,18 @@ class Secret(Part):
     secret: Name
 
 
+def _typeable(text: str) -> str:
+    wrong = next((one for one in text if unicodedata.category(one) in {"Cc", "Cs", "Zl", "Zp"}), "")
+    if wrong:
+        raise ValueError(f"the character U+{ord(wrong):04X} cannot be typed: use a key step for Enter and Tab")
+    return text
+
+
 class TypeText(Act):
     """Type text into what has the focus."""
 
     text: Annotated[
-        Annotated[str, StringConstraints(min_length=1, max_length=1000), Tag("text")]
+        Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_typeable), Tag("text")]
         | Annotated[Secret, Tag("secret")],
         Discriminator(lambda text: "secret" if isinstance(text, Mapping | Secret) else "text"),
     ]

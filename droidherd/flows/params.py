@@ -41,6 +41,8 @@ class Param(Part):
         numeric = self.type in {"integer", "number"}
         if not numeric and (self.min is not None or self.max is not None):
             raise ValueError(f"min and max go with numbers, not with {self.type}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"nothing is at least {self.min:g} and at most {self.max:g}")
         textual = self.pattern is not None or self.format is not None or "max_length" in self.model_fields_set
         if self.type != "string" and textual:
             raise ValueError(f"pattern, format and max_length go with strings, not with {self.type}")

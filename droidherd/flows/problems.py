@@ -1,6 +1,6 @@
 """What is wrong with a flow, said so that it can be mended: file, line, what, fix."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -67,6 +67,7 @@ _TYPES = {
     "dict_type": ("must be a mapping", "as in {name: value}"),
     "model_type": ("must be a mapping", "as in {name: value}"),
     "model_attributes_type": ("must be a mapping", "as in {name: value}"),
+    "tuple_type is": ("must be text, or a list of texts", ""),
     "tuple_type": ("must be a list", "as in [first, second]"),
     "int_parsing": ("must be a whole number", ""),
     "int_type": ("must be a whole number", ""),
@@ -206,7 +207,7 @@ def _words(detail: ErrorDetails, place: Place, written: JsonValue) -> tuple[str,
     name = str(detail["loc"][-1]) if detail["loc"] else "the flow"
     if kind == "extra_forbidden":
         return _unknown_key(place)
-    if kind == "missing":
+    if kind == "missing" and not isinstance(detail["loc"][-1], int):
         return f"{name} is missing", _MISSING.get(name, "")
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
@@ -224,15 +225,20 @@ def _complaint(detail: ErrorDetails, word: str, written: JsonValue) -> tuple[str
     if kind == "value_error":
         return message.removeprefix("Value error, "), ""
     example = f"as in {advice.EXAMPLES[word]}" if word in advice.EXAMPLES else ""
-    if kind in {"too_short", "too_long"}:
-        least, most = context.get("min_length"), context.get("max_length")
-        return (f"must hold at least {least}", example) if kind == "too_short" else (f"must hold at most {most}", "")
+    if kind in {"missing", "too_short", "too_long"}:
+        return _wrong_length(kind, context), example
     if kind in {"enum", "literal_error"}:
         return advice.no_such(detail["input"], str(context.get("expected")))
     if beyond := advice.out_of_bounds(word, written, context):
         return beyond
-    what, fix = _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
+    what, fix = _TYPES.get(f"{kind} {word}") or _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
     return what, (kind in _TYPES and example) or fix
+
+
+def _wrong_length(kind: str, bounds: Mapping[str, object]) -> str:
+    if kind == "too_short":
+        return f"must hold at least {bounds.get('min_length')}"
+    return f"must hold at most {bounds.get('max_length')}" if kind == "too_long" else "must hold more than that"
 
 
 def _unknown_key(place: Place) -> tuple[str, str]:

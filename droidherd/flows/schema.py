@@ -2,17 +2,44 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from droidherd.flows.change import PAYLOAD_PATTERN
 from droidherd.flows.flow import Flow
+from droidherd.flows.targets import IMAGE_PATTERN, PLACEHOLDER
 
 SCHEMA_FILE = Path(__file__).with_name("flow.schema.json")
+AS_WRITTEN = frozenset({"FlowStage", "FlowPolicy", "Guards", "Param", "Use"})
+"""What holds no parameter by itself, whatever the steps inside it hold."""
+NAMES_OF_FILES = frozenset({IMAGE_PATTERN, PAYLOAD_PATTERN})
+_INSIDE = ("anyOf", "oneOf", "prefixItems")
 
 
 def schema_text() -> str:
     """The schema as it stands in its file."""
     schema = Flow.model_json_schema(by_alias=True)
+    parts = schema["$defs"]
+    schema["$defs"] = {name: part if name in AS_WRITTEN else _filled_in(part) for name, part in parts.items()}
     whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "droidherd flow"}
     return json.dumps(whole, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _filled_in(node: dict[str, Any]) -> dict[str, Any]:
+    """With room for `${name}` wherever a value of the model may come from a parameter."""
+    if PLACEHOLDER in node.get("anyOf", ()):
+        return node
+    if node.get("type") in {"number", "integer", "boolean"}:
+        told = {key: node[key] for key in ("title", "description", "default") if key in node}
+        return {**told, "anyOf": [{key: value for key, value in node.items() if key not in told}, PLACEHOLDER]}
+    pattern = node.get("pattern", "")
+    if pattern and pattern not in NAMES_OF_FILES and r"\$\{" not in pattern:
+        return {**node, "pattern": rf"({pattern})|\$\{{"}
+    found = {**node, **{key: [_filled_in(one) for one in node[key]] for key in _INSIDE if key in node}}
+    if isinstance(items := node.get("items"), dict):
+        found["items"] = _filled_in(items)
+    if "properties" in node:
+        found["properties"] = {name: _filled_in(one) for name, one in node["properties"].items()}
+    return found
 
 
 def main() -> None:

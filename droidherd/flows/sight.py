@@ -27,6 +27,11 @@ WORDS_MAX, WORD_MAX = 12, 60
 """Of the words of elements that an error names: so many, whole ones of at most so many characters."""
 
 
+def expected_margin(width: int) -> int:
+    """By how much an expected place is widened on a screen of this width."""
+    return max(EXPECT_MARGIN_PX, width // 100)
+
+
 class FlowFinder:
     """Finds what a flow speaks of, as it was when the task was planned."""
 
@@ -65,7 +70,7 @@ class FlowFinder:
         frame = look.frame
         expected = box_in(frame, target.expect)
         if expected is not None:
-            there = self._find_in(look, target, grown(expected, max(EXPECT_MARGIN_PX, frame.width // 100)))
+            there = self._find_in(look, target, grown(expected, expected_margin(frame.width)))
             if there.found:
                 return there
         return self._find_in(look, target, area)

@@ -16,6 +16,7 @@ from droidherd.flows.expansion import (
     charted,
     longest,
     made,
+    misused,
     screens_used,
     tidied,
     used_as_written,
@@ -24,7 +25,8 @@ from droidherd.flows.flow import Flow
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.loader import Place
 from droidherd.flows.model import Steps, Use
-from droidherd.flows.params import substituted
+from droidherd.flows.params import placeholders, substituted
+from droidherd.flows.problems import value_at
 
 
 def used_together(loaded: LoadedFlow) -> Walk:
@@ -38,6 +40,10 @@ def used_together(loaded: LoadedFlow) -> Walk:
             if flow.requires.get(label, value) != value:
                 what = f"requires {label}={flow.requires[label]}, and flow {name}, which is used, {label}={value}"
                 yield Complaint(("requires", label), what, "one emulator has to fit both")
+    wrong = [*_told_wrong(loaded, values)]
+    yield from wrong
+    if wrong:
+        return
     try:
         for number, steps in enumerate(loaded.stages):
             count, length = longest(made(steps, values, loaded))
@@ -56,6 +62,16 @@ def used_together(loaded: LoadedFlow) -> Walk:
     except BadParametersError as error:
         fix = error.remedy or "give the parameter an example or a default that fits"
         yield Complaint((), f"{error.what}, when parameters have their examples", fix)
+
+
+def _told_wrong(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Walk:
+    """What a used flow is told, and does not take. A parameter's own sample may be at fault."""
+    for place, args, error in misused(loaded, values):
+        field = error.to.removeprefix("params.")
+        told = value_at(args, ("with", field))
+        names = [*placeholders(told)] if isinstance(told, str) else []
+        fix = f"give parameter {names[0]} an example or a default that fits" if names else error.remedy
+        yield Complaint((*place, "with", field), error.what, fix)
 
 
 def _filled_twice(loaded: LoadedFlow) -> Walk:

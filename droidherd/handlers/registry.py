@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.things import State, problem_with
@@ -40,10 +41,7 @@ class Registry:
         try:
             subjects = handler.changes(handler.params.model_validate(params))
         except ValidationError as error:
-            detail = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in detail["loc"])
-            message = detail["msg"].removeprefix("Value error, ")
-            return f"{where}: {message}" if where else message, ""
+            return _refused(error, handler.params)
         wrong = ((one.name, problem_with(one.thing, one.name)) for one in subjects)
         return next(((f"{name[:80]} {problem}", "") for name, problem in wrong if problem), ("", ""))
 
@@ -92,6 +90,24 @@ class Registry:
             return handler, handler.params.model_validate(params)
         except ValidationError as error:
             raise FlowError(f"handler {by} takes other parameters than when it was planned") from error
+
+
+def _refused(error: ValidationError, model: type[Params]) -> tuple[str, str]:
+    """All that is wrong with the parameters, and how the first of it would be right."""
+    found = [_said(detail, model) for detail in error.errors(include_url=False, include_input=False)]
+    return "; ".join(what for what, _ in found), next((fix for _, fix in found if fix), "")
+
+
+def _said(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
+    where = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "missing":
+        return f"{where} is missing", ""
+    if detail["type"] == "extra_forbidden":
+        near = nearest(where, model.model_fields)
+        known = f"known are: {', '.join(model.model_fields) or 'none'}"
+        return f"{where} is no parameter of it", f"did you mean {near}?" if near else known
+    message = detail["msg"].removeprefix("Value error, ")
+    return (f"{where}: {message}" if where else message), ""
 
 
 BUILT_IN: tuple[AnyHandler, ...] = (Associate(), Check(), Download(), Scan())

@@ -16,6 +16,10 @@ from urllib.parse import quote, unquote_to_bytes
 from droidherd.virtual.store import Store
 
 WRITABLE = ("/data/local/tmp", "/sdcard")
+_FURNISHED = tuple(
+    f"/sdcard/{name}" for name in ("Android", "DCIM", "Documents", "Download", "Movies", "Music", "Pictures")
+)
+"""Folders that every Android has from its first start."""
 _ALIASES = (("/storage/emulated/0", "/sdcard"), ("/mnt/sdcard", "/sdcard"), ("/storage/self/primary", "/sdcard"))
 _DIRECTORIES = frozenset(
     {
@@ -84,7 +88,7 @@ class EmulatorFiles:
         self.full = False
         self._lent: Callable[[str], Path | None] = lambda _path: None
         self._modes = Modes()
-        for root in WRITABLE:
+        for root in (*WRITABLE, *_FURNISHED):
             self._host(root).mkdir(parents=True, exist_ok=True)
 
     def lend(self, lent: Callable[[str], Path | None], store: Store) -> None:

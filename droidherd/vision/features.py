@@ -54,21 +54,14 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
 
     FlowError when the picture has too few features to be told by them.
     """
-    wanted_grey = _grey(template.rgb, cv2.COLOR_RGB2GRAY)
-    wanted = features_of(wanted_grey, _FEATURES_MAX)
-    if wanted.spots < FEATURES_MIN:
-        raise FlowError(
-            f"has {wanted.spots} features, at least {FEATURES_MIN} are needed",
-            to=template.name,
-            remedy="cut a larger piece with more detail, or seek it as an image",
-        )
+    sought = wanted(template)
     within = clipped(area, frame)
     if not within.width or not within.height:
         raise FlowError("the area is empty", to=template.name, remedy="widen it")
     part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]
     grey = _grey(part, cv2.COLOR_RGBA2GRAY)
     there = features_of(grey, _FEATURES_OF_FRAME_MAX)
-    warp = _agreed(wanted, there)
+    warp = _agreed(sought, there)
     if warp is None:
         return _NOT_FOUND
     box = _outline(warp, template.rgb.shape[1], template.rgb.shape[0], within)
@@ -76,6 +69,18 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
         return _NOT_FOUND
     score = _likeness(part, template.rgb, warp)
     return Match(found=score >= threshold, box=box, score=score, runner_up=0.0)
+
+
+def wanted(template: Template) -> Features:
+    """The features of the picture that is sought. FlowError when they are too few."""
+    found = features_of(_grey(template.rgb, cv2.COLOR_RGB2GRAY), _FEATURES_MAX)
+    if found.spots < FEATURES_MIN:
+        raise FlowError(
+            f"has {found.spots} features, at least {FEATURES_MIN} are needed",
+            to=template.name,
+            remedy="cut a larger piece with more detail, or seek it as an image",
+        )
+    return found
 
 
 def features_of(grey: Pixels, most: int) -> Features:
@@ -92,16 +97,16 @@ def _grey(pixels: Pixels, how: int) -> Pixels:
     return np.asarray(cv2.cvtColor(pixels, how), np.uint8)
 
 
-def _agreed(wanted: Features, there: Features) -> Warp | None:
+def _agreed(sought: Features, there: Features) -> Warp | None:
     """How the picture lies on the frame, if enough features say the same: moved, turned, scaled, nothing else."""
     if len(there) < 2:  # noqa: PLR2004 -- a best and a second best partner
         return None
     matcher: Any = cv2.BFMatcher(cv2.NORM_HAMMING)
-    pairs = matcher.knnMatch(wanted.descriptions, there.descriptions, k=2)
+    pairs = matcher.knnMatch(sought.descriptions, there.descriptions, k=2)
     good = [one for one, second in pairs if one.distance < _DISTINCT * second.distance]
     if len(good) < _AGREEING_MIN:
         return None
-    source = np.array([wanted.points[one.queryIdx] for one in good], np.float32)
+    source = np.array([sought.points[one.queryIdx] for one in good], np.float32)
     target = np.array([there.points[one.trainIdx] for one in good], np.float32)
     cv2.setRNGSeed(1)  # equal input gives an equal match
     found: Any = cv2.estimateAffinePartial2D(source, target, method=cv2.RANSAC, ransacReprojThreshold=_OFF_PX)

@@ -24,6 +24,7 @@ _STYLE = """\
   .name { font-weight: 600 } .screen { fill: #eef3ff; stroke: #6a86c8 } .stage { fill: #f3faf0; stroke: #6fa860 }
   .route { fill: none; stroke: #6a86c8; stroke-width: 1.5; marker-end: url(#arrow) }
   .begins { fill: none; stroke: #6fa860; stroke-width: 1.5; stroke-dasharray: 5 4; marker-end: url(#arrow) }
+  .label { font-size: 11px; fill: #56607a; paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
   .note { fill: #fff7e6; stroke: #d9a441 }
 </style>
 <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8"
@@ -166,6 +167,8 @@ def _screen(name: str, box: Box, image: str, images: Mapping[str, bytes]) -> str
 
 
 def _routes(routes: Iterable[Route], places: Mapping[str, Box]) -> Iterator[str]:
+    """The words lie above all lines, on a ground of their own."""
+    words: list[str] = []
     for route in routes:
         end = places.get(route.end)
         if end is None:
@@ -175,7 +178,8 @@ def _routes(routes: Iterable[Route], places: Mapping[str, Box]) -> Iterator[str]
         label = route.what if start else f"{route.start}: {route.what}"
         whole = escape(f"{route.start} → {route.end}: {route.what}")
         yield f'<path class="route" d="{path}"><title>{whole}</title></path>'
-        yield _text(*at, label, "small", limit=24)
+        words.append(_text(*at, label, "label", limit=24))
+    yield from words
 
 
 def _path(start: Box, end: Box) -> tuple[str, tuple[int, int]]:
@@ -267,7 +271,11 @@ def _said(args: JsonValue) -> str:
 def _short(name: str, value: JsonValue) -> str:
     if isinstance(value, dict):
         return f"{name} {_said(value)}".strip()
-    plain = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        plain = ", ".join(_said(one) for one in value)
+        plain = f"({plain})" if any(isinstance(one, dict) for one in value) else plain
+    else:
+        plain = str(value).lower() if isinstance(value, bool) else str(value)
     return plain if name in {"image", "app", "name", "text", "screen", "percent"} else f"{name} {plain}"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from droidherd.adb import wire
 from droidherd.adb.client import STDIN_LIMIT_BYTES, AdbClient
+from droidherd.adb.files import Files
 from droidherd.adb.wire import Interrupt
 from droidherd.domain.errors import (
     AbandonedError,
@@ -107,6 +108,16 @@ def test_once_the_service_was_asked_for_only_an_exit_frame_is_an_outcome(after: 
     with talking(script) as talker, pytest.raises(UnknownOutcomeError) as caught:
         AdbClient(talker.port).shell(SERIAL, "x", SHORT_S)
     assert SERIAL == caught.value.to
+
+
+def test_a_reason_of_senseless_length_is_no_reason_to_make_room_for_it():
+    def script(talk: Talk) -> None:
+        talk.service()
+        talk.say(b"FAIL\xff\xff\xff\x7f")
+        talk.silence()
+
+    with talking(script) as talker, pytest.raises(UnknownOutcomeError, match="a reason of 2147483647 bytes"):
+        Files(AdbClient(talker.port), SERIAL).pull("/x", LONG_S)
 
 
 def test_output_that_trickles_does_not_move_the_deadline():

@@ -171,6 +171,17 @@ def _all_is_well_again(place: Place, name: str, operation: str, error: Droidherd
         assert taps == 1 or answer == "unknown"
 
 
+def test_a_file_of_several_packets_that_is_never_acknowledged_is_unknown_and_leaves_nothing_behind(place: Place):
+    """Only what does not fit into one packet waits for the word that the last one came."""
+    before = held()
+    place.one.control.set_fault(place.one.name, "no_ack")
+    with pytest.raises(UnknownOutcomeError):
+        Files(place.one.adb, place.one.address).push(CONTENT * 20, PATH, DEADLINES_S[0])
+    place.one.control.clear_fault(place.one.name)
+    assert (set(), set()) == _left_behind(before)
+    _all_is_well_again(place, "no acknowledgement", "push", None)
+
+
 # --- port drift --------------------------------------------------------------------------------------------------
 
 

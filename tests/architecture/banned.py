@@ -57,7 +57,7 @@ ENVIRONMENT_ROOTS = (
 )
 """Who may read the environment: settings, and the roots that start processes."""
 
-BROAD_EDGES = ("activities/failures.py", "api/errors.py", "worker_main.py")
+BROAD_EDGES = ("activities/failures.py", "api/errors.py", "droidherd/stay.py", "worker_main.py")
 """Where an exception nobody foresaw is turned into something people can read."""
 
 CLIENT_HOMES = (

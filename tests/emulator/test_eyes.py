@@ -133,9 +133,3 @@ def test_half_a_file_is_no_file(one: One, fault: str):
     one.control.set_fault(one.name, fault)
     with pytest.raises(UnknownOutcomeError):
         files.pull("/data/local/tmp/x", 0.5)
-
-
-def test_a_push_that_nobody_acknowledges_ends_at_its_deadline(one: One):
-    one.control.set_fault(one.name, "no_ack")
-    with pytest.raises(UnknownOutcomeError):
-        Files(one.adb, one.address).push(b"x" * 3_000_000, "/data/local/tmp/x", 0.5)

@@ -152,8 +152,9 @@ def test_a_folder_is_neither_replaced_nor_removed(ground: Ground):
         facts(ground, path)
 
 
-def test_where_no_folder_is_no_file_can_be_put(ground: Ground):
-    assert 1 == put(ground, f"{ground.folder}/none/x", b"x")[0]
+def test_where_no_folder_is_no_file_can_be_put_and_the_folder_is_named(ground: Ground):
+    missing = f"{ground.folder}/no ne"
+    assert (1, f"there is no folder {missing}\n") == put(ground, f"{missing}/x", b"x")
 
 
 def test_what_waits_beside_its_place_can_be_taken_away(ground: Ground):

@@ -10,7 +10,7 @@ from pydantic import JsonValue, ValidationError
 from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.lint import flow_folder, flow_folders
+from droidherd.flows.folders import flow_folder, flow_folders
 from droidherd.flows.model import STEPS
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
 from droidherd.web.allow import AllowList

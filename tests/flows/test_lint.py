@@ -1,9 +1,9 @@
 import json
-import struct
-import zlib
 from pathlib import Path
 
+import cv2
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -19,9 +19,9 @@ from droidherd.flows.schema import SCHEMA_FILE, schema_text
 HEAD = "flow: demo\napp: com.example.game\nstages:\n  - stage: main\n    steps:\n"
 
 
-def png(width: int = 20, height: int = 20) -> bytes:
-    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head))
+def png(width: int = 20, height: int = 20, *, flat: bool = False) -> bytes:
+    noise = np.random.default_rng(width).integers(0, 255, (height, width, 3), dtype=np.uint8)
+    return cv2.imencode(".png", noise * np.uint8(not flat))[1].tobytes()
 
 
 def flow_at(folder: Path, text: str, *images: str) -> Path:
@@ -74,13 +74,27 @@ STEP_PROBLEMS = [
         ("error: within: 'ten' is not a duration: write a number and a unit, as in 500ms, 10s, 2m or 1h"),
     ),
     ("tap: {percent: [50%, 5]}", "error: percent: must be a number (as in percent: [50, 50])"),
+    ("tap: {percent: [50]}", "error: percent: must hold more than that (as in percent: [50, 50])"),
+    ("tap: {percent: [50, 5, 5]}", "error: percent: must hold at most 2 (as in percent: [50, 50])"),
+    (
+        'type: {text: "a\\tb"}',
+        "error: text: the character U+0009 cannot be typed: use a key step for Enter and Tab",
+    ),
+    ("handle: {by: check, with: {ap: a}}", "error: handle check: ap is no parameter of it (did you mean app?)"),
+    (
+        "handle: {by: download, with: {urll: a}}",
+        "error: handle download: url is missing; urll is no parameter of it (did you mean url?)",
+    ),
     ("tap: a.png", "error: tap: must be a mapping (as in tap: {image: ok.png})"),
     ("stop_app:", "error: stop_app: must be a mapping (as in stop_app: {}, or stop_app: {app: com.example.game})"),
     ("goto: {screen: a}", "error: goto: must be text (as in goto: home)"),
     ("key: {name: bakc}", "warning: key 'bakc' is unusual (did you mean back?)"),
     (
         "when: {var: a, is: yes, do: [{key: {name: back}}]}",
-        'error: is: must be a list (as in is: "yes"; in quotes, also what YAML reads as true, false or a number)',
+        (
+            "error: is: must be text, or a list of texts "
+            '(as in is: "yes"; in quotes, also what YAML reads as true, false or a number)'
+        ),
     ),
     ("tap: {image: sub/a.png, wihtin: 1s}", "error: sub/a.png: no such image (put it at {folder}/sub/a.png)"),
     ("wait: {image: a.png, within: 2h}", "error: within: 2h does not fit, it has to be at most 1h"),
@@ -193,7 +207,7 @@ FLOW_PROBLEMS = [
     ("flow.yaml:1: error: a flow is a mapping (begin with flow: <name>)", "- 1\n"),
     ("flow.yaml:3: error: key 'app' stands here twice (the first is in line 2)", "flow: demo\napp: a.b\napp: a.c\n"),
     (
-        "flow.yaml:1: error: the flow: two stages are called main",
+        "flow.yaml:7: error: two stages are called main (give one another name)",
         HEAD + "      - key: {name: home}\n  - stage: main\n    steps: [{key: {name: home}}]\n",
     ),
     (
@@ -207,6 +221,17 @@ FLOW_PROBLEMS = [
     (
         "flow.yaml:2: error: n: min and max go with numbers, not with string",
         "flow: demo\nparams: {n: {min: 1}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        "flow.yaml:2: error: n: nothing is at least 5 and at most 3",
+        "flow: demo\nparams: {n: {type: number, min: 5, max: 3}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
+    ),
+    (
+        (
+            "flow.yaml:4: warning: limit 2m is more than the whole attempt has, 1m "
+            "(raise time_limit in policy, or lower the limit)"
+        ),
+        ("flow: demo\npolicy: {time_limit: 1m}\nstages:\n  - {stage: a, limit: 2m, steps: [{key: {name: home}}]}\n"),
     ),
     (
         "flow.yaml:2: warning: parameter 'n' is not used (remove it)",
@@ -246,6 +271,39 @@ TOGETHER = [
 @pytest.mark.parametrize(("expected", "steps"), TOGETHER)
 def test_steps_that_make_no_sense_together_are_named(tmp_path: Path, expected: str, steps: list[str]) -> None:
     assert expected in problems(tmp_path, HEAD + "".join(f"      - {step}\n" for step in steps))
+
+
+HELD = "is more than the stage has, 10s (raise the limit, or wait for less)"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("wait: {colour: '#ff8800', within: 11s}", [f"within 11s {HELD}"]),
+        ("tap: {colour: '#ff8800', within: 5s, then: {ui: {id: a}, within: 12s}}", [f"within 12s {HELD}"]),
+        (
+            "repeat: {while: {colour: '#ff8800', within: 13s}, at_most: 2, do: [{pause: {for: 1s}}]}",
+            [f"within 13s {HELD}"],
+        ),
+        ("optional: {do: [{pause: {for: 14s}}]}", [f"for 14s {HELD}"]),
+        ("tap: {colour: '#ff8800', within: 10s}", []),
+        ("ask: {what: a, choices: [b], within: 5m}", []),
+    ],
+)
+def test_a_wait_that_is_longer_than_its_stage_is_named(tmp_path: Path, step: str, said: list[str]) -> None:
+    text = f"flow: demo\nstages:\n  - stage: main\n    limit: 10s\n    steps:\n      - {step}\n"
+    assert [f"flow.yaml:6: warning: {one}" for one in said] == problems(tmp_path, text)
+
+
+def test_a_frame_that_would_take_the_place_of_another_is_named(tmp_path: Path) -> None:
+    first, second = "frame: {name: a}", "optional: {do: [{frame: {name: a}}]}"
+    what = "this stage has another frame a, which this one takes the place of (give one another name)"
+    assert [f"flow.yaml:7: warning: {what}"] == problems(tmp_path, f"{HEAD}      - {first}\n      - {second}\n")
+
+
+def test_either_of_two_frames_may_have_the_same_name(tmp_path: Path) -> None:
+    step = "when: {sees: {colour: '#ff8800'}, do: [{frame: {name: a}}], else: [{frame: {name: a}}]}"
+    assert [] == problems(tmp_path, f"{HEAD}      - {step}\n")
 
 
 def test_what_an_ask_sets_is_known_to_what_comes_after_it_also_in_a_block(tmp_path: Path) -> None:
@@ -371,6 +429,31 @@ def test_an_editor_accepts_the_flows_of_the_gallery(file: Path) -> None:
     "step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}", "again: {in: 2h}"]
 )
 def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "step"),
+    [
+        ("number", "0.9", 'tap: {image: a.png, threshold: "${p}"}'),
+        ("integer", "1", 'tap: {ui: {class: Button, index: "${p}"}, offset: ["${p}", 0]}'),
+        ("boolean", "true", 'tap: {ui: {id: a, enabled: "${p}"}}'),
+        ("boolean", "true", 'ask: {what: a, choices: [b], within: 5m, keep: "${p}"}'),
+        ("string", "back", 'key: {name: "${p}"}'),
+    ],
+)
+def test_an_editor_lets_a_parameter_stand_wherever_the_linter_does(
+    tmp_path: Path, kind: str, default: str, step: str
+) -> None:
+    text = f"{HEAD}      - {step}\nparams: {{p: {{type: {kind}, default: {default}}}}}\n"
+    images = ["a.png"] if "a.png" in step else []
+    assert [] == problems(tmp_path, text, *images)
+    assert jsonschema.Draft202012Validator(json.loads(schema_text())).is_valid(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("step", ["tap: {image: '${p}.png'}", "use: {flow: '${p}'}", "tap: {percent: [1, x]}"])
+def test_an_editor_marks_a_parameter_where_none_can_stand(step: str) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(schema_text()))
     assert not schema.is_valid(yaml.safe_load(f"{HEAD}      - {step}\n"))
 

@@ -137,6 +137,11 @@ FAULTS = [
     ({}, using("demo", "demo"), "flow.yaml:5: error: flows use each other in a circle: demo uses demo (move what"),
     ({}, using("demo", "nowhere"), "flow.yaml:5: error: there is no flow 'nowhere' (the name of a flow beside"),
     (
+        {"other": f"flow: other\n{TAP}"},
+        using("demo", "othr"),
+        "flow.yaml:5: error: there is no flow 'othr' (did you mean other?)",
+    ),
+    (
         {f"n{n}": using(f"n{n}", f"n{n + 1}") for n in range(5)} | {"n5": f"flow: n5\n{TAP}"},
         using("demo", "n0"),
         "flow.yaml:5: error: flow n0 is not sound: ",
@@ -144,7 +149,7 @@ FAULTS = [
     (
         {"other": f"flow: other\nparams: {{who: {{type: string}}}}\n{TAP}"},
         using("demo", "other"),
-        "flow.yaml:1: error: use other: params.who: is missing, when parameters have their examples (a string)",
+        "flow.yaml:5: error: use other: params.who: is missing (a string)",
     ),
     (
         {"other": "flow: other\nstages: [{stage: main, steps: [{set: {setting: global/a, to: b}}]}]\n"},

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from typing_extensions import override
 
 from droidherd.contracts.plan import Stage
-from droidherd.domain.errors import BadParametersError, CommandFailedError, FlowError
+from droidherd.domain.errors import BadParametersError, CommandFailedError, FlowError, UnclassifiedError, Verdict
 from droidherd.domain.ports import Wanted
 from droidherd.domain.things import State
 from droidherd.flows.catalogue import Catalogue
@@ -58,6 +58,8 @@ class Greet(Handler[GreetParams]):
         self.ran.append("execute")
         if params.fails:
             raise CommandFailedError("no", rc=1)
+        if params.whom == "nobody":
+            raise KeyError(params.whom)
         ground.doing.make("write", Wanted("setting", NAME, State(params.whom)))
         return {"greeted": params.whom}
 
@@ -121,6 +123,19 @@ def test_it_cleans_up_when_it_failed_too(task: World, greet: Greet, tmp_path: Pa
     assert [] == [*(task.root / "scratch").iterdir()]
 
 
+def test_a_bug_in_it_is_final_and_leaves_its_trace_on_a_page_and_the_emulator_in_order(
+    task: World, greet: Greet, tmp_path: Path
+):
+    plan_it(task, greet, tmp_path, "nobody")
+    with pytest.raises(StayError) as caught:
+        task.stage()
+    left = caught.value
+    assert (UnclassifiedError, "KeyError: 'nobody'") == (type(left.cause), left.cause.what)
+    assert (Verdict.FINAL, True, "cleanup") == (left.cause.verdict, left.clean, greet.ran[-1])
+    page = next(one.name for one in left.artifacts if one.name.endswith("evidence.html"))
+    assert b"in execute" in task.store.get("task-1", page)
+
+
 def test_when_the_stage_had_gone_on_after_it_it_is_left_alone(task: World, greet: Greet):
     """It is cut off right after the step behind the handler was done: that one is not done again, nor is this."""
     task.one.mark()
@@ -154,7 +169,7 @@ def test_a_host_without_the_handler_says_so(task: World):
         ("handle: {by: scn}", "flow.yaml:6: error: handle scn: there is no handler 'scn' (did you mean scan?)"),
         (
             "handle: {by: scan, with: {deep: 1}}",
-            "flow.yaml:6: error: handle scan: deep: Extra inputs are not permitted",
+            "flow.yaml:6: error: handle scan: deep is no parameter of it (known are: none)",
         ),
         (
             "handle: {by: download, with: {url: x}}",

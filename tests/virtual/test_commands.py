@@ -32,8 +32,8 @@ SAYS = [
     ("echo aGk= | base64 -d", "hi"),
     ("basename /a/b.c; dirname /a/b.c", "b.c\n/a\n"),
     ("seq 2 4", "2\n3\n4\n"),
-    ("mkdir -p /sdcard/a/b; touch /sdcard/a/b/c; ls /sdcard/a; rm -rf /sdcard/a; ls /sdcard", "b\n"),
-    ("echo 1 >/sdcard/x; cp /sdcard/x /sdcard/y; mv /sdcard/x /sdcard/z; ls /sdcard", "y\nz\n"),
+    ("mkdir -p /sdcard/w/a/b; touch /sdcard/w/a/b/c; ls /sdcard/w/a; rm -rf /sdcard/w/a; ls /sdcard/w", "b\n"),
+    ("cd /sdcard/Download; echo 1 >x; cp x y; mv x z; ls", "y\nz\n"),
     ("touch /sdcard/x; chmod 600 /sdcard/x; stat -c '%a %s %F' /sdcard/x", "600 0 regular file\n"),
     ("setprop a.b 1; getprop a.b; getprop none; getprop none d", "1\n\nd\n"),
     ("whoami; id -u; getenforce; uname -m", "shell\n2000\nEnforcing\nx86_64\n"),
@@ -93,8 +93,8 @@ def test_a_command_fails_as_on_android(stand: Stand, line: str, rc: int, complai
 
 def test_a_folder_by_time_has_the_newest_first(stand: Stand):
     for name in ("b", "c", "a"):
-        stand.run(f"echo {name} >/sdcard/{name}")
-    assert "a\nc\nb\n" == stand.out("ls -t /sdcard")
+        stand.run(f"echo {name} >/sdcard/Download/{name}")
+    assert "a\nc\nb\n" == stand.out("ls -t /sdcard/Download")
 
 
 def test_force_stop_forgets_what_was_typed_and_clear_what_was_stored(stand: Stand):

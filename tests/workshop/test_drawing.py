@@ -35,6 +35,7 @@ stages:
           while: {image: claim.png}
           at_most: 3
           do: [{tap: {image: claim.png, then: {image: ok.png, within: 1s}}}]
+      - wait: {any: [{image: a.png}, {none: [{text: Busy}, {ui: {id: x, enabled: true}}]}], within: 1s}
       - when: {sees: {image: ok.png}, do: [{key: {name: back}}], else: [{key: {name: home}}]}
     undo: [{key: {name: menu}}]
 lost: {do: [{start_app: {}}]}
@@ -71,6 +72,7 @@ def test_a_picture_shows_every_screen_route_stage_and_interrupt():
     assert "whenever it appears:" in said
     assert "repeat while claim.png, at_most 3\n    tap claim.png → ok.png" in said
     assert "close.png: tap close.png" in said
+    assert "wait any (a.png, none (Busy, ui id x, enabled true))" in said
     assert "when sees ok.png\n    key back\nelse\n    key home\ntaken back by\n    key menu" in said
     assert "when lost:\nstart_app\nat the end, however it ends:\nstop_app" in said
     paths = [one for one in picture.iter() if one.tag.endswith("path") and one.get("class") == "route"]
