@@ -47,7 +47,7 @@ WHICH_ACCOUNT = "say which account"
 WHICH_LANE = "say which lane"
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
 LATE_ARE_FORGOTTEN = "who-does-not-come-is-not-waited-for"
-PRECEDENCE_IS_HEARD = "precedence-is-heard-from-who-waits"
+ALL_IS_KEPT = "precedence-and-keys-are-kept"
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -63,7 +63,7 @@ class DispatcherWorkflow:
         if start.snapshot:
             self._machine = snapshot.load(start.snapshot, start.pool, _config(start))
         self._machine.waits_no_longer = workflow.patched(LATE_ARE_FORGOTTEN)
-        self._machine.hears_precedence = workflow.patched(PRECEDENCE_IS_HEARD)
+        self._machine.strict = workflow.patched(ALL_IS_KEPT)
         self._early: list[Callable[[], object]] = []
         self._handled = list(start.handled)
         self._audited_ms: dict[str, int] = {}
@@ -379,7 +379,7 @@ class DispatcherWorkflow:
         else:
             machine = Dispatcher(self._start.pool, _config(self._start))
         machine.waits_no_longer = self._machine.waits_no_longer
-        machine.hears_precedence = self._machine.hears_precedence
+        machine.strict = self._machine.strict
         for lane in self._start.capacities:
             machine.board.lane(lane)
         return machine

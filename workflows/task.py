@@ -52,7 +52,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.stages import Ended, Stages, said, unanswered
 
 DELAY_OUTLIVES_PAUSE = "the-delay-outlives-a-pause"
-PRECEDENCE_IS_KEPT = "precedence-is-kept-whatever-a-grant-says"
+PRECEDENCE_IS_KEPT = "precedence-is-kept"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 
@@ -225,7 +225,8 @@ class TaskWorkflow:
         self._claim.on_recall(message)
 
     def _hear(self, news: m.Admitted | m.Rejected | m.Recall) -> None:
-        self._claim.hear(news)
+        late = isinstance(news, m.Admitted) and self._claim.comes_late(news)
+        self._claim.hear(news, again=not late or workflow.patched(PRECEDENCE_IS_KEPT))
         self._ledger.stands(self._claim)
 
     def _roll_back(self, rollback: Rollback) -> None:

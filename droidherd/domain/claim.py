@@ -124,23 +124,37 @@ class Claim:
 
     # --- what the dispatcher says -----------------------------------------------------------------------------
 
-    def hear(self, news: m.Admitted | m.Rejected | m.Recall) -> None:
+    def hear(self, news: m.Admitted | m.Rejected | m.Recall, *, again: bool = True) -> None:
         """What came back as the answer to a request."""
         match news:
             case m.Admitted():
-                self.on_admitted(news)
+                self.on_admitted(news, again=again)
             case m.Rejected():
                 self.on_rejected(news)
             case m.Recall():
                 self.on_recall(news)
 
-    def on_admitted(self, news: m.Admitted) -> None:
-        """In line. Precedence is the task's: it is heard whatever is wanted by now, and no older word takes it back."""
-        if news.ticket < min(self.ticket, 0) and news.key.run == self.run:
+    def comes_late(self, news: m.Admitted) -> bool:
+        """Whether it gives precedence to a wish of before: where the present one stands nobody knows of it."""
+        present = self._mine(news.key) and news.seq >= self.since
+        return self._prefers(news) and self.want is Want.EMULATOR and not present
+
+    def _prefers(self, news: m.Admitted) -> bool:
+        return news.ticket < min(self.ticket, 0) and news.key.run == self.run
+
+    def on_admitted(self, news: m.Admitted, *, again: bool = True) -> None:
+        """In line. Precedence is the task's: it is heard whatever is wanted by now, and no older word takes it back.
+
+        `again`: what is wanted by now is said once more, if the precedence comes late for it.
+        """
+        late = again and self.comes_late(news)
+        if self._prefers(news):
             self.ticket, self.priority = news.ticket, news.priority
         if self._mine(news.key) and self.want is Want.EMULATOR and news.seq >= self.since:
             self.admitted = news
             self.ticket = self.ticket if self.ticket < 0 else news.ticket
+        if late:
+            self.repeat()
 
     def on_rejected(self, news: m.Rejected) -> None:
         if self._mine(news.key) and self.want is Want.EMULATOR and self.ask and news.seq >= self.ask.seq:

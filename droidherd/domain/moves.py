@@ -83,8 +83,11 @@ class Moves:
     """Tasks whose time is near: when, and what they require."""
     waits_no_longer: bool = True
     """For tasks that are late, by itself. False: in a run that began before that was so."""
-    hears_precedence: bool = True
-    """Also from who waits already. False: in a run that began before that was so."""
+    strict: bool = True
+    """Precedence is heard from who waits already, and a ghost holds what its run held, and no more.
+
+    False: in a run that began before that was so.
+    """
     woken: bool = False
     """Somebody came back from the parked ones since this was last cleared."""
     held_back: bool = False
@@ -131,19 +134,24 @@ class Moves:
         self._remove(entry, entry.ask.seq, now_ms)
 
     def _haunt(self, entry: Entry, now_ms: int) -> None:
-        """Keep the lease of a closed run under a name of its own until its emulator is fenced."""
+        """Keep the lease of a closed run under a name of its own until its emulator is fenced.
+
+        And its keys, unless others have them by now: the lease may have been fenced and freed before, and its holder
+        did not hear of that.
+        """
         lease = entry.lease
         if lease is None:
             return
         task_id, ghost = entry.task_id, f"{entry.task_id}{GHOST}{lease.token}"
         row = self.board.rows[lease.emulator_id]
         seats = row.active == task_id, row.deck == task_id
+        held = [key for key in entry.needs() if not self.strict or self.keys.held.get(key) == task_id]
         del self.board.entries[task_id], self.board.leases[task_id]
         self._weigh(entry, -1)
-        self.keys.free(entry.needs(), task_id)
+        self.keys.free(held, task_id)
         entry.ask = replace(entry.ask, key=replace(entry.key, task_id=ghost))
         self._enter(entry)
-        self.keys.take(entry.needs(), ghost)
+        self.keys.take(held, ghost)
         row.active, row.deck = ghost if seats[0] else row.active, ghost if seats[1] else row.deck
         self._fence(entry, now_ms, closed=True)
 
@@ -283,7 +291,9 @@ class Moves:
 
     def _send(self, task_id: str, message: m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall) -> None:
         if isinstance(message, m.Admitted):
-            self.outbox.take_last(task_id, m.Admitted)  # the newer one says all that it would have said
+            before = self.outbox.take_last(task_id, m.Admitted)  # the newer one says all that it would have said
+            if self.strict and isinstance(before, m.Admitted) and before.ticket < min(message.ticket, 0):
+                self.outbox.put(task_id, before)  # all but precedence: the task has left the line since, and come back
         self.outbox.put(task_id, message)
 
     def _remember(self, task_id: str, seq: int) -> None:

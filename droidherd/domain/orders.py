@@ -132,7 +132,7 @@ class Orders(Memory):
 
     def hear_precedence(self, entry: Entry, ask: m.Enqueue) -> None:
         """Precedence is the task's. What it said before it knew of it may be all that a successor heard."""
-        if self.hears_precedence and entry.lease is None and ask.ticket < min(entry.ticket, 0):
+        if self.strict and entry.lease is None and ask.ticket < min(entry.ticket, 0):
             self.board.saw_ticket(ask.ticket)
             self._advance(entry, min(ask.priority, entry.ask.priority), ask.ticket)
 

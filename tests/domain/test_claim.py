@@ -188,3 +188,28 @@ def test_a_grant_by_somebody_who_knew_of_no_precedence_does_not_take_it_back() -
     claim.on_admitted(told(-2, priority=1))
     claim.on_grant(grant(100, claim.seq))
     assert (Want.HOLDING, -2) == (claim.want, claim.ticket)
+
+
+def test_precedence_that_was_given_to_a_wish_of_before_is_said_with_the_present_one() -> None:
+    """Its dispatcher gave it to somebody who had left the line already, and stands elsewhere by now."""
+    for again in (ASK, replace(ASK, key=m.Key("t", "r1", 2))):
+        claim = a_claim()
+        claim.done()
+        claim.request(again)
+        said(claim)
+        news = told(-2, priority=1)
+        assert claim.comes_late(news)
+        claim.on_admitted(news)
+        (asked,) = said(claim)
+        assert isinstance(asked, m.Enqueue)
+        assert (again.key, -2, 1) == (asked.key, asked.ticket, asked.priority)
+        assert not claim.comes_late(news)
+        claim.on_admitted(news)
+        assert [] == said(claim)
+
+
+def test_precedence_that_was_given_to_the_present_wish_is_known_where_it_was_given() -> None:
+    claim = a_claim()
+    said(claim)
+    claim.on_admitted(told(-2, priority=1))
+    assert ([], -2) == (said(claim), claim.ticket)

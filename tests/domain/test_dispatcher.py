@@ -8,6 +8,7 @@ from droidherd.domain import messages as m
 from droidherd.domain import snapshot
 from droidherd.domain.board import Place
 from droidherd.domain.dispatcher import HOLD_MAX_MS
+from droidherd.domain.keys import account_key
 from droidherd.domain.lane import Ordering
 from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
 from droidherd.domain.moves import Config
@@ -465,3 +466,18 @@ def test_a_person_lifts_a_pause_of_the_system() -> None:
     assert "" == pool.on("e1")
     pool.d.resume("account", "ann", pool.now)
     assert "a" == pool.on("e1")
+
+
+def test_what_an_older_run_held_no_longer_is_not_taken_from_who_holds_it_now() -> None:
+    """Its lease was fenced and freed before; it did not hear of that, said that it holds it, and was tried again."""
+    pool = Pool()
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("new", "account", account="ann")
+    lost = m.Lease(NOW - 1_000, "e2", "h", NOW + 60_000)
+    pool.enqueue("old", "account", account="ann", lease=lost)
+    pool.enqueue("old", "account", key=m.Key("old", "r2", 1), account="ann")
+    assert {account_key("ann"): "new"} == pool.d.keys.held
+    pool.now += 1_000 * 60
+    pool.d.tick(pool.now)
+    assert ("new", Place.PARKED) == (pool.d.keys.held[account_key("ann")], pool.place("old"))

@@ -57,6 +57,16 @@ def test_a_task_is_told_of_its_precedence_and_comes_back_with_it() -> None:
     assert "t2" == line(pool)[0]
 
 
+def test_a_task_hears_of_its_precedence_though_it_has_left_the_line_and_come_back_before_it_was_told() -> None:
+    pool = Pool()
+    waits(pool)
+    pool.d.prioritize("t1", 1, "ann", NOW)
+    for _ in range(2):
+        pool.done("t1", "")
+        pool.enqueue("t1")
+    assert [-1, 5] == [one.ticket - 1_000_000 * (one.ticket > 0) for one in pool.said("t1", m.Admitted)]
+
+
 def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() -> None:
     pool = Pool(fence_s=0.0)
     pool.d.rebuild({"old": "r1"}, NOW, 60.0, blind=True)

@@ -53,9 +53,8 @@ class Actor:
         """Handle what waits, unless the worker is away."""
         if self.frozen() or not self.alive:
             return
-        inbox, self.inbox = self.inbox, []
-        for message in inbox:
-            self.handle(message)
+        while self.inbox:
+            self.handle(self.inbox.pop(0))
         self.think()
         self.pump()
 

@@ -27,10 +27,7 @@ class Watched(Dispatcher):
     def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
         super()._grant(entry, row, now_ms)
         self.world.witness.grants(self, entry)
-        first, urgent = self.world.preferred.get((entry.task_id, entry.key.run), (0, 0))
-        if first and (entry.ticket > first or entry.ask.priority > urgent):
-            by = f"{entry.ticket} with priority {entry.ask.priority}"
-            self.world.witness.broken(f"{entry.task_id} was given precedence {first}, {urgent}, and is granted by {by}")
+        self.world.witness.in_front(entry)
         if entry.ask.account in self.world.disabled:
             self.world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
 

@@ -325,6 +325,15 @@ class World:
         task = self.tasks.get(name)
         return task if task is not None and task.alive else None
 
+    def between(self, task_id: str) -> list[Any]:
+        """What this task and its dispatcher have said to each other and not heard yet."""
+        task, d = self.tasks[task_id], self.dispatcher
+        box = task.outbox
+        said = [one for target, line in box.lines.items() for one in line[int(target in box.flying) :]]
+        said += d.outbox.lines.get(task_id, [])
+        said += [one.message for one in self.flights if not one.arrived and task_id in (one.sender.name, one.target)]
+        return [*said, *task.inbox, *(one for one in d.inbox if about(one) == task_id)]
+
     def lose_flights(self, sender: Actor) -> None:
         """Its run ended: what flies is lost, or arrives late."""
         kept: list[Flight] = []
@@ -453,6 +462,12 @@ class Owner:
 
     def __init__(self, host: HostActor) -> None:
         self.name, self.alive, self.connected = host.name, host.worker, host.connected
+
+
+def about(message: Any) -> str:
+    """Of which task it is."""
+    key = getattr(message, "key", None)
+    return key.task_id if isinstance(key, m.Key) else ""
 
 
 def history(choices: Choices, *, without: str = "", kind: type[Watched] = Watched) -> World:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from droidherd.domain.board import Entry, Place, Row
 from droidherd.domain.ladder import Rung
-from droidherd.domain.messages import EmulatorState, Sight
+from droidherd.domain.messages import Admitted, EmulatorState, Enqueue, Recall, Sight
 from droidherd.domain.power import REST, WAKE
 from tests.protocol.counting import Counting
 
@@ -137,6 +137,19 @@ class Witness:
                 busy = d.keys.busy(other.needs(), other.task_id)
                 if not busy:
                     self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
+
+    def in_front(self, entry: Entry) -> None:
+        """By the precedence a person gave it, unless that is on its way from the one who knows it to the other."""
+        first, urgent = self.world.preferred.get((entry.task_id, entry.key.run), (0, 0))
+        if not first or (entry.ticket <= first and entry.ask.priority <= urgent):
+            return
+        words = self.world.between(entry.task_id)
+        told = any(isinstance(one, Admitted | Enqueue) and one.ticket <= first for one in words)
+        if told or any(isinstance(one, Recall) for one in words):
+            self.counts["precedence on its way"] += 1
+            return
+        by = f"{entry.ticket} with priority {entry.ask.priority}"
+        self.broken(f"{entry.task_id} was given precedence {first}, {urgent}, and is granted by {by}")
 
     def _stays(self, entry: Entry, emulator_id: str) -> None:
         """What is granted is not off, nor being switched off."""

@@ -229,6 +229,17 @@ async def test_precedence_outlives_a_grant_by_somebody_who_knew_nothing_of_it(he
     assert (TaskState.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
 
 
+async def test_precedence_that_was_given_to_a_wish_of_before_is_said_with_the_present_one(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await here.submit(task)
+    await here.reached(task, TaskState.QUEUED)
+    await here.is_preferred(task)
+    await here.has_precedence(task)
+    await here.order("resume_lane", actor="anna")
+    view = await here.ended(task)
+    assert (TaskState.COMPLETED, 1, 9) == (view.state, view.priority, view.precedence)
+
+
 async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):
     policy = {"retries": 1, "backoff_s": 3600}
     await here.submit(task, fails(ScreenNotReachedError("no")), params={"policy": policy})

@@ -257,6 +257,11 @@ class World:
         lease = m.Lease(now_ms, emulator, self.host, now_ms + 60_000)
         await self.task(task_id).signal("grant", m.Grant(asked.key, 7, lease, 2 * now_ms))
 
+    async def is_preferred(self, task_id: str) -> None:
+        """By somebody who heard only what the task said when it came, and gives it precedence 9."""
+        asked = await self.asked_at_first(task_id)
+        await self.task(task_id).signal("admitted", m.Admitted(asked.key, asked.seq, -9, 1, 60.0, priority=1))
+
     async def asked_at_first(self, task_id: str) -> m.Enqueue:
         """What a task of one stage says first. On its way it may be overtaken."""
         run = (await self.task(task_id).describe()).run_id

@@ -197,3 +197,14 @@ async def precedence_kept(world: World) -> None:
     await world.has_precedence("task")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
+
+
+@scenario("given precedence where it stood before: it says so where it stands", keep=(DISPATCHER, TASK))
+async def precedence_comes_late(world: World) -> None:
+    await world.order("pause_lane", actor="anna")
+    await world.submit("task")
+    await world.reached("task", TaskState.QUEUED)
+    await world.is_preferred("task")
+    await world.has_precedence("task")
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
