@@ -19,9 +19,11 @@ PROPERTY_VALUE_LIMIT_BYTES = 91
 MIRRORS = {"size": "global/display_size_forced", "density": "secure/display_density_forced"}
 """Of each override of the screen: the setting that changes with it."""
 
+PACKAGE = r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+"
+"""What Android takes for the name of a package, as a pattern."""
 _SETTING = re.compile(r"(system|secure|global)/[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}")
 _PROPERTY = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_.:@-]{0,199}")
-_PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
+_PACKAGE = re.compile(PACKAGE)
 _SIZE = re.compile(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}")
 _DENSITY = re.compile(r"[1-9][0-9]{1,3}")
 

@@ -4,6 +4,7 @@ import re
 
 from droidherd.adb.quote import input_text, is_plain, quote, typeable
 from droidherd.domain.errors import BadParametersError
+from droidherd.domain.things import PACKAGE
 from droidherd.emulator import keyboard
 
 COORDINATE_LIMIT = 100_000
@@ -11,7 +12,7 @@ SWIPE_LIMIT_S = 60.0
 NOTHING = "true"
 """An act that only leaves its trace in the journal."""
 _KEY = re.compile(r"(?:KEYCODE_)?([A-Z0-9_]{1,40})")
-_PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)+")
+_PACKAGE = re.compile(PACKAGE)
 _COMPONENT = re.compile(r"[A-Za-z][A-Za-z0-9_.]*/[A-Za-z0-9_.$]+")
 
 

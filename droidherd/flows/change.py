@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from droidherd.contracts.changes import Thing
-from droidherd.domain.things import PATH_LIMIT_BYTES, problem_with, problem_with_value
+from droidherd.domain.things import PACKAGE, PATH_LIMIT_BYTES, problem_with, problem_with_value
 from droidherd.flows.part import Part
 
-PACKAGE_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+$"
+PACKAGE_PATTERN = rf"^{PACKAGE}$"
 PAYLOAD_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_@.-]*(/[A-Za-z0-9_][A-Za-z0-9_@.-]*)*$"
 TEXT_MAX = 4_000
 """A step travels in the task's history."""

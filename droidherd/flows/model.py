@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from droidherd.domain.things import PACKAGE
 from droidherd.flows.change import CHANGE_KINDS, DeleteStep, InstallStep, PutStep, SetStep, UninstallStep
 from droidherd.flows.course import Again, Ask, Choice, Fail
 from droidherd.flows.part import Part
@@ -40,7 +41,7 @@ from droidherd.flows.targets import (
     one_of,
 )
 
-APP_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+(/[A-Za-z0-9_.$]+)?$"
+APP_PATTERN = rf"^{PACKAGE}(/[A-Za-z0-9_.$]+)?$"
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 TURNS_MAX = 1_000
 STEPS_MAX = 200
