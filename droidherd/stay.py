@@ -255,6 +255,8 @@ class Stay:
             bug = UnclassifiedError.of(error)
             bug.what = self._vault.masked(bug.what)
             raise self._ended(bug) from error
+        finally:
+            self._trail.last = None  # 4 MB, of a stay that is not cleared away at once
 
     def _ended(self, error: DroidherdError) -> StayError:
         """Keep what it was, then tidy up."""

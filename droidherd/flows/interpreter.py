@@ -72,6 +72,8 @@ def run_stage(stage: Stage, run: StageRun, *, stoppable: bool = True) -> Outcome
     except DroidherdError:
         interpreter.keep_last("failed")
         raise
+    finally:
+        watch.let_go()
     return Outcome("", actor.acts, actor.again, actor.observed, interpreter.course.again_at)
 
 
@@ -100,6 +102,7 @@ def run_cleanup(steps: tuple[JsonValue, ...], run: StageRun, budget_s: float, ma
             run.note(failures[-1])
             if isinstance(error, EmulatorLostError):
                 break
+    watch.let_go()
     return CleanupReport(tuple(failures))
 
 

@@ -49,6 +49,10 @@ class Watch:
         self._clicks = clicks.ClickGuard(guards.taps, guards.of, guards.changed)
         self._judged: Frame | None = None
 
+    def let_go(self) -> None:
+        """Of the frames: whoever runs a stage stands in a ring with what it runs, and is not cleared away at once."""
+        self.last = self._judged = None
+
     def advance(self) -> None:
         """A step was done or a frame changed: the progress deadline begins anew."""
         self._moved_at = self._run.clock.now()
