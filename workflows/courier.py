@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from droidherd.contracts.queue import DispatcherInput
     from droidherd.domain.outbox import Outbox
     from workflows import options
-    from workflows.handles import unless_ended
+    from workflows.handles import ignore, unless_ended
 
 GONE = "ExternalWorkflowExecutionNotFound"
 
@@ -81,7 +81,7 @@ async def start_missing(target: str) -> None:
     else:
         child, start = names.Workflow.EMULATOR, EmulatorInput(emulator_id=name)
     try:
-        await workflow.start_child_workflow(
+        started = await workflow.start_child_workflow(
             child,
             start,
             id=target,
@@ -92,3 +92,5 @@ async def start_missing(target: str) -> None:
         )
     except WorkflowAlreadyStartedError:
         workflow.logger.debug("%s was started by somebody else", target)
+    else:
+        ignore(started)  # how it ends is nobody's business here

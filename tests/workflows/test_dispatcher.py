@@ -1,6 +1,7 @@
 """The pool's dispatcher as a workflow: orders of people, holders that vanish, its own end and return."""
 
 import asyncio
+import gc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -487,3 +488,17 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
             return True if not any(await said()) else None
 
         await until(known, "the dispatcher to know its board")
+
+
+async def test_that_a_dispatcher_was_terminated_is_no_error_of_who_started_it(
+    temporal_client: Client, caplog: pytest.LogCaptureFixture
+):
+    async with world(temporal_client, "e1") as here:
+        await here.submit("task")
+        await here.ended("task")
+        await here.dispatcher().terminate("struck down by a test")
+        await wake(here)
+        await here.submit("another")
+        await here.ended("another")
+    gc.collect()
+    assert "never retrieved" not in caplog.text
