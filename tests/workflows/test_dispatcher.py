@@ -1,7 +1,6 @@
 """The pool's dispatcher as a workflow: orders of people, holders that vanish, its own end and return."""
 
 import asyncio
-import gc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +23,6 @@ from droidherd.contracts.queue import (
     AuditQuery,
     DisabledPage,
     DisabledQuery,
-    DispatcherInput,
     EmulatorsPage,
     EventsPage,
     Place,
@@ -36,20 +34,9 @@ from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.workflows.plays import Deaf, Hold, completes, fails
-from tests.workflows.world import POOL, World, until, world
+from tests.workflows.world import POOL, World, until, wake, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-async def wake(here: World) -> None:
-    """As the gateway does before it relies on a dispatcher."""
-    await here.client.start_workflow(
-        names.Workflow.DISPATCHER,
-        DispatcherInput(pool=here.pool),
-        id=names.dispatcher_id(here.pool),
-        task_queue=names.FLEET_QUEUE,
-        start_signal=names.Signal.WAKE,
-    )
 
 
 async def in_line(here: World, *tasks: str, **spec: Any) -> None:
@@ -488,17 +475,3 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
             return True if not any(await said()) else None
 
         await until(known, "the dispatcher to know its board")
-
-
-async def test_that_a_dispatcher_was_terminated_is_no_error_of_who_started_it(
-    temporal_client: Client, caplog: pytest.LogCaptureFixture
-):
-    async with world(temporal_client, "e1") as here:
-        await here.submit("task")
-        await here.ended("task")
-        await here.dispatcher().terminate("struck down by a test")
-        await wake(here)
-        await here.submit("another")
-        await here.ended("another")
-    gc.collect()
-    assert "never retrieved" not in caplog.text

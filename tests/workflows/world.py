@@ -485,3 +485,14 @@ async def world(
             yield here
         finally:
             presence.leaving.set()
+
+
+async def wake(here: World) -> None:
+    """As the gateway does before it relies on a dispatcher."""
+    await here.client.start_workflow(
+        names.Workflow.DISPATCHER,
+        DispatcherInput(pool=here.pool),
+        id=names.dispatcher_id(here.pool),
+        task_queue=names.FLEET_QUEUE,
+        start_signal=names.Signal.WAKE,
+    )
