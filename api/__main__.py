@@ -1,5 +1,7 @@
 """`python -m api`: serve the door."""
 
+import logging
+import os
 import sys
 
 import uvicorn
@@ -38,4 +40,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)  # an orderly shutdown is behind us; the interpreter's own exit may crash in the SDK's threads
