@@ -7,6 +7,7 @@ python worker_main.py verify    replay every recorded history against the workfl
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import shutil
@@ -422,6 +423,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
             stack.callback(server.stop)
             starting.append(asyncio.to_thread(server.start))
         await asyncio.gather(*starting)
+        gc.freeze()  # what stands now stays: no collection has to look at it, and each of them stops every emulator
         if "host" in roles:
             limits = settings.limits
             need = Need(settings.host.id, limits.disk_free_bytes, limits.disk_margin)
