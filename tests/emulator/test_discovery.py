@@ -157,9 +157,7 @@ def test_who_stands_in_the_list_keeps_its_name_also_at_another_address(farm: Far
 
 def avd(name: str, port: int) -> Found:
     """Every AVD of one version of the emulator has the same serial number."""
-    return Found(
-        f"127.0.0.1:{port}", "device", vendor="avd", instance=name, serialno="EMULATOR36X1X9X0", boot_id=name
-    )
+    return Found(f"127.0.0.1:{port}", "device", vendor="avd", instance=name, serialno="EMULATOR36X1X9X0", boot_id=name)
 
 
 @pytest.mark.parametrize("runs", [True, False])
