@@ -9,6 +9,8 @@ from droidherd.domain.facts import InstalledPackage, Storage
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)$")
 _SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
 _DENSITY = re.compile(r"^\s*(Physical|Override) density:\s*(\d{1,6})\s*$")
+_LINE_MAX = 2_000
+"""Of a line about a window: what is longer is none, and searching it could take minutes."""
 _FOCUS = re.compile(r"mCurrentFocus=Window\{[0-9a-f]+(?: u\d+)? (.+?)(?: EXITING| paused=\w+)*\}\s*$")
 _DISPLAY = re.compile(r"\bDisplay: mDisplayId=(\d+)")
 _FOCUSED_DISPLAY = re.compile(r"\bmTopFocusedDisplayId=(\d+)")
@@ -94,7 +96,10 @@ def density(text: str) -> int | None:
 
 
 def focus(text: str) -> Focus | None:
-    """`dumpsys window`: of the display that has the focus; where that is not said, of the last one with a window."""
+    """`dumpsys window`: of the display that has the focus; where that is not said, of the last one with a window.
+
+    A window of another display is not in front, though the display with the focus may have none just now.
+    """
     found: dict[str, str] = {}
     display, focused = "", ""
     for line in _lines(text):
@@ -102,11 +107,12 @@ def focus(text: str) -> Focus | None:
             display = one[1]
         if one := _FOCUSED_DISPLAY.search(line):
             focused = one[1]
-        if one := _FOCUS.search(line):
+        if one := _FOCUS.search(line[:_LINE_MAX]):
             found.pop(display, None)
             found[display] = one[1]
-    if focused in found:
-        return Focus(found[focused])
+    if focused:
+        window = found.get(focused, found.get(""))
+        return Focus(window) if window else None
     return Focus([*found.values()][-1]) if found else None
 
 

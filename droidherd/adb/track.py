@@ -8,7 +8,6 @@ from droidherd.adb.model import Listed
 from droidherd.adb.wire import Closing, Deadline, Interrupt, Wire, WireError, WireTimeoutError
 from droidherd.domain.errors import NotSentError
 
-LENGTH_BYTES = 4
 OPEN_S = 2.0
 BODY_S = 2.0
 
@@ -40,7 +39,6 @@ class Track(Closing):
             except WireTimeoutError:
                 return None
             self._wire.renew(Deadline(BODY_S))
-            size = int(first + self._wire.exactly(LENGTH_BYTES - 1), 16)
-            return parse.devices(self._wire.exactly(size).decode("utf-8", "replace"))
-        except (WireError, ValueError) as error:
+            return parse.devices(self._wire.block_after(first).decode("utf-8", "replace"))
+        except WireError as error:
             raise NotSentError(str(error), to=self._name) from error

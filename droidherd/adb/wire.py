@@ -1,6 +1,7 @@
 """One connection to the adb server: every read and write lives under one total deadline."""
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ from typing_extensions import override
 STATUS_BYTES = 4
 REQUEST_LIMIT_BYTES = 0xFFFF
 PULSE_S = 1.0
+_LENGTH = re.compile(rb"[0-9A-Fa-f]{4}")
 
 T = TypeVar("T")
 
@@ -186,12 +188,14 @@ class Wire(Closing):
 
     def block(self) -> bytes:
         """A text with its length in four hexadecimal digits before it."""
-        digits = self.exactly(STATUS_BYTES)
-        try:
-            size = int(digits, 16)
-        except ValueError as error:
-            raise WireClosedError(f"the adb server answered {digits!r} where a length belongs") from error
-        return self.exactly(size)
+        return self.block_after(b"")
+
+    def block_after(self, begun: bytes) -> bytes:
+        """The same, where some of the digits are read already."""
+        digits = begun + self.exactly(STATUS_BYTES - len(begun))
+        if _LENGTH.fullmatch(digits) is None:
+            raise WireClosedError(f"the adb server answered {digits!r} where a length belongs")
+        return self.exactly(int(digits, 16))
 
     def _patiently(self, move: Callable[[], T]) -> T:
         """Wait until something moves, one way or the other, with a pulse now and then."""

@@ -1,11 +1,13 @@
 """Pure parsers of what the vendors' programs print. Written from what is known of them; never run against them here."""
 
 import json
+import re
 from typing import Any, cast
 
 from droidherd.controllers.model import ControllerError, Instance, Power, Status
 from droidherd.emulator.addresses import LDPLAYER, MUMU
 
+_NUMBER = re.compile(r"-?[0-9]{1,12}")
 _LD_SHORT, _LD_LONG = 5, 8
 """Fields behind the title in `list2`: older versions know no width, height and density."""
 _LD_ANDROID = 2
@@ -30,14 +32,14 @@ def _mumu(row: dict[str, Any]) -> Instance:
     on, android = bool(row.get("is_process_started")), bool(row.get("is_android_started"))
     power = Power.ON if android else Power.STARTING if on else Power.OFF
     host, port = str(row.get("adb_host_ip") or "127.0.0.1"), row.get("adb_port")
-    told = isinstance(port, int | str) and str(port).isdigit() and int(port)
+    told = isinstance(port, int | str) and str(port).isdecimal() and int(port)
     address = f"{host}:{port}" if told else mumu_address(str(row["index"]))
     return Instance(str(row["index"]), str(row.get("name") or ""), Status(power, address))
 
 
 def mumu_address(index: str) -> str:
     """Where an instance listens when it gets its usual port. Of one that is off MuMu says nothing."""
-    return MUMU.address(int(index)) if index.isdigit() else ""
+    return MUMU.address(int(index)) if index.isdecimal() else ""
 
 
 def mumu_verdict(text: str) -> str:
@@ -60,11 +62,11 @@ def ldplayer_list(text: str) -> tuple[Instance, ...]:
 
 def _ldplayer(line: str) -> Instance | None:
     words = line.split(",")
-    if not words[0].isdigit():
+    if not words[0].isdecimal():
         return None
     for count in (_LD_LONG, _LD_SHORT):
         behind = words[-count:]
-        if len(words) >= count + 2 and all(word.lstrip("-").isdigit() for word in behind):
+        if len(words) >= count + 2 and all(_NUMBER.fullmatch(word) for word in behind):
             android, process = behind[_LD_ANDROID] == "1", int(behind[_LD_ANDROID + 1]) > 0
             power = Power.ON if android else Power.STARTING if process else Power.OFF
             return Instance(words[0], ",".join(words[1:-count]), Status(power, LDPLAYER.address(int(words[0]))))

@@ -18,6 +18,8 @@ from droidherd.emulator.token import Token
 POLL_S = 0.25
 CALL_S = 5.0
 FRAME_S = 10.0
+LEAST_S = 0.2
+"""With less than that nothing is tried again: that an answer was cut off would be told in place of the reason."""
 BASELINE_S = 15.0
 STAND_IN = ".FallbackHome"
 """Of the system's settings: in front while `sys.boot_completed` is set and the launcher cannot start yet."""
@@ -88,8 +90,8 @@ class BootGate:
         return probe(self._adb, self._serial, CALL_S)
 
     def _reach(self, stage: Reached, until_s: float) -> None:
-        why = "no time was left"
-        while (left_s := until_s - self._times.now()) > 0:
+        why = ""
+        while (left_s := until_s - self._times.now()) > (LEAST_S if why else 0):
             try:
                 self._checks[stage](left_s)
             except InfrastructureError as error:
@@ -97,7 +99,7 @@ class BootGate:
                 self._times.sleep(min(POLL_S, left_s))
             else:
                 return
-        raise EmulatorLostError(f"did not reach {stage}: {why}", to=self._serial)
+        raise EmulatorLostError(f"did not reach {stage}: {why or 'no time was left'}", to=self._serial)
 
     def _device(self, left_s: float) -> None:
         state = self._adb.state(self._serial, min(CALL_S, left_s))

@@ -209,7 +209,7 @@ class Cameras:
         not.
         """
         place = self.known(emulator_id) or self._place(emulator_id, serial, deadline_s, interrupt)
-        camera = place.camera
+        camera, sitting = place.camera, Sitting(serial, time.monotonic() + deadline_s, interrupt)
         try:
             frame = self._taken(camera, serial, deadline_s, interrupt)
         except (InvalidFrameError, UnknownOutcomeError):
@@ -219,7 +219,7 @@ class Cameras:
             place.failures = 0
             suspects = place.ranking[: place.turn]
         if suspects:
-            self._settle(emulator_id, Sitting(serial, time.monotonic() + deadline_s, interrupt), place, suspects)
+            self._settle(emulator_id, sitting, place, suspects)
         return frame
 
     def _count_failure(self, emulator_id: str, place: Place) -> None:
@@ -262,10 +262,16 @@ class Cameras:
             telemetry.metrics.frames.labels(camera=camera.name, outcome=outcome).inc()
 
     def _settle(self, emulator_id: str, sitting: Sitting, place: Place, suspects: list[Camera]) -> None:
-        """Another camera sees something now: find out whether the first is broken, or there was nothing to be seen."""
+        """Another camera sees something now: find out whether the first is broken, or there was nothing to be seen.
+
+        In what is left of the time in which a frame was asked for; when nothing is, with the next frame.
+        """
         for camera in suspects:
+            left_s = min(SHOT_S, sitting.until_s - time.monotonic())
+            if left_s <= 0:
+                return
             try:
-                self._taken(camera, sitting.serial, SHOT_S, sitting.interrupt)
+                self._taken(camera, sitting.serial, left_s, sitting.interrupt)
             except UNSEEN as error:
                 log.warning("%s is not seen with %s any more: %s", emulator_id, camera.name, error)
                 with place.lock:

@@ -1,6 +1,7 @@
 """What emulators there are: on the known ports, in lists of adb servers, in the vendors' own lists."""
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -171,10 +172,14 @@ def _self_known(one: Found) -> Found:
     return replace(one, controller="avd", title=one.instance) if one.vendor == "avd" and one.instance else one
 
 
-def _named(merged: Iterable[Found], inventory: tuple[InventoryEntry, ...]) -> Iterable[Found]:
+def _named(merged: list[Found], inventory: tuple[InventoryEntry, ...]) -> Iterable[Found]:
     taken = {entry.emulator_id for entry in inventory}
+    places = {place for one in merged for place in (one.address, *one.also)}
+    # Many vendors give all their emulators one serial number: then it says nothing of who somebody is.
+    numbers = Counter(one.serialno for one in merged)
+    elsewhere = tuple(entry for entry in inventory if entry.address not in places and numbers[entry.serialno] == 1)
     for one in merged:
-        entry = _entry_of(one, inventory)
+        entry = _entry_of(one, inventory) or _moved(one, elsewhere)
         if entry is not None:
             yield replace(one, emulator_id=entry.emulator_id, known=True)
             continue
@@ -184,11 +189,23 @@ def _named(merged: Iterable[Found], inventory: tuple[InventoryEntry, ...]) -> It
         yield replace(one, emulator_id=name)
 
 
-def _entry_of(one: Found, inventory: tuple[InventoryEntry, ...]) -> InventoryEntry | None:
-    """By its address, or by who it is."""
-    places = (one.address, *one.also)
-    at = next((entry for entry in inventory if entry.address in places), None)
-    return at or next((entry for entry in inventory if one.serialno and entry.serialno == one.serialno), None)
+def _entry_of(one: Found, inventory: Iterable[InventoryEntry]) -> InventoryEntry | None:
+    """By its address."""
+    return next((entry for entry in inventory if entry.address in (one.address, *one.also)), None)
+
+
+def _moved(one: Found, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
+    """By who it is, though at another address: one whose own address is silent, and not another of its vendor's."""
+    return next(
+        (
+            entry
+            for entry in elsewhere
+            if one.serialno
+            and entry.serialno == one.serialno
+            and (not one.instance or not entry.instance or entry.instance == one.instance)
+        ),
+        None,
+    )
 
 
 def entries(found: Iterable[Found], controllers: Callable[[str], bool]) -> tuple[InventoryEntry, ...]:

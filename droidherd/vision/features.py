@@ -28,6 +28,8 @@ _OFF_PX = 4.0
 _SPOT_PX = 8
 _SCALE_MIN, _SCALE_MAX = 0.3, 3.5
 _EDGE = 8
+_SIDE_MIN = 6
+"""OpenCV halves what it looks at several times, down to nothing."""
 _NOT_FOUND = Match(found=False, box=Box(0, 0, 0, 0), score=0.0, runner_up=0.0)
 
 Warp: TypeAlias = NDArray[np.float64]
@@ -84,7 +86,9 @@ def wanted(template: Template) -> Features:
 
 
 def features_of(grey: Pixels, most: int) -> Features:
-    """The most distinct ones; none of a flat picture."""
+    """The most distinct ones; none of a flat picture, and none of one too small to have any."""
+    if min(grey.shape) < _SIDE_MIN:
+        return Features(np.empty((0, 2), np.float32), None)
     edge = max(2, min(_EDGE, min(grey.shape) // 6))
     detector: Any = cv2.ORB.create(nfeatures=most, edgeThreshold=edge, patchSize=31, fastThreshold=8)
     points, descriptions = detector.detectAndCompute(grey, None)

@@ -130,7 +130,7 @@ def fitted(pattern: Pattern, there: Pixels) -> Fit:
         off = np.abs(y - x @ found)
         noise = 1.4826 * median(off[usable])
         along = usable & (off < 3 * min(max(noise, 1.5), _NOISE_MAX) + 4)
-        if np.array_equal(along, used):
+        if np.array_equal(along, used) or not along.any():
             break
         used = along
     kernel = found[:9].reshape(3, 3).astype(np.float64)

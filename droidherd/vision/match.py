@@ -158,9 +158,12 @@ def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:
     doubt = 0.0 if len(sought.scales) == 1 else _SCALE_DOUBT
     piece = laid(looked, native, Lay(across, down, guess.x, guess.y), doubt)
     lay = piece.lay
-    size = max(1, round(native.width * lay.scale_x)), max(1, round(native.height * lay.scale_y))
-    left = min(max(round(lay.left), 0), max(0, looked.frame.width - size[0]))
-    top = min(max(round(lay.top), 0), max(0, looked.frame.height - size[1]))
+    width, height = looked.frame.width, looked.frame.height
+    size = (
+        min(width, max(1, round(native.width * lay.scale_x))),
+        min(height, max(1, round(native.height * lay.scale_y))),
+    )
+    left, top = min(max(round(lay.left), 0), width - size[0]), min(max(round(lay.top), 0), height - size[1])
     return Placed(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
 
 

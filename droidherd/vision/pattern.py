@@ -110,14 +110,21 @@ class Pattern:
 
     def _coarsest(self, side: int) -> int:
         """By the least side it may have, and by its contrast, its corners left aside."""
-        contrast = _contrast(self.levels[0])
+        contrast = self._contrast_of(0)
         level = 0
         for number, grey in enumerate(self.levels[1:], 1):
-            kept = _contrast(grey)
-            if min(grey.shape) < side or kept < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
+            if min(grey.shape) < side or np.count_nonzero(self._counted(number)) < side * side:
+                break
+            if self._contrast_of(number) < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
                 break
             level = number
         return level
+
+    def _contrast_of(self, level: int) -> float:
+        """Of what counts: thin strokes on transparent ground are gone where the ground still has contrast."""
+        if not self.masks or not self.masks[level].any():
+            return _contrast(self.levels[level])
+        return float(np.std(self.levels[level][self.masks[level] > 0]))
 
     @cached_property
     def parts(self) -> "list[tuple[Pattern, int, int]]":
@@ -136,7 +143,7 @@ class Pattern:
         """The samples of one level."""
         if level not in self._probes:
             grey = self.levels[level]
-            rows, columns = _sampled(grey, self._counted(level), SAMPLES_MAX // 2 if level else SAMPLES_MAX)
+            rows, columns = self._samples(level, SAMPLES_MAX // 2 if level else SAMPLES_MAX)
             values = grey[rows, columns].astype(np.float32)
             values -= values.mean()
             length = float(np.sqrt(np.dot(values, values)))
@@ -147,11 +154,16 @@ class Pattern:
     def _counted(self, level: int) -> NDArray[np.bool_]:
         return self.masks[level] > 0 if self.masks else np.ones(self.levels[level].shape, np.bool_)
 
+    def _samples(self, level: int, most: int) -> tuple[Indices, Indices]:
+        """Some of what counts on a level. Of a mask that scaling left nothing of anything: it only leads to a guess."""
+        counted = self._counted(level)
+        return _sampled(self.levels[level], counted if counted.any() else np.ones_like(counted), most)
+
     def slopes(self, level: int) -> Slopes:
         """For placing the pattern by less than a pixel."""
         if level not in self._slopes:
             grey = self.levels[level]
-            down_at, across_at = _sampled(grey, self._counted(level), ALIGN_SAMPLES_MAX)
+            down_at, across_at = self._samples(level, ALIGN_SAMPLES_MAX)
             right, down = (
                 np.asarray(cv2.Sobel(grey, cv2.CV_32F, dx, 1 - dx, ksize=3, scale=1 / 8), np.float32)[
                     down_at, across_at

@@ -68,7 +68,10 @@ def read_image(path: Path) -> tuple[Pixels, Pixels | None]:
         content = np.frombuffer(path.read_bytes(), np.uint8)
     except OSError as error:
         raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
-    picture: Any = cv2.imdecode(content, cv2.IMREAD_UNCHANGED) if content.size else None
+    try:
+        picture: Any = cv2.imdecode(content, cv2.IMREAD_UNCHANGED) if content.size else None
+    except cv2.error as error:  # a size that nobody has memory for
+        raise FlowError(f"cannot be decoded: {error.err}", to=path.name, remedy="save it as PNG") from error
     if picture is None:
         raise FlowError("is not an image", to=path.name, remedy="save it as PNG")
     if picture.dtype != np.uint8:

@@ -98,6 +98,12 @@ def checked(template: Template) -> Template:
         seen = seen[template.mask > OPAQUE]
         if seen.size < SIDE_MIN * SIDE_MIN:
             raise FlowError("is nearly all transparent", to=template.name, remedy="leave more of it to be compared")
+        if np.count_nonzero(Pattern(template.rgb, template.mask).counts) < (SIDE_MIN - 2) ** 2:
+            raise FlowError(
+                "is too thin where it is not transparent: only pixels with all their neighbours are compared",
+                to=template.name,
+                remedy="leave a pixel more around each stroke",
+            )
     contrast = float(np.std(seen))
     if contrast < CONTRAST_MIN:
         raise FlowError("is nearly uniform and would fit anywhere", to=template.name, remedy="cut a piece with detail")

@@ -67,7 +67,7 @@ def test_no_adb_server_at_all_was_surely_not_sent():
 
 @pytest.mark.parametrize(
     "before",
-    [b"", b"OKA", b"WHAT", b"FAIL", b"FAIL00", b"FAILzzzz", b"FAIL0009short"],
+    [b"", b"OKA", b"WHAT", b"FAIL", b"FAIL00", b"FAILzzzz", b"FAIL-001", b"FAIL+001x", b"FAIL0009short"],
 )
 @pytest.mark.parametrize("ending", ["closes", "hangs"])
 def test_nothing_was_sent_before_the_transport_stood(before: bytes, ending: str):

@@ -78,6 +78,17 @@ def test_no_focus_is_none_and_a_hung_app_is_recognised():
     assert not Focus("a.b/.C").not_responding
 
 
+def test_a_window_of_another_display_is_not_in_front_while_the_display_with_the_focus_has_none():
+    other = "  Display: mDisplayId=2\n  mCurrentFocus=Window{4f1 u0 a.b/.C}\n"
+    assert None is parse.focus(f"  Display: mDisplayId=0\n  mCurrentFocus=null\n{other}  mTopFocusedDisplayId=0\n")
+    assert Focus("a.b/.C") == parse.focus(f"{other}  mTopFocusedDisplayId=2\n")
+    assert Focus("a.b/.C") == parse.focus("  mTopFocusedDisplayId=0\n  mCurrentFocus=Window{4f1 u0 a.b/.C}\n")
+
+
+def test_a_line_without_end_is_no_window_and_is_not_pored_over():
+    assert None is parse.focus("  mCurrentFocus=Window{4f1 u0 a.b/.C" + " EXITING" * 20_000)
+
+
 @given(st.integers(0, 10**9), st.integers(0, 99))
 def test_uptime_reads_the_first_number(seconds: int, hundredths: int):
     assert pytest.approx(seconds + hundredths / 100) == parse.uptime_s(f"{WARNING}{seconds}.{hundredths:02d} 99.10\r\n")

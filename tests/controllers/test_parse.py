@@ -58,6 +58,22 @@ def test_ldplayers_list_in_its_longer_and_its_shorter_form():
     ) == parse.ldplayer_list(text)
 
 
-@pytest.mark.parametrize("line", ["", "dnplayer Command Line Management", "x,y", "0,title", "0,title,a,b,c,d,e"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "dnplayer Command Line Management",
+        "x,y",
+        "0,title",
+        "0,title,a,b,c,d,e",
+        "0,t,0,0,0,--1,-1",
+        "²,t,0,0,0,1,1",
+    ],
+)
 def test_lines_that_are_no_instances_are_passed_over(line: str):
     assert () == parse.ldplayer_list(line)
+
+
+def test_a_port_of_mumu_that_is_no_number_is_told_by_its_instance():
+    (one,) = parse.mumu_info('{"index": "1", "is_process_started": true, "adb_port": "\u00b2"}')
+    assert "127.0.0.1:16416" == one.status.address

@@ -6,7 +6,8 @@ import pytest
 
 from droidherd.adb.client import AdbClient
 from droidherd.contracts.fleet import GateWork
-from droidherd.domain.errors import CommandFailedError, EmulatorLostError, FencedError
+from droidherd.domain.errors import CommandFailedError, EmulatorLostError, FencedError, InvalidFrameError
+from droidherd.domain.ports import Frame
 from droidherd.emulator import lease
 from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, Times, baseline, open_gate
 from droidherd.emulator.gate import Gatekeeper
@@ -68,6 +69,16 @@ def test_a_gate_that_closes_names_the_stage_and_the_reason(one: One, fault: str,
     with pytest.raises(EmulatorLostError, match=rf"did not reach {last}: .*{why}"):
         passage.wait(0.6)
     assert list(FULL)[: FULL.index(last)] == reached
+
+
+def test_the_reason_is_not_hidden_by_a_last_try_that_has_no_time(one: One):
+    def take(serial: str, deadline_s: float) -> Frame:
+        said = "one colour" if deadline_s > 0.2 else f"no answer within {deadline_s:g} s"
+        raise InvalidFrameError(said, to=serial)
+
+    gate = BootGate(one.adb, one.address, lambda _: None, Patience().times(), take=take)
+    with pytest.raises(EmulatorLostError, match="did not reach frame: one colour"):
+        gate.wait(0.6, (Reached.FRAME,))
 
 
 def test_an_emulator_that_never_comes_is_given_up_at_the_first_stage(one: One):

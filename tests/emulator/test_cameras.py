@@ -317,3 +317,23 @@ def test_a_camera_that_was_left_out_once_is_tried_again_when_no_other_sees_anyth
             cameras.take("e", "s", LONG_S)
     assert 2 == cameras.take("e", "s", LONG_S).width
     assert png is cameras.probe("e", "s").camera
+
+
+def test_to_find_out_about_a_suspect_takes_no_longer_than_the_frame_may():
+    class Timed(Fickle):
+        given_s = 0.0
+
+        @override
+        def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+            self.given_s = deadline_s
+            return super().take(serial, deadline_s, interrupt)
+
+    raw, png = Timed("raw", 1), Fickle("png", 1)
+    cameras = Cameras([raw, png])
+    cameras.probe("e", "s").ranking.sort(key=lambda one: one is png)
+    raw.broken = True
+    for _ in range(2):
+        with pytest.raises(InvalidFrameError):
+            cameras.take("e", "s", LONG_S)
+    assert 2 == cameras.take("e", "s", 0.5).width
+    assert raw.given_s < 0.5

@@ -155,6 +155,32 @@ def test_who_stands_in_the_list_keeps_its_name_also_at_another_address(farm: Far
     assert () == discovery.entries(found, lambda name: True)
 
 
+def avd(name: str, port: int) -> Found:
+    """Every AVD of one version of the emulator has the same serial number."""
+    return Found(f"127.0.0.1:{port}", "device", vendor="avd", instance=name, serialno="EMULATOR36X1X9X0", boot_id=name)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_another_emulator_with_the_serial_number_of_a_known_one_is_new(runs: bool):
+    known = InventoryEntry(
+        emulator_id="first", address="127.0.0.1:5555", serialno="EMULATOR36X1X9X0", controller="avd", instance="A"
+    )
+    found = [*([avd("A", 5555)] if runs else []), avd("B", 5557), avd("C", 5559)]
+    named = tuple(discovery._named(found, (known,)))
+    new = ["emulator-127.0.0.1-5557", "emulator-127.0.0.1-5559"]
+    assert [*(["first"] if runs else []), *new] == [one.emulator_id for one in named]
+    assert new == [one.emulator_id for one in discovery.entries(named, lambda _: True)]
+
+
+def test_of_emulators_that_say_their_names_the_one_that_moved_keeps_its_id():
+    known = (
+        InventoryEntry(emulator_id="first", address="127.0.0.1:5555", serialno="EMULATOR36X1X9X0", instance="A"),
+        InventoryEntry(emulator_id="second", address="127.0.0.1:5563", serialno="EMULATOR36X1X9X0", instance="B"),
+    )
+    (named,) = discovery._named([avd("B", 5557)], known)
+    assert ("second", True) == (named.emulator_id, named.known)
+
+
 def test_what_joins_is_what_runs_or_can_be_started(farm: Farm, one: One):
     tool = Tool(
         Instance("0", "a", Status(Power.OFF, "127.0.0.1:16384")),

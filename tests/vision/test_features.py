@@ -76,3 +76,8 @@ def test_a_picture_with_too_few_features_is_refused():
 def test_equal_input_gives_an_equal_match():
     frame = frame_of(cv2.resize(shown(HOME), None, fx=0.8, fy=0.8, interpolation=cv2.INTER_AREA))
     assert find(frame, gift()) == find(frame, gift())
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 400), (400, 1), (3, 3), (5, 200)])
+def test_in_an_area_too_thin_for_features_nothing_is_found(width: int, height: int):
+    assert not find(frame_of(shown(HOME)), gift(), area=Box(200, 200, width, height)).found

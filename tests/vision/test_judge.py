@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
+from droidherd.vision.judge import RIGID, judged
 from droidherd.vision.look import Looked
 from droidherd.vision.match import find
+from droidherd.vision.pattern import Pattern
 from droidherd.vision.pixels import Pixels
 from droidherd.vision.places import Places
 from droidherd.vision.template import Template, TemplateCache, checked, load
@@ -207,6 +209,46 @@ def test_a_template_of_nothing_but_air_is_refused() -> None:
     mask[:4, :4] = 255
     with pytest.raises(FlowError, match="transparent"):
         checked(Template("air.png", TEMPLATE.rgb, mask=mask))
+
+
+def strokes(width: int) -> tuple[Pixels, Pixels]:
+    """A sign of thin strokes in two colours, and its mask."""
+    sign, mask = np.zeros((48, 48, 3), np.uint8), np.zeros((48, 48), np.uint8)
+    for picture, ring, bar in ((sign, (220, 60, 40), (250, 230, 90)), (mask, 255, 255)):
+        cv2.circle(picture, (24, 24), 20, ring, width)
+        cv2.line(picture, (12, 24), (36, 24), bar, width)
+        cv2.line(picture, (24, 12), (24, 36), bar, width)
+    return sign, mask
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (0.8, 1.0, 1.2)])
+@pytest.mark.parametrize("width", [3, 4, 6])
+def test_a_sign_of_thin_strokes_on_transparent_ground_is_found_on_any_ground(
+    width: int, scales: tuple[float, ...]
+) -> None:
+    sign, mask = strokes(width)
+    template = checked(Template("sign.png", sign, mask=mask, scales=scales))
+    for seed in range(6):
+        ground = np.random.default_rng(seed).integers(0, 256, (9, 16, 3), np.uint8)
+        rgb = np.asarray(cv2.resize(ground, (640, 360)), np.uint8)
+        assert not find(frame_of(rgb), template).found
+        rgb[131:179, 300 + seed : 348 + seed][mask > 0] = sign[mask > 0]
+        match = find(frame_of(rgb), template)
+        assert match.found
+        assert match.box.centre() == pytest.approx((324 + seed, 155), abs=3)
+
+
+def test_strokes_too_thin_to_be_compared_are_refused() -> None:
+    sign, mask = strokes(1)
+    with pytest.raises(FlowError, match="too thin"):
+        checked(Template("sign.png", sign, mask=mask))
+
+
+@given(st.integers(0, 10_000))
+def test_a_place_of_which_no_pixel_fits_is_judged_as_another(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    one, other = generator.integers(0, 2, (2, 12, 12, 3), np.uint8) * np.uint8(200) + np.uint8(20)
+    assert judged(Pattern(one), other, RIGID).differs is not None
 
 
 # --- hints and shared looks -----------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 import random
+import struct
 from pathlib import Path
+from zlib import compress, crc32
 
 import cv2
 import numpy as np
@@ -191,6 +193,14 @@ def test_a_png_holds_the_colours_of_its_frame(tmp_path: Path) -> None:
 def test_a_file_that_is_no_image_is_a_fault_of_the_flow(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(FlowError, match=r"x\.png: is not an image"):
+        load(tmp_path / "x.png")
+
+
+def test_an_image_of_a_size_nobody_has_memory_for_is_a_fault_of_the_flow(tmp_path: Path) -> None:
+    chunks = [b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0), b"IDAT" + compress(b""), b"IEND"]
+    whole = (struct.pack(">I", len(one) - 4) + one + struct.pack(">I", crc32(one)) for one in chunks)
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(whole))
+    with pytest.raises(FlowError, match=r"x\.png: cannot be decoded"):
         load(tmp_path / "x.png")
 
 
