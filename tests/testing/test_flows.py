@@ -97,6 +97,21 @@ def test_a_flow_may_be_a_text(emulator: VirtualEmulator):
     assert ["only 1", "only 2"] == [step for step in run.steps if not step.startswith("only c")]
 
 
+def test_frames_of_one_name_from_two_uses_of_a_flow_are_all_kept(emulator: VirtualEmulator, tmp_path: Path):
+    (tmp_path / "look").mkdir()
+    (tmp_path / "both").mkdir()
+    shot = "{frame: {name: seen}}"
+    once = f"[{{repeat: {{at_most: 2, do: [{shot}]}}}}, {shot}]"
+    (tmp_path / "look" / "flow.yaml").write_text(f"flow: look\nstages: [{{stage: a, steps: {once}}}]")
+    use = "{use: {flow: look}}"
+    both = f"[{use}, {{key: {{name: home}}}}, {use}]"
+    (tmp_path / "both" / "flow.yaml").write_text(f"flow: both\nstages: [{{stage: only, steps: {both}}}]")
+    run = run_flow(tmp_path / "both", emulator)
+    first = ["only.seen-1.png", "only.seen-2.png", "only.seen.png"]
+    second = ["only.seen-1.2.png", "only.seen-2.2.png", "only.seen.2.png"]
+    assert (None, sorted([*first, *second])) == (run.error, sorted(run.frames))
+
+
 def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: VirtualEmulator):
     with pytest.raises(BadParametersError, match="the text names no flow"):
         run_flow("stages: []", emulator)
