@@ -130,6 +130,8 @@ class Outfit:
     """Puts something between a stage and its emulator. It is also given what masks a text."""
     recordings: Recordings = "failed"
     """Which stages leave one."""
+    trial: str = ""
+    """What is run, where it is no task."""
 
 
 class StayError(Exception):

@@ -97,6 +97,7 @@ class _Way:
 def rehearse(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner | None = None) -> FlowRun:
     """Run it, stage by stage. What happens on the way is in the result."""
     manner, way = manner or Manner(), _Way()
+    outfit = replace(outfit, trial=f"trial of {plan.flow}, no task")
     for index in range(len(plan.stages)):
         work: StageWork | None = _work(plan, index, seat, manner)
         while work is not None:

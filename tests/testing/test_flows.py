@@ -142,6 +142,16 @@ def test_a_flow_out_of_total_time_ends_with_evidence(emulator: VirtualEmulator, 
     assert (["hope.failed.png"], True) == (list(run.frames), run.clean)
 
 
+def test_the_evidence_of_a_run_without_a_task_is_titled_for_what_it_is(emulator: VirtualEmulator, tmp_path: Path):
+    before = {*emulator.home.rglob("*.evidence.html")}
+    assert run_flow(never(tmp_path, within="300ms"), emulator).error is not None
+    (page,) = {*emulator.home.rglob("*.evidence.html")} - before
+    text = page.read_text()
+    assert "<title>trial of never, no task: ScreenNotReachedError</title>" in text
+    assert "<dt>flow</dt><dd>never</dd>" in text
+    assert "<dt>task</dt>" not in text
+
+
 def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: VirtualEmulator, tmp_path: Path):
     run = run_flow(never(tmp_path, within="300ms"), emulator)
     assert isinstance(run.error, ScreenNotReachedError), run.error
