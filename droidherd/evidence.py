@@ -21,6 +21,7 @@ from droidherd.emulator.reel import Shot
 from droidherd.vision.pixels import encode_jpeg
 
 LOOKS_MAX = 60
+ROWS_MAX = 60
 FRAMES = 8
 FRAMES_BYTES = 6_000_000
 QUALITY = 92
@@ -42,6 +43,23 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that was looked for on one look after the other, each time with the same outcome."""
+
+    sought: Sought
+    """The last time."""
+    since_s: float
+    looks: int = 1
+
+    def goes_on(self, one: Sought) -> bool:
+        return self._outcome(self.sought) == self._outcome(one)
+
+    def _outcome(self, one: Sought) -> tuple[str, str, bool, str]:
+        """What was read where nothing was found is another thing each time, and so are scores."""
+        return one.path, one.what, one.match.found, one.match.text if one.match.found else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A JPEG, when it was taken, and what was looked for on it."""
 
@@ -58,18 +76,33 @@ class Trail:
     """Follows one stay: told of every look, and of everything that was sought."""
 
     sought: deque[Sought] = field(default_factory=lambda: deque(maxlen=LOOKS_MAX))
+    rows: deque[Row] = field(default_factory=lambda: deque(maxlen=ROWS_MAX))
+    """For people: a wait of a hundred looks is one row for each thing it sought."""
     last: Frame | None = None
     """On which something was sought last."""
     path: str = ""
     began_s: float = field(default_factory=time.monotonic)
+    _looks_s: tuple[float, float] = (0.0, 0.0)
+    """When something was sought last, and on the look before that."""
 
     def seen(self, path: str, what: str, frame: Frame, match: Match | None) -> None:
         self.path = path or self.path
         if match is not None:
             self.last = frame
             self.sought.append(Sought(frame.taken_at_s, path, what, match))
+            self._write(self.sought[-1])
         elif self.last is None:
             self.last = frame
+
+    def _write(self, one: Sought) -> None:
+        """Into the row of the look before this one, or of this one, when it came out the same; else as a row."""
+        if one.at_s != self._looks_s[0]:
+            self._looks_s = one.at_s, self._looks_s[0]
+        for number, row in enumerate(self.rows):
+            if row.sought.at_s in self._looks_s and row.goes_on(one):
+                self.rows[number] = Row(one, row.since_s, row.looks + (row.sought.at_s != one.at_s))
+                return
+        self.rows.append(Row(one, one.at_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +120,9 @@ class Evidence:
     templates: dict[str, bytes] = field(default_factory=dict)
     """The images that were sought on it, as PNG."""
     pictures: tuple[Picture, ...] = ()
-    sought: tuple[Sought, ...] = ()
-    sought_at: tuple[float, ...] = ()
+    rows: tuple[Row, ...] = ()
+    offset_s: float = 0.0
+    """From the clock of the rows to the calendar's."""
     log: tuple[str, ...] = ()
     app_log: str = ""
 

@@ -38,6 +38,8 @@ class Means(Protocol):
     def artifacts(self) -> Artifacts: ...
     @property
     def reel(self) -> Reel: ...
+    @property
+    def trial(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,8 @@ class EvidenceFolder:
         trail, offset_s = self.trail, time.time() - time.monotonic()
         shots = self.means.reel.last(self.work.emulator_id, evidence.FRAMES, trail.began_s)
         shown = evidence.annotated(trail, offset_s)
-        sought = tuple(trail.sought)
         return Evidence(
-            title=f"{self.work.task_id}: {type(error).__name__}",
+            title=f"{self.means.trial or self.work.task_id}: {type(error).__name__}",
             facts=self._facts(offset_s),
             error=f"{error.to}: {error.what}" if error.to else error.what,
             remedy=error.remedy,
@@ -108,8 +109,8 @@ class EvidenceFolder:
             annotated=shown,
             templates=evidence.templates(shown.sought if shown else (), self._image),
             pictures=evidence.pictures(shots, trail, offset_s),
-            sought=sought,
-            sought_at=tuple(one.at_s + offset_s for one in sought),
+            rows=tuple(trail.rows),
+            offset_s=offset_s,
             log=tuple(notes),
             app_log=app_log,
         )
@@ -118,8 +119,7 @@ class EvidenceFolder:
         work = self.work
         ended = datetime.fromtimestamp(time.monotonic() + offset_s, UTC)
         return (
-            ("task", work.task_id),
-            ("type", work.task_type),
+            *((("flow", work.flow),) if self.means.trial else (("task", work.task_id), ("type", work.task_type))),
             ("account", work.account),
             ("attempt", str(work.key.attempt)),
             ("stage", f"{work.stage.name} (number {work.stage_index})" if work.stage else "cleanup"),

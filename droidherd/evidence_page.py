@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from droidherd.domain.ports import Box
-from droidherd.evidence import Evidence, Picture, Sought
+from droidherd.evidence import Evidence, Picture, Row, Sought
 
 Mask = Callable[[str], str]
 MARGIN = 0.6
@@ -188,21 +188,28 @@ def _steps(one: Picture, text: Mask) -> str:
 
 
 def _table(evidence: Evidence, text: Mask) -> str:
-    if not evidence.sought:
+    if not evidence.rows:
         return ""
     rows = "".join(
-        f"<tr><td>{_moment(at)}</td><td>{text(one.path)}</td><td>{text(one.what)}</td>"
+        f"<tr><td>{_when(row, evidence.offset_s)}</td><td>{text(one.path)}</td><td>{text(one.what)}</td>"
         f'<td class="{"yes" if one.match.found else "no"}">{"found" if one.match.found else "not found"}</td>'
+        f"<td>{row.looks}</td>"
         f"<td>{one.match.score:.3f}</td><td>{one.match.runner_up:.3f}</td><td>{text(_at(one.match.box))}</td>"
         f"<td>{text(one.match.text)}</td></tr>"
-        for at, one in zip(evidence.sought_at, evidence.sought, strict=True)
+        for row in evidence.rows
+        for one in (row.sought,)
     )
-    names = ("when", "step", "what", "", "score", "runner-up", "place", "read")
+    names = ("when", "step", "what", "", "looks", "score", "runner-up", "place", "read")
     head = "".join(f"<th>{name}</th>" for name in names)
     return (
-        f"<h2>The way there: the last {len(evidence.sought)} things sought</h2>\n"
+        f"<h2>The way there: the last {len(evidence.rows)} things sought</h2>\n"
         f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
     )
+
+
+def _when(row: Row, offset_s: float) -> str:
+    first, last = _moment(row.since_s + offset_s), _moment(row.sought.at_s + offset_s)
+    return first if row.looks == 1 else f"{first}<br>to {last}"
 
 
 def _lines(title: str, content: str, text: Mask) -> str:

@@ -60,7 +60,8 @@ class StayHandlers:
     writer: Writer
     before: Mapping[tuple[str, str], State]
     """When something is undone: what was there before it was done."""
-    keep: Callable[[str, bytes], None]
+    keep: Callable[[str, bytes, str], None]
+    """A name, a content, and the step it is of."""
     note: Callable[[str], None]
     summarize: Callable[[Mapping[str, JsonValue]], None]
 
@@ -92,7 +93,7 @@ class StayHandlers:
                 labels=self.labels,
                 scratch=folder,
                 create=lambda name, size_max: self.writer.file(folder / checked_name(name), size_max),
-                keep=self.keep,
+                keep=lambda name, content: self.keep(name, content, doing.path),
                 note=self.note,
             )
         finally:

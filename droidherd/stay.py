@@ -17,6 +17,7 @@ from droidherd import answering, evidence, telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.files import Files
 from droidherd.adb.wire import Interrupt
+from droidherd.artifacts.names import Taken
 from droidherd.artifacts.writer import Writer
 from droidherd.contracts.changes import Change, Value
 from droidherd.contracts.plan import Lives
@@ -129,6 +130,8 @@ class Outfit:
     """Puts something between a stage and its emulator. It is also given what masks a text."""
     recordings: Recordings = "failed"
     """Which stages leave one."""
+    trial: str = ""
+    """What is run, where it is no task."""
 
 
 class StayError(Exception):
@@ -176,6 +179,7 @@ class Stay:
     _trail: Trail = field(default_factory=Trail)
     _evidence: tuple[ArtifactView, ...] = ()
     _ribbon: Ribbon | None = None
+    _taken: Taken = field(default_factory=Taken)
     _vault: Vault = field(init=False)
 
     def __post_init__(self) -> None:
@@ -416,9 +420,11 @@ class Stay:
         self.outfit.heard(line)
 
     def _keep(self, name: str, frame: Frame) -> None:
-        self._keep_file(name, encode_png(frame))
+        self._keep_file(name, encode_png(frame), object())
 
-    def _keep_file(self, name: str, content: bytes) -> None:
+    def _keep_file(self, name: str, content: bytes, whose: object) -> None:
+        """Steps of a flow that is used twice give their files the same names; each is kept."""
+        name = self._taken.name(name, whose)
         ref = self.outfit.artifacts.put(self.work.task_id, self._prefix() + name, content, "")
         self.kept.append(ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type))
 

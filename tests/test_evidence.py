@@ -19,7 +19,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.emulator.reel import Shot
-from droidherd.evidence import Evidence, Picture, Sought, Trail
+from droidherd.evidence import Evidence, Picture, Row, Sought, Trail
 from droidherd.evidence_page import page
 
 CANARY = 'pass"word<1>'
@@ -85,8 +85,8 @@ def told(**changes: object) -> Evidence:
         "annotated": shown,
         "templates": {"gift.png": b"\x89PNG template"},
         "pictures": (Picture(999.0, 128, 72, b"\xff\xd8\xff two"), shown),
-        "sought": sought,
-        "sought_at": (1_000.5, 1_000.5),
+        "rows": (Row(sought[0], 1.0, 40), Row(sought[1], 5.0)),
+        "offset_s": 995.5,
         "log": ("stage begins", f"typed {CANARY} <b>bold</b>"),
         "app_log": f"I Herd: {CANARY} & more\n",
         **changes,
@@ -155,7 +155,7 @@ def test_no_secret_stands_on_the_page_however_it_is_written():
 
 
 def test_a_stage_that_saw_nothing_has_a_page_too():
-    empty = told(annotated=None, templates={}, pictures=(), sought=(), sought_at=(), log=(), app_log="")
+    empty = told(annotated=None, templates={}, pictures=(), rows=(), log=(), app_log="")
     assert "ended before it saw a frame" in Reader(page(empty, masked)).text
 
 
@@ -175,6 +175,38 @@ def test_a_trail_keeps_the_frame_something_was_sought_on_and_only_so_many_looks(
     assert shown is not None
     assert (219.0, 1, b"\xff\xd8\xff") == (shown.at, len(shown.sought), shown.content[:3])
     assert 500 == len(shown.sought[0].what), "whole: what masks a secret must find all of it"
+
+
+def test_what_is_sought_again_and_again_with_the_same_outcome_is_one_row_and_pushes_nothing_out():
+    trail = Trail()
+    trail.seen("1", "start.png", frame(0.5), near(found=True))
+    for number in range(2 * evidence.ROWS_MAX):
+        at_s = 1.0 + number
+        trail.seen("2", "popup.png", frame(at_s), near())
+        trail.seen("2", "gift.png", frame(at_s), near(text=str(number)))
+    assert [("start.png", 0.5, 0.5, 1), ("popup.png", 1.0, 120.0, 120), ("gift.png", 1.0, 120.0, 120)] == rows(trail)
+    assert "119" == trail.rows[-1].sought.match.text
+
+
+def test_another_outcome_another_step_or_a_look_in_between_begins_another_row():
+    trail = Trail()
+    for at_s, step, what, found in (
+        (1.0, "1", "a", False), (2.0, "1", "a", True), (3.0, "1", "a", False), (4.0, "2", "a", False),
+        (5.0, "2", "b", False), (6.0, "2", "a", False), (6.0, "2", "a", False),
+    ):  # fmt: skip
+        trail.seen(step, what, frame(at_s), near(found=found))
+    assert [1.0, 2.0, 3.0, 4.0, 5.0, 6.0] == [since for _, since, _, _ in rows(trail)]
+    assert {1} == {looks for _, _, _, looks in rows(trail)}
+
+
+def test_a_row_says_how_often_from_when_and_until_when():
+    text = page(told(), masked)
+    assert "1970-01-01 00:16:36.500 UTC<br>to 1970-01-01 00:16:40.500 UTC" in text
+    assert "<td>40</td>" in text
+
+
+def rows(trail: Trail) -> list[tuple[str, float, float, int]]:
+    return [(row.sought.what, row.since_s, row.sought.at_s, row.looks) for row in trail.rows]
 
 
 def test_the_last_pictures_stay_within_their_limit_and_know_what_was_sought_on_them():

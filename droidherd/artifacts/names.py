@@ -1,6 +1,8 @@
 """Names of artifacts: what may be a file name on every system, and nothing else."""
 
 import re
+from dataclasses import dataclass, field
+from itertools import count
 
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError
@@ -38,3 +40,19 @@ def plain_name(text: str) -> str:
     """Make a name out of any text, for files that are named after something."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:NAME_MAX].rstrip(".")
     return f"_{name}" if not name or ids.is_reserved(name) else name
+
+
+@dataclass(slots=True)
+class Taken:
+    """The names under which one try keeps what it keeps: nothing takes the place of what somebody else kept."""
+
+    _whose: dict[str, object] = field(default_factory=dict)
+
+    def name(self, wanted: str, whose: object) -> str:
+        """As wanted; numbered, `page.2.png`, when somebody else has that name."""
+        stem, dot, kind = wanted.rpartition(".")
+        numbered = (f"{stem}.{number}{dot}{kind}" if dot else f"{wanted}.{number}" for number in count(2))
+        name = wanted
+        while self._whose.setdefault(name, whose) != whose:
+            name = next(numbered)
+        return name

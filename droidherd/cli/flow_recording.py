@@ -9,8 +9,9 @@ from droidherd.cli import flow_runs, output
 from droidherd.cli.errors import CliError
 from droidherd.cli.flow_runs import Choices
 from droidherd.cli.reach import reach
-from droidherd.flows.folder import FILE, inspect
-from droidherd.flows.problems import Problem
+from droidherd.flows.folder import FILE
+from droidherd.flows.lint import judge
+from droidherd.flows.problems import Problem, errors_of
 from droidherd.settings import Settings
 from droidherd.tapes import recording
 from droidherd.tapes.tape import Tape
@@ -69,7 +70,7 @@ def record(settings: Settings, session: Session) -> Recorded:
         _opened(recorder, session)
         _person(Page(recorder), browser=session.browser)
     tape.end(recording.COMPLETED)
-    return _made(session, compose(session.name, recorder.episodes, session.app), file, folder)
+    return made(session, compose(session.name, recorder.episodes, session.app), file, folder)
 
 
 def _opened(recorder: Recorder, session: Session) -> None:
@@ -96,14 +97,15 @@ def _person(page: Page, *, browser: bool) -> None:
         raise CliError("nothing was done, so there is no flow")
 
 
-def _made(session: Session, composed: Composed, file: Path, folder: Path) -> Recorded:
+def made(session: Session, composed: Composed, file: Path, folder: Path) -> Recorded:
+    """Written, judged as `flow lint` judges, and replayed against its recording."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new.lay_schema(session.root)
     for name, content in composed.images.items():
         (file.parent / name).write_bytes(content)
     file.write_text(composed.text, encoding="utf-8")
-    loaded, problems = inspect(file.parent)
-    differences = replay.replay(folder, file.parent).differences if loaded is not None else ()
+    problems = judge(file.parent)
+    differences = () if errors_of(problems) else replay.replay(folder, file.parent).differences
     return Recorded(file, folder, composed.notes, tuple(problems), differences)
 
 

@@ -19,6 +19,7 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.reach import Reached, reach
 from droidherd.domain.errors import NeedsPersonError
 from droidherd.emulator.inventory import Inventory
+from droidherd.evidence_folder import PAGE
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
 from droidherd.offer import catalogue_of
@@ -72,7 +73,14 @@ class Tried:
             "steps": list(self.run.steps),
             "frames": sorted(self.run.frames),
             "folder": str(self.folder),
+            "page": str(self.page or ""),
         }
+
+    @property
+    def page(self) -> Path | None:
+        """That of its end, if it ended badly and left one."""
+        pages = [] if self.completed else [*(self.folder / EVIDENCE).glob(f"*.{PAGE}")]
+        return max(pages, key=lambda path: path.stat().st_mtime_ns, default=None)
 
     @property
     def completed(self) -> bool:
@@ -131,6 +139,8 @@ def show(done: Tried) -> None:
         output.out.print(f"stopped: {run.stopped}")
     else:
         output.out.print(f"[red]failed[/red] {type(run.error).__name__}: {run.error}", markup=True)
+    if done.page:
+        output.out.print(f"open in a browser: {done.page}  (what was sought, and what was there)", soft_wrap=True)
     output.out.print(f"evidence: {done.folder}  (frames, log, and the recording for `droidherd flow replay`)")
 
 

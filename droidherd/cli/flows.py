@@ -247,12 +247,11 @@ def _picture(data: Path | None, emulator: str, path: Path) -> tuple[Path, tuple[
     """What an emulator shows now. Looking disturbs no task."""
     from droidherd.cli.reach import reach
     from droidherd.emulator.eyes import EmulatorEyes
-    from droidherd.emulator.probe import Link
     from droidherd.vision.pixels import encode_png
     from droidherd.workshop import seat
 
     with reach(settings_of(data), emulator, virtual=False) as reached:
-        Link(reached.adb).ensure(reached.address, reached.entry.serialno, deadline_s=seat.CONNECT_S)
+        seat.meet(reached.adb, reached.address, reached.entry.serialno)
         frame = EmulatorEyes(reached.adb, reached.address).look()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode_png(frame))

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
@@ -14,6 +15,8 @@ from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, T
 
 PROBE_S = 2.0
 CONNECT_S = 5.0
+COMING = frozenset({"offline", "connecting", "authorizing"})
+"""As what the adb server lists an address that may answer yet."""
 SHELL_V2 = "shell_v2"
 """Among the features of an emulator's adb: without it no command tells its return code."""
 FIELDS = {
@@ -85,9 +88,10 @@ def _was_refused(error: BaseException) -> bool:
 class Link:
     """Keeps the adb server connected to an address, and makes sure who answers there."""
 
-    def __init__(self, adb: AdbClient) -> None:
-        """Over one adb server."""
+    def __init__(self, adb: AdbClient, connects_s: Sequence[float] = (CONNECT_S,)) -> None:
+        """Over one adb server. `connects_s`: how long the emulator may take to greet, at each time it is connected."""
         self._adb = adb
+        self._connects_s = connects_s
 
     def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> Probe:
         """Connect what is not, and probe. An empty `serialno`: whoever answers."""
@@ -115,7 +119,17 @@ class Link:
                 if not self._broke(address, error, deadline_s):
                     raise
         # The server itself would wait up to 3 s; forgetting and connecting anew takes 21 ms.
-        state = self.renew(address)
+        *sooner, last_s = self._connects_s
+        for connect_s in sooner:
+            state = self.renew(address, connect_s)
+            try:
+                return self._greeted(state, address, serialno, deadline_s)
+            except EmulatorLostError as error:
+                if state not in COMING and not self._broke(address, error, deadline_s):
+                    raise
+        return self._greeted(self.renew(address, last_s), address, serialno, deadline_s)
+
+    def _greeted(self, state: str, address: str, serialno: str, deadline_s: float) -> Probe:
         if state != "device":
             raise EmulatorLostError(f"the adb server lists it as {state!r}" if state else "nothing answers", to=address)
         return self._who(address, serialno, deadline_s)
@@ -136,8 +150,8 @@ class Link:
             raise EmulatorLostError(f"expected {serialno}, but {found.serialno} answers at this address", to=address)
         return found
 
-    def renew(self, address: str) -> str:
+    def renew(self, address: str, connect_s: float = CONNECT_S) -> str:
         """Disconnect and connect; returns the state listed afterwards."""
         with lost():
             self._adb.disconnect(address)
-            return self._adb.connect(address, CONNECT_S)
+            return self._adb.connect(address, connect_s)

@@ -91,12 +91,12 @@ def _waits(args: object) -> Iterator[tuple[Place, float]]:
 
 
 def _frames(stage: FlowStage, place: Place) -> Walk:
-    """Two frames of one name, of which the second would take the place of the first."""
+    """Two frames of one name, which nobody tells apart by it."""
     known: dict[str, list[Place]] = {}
     for where, _, args in every(stage.steps, place):
         if isinstance(args, model.Shot):
             if any(not _either_or(where, other) for other in known.get(args.name, ())):
-                what = f"this stage has another frame {args.name}, which this one takes the place of"
+                what = f"this stage has another frame {args.name}, and this one is kept as {args.name} with a number"
                 yield Complaint((*where, "name"), what, "give one another name", fatal=False)
             known.setdefault(args.name, []).append(where)
 

@@ -226,8 +226,11 @@ class Session:
     async def _connect(self, packet: Packet) -> None:
         self.max_payload = min(MAX_PAYLOAD, packet.arg1)
         self.wire.checked = packet.arg0 < VERSION
-        if self.emulator.faults.take("no_cnxn"):
-            return
+        if fault := self.emulator.faults.take("no_cnxn"):
+            late_s = fault.seconds("delay_s", 0.0)
+            if not late_s:
+                return
+            await asyncio.sleep(late_s)
         if self.emulator.faults.has("auth"):
             await self.send(AUTH, _TOKEN, 0, os.urandom(20))
             return

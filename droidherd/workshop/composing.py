@@ -23,6 +23,8 @@ STAGE = "recorded"
 _SHOWS_NOTHING_NEW = frozenset({"type", "stop_app", "clear_app"})
 """What was typed is another text next time; what an app leaves behind is not the flow's."""
 
+TAPS_A_PLACE = "taps a place: nothing around it can be told from the rest of the screen"
+
 Step = dict[str, Any]
 
 
@@ -71,11 +73,9 @@ class _Composer:
 
     def _aim(self, number: int, episode: Episode) -> None:
         view, point = episode.before, (episode.wish.x, episode.wish.y)
-        cut = cutting.around(view.frame, point, view.boxes)
+        cut = _cut(episode)
         if cut is None:
-            self.notes.append(
-                f"step {number + 1} taps a place: nothing around it can be told from the rest of the screen"
-            )
+            self.notes.append(f"step {number + 1} {TAPS_A_PLACE}")
             return
         aim = self._kept(cut, view, f"tap_{number + 1}")
         self.aims[number] = replace(aim, offset=_offset(cut.box, point, view.frame))
@@ -153,6 +153,16 @@ def compose(name: str, episodes: Sequence[Episode], app: str = "") -> Composed:
         head["recorded"] = f"{frame.width}x{frame.height}"
     text = "".join(_text(head, composer.params, steps, cleanup=bool(app)))
     return Composed(text, composer.images, tuple(composer.notes))
+
+
+def doubt(episode: Episode) -> str:
+    """What a person should know of an act while they can still take it back and do another; mostly nothing."""
+    return TAPS_A_PLACE if episode.wish.kind == "tap" and _cut(episode) is None else ""
+
+
+def _cut(episode: Episode) -> Cut | None:
+    view = episode.before
+    return cutting.around(view.frame, (episode.wish.x, episode.wish.y), view.boxes)
 
 
 def _text(head: Step, params: Mapping[str, Step], steps: Sequence[Step], *, cleanup: bool) -> Iterator[str]:

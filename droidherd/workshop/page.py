@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from droidherd.domain.errors import DroidherdError
 from droidherd.vision.pixels import encode_png
+from droidherd.workshop.composing import doubt
 from droidherd.workshop.recorder import Recorder, Wish
 
 HTML = Path(__file__).with_name("page.html")
@@ -44,6 +45,8 @@ class Page:
     over: threading.Event = field(default_factory=threading.Event)
     how: str = ""
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _doubts: dict[int, str] = field(default_factory=dict)
+    """What is to be said of a step, by its number."""
 
     def frame(self) -> bytes:
         with self._turn:
@@ -55,7 +58,8 @@ class Page:
             if self.over.is_set():
                 return {"over": True, "said": f"this recording is {self.how}"}
             if word == "act":
-                self.recorder.do(Wish.model_validate(body))
+                episode = self.recorder.do(Wish.model_validate(body))
+                self._doubts[len(self.recorder.episodes)] = doubt(episode)
             elif word == "undo" and self.recorder.episodes:
                 self.recorder.forget()
             elif word in {"finish", "cancel"}:
@@ -64,7 +68,11 @@ class Page:
             return self._told()
 
     def _told(self) -> dict[str, Any]:
-        steps = [said(one.wish) for one in self.recorder.episodes]
+        steps = [
+            f"{said(one.wish)} ({found}; forget it and tap what stands out, if you can)" if found else said(one.wish)
+            for number, one in enumerate(self.recorder.episodes, start=1)
+            for found in (self._doubts.get(number, ""),)
+        ]
         done = self.over.is_set()
         return {"steps": steps, "over": done, "said": f"{self.how}; see the terminal" if done else ""}
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from droidherd.artifacts.names import Taken
 from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.errors import DroidherdError, NeedsPersonError
@@ -96,6 +97,7 @@ class _Way:
 def rehearse(plan: Plan, outfit: Outfit, seat: Seat, manner: Manner | None = None) -> FlowRun:
     """Run it, stage by stage. What happens on the way is in the result."""
     manner, way = manner or Manner(), _Way()
+    outfit = replace(outfit, trial=f"trial of {plan.flow}, no task")
     for index in range(len(plan.stages)):
         work: StageWork | None = _work(plan, index, seat, manner)
         while work is not None:
@@ -193,6 +195,7 @@ class _Life:
 
 
 def _frames(store: Artifacts, task_id: str) -> dict[str, bytes]:
-    """Without the attempt, stage and try before their names."""
+    """Without the attempt, stage and try before their names; what a later try kept under one name is numbered."""
+    taken = Taken()
     names: Sequence[str] = [ref.name for ref in store.list(task_id) if ref.name.endswith(".png")]
-    return {name.split("-", 3)[-1]: store.get(task_id, name) for name in names}
+    return {taken.name(name.split("-", 3)[-1], name): store.get(task_id, name) for name in names}

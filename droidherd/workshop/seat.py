@@ -1,13 +1,18 @@
 """A person's seat at an emulator that no task holds: below every lease to come, so that a task always comes first."""
 
+from collections.abc import Sequence
+
 from droidherd.adb.client import AdbClient
-from droidherd.domain.errors import EmulatorLostError, FinalError
+from droidherd.domain.errors import DroidherdError, EmulatorLostError, FinalError
 from droidherd.emulator import lease
 from droidherd.emulator.probe import Link, Probe
 from droidherd.emulator.token import PART_LIMIT, Token
 from droidherd.workshop.rehearsal import Seat
 
-CONNECT_S = 10.0
+ANSWER_S = 10.0
+GREETINGS_S = (5.0, 10.0, 15.0)
+"""How long an emulator may take to greet, each time it is connected: a greeting that was lost never comes on that
+connection, and one that is late may come on a connection that waits longer."""
 FIRST_STAGE = 500
 """Flows have far fewer stages, so what a task did under the same lease is always below."""
 STAGES_MAX = 100
@@ -25,10 +30,31 @@ def take(adb: AdbClient, emulator_id: str, address: str, serialno: str = "") -> 
     A seat's token lies between the lease that ended last and the next one. So a grant outranks it, nothing the
     dispatcher counts is used up, and two people at one emulator fence each other off.
     """
-    probe = Link(adb).ensure(address, serialno, deadline_s=CONNECT_S)
+    probe = meet(adb, address, serialno)
     if not probe.booted:
         raise EmulatorLostError("has not booted yet", to=emulator_id, remedy="try again in a moment")
     return Seat(emulator_id, *_place(_token(adb, address, probe), probe, emulator_id))
+
+
+def meet(adb: AdbClient, address: str, serialno: str = "", greetings_s: Sequence[float] = GREETINGS_S) -> Probe:
+    """Connect, and wait until it answers. Nobody else does that here: a worker has its patrol."""
+    try:
+        return Link(adb, greetings_s).ensure(address, serialno, deadline_s=ANSWER_S)
+    except EmulatorLostError as error:
+        error.remedy = error.remedy or _remedy(adb, address)
+        raise
+
+
+def _remedy(adb: AdbClient, address: str) -> str:
+    try:
+        state = adb.state(address)
+    except DroidherdError:
+        return "the adb server of this command is gone: try again"
+    if state == "unauthorized":
+        return "confirm this host's key on its screen, and try again"
+    if state:
+        return "see what is there: restart it if it does not react, or name another address"
+    return "start it, or look for its address with `droidherd discover`"
 
 
 def _token(adb: AdbClient, address: str, probe: Probe) -> Token:

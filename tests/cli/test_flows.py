@@ -123,7 +123,7 @@ def test_a_flow_that_types_a_credential_is_replayed_on_an_emulator(
     assert "as recorded\n" in said
 
 
-def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
+def test_a_flow_that_fails_names_the_step_and_its_page_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
     flow = Path("flows/never")
     flow.mkdir(parents=True)
     shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
@@ -135,6 +135,8 @@ def test_a_flow_that_fails_names_the_step_and_ends_with_1(droidherd: Terminal, e
     assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in said
     (folder,) = re.findall(r"evidence: (\S+)", said)
     assert [*Path(folder, "evidence").glob("*only.failed.png")]
+    (page,) = re.findall(r"open in a browser: (\S+)", said)
+    assert "gift.png did not appear within 100ms" in Path(page).read_text()
 
 
 GIVES_UP = """flow: gives_up

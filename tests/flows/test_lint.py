@@ -295,9 +295,9 @@ def test_a_wait_that_is_longer_than_its_stage_is_named(tmp_path: Path, step: str
     assert [f"flow.yaml:6: warning: {one}" for one in said] == problems(tmp_path, text)
 
 
-def test_a_frame_that_would_take_the_place_of_another_is_named(tmp_path: Path) -> None:
+def test_a_frame_that_has_the_name_of_another_is_named(tmp_path: Path) -> None:
     first, second = "frame: {name: a}", "optional: {do: [{frame: {name: a}}]}"
-    what = "this stage has another frame a, which this one takes the place of (give one another name)"
+    what = "this stage has another frame a, and this one is kept as a with a number (give one another name)"
     assert [f"flow.yaml:7: warning: {what}"] == problems(tmp_path, f"{HEAD}      - {first}\n      - {second}\n")
 
 

@@ -97,6 +97,21 @@ def test_a_flow_may_be_a_text(emulator: VirtualEmulator):
     assert ["only 1", "only 2"] == [step for step in run.steps if not step.startswith("only c")]
 
 
+def test_frames_of_one_name_from_two_uses_of_a_flow_are_all_kept(emulator: VirtualEmulator, tmp_path: Path):
+    (tmp_path / "look").mkdir()
+    (tmp_path / "both").mkdir()
+    shot = "{frame: {name: seen}}"
+    once = f"[{{repeat: {{at_most: 2, do: [{shot}]}}}}, {shot}]"
+    (tmp_path / "look" / "flow.yaml").write_text(f"flow: look\nstages: [{{stage: a, steps: {once}}}]")
+    use = "{use: {flow: look}}"
+    both = f"[{use}, {{key: {{name: home}}}}, {use}]"
+    (tmp_path / "both" / "flow.yaml").write_text(f"flow: both\nstages: [{{stage: only, steps: {both}}}]")
+    run = run_flow(tmp_path / "both", emulator)
+    first = ["only.seen-1.png", "only.seen-2.png", "only.seen.png"]
+    second = ["only.seen-1.2.png", "only.seen-2.2.png", "only.seen.2.png"]
+    assert (None, sorted([*first, *second])) == (run.error, sorted(run.frames))
+
+
 def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: VirtualEmulator):
     with pytest.raises(BadParametersError, match="the text names no flow"):
         run_flow("stages: []", emulator)
@@ -125,6 +140,16 @@ def test_a_flow_out_of_total_time_ends_with_evidence(emulator: VirtualEmulator, 
     run = run_flow(never(tmp_path, limit="2s"), emulator)
     assert isinstance(run.error, StageTimeoutError), run.error
     assert (["hope.failed.png"], True) == (list(run.frames), run.clean)
+
+
+def test_the_evidence_of_a_run_without_a_task_is_titled_for_what_it_is(emulator: VirtualEmulator, tmp_path: Path):
+    before = {*emulator.home.rglob("*.evidence.html")}
+    assert run_flow(never(tmp_path, within="300ms"), emulator).error is not None
+    (page,) = {*emulator.home.rglob("*.evidence.html")} - before
+    text = page.read_text()
+    assert "<title>trial of never, no task: ScreenNotReachedError</title>" in text
+    assert "<dt>flow</dt><dd>never</dd>" in text
+    assert "<dt>task</dt>" not in text
 
 
 def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: VirtualEmulator, tmp_path: Path):

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+from droidherd.cli.flow_recording import Session, made
 from droidherd.flows.lint import lint
 from droidherd.tapes.tape import Tape
 from droidherd.testing.flows import VirtualEmulator, replay, run_flow
 from droidherd.virtual.app import PACKAGE
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
-from droidherd.workshop.composing import Composed, compose
+from droidherd.workshop.composing import TAPS_A_PLACE, Composed, compose
+from droidherd.workshop.cutting import png
 from droidherd.workshop.elements import elements
 from droidherd.workshop.page import Page, PageServer
 from droidherd.workshop.recorder import Recorder, Wish, without
@@ -131,6 +134,27 @@ def test_a_forgotten_step_is_in_neither_the_flow_nor_the_recording(emulator: Vir
         len(composed.notes) or 1,
     )
     assert [] == [one for one in lint([written(composed, tmp_path / "mine")]) if one.severity == "error"]
+
+
+def test_a_tap_on_what_nothing_can_be_told_by_is_named_while_it_can_be_taken_back(
+    emulator: VirtualEmulator, tmp_path: Path
+):
+    with page(emulator, tmp_path / "run") as (person, recorder):
+        (told,) = person.ask("act", kind="tap", x=640, y=40)["steps"]
+        assert f"tap 640, 40 ({TAPS_A_PLACE}; forget it and tap what stands out, if you can)" == told
+        person.ask("undo")
+        assert ["tap 648, 306"] == person.ask("act", kind="tap", x=648, y=306)["steps"]
+        assert not any("place" in note for note in compose("mine", recorder.episodes).notes)
+
+
+def test_a_recorded_flow_is_judged_by_the_pixels_of_its_images_too(tmp_path: Path):
+    text = "flow: mine\nrecorded: 640x360\nstages: [{stage: a, steps: [{tap: {image: plain.png}}]}]\n"
+    plain = png(np.full((30, 30, 3), 90, np.uint8))
+    session, folder = Session("mine", tmp_path), tmp_path / "mine"
+    done = made(session, Composed(text, {"plain.png": plain}, ()), folder / "flow.yaml", tmp_path / "run")
+    (problem,) = done.problems
+    assert "plain.png: is nearly uniform" in str(problem)
+    assert not done.good
 
 
 def test_a_tap_that_holds_is_recorded_and_replayed_as_one(emulator: VirtualEmulator, tmp_path: Path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.domain.errors import FencedError
+from droidherd.domain.errors import EmulatorLostError, FencedError
 from droidherd.emulator import lease
 from droidherd.emulator.probe import probe
 from droidherd.emulator.token import Token
@@ -53,3 +53,36 @@ def test_seats_end_when_the_numbers_do(emulator: VirtualEmulator, tmp_path: Path
         take(emulator.adb, "e1", emulator.address)
     lease.seize(emulator.adb, emulator.address, Token(found.lease + 1))
     lease.release(emulator.adb, emulator.address, Token(found.lease + 1))
+
+
+@pytest.mark.parametrize(
+    ("fault", "options"), [("no_cnxn", {}), ("no_cnxn", {"delay_s": 0.8}), ("drop", {})], ids=["lost", "late", "broken"]
+)
+def test_an_emulator_that_is_offline_right_after_it_was_connected_is_waited_for(
+    emulator: VirtualEmulator, fault: str, options: dict[str, float]
+):
+    """Its greeting is lost, or late, or the connection breaks at the first word."""
+    emulator.adb.disconnect(emulator.address)
+    emulator.control.set_fault(emulator.name, fault, times=1, **options)
+    assert "VIRT0001" == seat.meet(emulator.adb, emulator.address, greetings_s=(0.5, 30.0)).serialno
+
+
+def test_an_emulator_that_never_greets_is_given_up_with_what_to_do(emulator: VirtualEmulator):
+    emulator.adb.disconnect(emulator.address)
+    emulator.control.set_fault(emulator.name, "no_cnxn")
+    try:
+        with pytest.raises(EmulatorLostError, match=r"'offline' \(see what is there: restart it"):
+            seat.meet(emulator.adb, emulator.address, greetings_s=(0.3, 0.3))
+    finally:
+        emulator.control.clear_fault(emulator.name)
+    assert "VIRT0001" == seat.meet(emulator.adb, emulator.address).serialno
+
+
+def test_where_nothing_listens_nobody_waits_and_where_to_look_is_said(emulator: VirtualEmulator):
+    emulator.control.kill(emulator.name)
+    try:
+        with pytest.raises(EmulatorLostError, match=r"nothing answers .*droidherd discover"):
+            seat.meet(emulator.adb, emulator.address)
+    finally:
+        emulator.control.start(emulator.name)
+    assert "VIRT0001" == seat.meet(emulator.adb, emulator.address).serialno
