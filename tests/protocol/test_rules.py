@@ -32,6 +32,7 @@ def test_with_every_rule_in_place_nothing_breaks() -> None:
         pytest.param("journal", id="the-effect-journal-is-read"),
         pytest.param("marker", id="a-lease-on-deck-needs-the-release-marker"),
         pytest.param("precedence", id="a-task-keeps-the-precedence-it-was-given"),
+        pytest.param("listed", id="a-presence-that-begins-names-all-it-has"),
         pytest.param("roll-call", id="a-dispatcher-that-lost-messages-calls-the-roll"),
     ],
 )
