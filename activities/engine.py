@@ -20,10 +20,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from droidherd.contracts import names
 from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
 from droidherd.contracts.queue import DispatcherInput, LaneView, Order, Ordered, QueuePage, QueueQuery, QueueSettings
+from droidherd.domain.lifecycle import TaskState
 
 log = logging.getLogger("droidherd.worker")
 
 AT_ONCE = 16
+LET_IN = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY_PENDING, TaskState.WAITING, TaskState.COMPLETED)
+"""What a task is that some dispatcher let in."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=2)
 ORDER_TIMEOUT = timedelta(seconds=5)
 
@@ -59,11 +62,18 @@ class EngineActivities:
         known = f"WorkflowType = '{names.Workflow.EMULATOR}' AND ExecutionStatus = 'Running'"
         emulators = [one.id async for one in self._client.list_workflows(known, page_size=1000)]
         return Predecessor(
-            existed=existed,
+            existed=existed or await self._let_in(work.pool),
             snapshot=before,
             open_tasks=tasks,
             emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
         )
+
+    async def _let_in(self, pool: str) -> bool:
+        """Whether some dispatcher let tasks of this pool in. All its runs may have been deleted since."""
+        states = ", ".join(f"'{state}'" for state in LET_IN)
+        tasks = f"WorkflowType = '{names.Workflow.TASK}' AND {names.Attribute.POOL_ID} = '{pool}'"
+        found = await self._client.count_workflows(f"{tasks} AND {names.Attribute.TASK_STATE} IN ({states})")
+        return found.count > 0
 
     async def _snapshot(self, workflow_id: str, run_id: str) -> str:
         try:

@@ -82,8 +82,9 @@ class FleetActivities:
             patrol.leave(work.incarnation)
         host = self._client.get_workflow_handle(names.host_id(work.host_id))
 
-        async def tell(seen: tuple[Seen, ...]) -> None:
-            await host.signal(names.Signal.REPORTS, Reports(incarnation=work.incarnation, seen=seen))
+        async def tell(seen: tuple[Seen, ...], listed: tuple[str, ...] | None) -> None:
+            reports = Reports(incarnation=work.incarnation, seen=seen, listed=listed)
+            await host.signal(names.Signal.REPORTS, reports)
 
         rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
         self._rounds[patrol] = work.incarnation, rounds

@@ -17,6 +17,8 @@ from droidherd.contracts.queue import (
     EmulatorsPage,
     Order,
     Ordered,
+    Places,
+    PlacesQuery,
     QueuePage,
     QueueQuery,
     StatsPage,
@@ -227,6 +229,7 @@ class Engine(Protocol):
         ...
 
     async def queue(self, pool: str, query: QueueQuery) -> QueuePage: ...
+    async def places(self, pool: str, query: PlacesQuery) -> Places: ...
     async def emulators(self, pool: str) -> EmulatorsPage: ...
     async def emulator(self, emulator_id: str) -> EmulatorView: ...
     async def care(self, emulator_id: str, order: CareOrder) -> Ordered:

@@ -26,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from api import engine as e
 from api.asking import asking
+from api.places import with_place
 from api.runs import Runs, not_possible, refuse_illegal
 from api.starting import KEYWORD, MEMO_KEY, MEMO_REQUEST, House, dispatcher_options, start_options
 from api.visibility import Status, as_cursor, from_cursor, last_run_of, query_for, settled
@@ -39,6 +40,8 @@ from droidherd.contracts.queue import (
     Order,
     Ordered,
     Place,
+    Places,
+    PlacesQuery,
     QueuePage,
     QueueQuery,
     StatsPage,
@@ -174,8 +177,7 @@ class Gateway:
         place = Place()
         with suppress(e.EngineError):
             place = await self.ask_pool(view.pool, Query.PLACE, view.task_id, Place)
-        told = place.model_dump(exclude=None if place.priority else {"priority", "precedence"})
-        return view.model_copy(update=told) if place.position else view
+        return with_place(view, place)
 
     async def audit(self, task_id: str) -> e.Reading:
         reading = await self.view(task_id)
@@ -291,6 +293,9 @@ class Gateway:
 
     async def queue(self, pool: str, query: QueueQuery) -> QueuePage:
         return await self.ask_pool(pool, Query.QUEUE, query, QueuePage)
+
+    async def places(self, pool: str, query: PlacesQuery) -> Places:
+        return await self.ask_pool(pool, Query.PLACES, query, Places)
 
     async def emulators(self, pool: str) -> EmulatorsPage:
         return await self.ask_pool(pool, Query.EMULATORS, None, EmulatorsPage)

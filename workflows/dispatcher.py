@@ -25,6 +25,8 @@ with workflow.unsafe.imports_passed_through():
         Order,
         Ordered,
         Place,
+        Places,
+        PlacesQuery,
         QueuePage,
         QueueQuery,
         QueueSettings,
@@ -300,6 +302,10 @@ class DispatcherWorkflow:
     @workflow.query
     def place(self, task_id: str) -> Place:
         return report.place(self._machine, task_id)
+
+    @workflow.query
+    def places(self, query: PlacesQuery) -> Places:
+        return report.places(self._machine, query.tasks)
 
     @workflow.query
     def stats(self) -> StatsPage:

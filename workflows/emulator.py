@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.handles import ignore, unless_ended
 
 RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
+HEIRS = "what-was-let-go-is-inherited"
 KEPT = (
     "dispatcher",
     "owner",
@@ -69,6 +70,7 @@ class EmulatorWorkflow:
         self._start = start
         self._machine = restore(start)
         self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
+        self._machine.heirs = workflow.patched(HEIRS)
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:

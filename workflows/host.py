@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.courier import Courier
     from workflows.handles import ignore, unless_ended
 
+UNLISTED_HAVE_LEFT = "who-is-not-listed-has-left"
 SHOWN = 100
 """Emulators listed in the Web UI."""
 
@@ -73,6 +74,8 @@ class HostWorkflow:
         if self._worker is None or reports.incarnation != self._worker.incarnation:
             return
         self._alive = True
+        if reports.listed is not None:
+            self._pass_on(self._unlisted(frozenset(reports.listed)))
         self._pass_on(reports.seen)
 
     @workflow.query
@@ -132,6 +135,13 @@ class HostWorkflow:
         # Without `care`: nobody is left here who could do anything for them.
         lost = [replace(seen, sight=sight, care=None) for seen in self._last.values() if seen.sight in before]
         self._pass_on(lost)
+
+    def _unlisted(self, listed: frozenset[str]) -> list[Seen]:
+        """Who was taken off the list while no presence followed it: nobody else would ever say that it left."""
+        gone = [seen for name, seen in self._last.items() if name not in listed]
+        if not gone or not workflow.patched(UNLISTED_HAVE_LEFT):
+            return []
+        return [replace(seen, sight=Sight.LEFT, boot="", care=None) for seen in gone]
 
     def _pass_on(self, seen: Iterable[Seen]) -> None:
         """To each emulator's own workflow, numbered by us: an order over all workers of this host."""

@@ -13,6 +13,7 @@ from droidherd.contracts.queue import (
     EmulatorsPage,
     LaneView,
     Place,
+    Places,
     QueuePage,
     QueueQuery,
     QueueRow,
@@ -196,3 +197,9 @@ def place(d: Dispatcher, task_id: str) -> Place:
         priority=entry.ask.priority,
         precedence=max(-entry.ticket, 0),
     )
+
+
+def places(d: Dispatcher, tasks: Iterable[str]) -> Places:
+    """The same of many. Who does not wait has none."""
+    found = {task_id: place(d, task_id) for task_id in tasks}
+    return Places(places={task_id: one for task_id, one in found.items() if one.position})

@@ -12,6 +12,7 @@ from api.by_hand import run_by_hand
 from api.engine import Filters, TakenError
 from api.errors import Kind, ProblemError
 from api.house import Caller, Home, House, plain
+from api.places import with_places
 from api.routes.answers import JSON, answer, answers, body
 from api.routes.filters import Name
 from api.schedules import Edit, Found, RowFilters
@@ -139,7 +140,8 @@ async def tasks(
     page = await house.engine.tasks(replace(every, states=tuple(state)), cursor, limit)
     if not page.tasks and not (await house.engine.tasks(every, "", 1)).tasks:
         await house.schedules.read(subscription_id)
-    return answer(TaskList.model_construct(tasks=list(page.tasks), cursor=page.cursor))
+    found = await with_places(house.engine, page.tasks)
+    return answer(TaskList.model_construct(tasks=found, cursor=page.cursor))
 
 
 @router.post("/{id}/run", responses=answers(Ran, *_RUN, status=202), openapi_extra=body(Wish), status_code=202)

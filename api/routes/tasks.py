@@ -12,6 +12,7 @@ from api.engine import IllegalError, Reading
 from api.errors import Kind, invalid
 from api.events import audit_of, last_seen, stream
 from api.house import Caller, Home, House, TaskId
+from api.places import with_places
 from api.routes.answers import answer, answers, body
 from api.routes.filters import Wanted
 from api.routes.queue import preferred
@@ -70,7 +71,8 @@ async def tasks(
     """Tasks, running ones first, then the newest. Lists lag behind by a fraction of a second."""
     page = await house.engine.tasks(wanted, cursor, limit)
     total = await house.engine.count(wanted) if count else None
-    return answer(TaskList.model_construct(tasks=list(page.tasks), cursor=page.cursor, count=total))
+    found = await with_places(house.engine, page.tasks)
+    return answer(TaskList.model_construct(tasks=found, cursor=page.cursor, count=total))
 
 
 @router.get("/{task_id}", responses=answers(TaskOut, *_READ))

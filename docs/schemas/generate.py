@@ -43,6 +43,7 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "disabled": (queue.DisabledQuery, queue.DisabledPage),
             "events": (int, queue.EventsPage),
             "place": (str, queue.Place),
+            "places": (queue.PlacesQuery, queue.Places),
             "stats": (NONE, queue.StatsPage),
             "audit": (queue.AuditQuery, queue.AuditPage),
         },

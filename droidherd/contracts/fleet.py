@@ -48,6 +48,8 @@ class Reports(Contract):
 
     incarnation: int
     seen: tuple[Seen, ...] = ()
+    listed: tuple[str, ...] | None = None
+    """By a presence that begins: every emulator the host has. Who is not among them has left it."""
 
 
 class PresenceWork(Contract):

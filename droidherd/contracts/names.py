@@ -46,6 +46,7 @@ class Query(StrEnum):
     ACCOUNT = "account"
     EVENTS = "events"
     PLACE = "place"
+    PLACES = "places"
     STATS = "stats"
     AUDIT = "audit"
     ACCOUNTS = "accounts"

@@ -266,6 +266,18 @@ class Place(Contract):
     precedence: int = 0
 
 
+class PlacesQuery(Contract):
+    """Which tasks are asked about. Argument of the query `places`."""
+
+    tasks: tuple[str, ...] = Field(default=(), max_length=500)
+
+
+class Places(Contract):
+    """The answer of the query `places`: where those of them stand that wait in line."""
+
+    places: dict[str, Place] = Field(default_factory=dict)
+
+
 class EventsPage(Contract):
     """The answer of the query `events`: the live ring behind a cursor."""
 

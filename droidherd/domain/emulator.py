@@ -97,6 +97,8 @@ class Emulator:
     switched: int = 0
     strict: bool = True
     """Whoever is restarted is granted to nobody. False: in a run that began before that was so."""
+    heirs: bool = True
+    """Who could start it may have what its owner let go, also while it is down. False: in a run that began before."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
 
     def on_seen(self, seen: m.Seen, now_ms: int = 0, dice: float = 0.5) -> None:
@@ -113,12 +115,16 @@ class Emulator:
         self._settle()
 
     def _change_owner(self) -> None:
-        """One owner: another host must wait until the first one lost it or let go."""
-        for word in self.words.values():
-            seen = unpack(word)
-            if seen.sight is Sight.GOOD and seen.host_id != self.owner:
-                self._believe(seen)
-                return
+        """One owner: another host must wait until the first one lost it or let go.
+
+        What was let go also belongs to a host that does not reach it now, and could start it: nobody else ever would.
+        """
+        others = [seen for seen in map(unpack, self.words.values()) if seen.host_id != self.owner]
+        heirs = [seen for seen in others if seen.sight is Sight.GOOD]
+        if self.heirs and self.sight is Sight.LEFT:
+            heirs += [seen for seen in others if seen.sight is not Sight.LEFT and seen.care is not None]
+        if heirs:
+            self._believe(heirs[0])
 
     def _when(self, word: list[Any]) -> tuple[int, int]:
         seen = unpack(word)

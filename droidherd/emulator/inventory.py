@@ -103,6 +103,11 @@ class Inventory:
                 log.warning("the inventory is not followed: %s", error)
         return entries
 
+    @property
+    def unread(self) -> bool:
+        """Nobody knows who is listed: the file made no sense yet."""
+        return bool(self._trouble) and self._last[0] is None
+
     def _stamp(self) -> Stamp | None:
         try:
             known = self.path.stat()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from droidherd import telemetry
 from droidherd.adb.server import AdbServer
@@ -19,6 +19,8 @@ from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, Probe
 
 T = TypeVar("T")
+Tell: TypeAlias = Callable[[tuple[Seen, ...], tuple[str, ...] | None], Awaitable[None]]
+"""Takes what is new and, at first, the ids of all who are listed."""
 log = logging.getLogger(__name__)
 
 SOON_S = 0.03
@@ -76,13 +78,14 @@ class Patrol:
         """Why an emulator does not answer, as far as it was told since it last did."""
         self._leaving = False
 
-    async def run(self, tell: Callable[[tuple[Seen, ...]], Awaitable[None]], incarnation: int) -> None:
-        """Tell what is new, in order, as soon as it is known."""
+    async def run(self, tell: Tell, incarnation: int) -> None:
+        """Tell all who are listed, then what is new, in order, as soon as it is known."""
         loop = asyncio.get_running_loop()
         keeper = asyncio.create_task(self._keep_server())
         ear = Ear(self._adb, lambda addresses: _said(loop, lambda: self._wake(addresses)))
         try:
-            await tell(())
+            self._muster(incarnation)
+            await tell((), None if self._inventory.unread else tuple(self._walks))
             while True:
                 if keeper.done():
                     await keeper  # raises: the host must not look watched while nobody keeps its adb server
@@ -93,7 +96,7 @@ class Patrol:
                     continue
                 self._changed.clear()
                 news, self._news = tuple(self._news.values()), {}
-                await tell(news)
+                await tell(news, None)
         finally:
             keeper.cancel()
             for _, walk in self._walks.values():

@@ -143,6 +143,22 @@ def test_an_order_a_pool_refuses_is_not_called_a_task(http: httpx.Client):
     http.delete("/api/queue/lanes/one-more")
 
 
+def test_a_list_says_of_each_task_why_it_waits(world: World, http: httpx.Client):
+    with world.holding("why-2"):
+        runs = submit(http, "why-2").json()["id"]
+        until(http, runs, "running")
+        waits = submit(http, "why-2", on_busy="queue").json()["id"]
+        until(http, waits, "queued")
+
+        def listed() -> dict[str, tuple[int, str]]:
+            page = http.get("/api/tasks", params={"account": "why-2", "state": ["running", "queued"]}).json()
+            return {one["task_id"]: (one.get("position", 0), one.get("why", "")) for one in page["tasks"]}
+
+        both = eventually(lambda: found if len(found := listed()) == 2 else None)
+        assert {runs: (0, ""), waits: (1, f"account why-2 is busy with task {runs}")} == both
+    until(http, waits, "completed")
+
+
 def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):
     with world.holding("why-1"):
         until(http, submit(http, "why-1").json()["id"], "running")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from droidherd.domain import messages as m
 from droidherd.domain.emulator import GATE_TRIES, Emulator, GateOrder
-from droidherd.domain.messages import EmulatorState, Sight
+from droidherd.domain.messages import Care, EmulatorState, Sight
 from tests.domain.pool import seen
 
 
@@ -109,6 +109,21 @@ def test_one_owner_and_a_second_host_takes_over_when_the_first_one_lost_it() -> 
     emulator.on_seen(seen("h1", Sight.DOWN, seq=2))
     assert ("h2", EmulatorState.UP) == (emulator.owner, emulator.state)
     assert before < emulator.incarnation
+
+
+def test_what_its_owner_let_go_belongs_to_a_host_that_could_start_it_also_while_it_is_down() -> None:
+    emulator = up()
+    emulator.on_seen(replace(seen("h2", Sight.DOWN), care=Care(controller="virtual")))
+    assert "h1" == emulator.owner
+    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
+    assert ("h2", EmulatorState.DOWN) == (emulator.owner, emulator.state)
+
+
+def test_what_its_owner_let_go_is_not_given_to_a_host_that_fell_silent() -> None:
+    emulator = up()
+    emulator.on_seen(seen("h2", Sight.DOWN))
+    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
+    assert ("h1", EmulatorState.RETIRED) == (emulator.owner, emulator.state)
 
 
 def test_a_late_word_of_a_host_that_lost_the_emulator_does_not_give_it_back() -> None:

@@ -80,7 +80,7 @@ async def walk(inventory: Inventory, one: One, until: Callable[[list[Seen]], boo
     """A host's round, until what it told is enough, or a minute."""
     told: list[Seen] = []
 
-    async def tell(news: tuple[Seen, ...]) -> None:
+    async def tell(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         told.extend(news)
 
     with ThreadPoolExecutor(4) as threads:

@@ -39,7 +39,7 @@ class Stubborn(AdbServer):
         return AdbClient(self.port, connects_at_once=connects_at_once)
 
 
-async def tell(_news: tuple[Seen, ...]) -> None:
+async def tell(_news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
     """Nobody listens."""
 
 
@@ -93,7 +93,7 @@ async def test_an_emulator_that_dies_is_known_at_once_and_the_log_says_why_it_do
     Inventory(tmp_path).add(InventoryEntry(emulator_id=one.name, address=one.address))
     sights: asyncio.Queue[Sight] = asyncio.Queue()
 
-    async def tell_sights(news: tuple[Seen, ...]) -> None:
+    async def tell_sights(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         for seen in news:
             sights.put_nowait(seen.sight)
 
@@ -134,7 +134,7 @@ async def told(data: Path, threads: ThreadPoolExecutor, answers: int, *until: Ca
     sights: list[Sight] = []
     heard = asyncio.Event()
 
-    async def tell_sights(news: tuple[Seen, ...]) -> None:
+    async def tell_sights(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         sights.extend(seen.sight for seen in news)
         heard.set()
 
@@ -157,6 +157,35 @@ async def test_an_emulator_that_answers_a_new_patrol_once_and_then_dies_is_told_
     Inventory(tmp_path).add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
     with ThreadPoolExecutor(4) as threads:
         assert [Sight.DOWN] == await told(tmp_path, threads, 1, lambda: Sight.DOWN)
+
+
+async def first_word(data: Path) -> tuple[tuple[Seen, ...], tuple[str, ...] | None]:
+    """What a patrol says before anything else."""
+    words: asyncio.Queue[tuple[tuple[Seen, ...], tuple[str, ...] | None]] = asyncio.Queue()
+
+    async def tell_word(news: tuple[Seen, ...], listed: tuple[str, ...] | None) -> None:
+        words.put_nowait((news, listed))
+
+    with ThreadPoolExecutor(4) as threads:
+        rounds = asyncio.create_task(patrol_of(Stubborn(data), "h", data, threads).run(tell_word, 1))
+        async with asyncio.timeout(20):
+            word = await words.get()
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    return word
+
+
+async def test_a_patrol_that_begins_names_all_who_are_listed(tmp_path: Path):
+    """Who is not among them was taken off the list while nobody followed it."""
+    assert ((), ()) == await first_word(tmp_path)
+    for name in ("e1", "e2"):
+        Inventory(tmp_path).add(InventoryEntry(emulator_id=name, address=f"127.0.0.1:{name[1]}"))
+    assert ((), ("e1", "e2")) == await first_word(tmp_path)
+
+
+async def test_a_patrol_that_cannot_read_the_list_names_nobody_instead_of_giving_all_up(tmp_path: Path):
+    Inventory(tmp_path).path.write_text("{", encoding="utf-8")
+    assert ((), None) == await first_word(tmp_path)
 
 
 async def test_an_emulator_that_was_taken_off_the_list_and_put_back_is_told_to_be_good_again(

@@ -175,8 +175,11 @@ class Faults:
         self._some_handset().cut = 1 + self.below(2)
 
     def _move(self) -> None:
-        """An emulator is reached through another host from now on."""
-        self._some_handset().host = self._some_host().name
+        """An emulator is reached through another host from now on. Where nobody sees it go, it is off the list too."""
+        handset, there = self._some_handset(), self._some_host()
+        here, handset.host = self.world.hosts[handset.host], there.name
+        if here is not there and not (here.worker and here.connected) and here.listed.pop(handset.name, False) is None:
+            self.world.count("taken off the list unseen")
 
     def _freeze(self) -> None:
         actors = self.world.actors()

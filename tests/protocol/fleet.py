@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 DOWN_AFTER_S = 12.0
-ANEW = ("outbox", "told", "sent", "strict")
+ANEW = ("outbox", "told", "sent", "strict", "heirs")
 """Of an emulator's machine: what a new run of its workflow does not take along as it was."""
 
 
@@ -38,6 +38,8 @@ class HostActor(Actor):
         """The inventory: whatever was reached through this host once."""
         self.told: dict[str, Sight] = {}
         """What the workflow passed on last. It outlives every presence, and a new presence does not know it."""
+        self.begun = False
+        """The presence has said what it has: all that is listed."""
         self.heard_ms = world.now
         self.leaving = False
         """It goes away in order: what runs may end, nothing new begins."""
@@ -51,6 +53,7 @@ class HostActor(Actor):
         if not (self.worker and self.connected):
             return
         self.heard_ms = self.world.now
+        self._begin()
         handset = self.world.handsets[emulator_id]
         here = handset.host == self.name
         if here:
@@ -67,6 +70,17 @@ class HostActor(Actor):
         elif news and watched.sight is not None:
             self.say(emulator_id, watched.sight, self._care(emulator_id))
         self.process()
+
+    def _begin(self) -> None:
+        """A presence that begins names all it has: what was taken off the list unseen has left."""
+        if not self.begun and "listed" not in self.world.without:
+            for emulator_id in [name for name in self.told if name not in self.listed]:
+                self.say(emulator_id, Sight.LEFT)
+                self.world.count("found off the list")
+        self.begun = True
+
+    def _begin_anew(self) -> None:
+        self.watch, self.begun = Watch(DOWN_AFTER_S), False
 
     def _care(self, emulator_id: str) -> m.Care | None:
         """What can be done for it here."""
@@ -89,7 +103,7 @@ class HostActor(Actor):
         silent = self.world.now - self.heard_ms
         if silent < script.PRESENCE_TIMEOUT_MS:
             return
-        self.watch = Watch(DOWN_AFTER_S)
+        self._begin_anew()
         gone = silent >= script.PRESENCE_TIMEOUT_MS + script.PRESENCE_GRACE_MS
         before = (Sight.GOOD, Sight.LEAVING, *((Sight.SUSPECT,) if gone else ()))
         for emulator_id in [name for name, sight in self.told.items() if sight in before]:
@@ -134,13 +148,14 @@ class HostActor(Actor):
 
     def reconnect(self) -> None:
         """The presence activity begins anew."""
-        self.connected, self.watch, self.heard_ms = True, Watch(DOWN_AFTER_S), self.world.now
+        self.connected, self.heard_ms = True, self.world.now
+        self._begin_anew()
 
     def continue_as_new(self) -> None:
         """The presence activity ends with the run that ordered it; the next run orders another."""
         self.process()
         self.box = self.next_run()
-        self.watch = Watch(DOWN_AFTER_S)
+        self._begin_anew()
         self.process()
 
 

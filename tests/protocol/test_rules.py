@@ -14,7 +14,8 @@ from tests.protocol.simulator import World, history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 1_000
-RARE = {"key": range(2_750, 4_750), "TakesWhatOthersHave": range(20_297_000, 20_298_000)}
+RARE = {"key": range(2_750, 4_750), "TakesWhatOthersHave": range(20_297_000, 20_298_000),
+        "TakesItselfForTheFirst": range(1_250, 2_250)}  # fmt: skip
 """Where a hole was seen that other rules nearly close as well: once in thousands of histories."""
 
 
@@ -32,6 +33,7 @@ def test_with_every_rule_in_place_nothing_breaks() -> None:
         pytest.param("journal", id="the-effect-journal-is-read"),
         pytest.param("marker", id="a-lease-on-deck-needs-the-release-marker"),
         pytest.param("precedence", id="a-task-keeps-the-precedence-it-was-given"),
+        pytest.param("listed", id="a-presence-that-begins-names-all-it-has"),
         pytest.param("roll-call", id="a-dispatcher-that-lost-messages-calls-the-roll"),
     ],
 )
@@ -111,6 +113,13 @@ class ForgetsTheFloor(Watched):
         super()._grant(entry, row, self.board.last_token if self.blind_ms else now_ms)
 
 
+class TakesItselfForTheFirst(Watched):
+    """Finds nothing of its predecessor, and believes that there never was one."""
+
+    def rebuild(self, *args: object, blind: bool, **more: object) -> None:
+        super().rebuild(*args, blind=False, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 class GrantsTheDisabled(Watched):
     """Notes that an account is disabled, and grants all the same."""
 
@@ -138,6 +147,7 @@ class TakesWhatOthersHave(Watched):
         pytest.param(ForgetsTickets, id="a-lost-lease-keeps-its-ticket"),
         pytest.param(AnswersOnce, id="9-the-same-question-again-gets-its-answer-again"),
         pytest.param(GrantsTheDisabled, id="nothing-is-granted-to-a-disabled-account"),
+        pytest.param(TakesItselfForTheFirst, id="who-finds-nothing-of-its-predecessor-is-blind"),
         pytest.param(ForgetsTheFloor, id="tokens-go-on-where-they-were-even-without-memory"),
     ],
 )

@@ -25,6 +25,7 @@ class Presence:
     @activity.defn(name="presence")
     async def presence(self, work: PresenceWork) -> PresenceEnd:
         self.began += 1
+        await self.names_all(work.incarnation, work.host_id)
         await self.tell(work.incarnation)
         while not self.leaving.is_set():
             if not self.silent.is_set():
@@ -39,3 +40,9 @@ class Presence:
             mine = tuple(one for one in told if one.host_id == host)
             handle = self.client.get_workflow_handle(names.host_id(host))
             await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, seen=mine))
+
+    async def names_all(self, incarnation: int, host: str) -> None:
+        """The first word of a presence that begins."""
+        listed = tuple(name for name, seen in self.sights.items() if seen.host_id == host)
+        handle = self.client.get_workflow_handle(names.host_id(host))
+        await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, listed=listed or None))

@@ -117,6 +117,22 @@ async def test_a_host_that_leaves_takes_its_emulators_along(client: Client):
         assert "retired" == (await entity(here, "e1", "retired")).state
 
 
+async def test_an_emulator_taken_off_the_list_while_its_worker_is_down_has_left_when_a_worker_is_back(client: Client):
+    async with world(client, "e1", "e2") as here:
+        hold = Hold()
+        await here.submit("task", hold, completes)
+        await hold.began.wait()
+        first = here.stages.of("task")[0].emulator_id
+        del here.presence.sights[first]
+        await here.join(2)
+        await here.emulator_is(first, "retired")
+        view = await here.ended("task")
+        (other,) = here.presence.sights
+        assert (TaskState.COMPLETED, other) == (view.state, here.stages.of("task")[-1].emulator_id)
+        host = here.client.get_workflow_handle(names.host_id("h1"))
+        assert {other: "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
+
+
 async def test_a_gate_that_keeps_failing_quarantines_with_its_evidence_until_a_restart(client: Client):
     async with world(client, "e1", joined=False) as here:
         here.gates.evidence["e1"] = ["the launcher has no focus"] * GATE_TRIES

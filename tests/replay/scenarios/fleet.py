@@ -6,13 +6,14 @@ from dataclasses import replace
 from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.errors import FencedError
 from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Sight
+from droidherd.domain.messages import Care, Sight
 from tests.replay.scenario import DISPATCHER, EMULATOR, HOST, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes, fails
 from tests.workflows.world import World
 
 LATER = Setting(joined=False)
 SHORT = Setting(short=True)
+TWO = Setting(emulators=("e1", "e2"))
 
 
 @scenario("a host joins, its emulator passes the gate and the pool hears of it", keep=(HOST, EMULATOR, DISPATCHER))
@@ -142,6 +143,28 @@ async def worker_replaced(world: World) -> None:
 async def left(world: World) -> None:
     world.presence.leaving.set()
     await world.emulator_is("e1", "retired")
+
+
+@scenario("taken off the list while its worker is down: it has left when a worker is back, and its task moves",
+          keep=(HOST, DISPATCHER, TASK), setting=TWO)  # fmt: skip
+async def taken_off_the_list(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    gone = world.stages.of("task")[0].emulator_id
+    del world.presence.sights[gone]
+    await world.join(2)
+    await world.emulator_is(gone, "retired")
+    await world.ended("task")
+
+
+@scenario("what its host let go belongs to another one that could start it", keep=(EMULATOR,))
+async def inherited(world: World) -> None:
+    await world.join(1, host="h2", machine="m2")
+    first = world.presence.sights["e1"]
+    await world.presence.tell(1, replace(first, host_id="h2", sight=Sight.DOWN, boot="", care=Care(controller="avd")))
+    await world.sees("e1", Sight.LEFT)
+    await world.emulator_is("e1", "down")
 
 
 @scenario("host, emulator, dispatcher and tasks continue as new, again and again",
