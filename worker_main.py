@@ -451,7 +451,7 @@ def _roles(text: str) -> set[str]:
 
 async def _wake(settings: Settings, engine: EngineActivities) -> None:
     """Nobody waits for the cache of a worker that was killed."""
-    emulators = [entry.emulator_id for entry in Inventory(settings.data).load()]
+    emulators = [entry.emulator_id for entry in Inventory(settings.data).known()]
     infrastructure = [names.host_id(settings.host.id), names.dispatcher_id(settings.host.pool)]
     tasks = await engine.open_tasks_on(emulators)
     await engine.forget_dead_workers([*infrastructure, *map(names.emulator_id, emulators), *tasks])

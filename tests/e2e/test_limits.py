@@ -119,3 +119,20 @@ def test_a_time_zone_nobody_knows_stops_the_worker_and_names_the_setting(
     assert REFUSED == done.returncode
     assert "see `retention.at` and `retention.time_zone`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_worker_serves_with_a_list_that_makes_no_sense_and_says_so(
+    temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path
+):
+    """A typo, made while it was down. It ends by its memory limit here: it went all the way."""
+    environment = {**os.environ, **_environment(tmp_path, temporal_server, temporal_namespace)}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "emulators.json").write_text('{"emulators": [')
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "worker_main.py"), "run"],
+        env={**environment, "DROIDHERD_LIMITS__WORKER_RSS_BYTES": "1000000"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert AGAIN == done.returncode
+    assert "the inventory is not followed: " in done.stderr
+    assert "Traceback" not in done.stderr
