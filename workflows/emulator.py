@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
 
 RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
 HEIRS = "what-was-let-go-is-inherited"
+MOVES = "a-pool-hears-of-who-leaves-it"
 KEPT = (
     "dispatcher",
     "owner",
@@ -71,6 +72,7 @@ class EmulatorWorkflow:
         self._machine = restore(start)
         self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
         self._machine.heirs = workflow.patched(HEIRS)
+        self._machine.moves = workflow.patched(MOVES)
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:

@@ -6,7 +6,7 @@
 the lease.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -99,6 +99,8 @@ class Emulator:
     """Whoever is restarted is granted to nobody. False: in a run that began before that was so."""
     heirs: bool = True
     """Who could start it may have what its owner let go, also while it is down. False: in a run that began before."""
+    moves: bool = True
+    """The pool it leaves hears of it. False: in a run that began before."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
 
     def on_seen(self, seen: m.Seen, now_ms: int = 0, dice: float = 0.5) -> None:
@@ -136,7 +138,7 @@ class Emulator:
             self.tries = 0
         before, self.owner, self.sight = self.sight, seen.host_id, seen.sight
         self.host_incarnation, self.seen_seq = seen.incarnation, seen.seq
-        self.dispatcher = f"dispatcher/{seen.pool}"
+        self._enter(f"dispatcher/{seen.pool}")
         self.address, self.labels = seen.address or self.address, seen.labels
         self.serialno = seen.serialno or self.serialno
         if seen.care is not None and seen.care.on_demand and has_controller(seen.care) and not self.boot:
@@ -149,6 +151,14 @@ class Emulator:
             self.boot, self.tries, self.given_up = seen.boot, 0, False
             if self.stopped:
                 self.rest = self.stopped = False  # somebody else switched it on
+
+    def _enter(self, dispatcher: str) -> None:
+        """A pool that it leaves is told so: it would believe in it for ever, and grant it beside the other one."""
+        if self.moves and self.dispatcher not in ("", dispatcher):
+            self.seq += 1
+            self.outbox.put(self.dispatcher, replace(self.announcement(), state=EmulatorState.RETIRED))
+            self.told = ()
+        self.dispatcher = dispatcher
 
     def on_recall(self, recall: m.Recall | None = None, now_ms: int = 0) -> None:
         """The pool's dispatcher lost its memory. What it forgot that it wished does not come true any more."""

@@ -126,6 +126,17 @@ def test_what_its_owner_let_go_is_not_given_to_a_host_that_fell_silent() -> None
     assert ("h1", EmulatorState.RETIRED) == (emulator.owner, emulator.state)
 
 
+def test_a_pool_hears_that_an_emulator_left_it_for_another_one() -> None:
+    emulator = up()
+    emulator.on_seen(replace(seen("h1", incarnation=2), pool="other"))
+    assert EmulatorState.RETIRED is told(emulator)[-1]
+    (news,) = emulator.outbox.lines["dispatcher/other"]
+    assert (EmulatorState.UP, 2) == (news.state, news.incarnation)
+    emulator.on_seen(replace(seen("h1", incarnation=3), pool="pool"))
+    assert EmulatorState.UP is told(emulator)[-1]
+    assert EmulatorState.RETIRED is emulator.outbox.lines["dispatcher/other"][-1].state
+
+
 def test_a_late_word_of_a_host_that_lost_the_emulator_does_not_give_it_back() -> None:
     emulator = up()
     emulator.on_seen(seen("h2"))

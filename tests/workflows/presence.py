@@ -46,3 +46,7 @@ class Presence:
         listed = tuple(name for name, seen in self.sights.items() if seen.host_id == host)
         handle = self.client.get_workflow_handle(names.host_id(host))
         await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, listed=listed or None))
+
+    def moves_to(self, pool: str) -> None:
+        """The next worker has another pool in its settings."""
+        self.sights = {name: replace(seen, pool=pool) for name, seen in self.sights.items()}

@@ -11,7 +11,7 @@ from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.workflows.plays import Hold, asks, completes
-from tests.workflows.world import World, until, world
+from tests.workflows.world import World, until, wake, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -131,6 +131,22 @@ async def test_an_emulator_taken_off_the_list_while_its_worker_is_down_has_left_
         assert (TaskState.COMPLETED, other) == (view.state, here.stages.of("task")[-1].emulator_id)
         host = here.client.get_workflow_handle(names.host_id("h1"))
         assert {other: "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
+
+
+async def test_a_host_that_moves_to_another_pool_leaves_nothing_of_it_in_the_old_one(client: Client):
+    async with world(client, "e1") as here:
+        hold = Hold()
+        await here.submit("task", hold)
+        await hold.began.wait()
+        here.presence.moves_to("other")
+        here.pool = "other"
+        await wake(here)
+        await here.join(2)
+        await here.emulator_is("e1", "up")
+        here.pool = "default"
+        await here.emulator_is("e1", "retired")
+        view = await here.reached("task", TaskState.QUEUED)
+        assert "is retired" in view.why
 
 
 async def test_a_gate_that_keeps_failing_quarantines_with_its_evidence_until_a_restart(client: Client):

@@ -9,7 +9,7 @@ from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Care, Sight
 from tests.replay.scenario import DISPATCHER, EMULATOR, HOST, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes, fails
-from tests.workflows.world import World
+from tests.workflows.world import World, wake
 
 LATER = Setting(joined=False)
 SHORT = Setting(short=True)
@@ -165,6 +165,20 @@ async def inherited(world: World) -> None:
     await world.presence.tell(1, replace(first, host_id="h2", sight=Sight.DOWN, boot="", care=Care(controller="avd")))
     await world.sees("e1", Sight.LEFT)
     await world.emulator_is("e1", "down")
+
+
+@scenario("a host moves to another pool: the old one hears of it, and its task waits there",
+          keep=(EMULATOR, DISPATCHER, TASK))  # fmt: skip
+async def moved_to_another_pool(world: World) -> None:
+    hold = Hold()
+    await world.submit("task", hold)
+    await hold.began.wait()
+    world.presence.moves_to("other")
+    world.pool = "other"
+    await wake(world)
+    await world.join(2)
+    await world.emulator_is("e1", "up")
+    await world.reached("task", TaskState.QUEUED)
 
 
 @scenario("host, emulator, dispatcher and tasks continue as new, again and again",
