@@ -54,6 +54,8 @@ from workflows.task import TaskWorkflow
 
 HOST, POOL = "stand-in", "default"
 STEP, STEP_MAX = timedelta(seconds=1), timedelta(hours=1)
+JUST_S = 0.002
+"""Just after a moment: so long a question takes."""
 _LISTS = (names.Attribute.TAGS, names.Attribute.CAPABILITIES)
 NO_POLICIES: Mapping[str, PolicyChange] = MappingProxyType({})
 NO_TYPES: Mapping[str, Policy] = MappingProxyType({})
@@ -284,13 +286,21 @@ class Herd:
         return answer
 
     async def _works(self, time: timedelta, beat_every_s: float) -> None:
-        """Time passes though an activity is under way, since the activity itself lets it."""
-        beat = self.client.get_async_activity_handle(task_token=activity.info().task_token)
+        """Time passes though an activity is under way, since the activity itself lets it.
+
+        It does so to the moment at which the engine gives the activity up, and not beyond: the server's clock would run
+        on while others are under way, and they would be given up as well.
+        """
+        info = activity.info()
+        beat = self.client.get_async_activity_handle(task_token=info.task_token)
+        given_up = info.started_time + (info.start_to_close_timeout or time)
         left_s = time.total_seconds()
         while left_s > 0:
-            await self.environment.sleep(min(left_s, beat_every_s))
+            here_s = max((given_up - await self.now()).total_seconds(), 0.0) + JUST_S
+            step_s = min(left_s, beat_every_s, here_s)
+            await self.environment.sleep(step_s)
             await beat.heartbeat()
-            left_s -= beat_every_s
+            left_s -= step_s
 
 
 @asynccontextmanager
