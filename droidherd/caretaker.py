@@ -78,7 +78,7 @@ class Caretaker:
             return acts[work.measure](entry, work, beat)
         except AbandonedError:
             raise
-        except DroidherdError as error:
+        except (DroidherdError, OSError) as error:  # the latter: a disk of this host
             return TendResult(evidence=f"{work.measure}: {error}")
 
     # --- the lower rungs --------------------------------------------------------------------------------------
@@ -175,6 +175,15 @@ class Caretaker:
 
     def _evidence(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
         """What can still be seen of it: a probe, the screen, the end of its log. Each may fail by itself."""
+        try:
+            folder = self._gathered(entry, work, beat)
+        except OSError as error:
+            kept = f"the evidence could not be kept: {error}"
+        else:
+            kept = f"see {folder}"
+        return TendResult(evidence=f"{work.why}; {kept}" if work.why else kept)
+
+    def _gathered(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> Path:
         home = self.folder / entry.emulator_id
         folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -197,7 +206,7 @@ class Caretaker:
         (folder / "what.txt").write_text("\n".join(lines) + "\n", "utf-8")
         for old in sorted(home.iterdir())[:-KEPT]:
             shutil.rmtree(old, ignore_errors=True)
-        return TendResult(evidence=f"{work.why}; see {folder}" if work.why else f"see {folder}")
+        return folder
 
     def _power(self, entry: InventoryEntry, beat: Beat) -> str:
         controller = self.controllers.find(entry.controller)

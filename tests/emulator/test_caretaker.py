@@ -159,6 +159,12 @@ def test_of_one_that_is_dead_evidence_says_what_is_not_to_be_had(host: Host, one
     assert 4 == told.count("not to be had")
 
 
+def test_evidence_that_cannot_be_kept_does_not_hide_the_trouble_it_is_for(host: Host):
+    (host.data / "quarantine").write_text("a file where a folder should be")
+    evidence = host.does(Rung.EVIDENCE, why="answers no probe").evidence
+    assert evidence.startswith("answers no probe; the evidence could not be kept: ")
+
+
 def test_what_cannot_be_done_is_in_the_result_with_what_to_do(one: One, tmp_path: Path):
     for controller, expected in (("none", "nobody starts and stops it"), ("ghost", "there is no controller 'ghost'")):
         evidence = Host(one, tmp_path, controller=controller).does(Rung.START).evidence
