@@ -11,7 +11,7 @@ from pathlib import Path
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.contracts.fleet import TendResult, TendWork
-from droidherd.controllers.model import POLL_S, Call, Controller, ControllerError, Target
+from droidherd.controllers.model import POLL_S, Call, Controller, ControllerError, Power, Target
 from droidherd.controllers.registry import Controllers
 from droidherd.domain.errors import AbandonedError, DroidherdError, EmulatorLostError
 from droidherd.domain.ladder import Rung
@@ -27,6 +27,8 @@ from droidherd.vision.pixels import encode_png
 BOOTED = (Reached.DEVICE, Reached.SHELL, Reached.BOOTED, Reached.PACKAGES)
 """What a start waits for; the boot gate looks at the rest."""
 PROBE_S = 2.0
+POWER_EVERY_S = 10.0
+"""How often a controller is asked about what boots and does not answer."""
 LOG_LINES = 200
 LOG_S = 10.0
 FRAME_S = 10.0
@@ -78,7 +80,7 @@ class Caretaker:
             return acts[work.measure](entry, work, beat)
         except AbandonedError:
             raise
-        except DroidherdError as error:
+        except (DroidherdError, OSError) as error:  # the latter: a disk of this host
             return TendResult(evidence=f"{work.measure}: {error}")
 
     # --- the lower rungs --------------------------------------------------------------------------------------
@@ -154,9 +156,36 @@ class Caretaker:
         """Until Android answers, so that the next one's turn comes when this one's work is done."""
         until_s = time.monotonic() + self.patience.boot_s
         entry = self._followed(entry, controller, Call(self.patience.call_s, beat))
-        gate = BootGate(self.adb, entry.address, lambda _: beat(), patient(beat))
+        gate = BootGate(self.adb, entry.address, lambda _: beat(), self._attentive(entry, controller, beat))
         gate.wait(max(until_s - time.monotonic(), 1.0), BOOTED)
         return TendResult()
+
+    def _attentive(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> boot.Times:
+        """A clock whose waits end when the emulator was on and is off again: the next one's turn has come.
+
+        Vendors say `off` for a moment in the middle of a restart, so that has to be heard twice in a row.
+        """
+        times = patient(beat)
+        heard: list[Power] = []
+        asked_s = [float("-inf")]
+
+        def sleep(seconds: float) -> None:
+            times.sleep(seconds)
+            if times.now() - asked_s[-1] < POWER_EVERY_S:
+                return
+            heard.append(self._told(entry, controller, beat))
+            asked_s.append(times.now())
+            if heard[-2:] == [Power.OFF] * 2 and not {Power.ON, Power.STARTING}.isdisjoint(heard):
+                raise ControllerError("went off while it booted", to=entry.emulator_id, remedy="see its own log")
+
+        return replace(times, sleep=sleep)
+
+    def _told(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> Power:
+        """Who does not answer says nothing."""
+        try:
+            return controller.status(target_of(entry), Call(min(self.patience.call_s, POWER_EVERY_S), beat)).power
+        except ControllerError:
+            return Power.UNKNOWN
 
     def _followed(self, entry: InventoryEntry, controller: Controller, call: Call) -> InventoryEntry:
         """Vendors may give it another port after each start; the patrol follows the inventory."""
@@ -175,6 +204,15 @@ class Caretaker:
 
     def _evidence(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> TendResult:
         """What can still be seen of it: a probe, the screen, the end of its log. Each may fail by itself."""
+        try:
+            folder = self._gathered(entry, work, beat)
+        except OSError as error:
+            kept = f"the evidence could not be kept: {error}"
+        else:
+            kept = f"see {folder}"
+        return TendResult(evidence=f"{work.why}; {kept}" if work.why else kept)
+
+    def _gathered(self, entry: InventoryEntry, work: TendWork, beat: Beat) -> Path:
         home = self.folder / entry.emulator_id
         folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -197,7 +235,7 @@ class Caretaker:
         (folder / "what.txt").write_text("\n".join(lines) + "\n", "utf-8")
         for old in sorted(home.iterdir())[:-KEPT]:
             shutil.rmtree(old, ignore_errors=True)
-        return TendResult(evidence=f"{work.why}; see {folder}" if work.why else f"see {folder}")
+        return folder
 
     def _power(self, entry: InventoryEntry, beat: Beat) -> str:
         controller = self.controllers.find(entry.controller)

@@ -8,11 +8,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import IO
 
 from droidherd.controllers.model import POLL_S, Call, ControllerError
 
 OUTPUT_LIMIT_BYTES = 1 << 20
+PRINTED_LIMIT_BYTES = 64 << 20
+"""More than that is no answer; where temporary files are kept in memory it would cost the whole host."""
 KILLED_S = 5.0
 
 
@@ -47,7 +50,7 @@ def run(line: Sequence[str], call: Call, *, to: str, remedy: str) -> Output:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = launch(line, out=out.fileno(), err=err.fileno(), to=to, remedy=remedy)
         try:
-            _wait(process, line[0], call, to)
+            _wait(process, line[0], replace(call, beat=lambda: _bounded(line[0], (out, err), call, to)), to)
         finally:
             end(process)
         out.seek(0)
@@ -61,6 +64,8 @@ def launch(line: Sequence[str], *, out: int, err: int, to: str, remedy: str) -> 
         return subprocess.Popen(list(line), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
     except OSError as error:
         raise ControllerError(f"{line[0]} cannot be started: {error.strerror}", to=to, remedy=remedy) from error
+    except ValueError as error:
+        raise ControllerError(f"{line[0]} cannot be started: {error}", to=to, remedy="correct its arguments") from error
 
 
 def _wait(process: "subprocess.Popen[bytes]", program: str, call: Call, to: str) -> None:
@@ -76,6 +81,15 @@ def _wait(process: "subprocess.Popen[bytes]", program: str, call: Call, to: str)
         call.beat()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(POLL_S, left_s))
+
+
+def _bounded(program: str, printed: "Sequence[IO[bytes]]", call: Call, to: str) -> None:
+    """A beat that looks at what was printed so far."""
+    if sum(os.fstat(one.fileno()).st_size for one in printed) > PRINTED_LIMIT_BYTES:
+        raise ControllerError(
+            f"{program} printed more than {PRINTED_LIMIT_BYTES >> 20} MB", to=to, remedy="let it print less"
+        )
+    call.beat()
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -26,9 +26,9 @@ class DroidherdError(Exception):
     def __init__(self, what: str, *, to: str = "", remedy: str = "") -> None:
         """`what` happened, `to` what, and the `remedy`."""
         super().__init__(what)
-        self.what = what
-        self.to = to
-        self.remedy = remedy
+        self.what = _whole(what)
+        self.to = _whole(to)
+        self.remedy = _whole(remedy)
 
     def located(self, place: str) -> None:
         """Say where in the work it was met."""
@@ -38,6 +38,11 @@ class DroidherdError(Exception):
         """One line for people."""
         text = f"{self.to}: {self.what}" if self.to else self.what
         return f"{text} ({self.remedy})" if self.remedy else text
+
+
+def _whole(text: str) -> str:
+    """What went wrong goes over wires and into files, which take no half of a character: file names may hold some."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # --- infrastructure: a new lease, a budget of its own, no attempt is counted ---------------------------------

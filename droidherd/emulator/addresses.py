@@ -26,7 +26,10 @@ class Row:
 
     def address(self, index: int) -> str:
         """Where the instance of this index listens when it gets its usual port."""
-        return f"127.0.0.1:{self.first + self.step * index}"
+        return f"127.0.0.1:{self.port(index)}"
+
+    def port(self, index: int) -> int:
+        return self.first + self.step * index
 
 
 LDPLAYER = Row(5555, 2)

@@ -1,5 +1,6 @@
 """Which camera an emulator is seen with: probed once per boot, kept, and replaced when it breaks."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 PROBE_S = 10.0
 SHOT_S = 5.0
+FRESH_S = 1.0
+"""A frame of the probe this old is handed to nobody: what is seen is acted on."""
 FAILURES_BORNE = 1
 """In a row: emulators drop a frame now and then."""
 ALIKE = 1.0
@@ -42,7 +45,7 @@ class Judged:
     why_not: str = ""
     """Empty: it shows what is on the screen."""
     again: bool = False
-    """The screen moved meanwhile: not the last word."""
+    """The screen moved meanwhile, or a frame was dropped: not the last word."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.why_not}" if self.why_not else f"{self.name} {self.seconds * 1000:.0f} ms"
@@ -50,19 +53,38 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """One probe: where, until when, and who may end it."""
+    """Where frames are taken, until when, and who may end it."""
 
     serial: str
     until_s: float
     interrupt: Interrupt | None = None
 
     @property
-    def over(self) -> bool:
-        return time.monotonic() >= self.until_s
+    def left_s(self) -> float:
+        return self.until_s - time.monotonic()
 
-    def shot(self, camera: Camera) -> Frame:
-        left_s = max(0.1, min(SHOT_S, self.until_s - time.monotonic()))
-        return camera.take(self.serial, left_s, self.interrupt)
+    def part(self, of: int) -> "Sitting":
+        """One of so many equal parts of what is left."""
+        return replace(self, until_s=time.monotonic() + self.left_s / of)
+
+    def shot(self, camera: Camera, most_s: float = SHOT_S) -> Frame:
+        """Never older than the question."""
+        asked_s, left_s = time.monotonic(), min(most_s, self.left_s)
+        if left_s <= 0:
+            raise NotSentError("no time was left to try it", to=self.serial)
+        frame = camera.take(self.serial, left_s, self.interrupt)
+        if frame.taken_at_s < asked_s:
+            stale_s = asked_s - frame.taken_at_s
+            raise InvalidFrameError(f"stale: taken {stale_s:.1f} s before it was asked for", to=self.serial)
+        return frame
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a probe has seen so far: the newest frame of each camera, and which one the others are held against."""
+
+    reference: Camera | None = None
+    frames: dict[str, Frame] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -123,18 +145,22 @@ class Cameras:
 
         InvalidFrameError when none of them shows anything.
         """
-        sitting = Sitting(serial, time.monotonic() + deadline_s, interrupt)
-        judged = tuple(self._judged(sitting)) if len(self._cameras) > 1 else ()
-        good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
+        return self._probed(emulator_id, Sitting(serial, _in(deadline_s), interrupt))[0]
+
+    def _probed(self, emulator_id: str, sitting: Sitting) -> tuple[Place, Camera, Frame]:
+        """With the newest frame that may be believed, and by whom it is."""
+        seen = Seen()
+        judged = self._judged(sitting, seen)
         by_name = {one.name: one for one in self._cameras}
-        ranking = [by_name[one.name] for one in good] if judged else [*self._cameras]
-        if not ranking:
+        good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
+        if not good:
             told = "; ".join(str(one) for one in judged)
             raise InvalidFrameError(f"no camera shows anything: {told}", to=emulator_id)
-        place = Place(ranking, judged)
+        place = Place([by_name[one.name] for one in good], judged)
         self._keep(emulator_id, place)
         log.info("%s is seen with %s (%s)", emulator_id, place.camera.name, place.why)
-        return place
+        newest = max(place.ranking, key=lambda one: seen.frames[one.name].taken_at_s)
+        return place, newest, seen.frames[newest.name]
 
     def _keep(self, emulator_id: str, place: Place) -> None:
         with self._lock:
@@ -149,42 +175,40 @@ class Cameras:
         for camera in self._cameras:
             telemetry.metrics.cameras.labels(camera=camera.name).set(names.count(camera.name))
 
-    def _judged(self, sitting: Sitting) -> list[Judged]:
-        """Each camera's frame, held against the reference's right before and right after it."""
-        before = self._first_reference(sitting)
-        found: list[Judged] = []
-        for camera in self._cameras:
-            verdict = Judged(camera.name, why_not="no time was left to try it")
+    def _judged(self, sitting: Sitting, seen: Seen) -> tuple[Judged, ...]:
+        """The reference first, then each camera's frame held against the reference's right before and right after it.
+
+        Whoever is yet to be tried gets an equal part of what is left, and so does the frame that all this is for.
+        """
+        found: dict[str, Judged] = {}
+        tried = sorted(self._cameras, key=lambda one: one is not self._reference)
+        for number, camera in enumerate(tried):
+            part = sitting.part(len(tried) - number + 1)
             for _ in range(ROUNDS):
-                if sitting.over:
+                found[camera.name] = self._tried(camera, part, seen)
+                if not found[camera.name].again or part.left_s <= 0:
                     break
-                verdict, before = self._tried(camera, sitting, before)
-                if not verdict.again:
-                    break
-            found.append(verdict)
-        return found
+        return tuple(found[one.name] for one in self._cameras)
 
-    def _first_reference(self, sitting: Sitting) -> Frame | None:
-        try:
-            return sitting.shot(self._reference)
-        except UNSEEN:
-            return None
-
-    def _tried(self, camera: Camera, sitting: Sitting, before: Frame | None) -> tuple[Judged, Frame | None]:
+    def _tried(self, camera: Camera, part: Sitting, seen: Seen) -> Judged:
         began_s = time.monotonic()
         try:
-            frame = sitting.shot(camera)
+            frame = part.shot(camera)
         except UNSEEN as error:
-            return Judged(camera.name, why_not=error.what), before
-        seconds = time.monotonic() - began_s
-        if camera is self._reference or before is None:
-            # Without a reference the first that shows anything becomes it: lossless ones stand in front.
-            return Judged(camera.name, seconds), frame
-        try:
-            after = sitting.shot(self._reference)
-        except UNSEEN:
-            after = before
-        return self._compared(Judged(camera.name, seconds), frame, before, after), after
+            # The reference gets another try, should it have dropped a frame: without it nothing is compared with what
+            # is lossless.
+            again = camera is self._reference and isinstance(error, InvalidFrameError)
+            return Judged(camera.name, why_not=error.what, again=again)
+        judged = Judged(camera.name, time.monotonic() - began_s)
+        seen.frames[camera.name] = frame
+        if seen.reference is None:
+            # Where the reference shows nothing the first that does stands in for it: lossless ones stand in front.
+            seen.reference = camera
+            return judged
+        before = seen.frames[seen.reference.name]
+        with contextlib.suppress(*UNSEEN):
+            seen.frames[seen.reference.name] = part.shot(seen.reference)
+        return self._compared(judged, frame, before, seen.frames[seen.reference.name])
 
     def _compared(self, judged: Judged, frame: Frame, before: Frame, after: Frame) -> Judged:
         size = (frame.width, frame.height)
@@ -208,10 +232,22 @@ class Cameras:
         Two failures in a row put the next camera in its place; it is out for good once it fails where that one does
         not.
         """
-        place = self.known(emulator_id) or self._place(emulator_id, serial, deadline_s, interrupt)
-        camera, sitting = place.camera, Sitting(serial, time.monotonic() + deadline_s, interrupt)
+        sitting = Sitting(serial, _in(deadline_s), interrupt)
+        place = self.known(emulator_id)
+        if place is None and len(self._cameras) > 1:
+            place, by, frame = self._probed(emulator_id, replace(sitting, until_s=min(sitting.until_s, _in(PROBE_S))))
+            if time.monotonic() - frame.taken_at_s <= FRESH_S:
+                telemetry.metrics.frames.labels(camera=by.name, outcome="ok").inc()
+                return frame
+        if place is None:
+            place = Place([*self._cameras])
+            self._keep(emulator_id, place)
+        return self._by_place(emulator_id, place, sitting)
+
+    def _by_place(self, emulator_id: str, place: Place, sitting: Sitting) -> Frame:
+        camera = place.camera
         try:
-            frame = self._taken(camera, serial, deadline_s, interrupt)
+            frame = self._taken(camera, sitting)
         except (InvalidFrameError, UnknownOutcomeError):
             self._count_failure(emulator_id, place)
             raise
@@ -236,28 +272,16 @@ class Cameras:
     def glimpse(self, emulator_id: str, serial: str, deadline_s: float) -> Frame:
         """For onlookers: one capture by the camera that is known, else by the first. It changes nothing."""
         place = self.known(emulator_id)
-        return self._taken(place.camera if place else self._cameras[0], serial, deadline_s, None)
+        return self._taken(place.camera if place else self._cameras[0], Sitting(serial, _in(deadline_s)))
 
-    def _place(self, emulator_id: str, serial: str, deadline_s: float, interrupt: Interrupt | None) -> Place:
-        if len(self._cameras) > 1:
-            return self.probe(emulator_id, serial, min(PROBE_S, deadline_s), interrupt)
-        place = Place([*self._cameras])
-        self._keep(emulator_id, place)
-        return place
-
-    def _taken(self, camera: Camera, serial: str, deadline_s: float, interrupt: Interrupt | None) -> Frame:
-        """Counted; and never older than the question."""
-        asked_s, outcome = time.monotonic(), "ok"
+    def _taken(self, camera: Camera, sitting: Sitting, most_s: float = float("inf")) -> Frame:
+        """Counted."""
+        outcome = "ok"
         try:
-            frame = camera.take(serial, deadline_s, interrupt)
-            if frame.taken_at_s < asked_s:
-                stale_s = asked_s - frame.taken_at_s
-                raise InvalidFrameError(f"stale: taken {stale_s:.1f} s before it was asked for", to=serial)
+            return sitting.shot(camera, most_s)
         except DroidherdError as error:
             outcome = type(error).__name__
             raise
-        else:
-            return frame
         finally:
             telemetry.metrics.frames.labels(camera=camera.name, outcome=outcome).inc()
 
@@ -267,11 +291,10 @@ class Cameras:
         In what is left of the time in which a frame was asked for; when nothing is, with the next frame.
         """
         for camera in suspects:
-            left_s = min(SHOT_S, sitting.until_s - time.monotonic())
-            if left_s <= 0:
+            if sitting.left_s <= 0:
                 return
             try:
-                self._taken(camera, sitting.serial, left_s, sitting.interrupt)
+                self._taken(camera, sitting, SHOT_S)
             except UNSEEN as error:
                 log.warning("%s is not seen with %s any more: %s", emulator_id, camera.name, error)
                 with place.lock:
@@ -281,3 +304,7 @@ class Cameras:
         with place.lock:
             place.turn = 0
         self._show()
+
+
+def _in(seconds: float) -> float:
+    return time.monotonic() + seconds

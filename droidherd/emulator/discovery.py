@@ -111,7 +111,7 @@ def _ask(adb: AdbClient, address: str) -> Found | None:
             adb.disconnect(address)
             return Found(address, state) if state and state != "offline" else None
         said = parse.properties(adb.shell(address, "getprop", ANSWER_S).text)
-        boot_id = probe(adb, address, ANSWER_S).boot_id
+        who = probe(adb, address, ANSWER_S)
     except DroidherdError:
         return None
     return Found(
@@ -119,10 +119,10 @@ def _ask(adb: AdbClient, address: str) -> Found | None:
         "device",
         vendor=addresses.vendor(said),
         instance=addresses.avd_name(said),
-        serialno=said.get("ro.serialno", ""),
+        serialno=who.serialno,  # as every later probe compares it, whatever `getprop` prints of it
         model=said.get("ro.product.model", ""),
         android=said.get("ro.build.version.release", ""),
-        boot_id=boot_id,
+        boot_id=who.boot_id,
     )
 
 

@@ -77,3 +77,18 @@ def test_lines_that_are_no_instances_are_passed_over(line: str):
 def test_a_port_of_mumu_that_is_no_number_is_told_by_its_instance():
     (one,) = parse.mumu_info('{"index": "1", "is_process_started": true, "adb_port": "\u00b2"}')
     assert "127.0.0.1:16416" == one.status.address
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"index":' * 100_000])
+def test_what_is_nested_without_end_is_no_answer_either(text: str):
+    with pytest.raises(ControllerError, match="which is no JSON"):
+        parse.mumu_info(text)
+    assert "" == parse.mumu_verdict(text)
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "99999", "²", "-1"])
+def test_a_number_that_leads_to_no_port_is_no_address(number: str):
+    (told,) = parse.mumu_info(f'{{"index": "0", "adb_port": "{number}"}}')
+    (mine,) = parse.mumu_info(f'{{"index": "{number}"}}')
+    assert ("127.0.0.1:16384", "") == (told.status.address, mine.status.address)
+    assert () == parse.ldplayer_list(f"{number},title,0,0,1,-1,-1")

@@ -82,6 +82,18 @@ def test_a_program_that_is_not_there_is_named_with_its_setting(controller: Contr
     assert "set controllers." in raised.value.remedy
 
 
+def test_a_program_that_prints_without_end_is_ended_before_the_disk_is_full(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(running, "PRINTED_LIMIT_BYTES", 1 << 20)
+    line = [sys.executable, "-c", "import time\nprint('x' * (2 << 20), flush=True)\ntime.sleep(600)"]
+    with pytest.raises(ControllerError, match="printed more than 1 MB"):
+        running.run(line, Call(60.0), to="e1", remedy="")
+
+
+def test_an_argument_no_program_can_be_given_is_an_error_of_its_controller():
+    with pytest.raises(ControllerError, match="embedded null byte"):
+        running.run([sys.executable, "a\0b"], CALL, to="e1", remedy="")
+
+
 def test_a_program_that_hangs_is_ended_with_its_children_in_time(tmp_path: Path):
     mark = tmp_path / "mark"
     line = [sys.executable, "-c", f"import subprocess; subprocess.run(['sh', '-c', 'sleep 60; touch {mark}'])"]

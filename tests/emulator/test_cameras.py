@@ -337,3 +337,84 @@ def test_to_find_out_about_a_suspect_takes_no_longer_than_the_frame_may():
             cameras.take("e", "s", LONG_S)
     assert 2 == cameras.take("e", "s", 0.5).width
     assert raw.given_s < 0.5
+
+
+# --- the probe, within the time of one frame -----------------------------------------------------------------
+
+D_S = 0.6
+"""What a frame may take here."""
+
+
+class Asked(Scripted):
+    """Remembers what time it was given, each time it was asked."""
+
+    def __init__(self, name: str, *levels: int) -> None:
+        super().__init__(name, *levels)
+        self.given_s: list[float] = []
+
+    @override
+    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        self.given_s.append(deadline_s)
+        return super().take(serial, deadline_s, interrupt)
+
+
+class Stalled(Asked):
+    """Gives no answer."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, 0)
+
+    @override
+    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        super().take(serial, deadline_s, interrupt)
+        time.sleep(deadline_s)
+        raise UnknownOutcomeError(f"no answer within {deadline_s:g} s")
+
+
+def test_the_first_frame_of_an_emulator_is_one_that_its_probe_took():
+    raw, png = Asked("raw", 10), Asked("png", 10, 11)
+    cameras = Cameras([raw, png])
+    frame = cameras.take("e", "s", LONG_S)
+    assert (1, 2) == (len(raw.given_s), len(png.given_s)), "each was asked for the probe alone"
+    assert 11 == frame.rgba[0], "the newest"
+
+
+def test_a_reference_that_gives_no_answer_leaves_the_others_their_part():
+    png, raw, odd = Stalled("png"), Asked("raw", 10), Asked("framebuffer", 90)
+    cameras = Cameras([raw, png, odd])
+    assert 10 == cameras.take("e", "s", D_S).rgba[0]
+    place = cameras.known("e")
+    assert place is not None
+    assert [raw] == place.ranking, "the first that shows something stands in, and the other shows something else"
+    assert (1, True) == (len(png.given_s), png.given_s[0] < D_S / 2), "nor is it asked again"
+
+
+@pytest.mark.parametrize("working", ["raw", "png", "framebuffer"])
+def test_one_camera_that_works_is_found_though_all_others_give_no_answer(working: str):
+    cameras = Cameras([Asked(name, 7) if name == working else Stalled(name) for name in MAKERS])
+    assert 7 == cameras.take("e", "s", D_S).rgba[0]
+
+
+def test_a_probe_and_its_frame_take_no_longer_than_a_frame_may(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.emulator.cameras.FRESH_S", D_S / 100)
+    png, raw, framebuffer = Stalled("png"), Asked("raw", 10, 11), Stalled("framebuffer")
+    frame = Cameras([raw, png, framebuffer]).take("e", "s", D_S)
+    assert 11 == frame.rgba[0], "that of the probe is old by now: what is seen is acted on"
+    assert png.given_s[0] + framebuffer.given_s[0] + raw.given_s[-1] <= D_S
+
+
+def test_a_reference_that_drops_one_frame_is_asked_again():
+    class Dropping(Asked):
+        @override
+        def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+            frame = super().take(serial, deadline_s, interrupt)
+            if len(self.given_s) == 1:
+                raise InvalidFrameError("dropped")
+            return frame
+
+    png = Dropping("png", 10)
+    cameras = Cameras([Asked("raw", 90), png])
+    assert 10 == cameras.take("e", "s", LONG_S).rgba[0]
+    place = cameras.known("e")
+    assert place is not None
+    assert [png] == place.ranking, "or what shows something else would have stood in for it"

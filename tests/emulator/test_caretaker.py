@@ -4,12 +4,13 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from droidherd.caretaker import Caretaker, Patience
 from droidherd.contracts.fleet import TendResult, TendWork
-from droidherd.controllers.model import Call, Status, Target
+from droidherd.controllers.model import Call, Power, Status, Target
 from droidherd.controllers.registry import VIRTUAL, Controllers
 from droidherd.controllers.virtual import VirtualController
 from droidherd.domain.errors import AbandonedError
@@ -38,7 +39,9 @@ class Host:
         entry = InventoryEntry(emulator_id=self.one.name, address=self.one.address, controller=self.controller)
         Inventory(self.data).add(entry)
         ready = self.one.farm.fleet.state / "ready.json"
-        controllers = Controllers({VIRTUAL: VirtualController(ready), "untold": Untold(ready)})
+        controllers = Controllers(
+            {VIRTUAL: VirtualController(ready), "untold": Untold(ready), "telling": Telling(ready)}
+        )
         self.caretaker = Caretaker(
             self.one.adb, Inventory(self.data), controllers, Patience(10.0, self.boot_s), self.data / "quarantine"
         )
@@ -86,6 +89,38 @@ def test_one_that_never_boots_is_told_with_how_far_it_came(one: One, tmp_path: P
     one.control.set_fault(one.name, "no_boot")
     evidence = host.does(Rung.RESTART, forced=True).evidence
     assert evidence == f"restart: {one.address}: did not reach booted: sys.boot_completed is not set"
+
+
+class Telling(VirtualController):
+    """Says of what boots what it is told to say."""
+
+    told: ClassVar[list[Power]] = []
+
+    def status(self, target: Target, call: Call) -> Status:
+        return Status(self.told.pop(0) if self.told else Power.UNKNOWN)
+
+
+ON, STARTING, OFF, UNKNOWN = Power.ON, Power.STARTING, Power.OFF, Power.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([STARTING, OFF, OFF], "went off while it booted"),
+        ([ON, OFF, STARTING, OFF, OFF], "went off while it booted"),
+        ([ON, OFF, UNKNOWN, OFF], "did not reach booted"),
+        ([OFF, OFF, OFF], "did not reach booted"),
+    ],
+    ids=["it died", "it died after a moment of its restart", "nobody knows", "off is all it ever says of what boots"],
+)
+def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
+    told: list[Power], expected: str, one: One, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("droidherd.caretaker.POWER_EVERY_S", 0.0)
+    monkeypatch.setattr(Telling, "told", [UNKNOWN, *told])  # the first is asked where it is now
+    one.control.set_fault(one.name, "no_boot")
+    host = Host(one, tmp_path, boot_s=4.0, controller="telling")
+    assert expected in host.does(Rung.START).evidence
 
 
 def test_a_boot_shows_that_it_goes_on_and_ends_when_it_is_called_back(one: One, tmp_path: Path):
@@ -157,6 +192,12 @@ def test_of_one_that_is_dead_evidence_says_what_is_not_to_be_had(host: Host, one
     evidence = host.does(Rung.EVIDENCE, why="answers no probe").evidence
     told = (Path(evidence.partition("see ")[2]) / "what.txt").read_text()
     assert 4 == told.count("not to be had")
+
+
+def test_evidence_that_cannot_be_kept_does_not_hide_the_trouble_it_is_for(host: Host):
+    (host.data / "quarantine").write_text("a file where a folder should be")
+    evidence = host.does(Rung.EVIDENCE, why="answers no probe").evidence
+    assert evidence.startswith("answers no probe; the evidence could not be kept: ")
 
 
 def test_what_cannot_be_done_is_in_the_result_with_what_to_do(one: One, tmp_path: Path):

@@ -1,7 +1,9 @@
 """Who is there: by their own word, through a real adb server; vendors' lists are stand-ins."""
 
+import json
 import socket
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,8 @@ from droidherd.controllers.model import Call, ControllerError, Instance, Power, 
 from droidherd.emulator import addresses, discovery
 from droidherd.emulator.discovery import Found, Lists
 from droidherd.emulator.inventory import InventoryEntry
-from tests.emulator.farm import Farm, One
+from droidherd.emulator.probe import Link
+from tests.emulator.farm import LONG_S, Farm, One, small_farm
 
 
 class Tool:
@@ -95,6 +98,17 @@ def test_an_emulator_tells_who_it_is_and_gets_a_name(farm: Farm, one: One, silen
         )
         == found
     )
+
+
+def test_whoever_is_found_is_written_down_by_the_number_that_later_probes_compare(tmp_path: Path):
+    store = tmp_path / "virtual" / "virtual-1" / "store"
+    store.mkdir(parents=True)
+    (store / "properties.json").write_text(json.dumps({"ro.serialno": "AB 12"}), "utf-8")
+    with small_farm(tmp_path) as farm:
+        (address,) = farm.fleet.addresses.values()
+        (entry,) = discovery.entries(look(farm, address).found, lambda _: False)
+        assert "AB 12" in farm.adb.shell(address, "getprop ro.serialno", LONG_S).text
+        assert entry.serialno == Link(farm.adb).ensure(address, entry.serialno, deadline_s=LONG_S).serialno
 
 
 def test_the_same_emulator_behind_two_addresses_is_one(farm: Farm, one: One, other: One):
