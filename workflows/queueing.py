@@ -63,8 +63,8 @@ class Queueing:
             return await self._idle(min(start_s, latest_s))
         if start_s > lead_s and not await self._idle(start_s - lead_s):
             return False
-        needs = wish(ledger, self._plan(), self._claim.ticket, ledger.avoid, known=ledger.known()).requires
-        self._claim.soon(ledger.key(), int(ledger.not_before.timestamp() * 1000), needs)
+        will = wish(ledger, self._plan(), self._claim.ticket, ledger.avoid, known=ledger.known())
+        self._claim.soon(ledger.key(), int(ledger.not_before.timestamp() * 1000), will.requires, will.lane)
         return await self._idle(until_s(ledger.not_before))
 
     async def _await_verdict(self) -> None:

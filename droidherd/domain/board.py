@@ -144,10 +144,18 @@ class Board:
     def lane(self, name: str) -> Lane:
         """This lane. One nobody was in yet comes into being as the settings say, and paused if the pool is."""
         if name not in self.lanes:
-            paused_by, paused_why = self.pattern.paused_by, self.pattern.paused_why
-            lane = self.lanes[name] = Lane(name, paused_by=paused_by, paused_why=paused_why)
-            lane.obey(self.rules)
+            self.lanes[name] = self._new(name)
         return self.lanes[name]
+
+    def _new(self, name: str) -> Lane:
+        lane = Lane(name, paused_by=self.pattern.paused_by, paused_why=self.pattern.paused_why)
+        lane.obey(self.rules)
+        return lane
+
+    def room(self, name: str) -> int:
+        """How many more could run in this lane now; also in one that nobody is in yet."""
+        lane = self.lanes.get(name) or self._new(name)
+        return lane.capacity - lane.in_use if lane.open() else 0
 
     def by_hand(self, lane: Lane) -> bool:
         """Whether somebody set something on this lane alone."""

@@ -64,9 +64,9 @@ class Claim:
         self.said_ending = False
         self._say(self.ask)
 
-    def soon(self, key: m.Key, at_ms: int, requires: tuple[str, ...]) -> None:
+    def soon(self, key: m.Key, at_ms: int, requires: tuple[str, ...], lane: str) -> None:
         """Its time is near: who is switched off may be started until then. Only a hint."""
-        self._say(m.Soon(key, self._next_seq(), at_ms, requires))
+        self._say(m.Soon(key, self._next_seq(), at_ms, requires, lane))
 
     def renounce(self) -> None:
         """The next request draws a new ticket. Precedence that a person gave stays."""

@@ -94,6 +94,8 @@ class Soon:
     seq: int
     at_ms: int
     requires: tuple[str, ...] = ()
+    lane: str = ""
+    """Empty: said by a task that began before lanes were named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,8 @@ class Moves:
     """When this dispatcher began without any memory."""
     unheard: dict[str, str] = field(default_factory=dict)
     """Open tasks (id → run) that have not said yet what they want or hold."""
-    soon: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
-    """Tasks whose time is near: when, and what they require."""
+    soon: dict[str, tuple[int, tuple[str, ...], str]] = field(default_factory=dict)
+    """Tasks whose time is near: when, what they require, and in which lane."""
     waits_no_longer: bool = True
     """For tasks that are late, by itself. False: in a run that began before that was so."""
     strict: bool = True

@@ -26,13 +26,16 @@ def wake(d: Moves, now_ms: int) -> None:
     if not d.board.off:
         return
     coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state is EmulatorState.RECOVERING]
+    rooms: dict[str, int] = {}
     for lane in d.board.lanes_in_turn():
-        room = lane.capacity - lane.in_use
+        room = d.board.room(lane.name)
         for bucket in d.board.lines_of(lane):
             room -= _raise(d, bucket.requires, min(len(bucket.line), room), coming, now_ms)
-    for _, requires in d.soon.values():
-        if not any(d.board.rows[one].offers(requires) for one in d.board.free):
-            _raise(d, requires, 1, coming, now_ms)
+        rooms[lane.name] = room
+    for _, requires, name in d.soon.values():
+        room = rooms.setdefault(name, d.board.room(name)) if name else 1
+        if room > 0 and not any(d.board.rows[one].offers(requires) for one in d.board.free):
+            rooms[name] = room - _raise(d, requires, 1, coming, now_ms)
 
 
 def _raise(d: Moves, requires: tuple[str, ...], wanted: int, coming: list[Row], now_ms: int) -> int:
@@ -48,7 +51,7 @@ def _raise(d: Moves, requires: tuple[str, ...], wanted: int, coming: list[Row], 
 
 def rest(d: Moves, now_ms: int) -> None:
     """Switch off what has been idle for long enough; forget whose time has come and who did not."""
-    for task_id in [task_id for task_id, (at_ms, _) in d.soon.items() if now_ms > at_ms + LATE_MS]:
+    for task_id in [task_id for task_id, (at_ms, *_) in d.soon.items() if now_ms > at_ms + LATE_MS]:
         del d.soon[task_id]
     for due_ms, row in _idle(d):
         if now_ms >= due_ms:
@@ -60,7 +63,7 @@ def next_rest_ms(d: Moves) -> int | None:
     """When `rest` has something to do next: one has been idle for long enough, or is kept for somebody who is late."""
     due = [due_ms for due_ms, _ in _idle(d)]
     if d.waits_no_longer and d.config.idle_stop_s:
-        due.extend(at_ms + LATE_MS + 1 for at_ms, _ in d.soon.values())
+        due.extend(at_ms + LATE_MS + 1 for at_ms, *_ in d.soon.values())
     return min(due, default=None)
 
 
@@ -70,7 +73,7 @@ def _idle(d: Moves) -> list[tuple[int, Row]]:
         return []
     free = sorted((d.board.rows[one] for one in d.board.free), key=lambda row: row.idle_since_ms)
     up = sum(1 for row in d.board.rows.values() if row.state is EmulatorState.UP and row.wish != REST)
-    able = [row for row in free if row.startable and not any(row.offers(needs) for _, needs in d.soon.values())]
+    able = [row for row in free if row.startable and not any(row.offers(needs) for _, needs, _ in d.soon.values())]
     wait_ms = int(d.config.idle_stop_s * 1000)
     return [(row.idle_since_ms + wait_ms, row) for row in able[: max(up - d.config.idle_keep, 0)]]
 
@@ -100,4 +103,4 @@ def hear(d: Moves, row: Row, news: m.Announce, now_ms: int) -> None:
 def soon(d: Moves, said: m.Soon) -> None:
     """A task's time is near. Only a hint: whoever is not remembered is started for when it asks."""
     if len(d.soon) < SOON_LIMIT:
-        d.soon[said.key.task_id] = (said.at_ms, said.requires)
+        d.soon[said.key.task_id] = (said.at_ms, said.requires, said.lane)

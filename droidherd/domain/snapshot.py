@@ -92,7 +92,7 @@ def _write(d: Dispatcher, events: int, outbox: list[Any]) -> str:
         "audit": [_event(one) for ring in (d.by_people, d.by_system) for one in [*ring][-min(events, DEEDS) :]],
         "unheard": [[name, run] for name, run in d.unheard.items()],
         "outbox": outbox,
-        "soon": [[name, at_ms, list(requires)] for name, (at_ms, requires) in d.soon.items()],
+        "soon": [[name, at_ms, list(requires), lane] for name, (at_ms, requires, lane) in d.soon.items()],
     }
     document: dict[str, Any] = {
         "version": VERSION,
@@ -131,7 +131,7 @@ def load(text: str, pool: str, config: Config) -> Dispatcher:
     d.board.leases = dict.fromkeys(rows["leases"])
     for emulator_id in (*rows["free"], *d.board.rows):  # those that are free first, in their order
         d.board.refresh(d.board.rows[emulator_id])
-    d.soon = {name: (at_ms, tuple(requires)) for name, at_ms, requires in rows.get("soon", ())}
+    d.soon = {name: _read_expected(row) for name, *row in rows.get("soon", ())}
     d.recent = dict(rows["recent"])
     d.events.extend(Event(*row) for row in rows["events"])
     for event in [Event(*row) for row in rows.get("audit", ())]:
@@ -145,6 +145,12 @@ def _lane(lane: Lane) -> list[Any]:
     ordering = lane.ordering
     first = [lane.name, lane.capacity, lane.weight, ordering.by_priority, lane.paused_by, lane.paused_why, lane.turns]
     return [*first, lane.capacity_by, lane.ordering_by, ordering.ageing]
+
+
+def _read_expected(row: list[Any]) -> tuple[int, tuple[str, ...], str]:
+    """When, what it requires, and in which lane: older snapshots do not say."""
+    at_ms, requires, *lane = row
+    return at_ms, tuple(requires), next(iter(lane), "")
 
 
 def _read_lane(row: Sequence[Any], rules: LaneRules) -> Lane:

@@ -38,6 +38,12 @@ class Pool:
         self.seq += 1
         self.d.on_enqueue(m.Enqueue(m.Key(task, "run", 1), self.seq, lane, "scan", requires), self.now_ms)
 
+    def expects(self, task: str, *requires: str, within_s: float = 45.0, lane: str = "") -> None:
+        """Its time is near."""
+        self.seq += 1
+        at_ms = self.now_ms + int(within_s * 1000)
+        self.d.on_soon(m.Soon(m.Key(task, "run", 1), self.seq, at_ms, requires, lane), self.now_ms)
+
     def ends(self, task: str) -> None:
         self.seq += 1
         token = next(e.lease.token for e in self.d.board.held() if e.task_id == task and e.lease)
@@ -153,8 +159,7 @@ def test_one_that_could_not_be_stopped_is_granted_again_and_tried_again_later():
 
 def test_a_task_whose_time_is_near_has_one_started_and_keeps_one_from_being_stopped():
     pool = Pool("a1", "b1").stopped("a1", "b1")
-    pool.seq += 1
-    pool.d.on_soon(m.Soon(m.Key("t1", "run", 1), pool.seq, pool.now_ms + 45_000, ("kind=b",)), pool.now_ms)
+    pool.expects("t1", "kind=b")
     assert {"b1": "on"} == pool.told()
     pool.says("b1", EmulatorState.UP)
     pool.passes(61)
@@ -164,11 +169,26 @@ def test_a_task_whose_time_is_near_has_one_started_and_keeps_one_from_being_stop
     assert {"b1": "off"} == pool.told()
 
 
+def test_for_tasks_whose_time_is_near_no_more_are_started_than_their_lane_has_room_for():
+    pool = Pool("a1", "a2", "a3").stopped("a1", "a2", "a3")
+    pool.d.set_capacity("account", 2, "ann", pool.now_ms)
+    pool.submit("t0")
+    assert {"a1": "on"} == pool.told()
+    for task in ("t1", "t2", "t3"):
+        pool.expects(task, lane="account")
+    assert {"a2": "on"} == pool.told()
+    pool.d.pause("", "ann", "", pool.now_ms)
+    pool.expects("t4", lane="new")
+    assert {} == pool.told()
+    pool.d.resume("", "ann", pool.now_ms)
+    pool.expects("t5", lane="new")
+    assert {"a3": "on"} == pool.told()
+
+
 def test_a_task_that_asks_or_ends_is_not_expected_any_more():
     pool = Pool("a1").stopped("a1")
     for task in ("t1", "t2"):
-        pool.seq += 1
-        pool.d.on_soon(m.Soon(m.Key(task, "run", 1), pool.seq, pool.now_ms + 45_000, ()), pool.now_ms)
+        pool.expects(task)
     assert ["t1", "t2"] == [*pool.d.soon]
     pool.submit("t1")
     pool.seq += 1
@@ -195,10 +215,14 @@ def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
         pool.says("a2", EmulatorState.STOPPED)
     if moment == "waking":
         pool.submit("t1")
-    pool.d.soon["t9"] = (pool.now_ms, ("kind=a",))
+    pool.d.soon["t9"] = (pool.now_ms, ("kind=a",), "account")
     text = snapshot.dump(pool.d)
     again = snapshot.load(text, "pool", LAZY)
     assert (pool.d.board, pool.d.soon, text) == (again.board, again.soon, snapshot.dump(again))
+
+
+def test_an_older_snapshot_does_not_say_in_which_lane_a_task_is_expected():
+    assert (7, ("kind=a",), "") == snapshot._read_expected([7, ["kind=a"]])
 
 
 def test_an_older_snapshot_knows_nothing_of_all_this():
@@ -221,8 +245,7 @@ def test_who_waits_for_somebody_busy_keeps_no_room_in_the_lane_from_whom_one_can
 
 def test_an_emulator_is_not_kept_on_for_somebody_who_does_not_come():
     pool = Pool("a1")
-    pool.seq += 1
-    pool.d.on_soon(m.Soon(m.Key("t1", "run", 1), pool.seq, pool.now_ms + 1_000, ()), pool.now_ms)
+    pool.expects("t1", within_s=1)
     due_ms = pool.d.next_due_ms()
     assert due_ms is not None
     pool.passes((due_ms - pool.now_ms) / 1000)

@@ -117,7 +117,8 @@ class TaskActor(Actor):
         near = self.wait_until_ms - self.world.now <= script.SOON_MS
         if self.world.script.idle_stop_s and near and self.wait_until_ms != self.expected_ms:
             self.expected_ms = self.wait_until_ms
-            self.claim.soon(m.Key(self.name, self.first_run, self.attempt), self.expected_ms, self.told.requires)
+            key = m.Key(self.name, self.first_run, self.attempt)
+            self.claim.soon(key, self.expected_ms, self.told.requires, self.told.lane)
             self.world.count("soon")
 
     def _disclaim(self) -> None:

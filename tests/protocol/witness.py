@@ -86,13 +86,13 @@ class Witness:
         """Nobody is woken for nobody, and nobody is put to rest who is waited for."""
         if row.wish == WAKE:
             asked = [e.ask.requires for e in d.board.entries.values() if e.lease is None]
-            asked += [requires for _, requires in d.soon.values()]
+            asked += [requires for _, requires, _ in d.soon.values()]
             if not any(self._wanted(d, requires, asked) for requires in asked if row.offers(requires)):
                 self.broken(f"{row.emulator_id} is switched on, and nobody needs one more: {asked}")
             return
         if row.active or row.deck or row.dirty:
             self.broken(f"{row} is not idle and is to be switched off")
-        if any(row.offers(requires) for _, requires in d.soon.values()):
+        if any(row.offers(requires) for _, requires, _ in d.soon.values()):
             self.broken(f"{row.emulator_id} is to be switched off though somebody is expected")
 
     def _wanted(self, d: "Dispatcher", requires: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
