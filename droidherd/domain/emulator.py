@@ -124,7 +124,7 @@ class Emulator:
         others = [seen for seen in map(unpack, self.words.values()) if seen.host_id != self.owner]
         heirs = [seen for seen in others if seen.sight is Sight.GOOD]
         if self.heirs and self.sight is Sight.LEFT:
-            heirs += [seen for seen in others if seen.sight is not Sight.LEFT and seen.care is not None]
+            heirs += [seen for seen in others if seen.sight is not Sight.LEFT and has_controller(seen.care)]
         if heirs:
             self._believe(heirs[0])
 

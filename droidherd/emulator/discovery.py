@@ -195,17 +195,14 @@ def _entry_of(one: Found, inventory: Iterable[InventoryEntry]) -> InventoryEntry
 
 
 def _moved(one: Found, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
-    """By who it is, though at another address: one whose own address is silent, and not another of its vendor's."""
-    return next(
-        (
-            entry
-            for entry in elsewhere
-            if one.serialno
-            and entry.serialno == one.serialno
-            and (not one.instance or not entry.instance or entry.instance == one.instance)
-        ),
-        None,
-    )
+    """By who it is, though at another address: one whose own address is silent, and not another of its vendor's.
+
+    Where several may be meant, none is: what is taken for a known one is left out.
+    """
+    alike = [entry for entry in elsewhere if one.serialno and entry.serialno == one.serialno]
+    named = [entry for entry in alike if one.instance and entry.instance == one.instance]
+    likely = named or [entry for entry in alike if not one.instance or not entry.instance]
+    return likely[0] if len(likely) == 1 else None
 
 
 def entries(found: Iterable[Found], controllers: Callable[[str], bool]) -> tuple[InventoryEntry, ...]:

@@ -20,7 +20,7 @@ from droidherd.emulator.probe import Link, Probe
 
 T = TypeVar("T")
 Tell: TypeAlias = Callable[[tuple[Seen, ...], tuple[str, ...] | None], Awaitable[None]]
-"""Takes what is new and, at first, the ids of all who are listed."""
+"""Takes what is new and, once, as soon as the list can be read, the ids of all who are on it."""
 log = logging.getLogger(__name__)
 
 SOON_S = 0.03
@@ -84,12 +84,14 @@ class Patrol:
         keeper = asyncio.create_task(self._keep_server())
         ear = Ear(self._adb, lambda addresses: _said(loop, lambda: self._wake(addresses)))
         try:
-            self._muster(incarnation)
-            await tell((), None if self._inventory.unread else tuple(self._walks))
+            listed = self._all_listed(incarnation)
+            await tell((), listed)
             while True:
                 if keeper.done():
                     await keeper  # raises: the host must not look watched while nobody keeps its adb server
-                self._muster(incarnation)
+                unread, listed = listed is None, self._all_listed(incarnation)
+                if unread and listed is not None:
+                    await tell((), listed)
                 try:
                     await asyncio.wait_for(self._changed.wait(), INVENTORY_EVERY_S)
                 except TimeoutError:
@@ -115,6 +117,13 @@ class Patrol:
         return tuple(self._seen(entry, Sight.LEFT, incarnation) for entry, _ in self._walks.values())
 
     # --- the list ---------------------------------------------------------------------------------------------
+
+    def _all_listed(self, incarnation: int) -> tuple[str, ...] | None:
+        """Followed from now on. None: the list makes no sense yet, which was so before whoever corrects it now did."""
+        self._inventory.known()
+        unread = self._inventory.unread
+        self._muster(incarnation)
+        return None if unread else tuple(self._walks)
 
     def _muster(self, incarnation: int) -> None:
         """Follow the inventory: walk to whoever is new, stop walking to whoever left."""

@@ -134,7 +134,11 @@ def _down(
             break
         if kept[0].score < hopeless:
             # Nothing will come of it: where it was best is said, and no more time spent.
-            return [Guess(one.pattern, one.x << (level + 1), one.y << (level + 1), one.score) for one in kept[:1]]
+            best, pattern = kept[0], patterns[kept[0].pattern]
+            up = min(level + 1, levels[best.pattern])  # patterns begin on levels of their own
+            x = min(best.x << up, within.x + within.width - pattern.width)
+            y = min(best.y << up, within.y + within.height - pattern.height)
+            return [Guess(best.pattern, max(x, within.x), max(y, within.y), best.score)]
         kept = _finer(_part(looked, within, level), patterns, [one > level for one in levels], kept)
         hopeless += _HOPELESS_STEP if len(patterns) == 1 else 0.0
     return kept

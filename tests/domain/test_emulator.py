@@ -119,6 +119,14 @@ def test_what_its_owner_let_go_belongs_to_a_host_that_could_start_it_also_while_
     assert ("h2", EmulatorState.DOWN) == (emulator.owner, emulator.state)
 
 
+def test_what_its_owner_let_go_is_not_given_to_a_host_that_could_not_start_it_either() -> None:
+    emulator = up()
+    emulator.on_seen(replace(seen("h2", Sight.DOWN), care=Care()))
+    emulator.on_seen(replace(seen("h3", Sight.DOWN), care=Care(controller="virtual")))
+    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
+    assert "h3" == emulator.owner
+
+
 def test_what_its_owner_let_go_is_not_given_to_a_host_that_fell_silent() -> None:
     emulator = up()
     emulator.on_seen(seen("h2", Sight.DOWN))

@@ -186,6 +186,15 @@ def test_another_emulator_with_the_serial_number_of_a_known_one_is_new(runs: boo
     assert new == [one.emulator_id for one in discovery.entries(named, lambda _: True)]
 
 
+def test_nobody_guesses_which_of_the_known_ones_with_one_serial_number_it_is_that_moved():
+    known = tuple(
+        InventoryEntry(emulator_id=name, address=f"127.0.0.1:{port}", serialno="EMULATOR36X1X9X0")
+        for name, port in (("first", 5555), ("second", 5557))
+    )
+    (named,) = discovery._named([avd("C", 5559)], known)
+    assert ("emulator-127.0.0.1-5559", False) == (named.emulator_id, named.known)
+
+
 def test_of_emulators_that_say_their_names_the_one_that_moved_keeps_its_id():
     known = (
         InventoryEntry(emulator_id="first", address="127.0.0.1:5555", serialno="EMULATOR36X1X9X0", instance="A"),

@@ -188,6 +188,32 @@ async def test_a_patrol_that_cannot_read_the_list_names_nobody_instead_of_giving
     assert ((), None) == await first_word(tmp_path)
 
 
+async def test_a_patrol_that_could_not_read_the_list_names_all_when_somebody_has_corrected_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Who was taken off with the typo would be on the books for as long as this worker lives."""
+    monkeypatch.setattr(patrol, "INVENTORY_EVERY_S", 0.01)
+    inventory, words = Inventory(tmp_path), list[tuple[str, ...] | None]()
+    inventory.path.write_text("{", encoding="utf-8")
+    named = asyncio.Event()
+
+    async def tell_words(_news: tuple[Seen, ...], listed: tuple[str, ...] | None) -> None:
+        words.append(listed)
+        if listed is None:
+            inventory.path.unlink(missing_ok=True)
+            inventory.add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
+        else:
+            named.set()
+
+    with ThreadPoolExecutor(4) as threads:
+        rounds = asyncio.create_task(patrol_of(Stubborn(tmp_path), "h", tmp_path, threads).run(tell_words, 1))
+        async with asyncio.timeout(20):
+            await named.wait()
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+    assert [None, ("e1",)] == [words[0], words[-1]]
+
+
 async def test_an_emulator_that_was_taken_off_the_list_and_put_back_is_told_to_be_good_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

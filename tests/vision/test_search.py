@@ -65,6 +65,20 @@ def test_strips_find_what_the_whole_finds(monkeypatch: pytest.MonkeyPatch, seed:
     assert (box.x, box.y) == (at_once[0].x, at_once[0].y)
 
 
+@pytest.mark.parametrize("scales", [(1.0,), (0.5, 1.0), (0.5, 0.8, 1.7)], ids=["one", "two", "three"])
+def test_the_best_place_of_what_is_not_there_lies_on_the_frame(scales: tuple[float, ...]) -> None:
+    """Also where it is given up on a coarse level: scales begin on levels of their own."""
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        (width, height), (across, down) = (random.integers(*sides, 2).tolist() for sides in ((15, 50), (50, 160)))
+        grain, ground = (random.integers(0, 256, shape, np.uint8) for shape in ((height, width, 3), (6, 6, 4)))
+        frame = frame_of(np.asarray(cv2.resize(ground, (across, down)), np.uint8))
+        match = find(frame, Template("x.png", grain, scales=scales))
+        assert not match.found
+        assert 0 <= match.box.x <= across - match.box.width, (seed, match.box)
+        assert 0 <= match.box.y <= down - match.box.height, (seed, match.box)
+
+
 @pytest.mark.parametrize("size", [(20, 24), (40, 24)], ids=["sums", "transform"])
 def test_places_score_as_opencv_has_them_in_sums_and_in_transforms(size: tuple[int, int]) -> None:
     pixels = shaken(noise(3), 3)
