@@ -27,17 +27,20 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     gc.freeze()  # what stands now stays: no collection, which stops everybody, has to look at it
-    uvicorn.run(
-        app,
-        host=settings.api.host,
-        port=settings.api.port,
-        log_config=None,
-        access_log=False,
-        # Whoever stands before us may claim to be anybody.
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-    )
+    try:
+        uvicorn.run(
+            app,
+            host=settings.api.host,
+            port=settings.api.port,
+            log_config=None,
+            access_log=False,
+            # Whoever stands before us may claim to be anybody.
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    except SystemExit as ended:  # the port is taken, say
+        return ended.code if isinstance(ended.code, int) else 1
     return 0
 
 

@@ -50,9 +50,10 @@ class Taken:
 
     def name(self, wanted: str, whose: object) -> str:
         """As wanted; numbered, `page.2.png`, when somebody else has that name."""
-        stem, dot, kind = wanted.rpartition(".")
-        numbered = (f"{stem}.{number}{dot}{kind}" if dot else f"{wanted}.{number}" for number in count(2))
+        stem, dot, kind = wanted.rpartition(".") if "." in wanted else (wanted, "", "")
+        ends = (f".{number}{dot}{kind}" for number in count(2))
         name = wanted
         while self._whose.setdefault(name, whose) != whose:
-            name = next(numbered)
+            end = next(ends)
+            name = stem[: NAME_MAX - len(end)] + end
         return name

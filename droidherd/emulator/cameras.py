@@ -63,9 +63,9 @@ class Sitting:
     def left_s(self) -> float:
         return self.until_s - time.monotonic()
 
-    def part(self, of: int) -> "Sitting":
-        """One of so many equal parts of what is left."""
-        return replace(self, until_s=time.monotonic() + self.left_s / of)
+    def half(self) -> "Sitting":
+        """The first half of what is left."""
+        return replace(self, until_s=_in(self.left_s / 2))
 
     def shot(self, camera: Camera, most_s: float = SHOT_S) -> Frame:
         """Never older than the question."""
@@ -178,12 +178,13 @@ class Cameras:
     def _judged(self, sitting: Sitting, seen: Seen) -> tuple[Judged, ...]:
         """The reference first, then each camera's frame held against the reference's right before and right after it.
 
-        Whoever is yet to be tried gets an equal part of what is left, and so does the frame that all this is for.
+        Each gets half of what is left: the first ones, which are slow where a host is busy, enough of it, and whatever
+        they do something remains for the others and for the frame that all this is for.
         """
         found: dict[str, Judged] = {}
         tried = sorted(self._cameras, key=lambda one: one is not self._reference)
-        for number, camera in enumerate(tried):
-            part = sitting.part(len(tried) - number + 1)
+        for camera in tried:
+            part = sitting.half()
             for _ in range(ROUNDS):
                 found[camera.name] = self._tried(camera, part, seen)
                 if not found[camera.name].again or part.left_s <= 0:

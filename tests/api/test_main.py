@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from uvicorn.main import STARTUP_FAILURE
 
 from worker_main import REFUSED
 
@@ -53,6 +54,25 @@ def test_nothing_starts_with_a_policy_for_a_type_that_is_not_there(tmp_path: Pat
     )
     assert code == done.returncode, done.stderr
     assert "policies.downlaod: there is no task type 'downlaod' (did you mean download?)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_said_and_its_exit_code_tells(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "api"],
+            env=environment(DROIDHERD_TEMPORAL__ADDRESS="127.0.0.1:9", DROIDHERD_API__PORT=str(port)),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert STARTUP_FAILURE == done.returncode
+    assert "address already in use" in done.stderr
     assert "Traceback" not in done.stderr
 
 

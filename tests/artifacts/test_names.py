@@ -1,6 +1,6 @@
 """Names of what a try keeps."""
 
-from droidherd.artifacts.names import Taken
+from droidherd.artifacts.names import NAME_MAX, Taken, checked_name
 
 
 def test_whoever_keeps_something_under_a_name_that_is_taken_gets_a_number_and_the_first_keeps_the_name():
@@ -13,3 +13,9 @@ def test_who_keeps_something_again_keeps_its_name_also_a_numbered_one():
     taken = Taken()
     for step, name in (("1", "page.txt"), ("2", "page.2.txt"), ("1", "page.txt"), ("2", "page.2.txt")):
         assert name == taken.name("page.txt", step)
+
+
+def test_a_name_of_the_greatest_length_has_room_for_its_number():
+    taken, longest = Taken(), "a" * (NAME_MAX - 4) + ".txt"
+    names = [checked_name(taken.name(longest, step)) for step in ("1", "2", "3")]
+    assert (3, ".3.txt") == (len({*names}), names[-1][-6:])

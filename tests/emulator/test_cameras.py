@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -386,13 +387,29 @@ def test_a_reference_that_gives_no_answer_leaves_the_others_their_part():
     place = cameras.known("e")
     assert place is not None
     assert [raw] == place.ranking, "the first that shows something stands in, and the other shows something else"
-    assert (1, True) == (len(png.given_s), png.given_s[0] < D_S / 2), "nor is it asked again"
+    assert (1, True) == (len(png.given_s), png.given_s[0] <= D_S / 2), "nor is it asked again"
 
 
 @pytest.mark.parametrize("working", ["raw", "png", "framebuffer"])
 def test_one_camera_that_works_is_found_though_all_others_give_no_answer(working: str):
     cameras = Cameras([Asked(name, 7) if name == working else Stalled(name) for name in MAKERS])
     assert 7 == cameras.take("e", "s", D_S).rgba[0]
+
+
+class Slow(Asked):
+    """Needs a third of the time there is."""
+
+    @override
+    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        frame = super().take(serial, deadline_s, interrupt)
+        time.sleep(min(deadline_s, D_S / 3))
+        if deadline_s < D_S / 3:
+            raise UnknownOutcomeError(f"no answer within {deadline_s:g} s")
+        return replace(frame, taken_at_s=time.monotonic())
+
+
+def test_an_emulator_whose_every_camera_is_slow_is_seen_all_the_same():
+    assert 7 == Cameras([Slow(name, 7) for name in MAKERS]).take("e", "s", D_S).rgba[0]
 
 
 def test_a_probe_and_its_frame_take_no_longer_than_a_frame_may(monkeypatch: pytest.MonkeyPatch):
