@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from uvicorn.main import STARTUP_FAILURE
+from uvicorn.config import STARTUP_FAILURE
 
 from worker_main import REFUSED
 
