@@ -62,6 +62,20 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a connection breaks, and what becomes of the line."""
+
+    match: str
+    count: int = 1
+    when: str = "after"
+    line: str = "stop"
+
+
+BEHIND_A_TAP = Cut("input tap")
+"""Done, and its result not written down: nobody knows. The last cut is this one, whatever the other blows hit."""
+
+
+@dataclass(frozen=True, slots=True)
 class Word:
     """What a worker said before it ended."""
 
@@ -302,7 +316,8 @@ class Campaign:
         if self._due_cuts and taps >= self._due_cuts[0]:
             self._due_cuts.pop(0)
             when, line = self._chance.choice(("before", "after")), self._chance.choice(("stop", "stop", "continue"))
-            self._farm.control.cut_after(NAME, "", count=self._chance.randint(1, 30), when=when, line=line)
+            at = Cut("", self._chance.randint(1, 30), when, line) if self._due_cuts else BEHIND_A_TAP
+            self._farm.control.cut_after(NAME, at.match, count=at.count, when=at.when, line=at.line)
             self._outcome.cuts += 1
         if self._due_kills and taps >= self._due_kills[0]:
             self._due_kills.pop(0)
