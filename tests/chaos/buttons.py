@@ -36,6 +36,8 @@ class Stage:
     http: httpx.AsyncClient
     chance: random.Random
     parts: dict[str, Part] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set[str])
+    """Tasks that ended once, whatever a button made of them since."""
     pressed: Counter[str] = field(default_factory=Counter[str])
     answers: Counter[int] = field(default_factory=Counter[int])
     odd: list[str] = field(default_factory=list)
@@ -58,7 +60,7 @@ async def stage(farm: Farm, door: Door, chance: random.Random) -> AsyncGenerator
 
 
 async def play(on: Stage, count: int) -> None:
-    """Submit, press and strike until every task has begun; then let all of it end."""
+    """Submit, press and strike until most tasks ended once; then let all of it end."""
     farm, chance = on.farm, on.chance
     await farm.all_up(await farm.client())
     presses = asyncio.create_task(_press_on(on))
@@ -95,9 +97,9 @@ async def _submit(on: Stage, number: int, count: int) -> None:
 
 
 async def _most_ended(on: Stage) -> bool | None:
-    states = [(await on.task(task_id)).get("state") for task_id in on.parts]
+    on.ended |= {one for one in on.parts if one not in on.ended and (await on.task(one)).get("state") in FINAL}
     await asyncio.sleep(0.5)
-    return True if sum(state in FINAL for state in states) >= 0.9 * len(states) else None
+    return True if len(on.ended) >= 0.9 * len(on.parts) else None
 
 
 # --- buttons ------------------------------------------------------------------------------------------------------
@@ -111,9 +113,13 @@ async def _press_on(on: Stage) -> None:
 
 
 async def _press(on: Stage) -> None:
-    """One button. Those that stop everything are pressed less often than those that let it go on."""
+    """One button, of a new task or one that has not ended yet: nobody stays paused because newer ones came.
+
+    Buttons that stop everything are pressed less often than those that let it go on.
+    """
     chance = on.chance
-    name = chance.choice(list(on.parts)[-20:])
+    older, newest = list(on.parts)[:-20], list(on.parts)[-20:]
+    name = chance.choice([one for one in older if one not in on.ended] + newest)
     buttons = {
         "pause": 4, "resume": 8, "cancel": 2, "force": 1, "retry": 6, "rollback": 1, "prioritize": 4,
         "capacity": 3, "pause lane": 1, "resume lane": 3, "two cancels": 1, "cancel and pause": 1,
