@@ -25,8 +25,7 @@ from signal import signal as on
 from types import FrameType
 from typing import Self
 
-from temporalio.client import Client, WorkflowUpdateFailedError
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -49,7 +48,7 @@ from droidherd.cleanup import Keep
 from droidherd.connection import NoEngineError, connect
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
-from droidherd.contracts.fleet import FleetPhysics, HostInput, Join, Joined
+from droidherd.contracts.fleet import FleetPhysics, Join
 from droidherd.contracts.plan import TaskPhysics
 from droidherd.credentials import Book, Keeper
 from droidherd.domain.errors import BadParametersError
@@ -171,7 +170,7 @@ class HostCrew:
         self, settings: Settings, client: Client, server: AdbServer, store: DirectoryStore, shared: Shared
     ) -> None:
         """Nothing runs yet."""
-        self._upkeep = shared.upkeep
+        self._upkeep, self._engine = shared.upkeep, shared.engine
         self._settings = settings
         self._client = client
         self._inventory = Inventory(settings.data)
@@ -206,7 +205,7 @@ class HostCrew:
         )
         self._running: dict[str, Running] = {}
 
-    async def serve(self, stop: Stop, engine: EngineActivities) -> None:
+    async def serve(self, stop: Stop) -> None:
         """Join, then follow the inventory until told to stop."""
         await self._join()
         host, boots = Running.start(self._host_worker()), Running.start(self._boot_worker())
@@ -225,8 +224,8 @@ class HostCrew:
                     await self._join()
                     absent_s = 0.0
                 if beat % DISPATCHER_NEED_S == 0:
-                    await engine.keep_dispatcher(self._settings.host.pool)
-            except RPCError as error:
+                    await self._engine.keep_dispatcher(self._settings.host.pool)
+            except (RPCError, NoEngineError) as error:
                 log.warning("the engine does not answer: %s", error)
         boots.leave()
         await self._leave(host, stop)
@@ -299,15 +298,6 @@ class HostCrew:
     async def _join(self) -> None:
         """Take the host's place in the engine."""
         settings, physics = self._settings, self._settings.physics
-        host = await self._client.start_workflow(
-            names.Workflow.HOST,
-            HostInput(host_id=settings.host.id),
-            id=names.host_id(settings.host.id),
-            task_queue=names.FLEET_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            task_timeout=timedelta(seconds=physics.workflow_task_s),
-            static_summary=f"host {settings.host.id}",
-        )
         join = Join(
             host_id=settings.host.id,
             incarnation=self._incarnation,
@@ -318,10 +308,7 @@ class HostCrew:
                 presence_timeout_s=physics.presence_timeout_s, presence_grace_s=physics.presence_grace_s
             ),
         )
-        try:
-            joined = await host.execute_update(names.Update.JOIN, join, result_type=Joined)
-        except WorkflowUpdateFailedError as error:
-            raise RefusedError(str(error.cause or error)) from error
+        joined = await self._engine.join(join, timedelta(seconds=physics.workflow_task_s))
         if not joined.accepted:
             raise RefusedError(joined.reason)
         log.info("joined as %s, incarnation %d", self._name, self._incarnation)
@@ -430,7 +417,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
             disks = DiskSentry(need, settings.places, engine, settings.host.pool)
             await stack.enter_async_context(watched(limits.disk_check_s, disks.check, stop.asked))
             # Only now the server knows its port.
-            await HostCrew(settings, client, server, store, shared).serve(stop, engine)
+            await HostCrew(settings, client, server, store, shared).serve(stop)
         await stop.asked.wait()
     return AGAIN if memory.exceeded else 0
 

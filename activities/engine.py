@@ -15,10 +15,13 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
+from droidherd.connection import NoEngineError
 from droidherd.contracts import names
 from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.fleet import HostInput, Join, Joined
 from droidherd.contracts.queue import DispatcherInput, LaneView, Order, Ordered, QueuePage, QueueQuery, QueueSettings
 from droidherd.domain.lifecycle import TaskState
 
@@ -29,6 +32,8 @@ LET_IN = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRY_PENDING, TaskStat
 """What a task is that some dispatcher let in."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=2)
 ORDER_TIMEOUT = timedelta(seconds=5)
+JOIN_TIMEOUT_S = 60.0
+JOIN_AGAIN_S = 0.5
 
 
 class EngineActivities:
@@ -170,6 +175,35 @@ class EngineActivities:
         return done.done
 
     # --- for a worker that starts -----------------------------------------------------------------------------
+
+    async def join(self, join: Join, workflow_task_timeout: timedelta = WORKFLOW_TASK_TIMEOUT) -> Joined:
+        """Take the host's place in the engine. Raises NoEngineError, or RPCError."""
+        host = await self._client.start_workflow(
+            names.Workflow.HOST,
+            HostInput(host_id=join.host_id),
+            id=names.host_id(join.host_id),
+            task_queue=names.FLEET_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            task_timeout=workflow_task_timeout,
+            static_summary=f"host {join.host_id}",
+        )
+        try:
+            async with asyncio.timeout(JOIN_TIMEOUT_S):
+                while True:
+                    try:
+                        return await host.execute_update(names.Update.JOIN, join, result_type=Joined)
+                    except RPCError as error:
+                        # A workflow that just lost a decision takes no update until its next. Joining twice is once.
+                        if error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                            raise
+                    await asyncio.sleep(JOIN_AGAIN_S)
+        except WorkflowUpdateFailedError as error:
+            return Joined(accepted=False, reason=str(error.cause or error))
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError) as error:
+            raise NoEngineError(
+                f"the workflow {host.id} did not let its host join within {JOIN_TIMEOUT_S:g} s: does a worker with "
+                "the role `workflow` run? The Temporal Web UI shows what it waits for"
+            ) from error
 
     async def forget_dead_workers(self, workflow_ids: list[str]) -> None:
         """A worker that was killed is still expected to have these in its cache; each would wait for that in vain."""

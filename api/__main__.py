@@ -16,6 +16,12 @@ from droidherd.settings import load
 GRACE_S = 5
 """Streams and waits that are open when the process ends are cut after this."""
 
+KEEP_ALIVE_S = 75
+"""Longer than clients and proxies keep a connection that says nothing (5 to 60 s): who closes first must not be we.
+
+Otherwise a request now and then meets a connection that just closes, and nobody knows whether it was heard.
+"""
+
 
 def main() -> int:
     """Serve until a signal comes."""
@@ -38,6 +44,7 @@ def main() -> int:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
     except SystemExit as ended:  # the port is taken, say
         return ended.code if isinstance(ended.code, int) else 1

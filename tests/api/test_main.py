@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -16,6 +18,8 @@ from uvicorn.config import STARTUP_FAILURE
 from worker_main import REFUSED
 
 ROOT = Path(__file__).parents[2]
+CLIENTS_KEEP_S = 5.0
+"""httpx, by default."""
 
 
 def environment(**more: str) -> Mapping[str, str]:
@@ -92,6 +96,7 @@ def test_it_serves_says_nothing_secret_and_ends_on_a_signal(tmp_path: Path):
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"x-api-key": key}, timeout=30) as http:
                 assert 503 == http.get("/api/tasks").status_code
                 assert "daily_reward" in http.get("/api/task-types").text
+            assert _answers_after_silence(port, key)
             process.terminate()
             # By the signal itself, or (Windows) by the only way there is.
             assert process.wait(30) in {0, 1, -15}
@@ -103,6 +108,19 @@ def test_it_serves_says_nothing_secret_and_ends_on_a_signal(tmp_path: Path):
         text = log.read()
     assert key not in text
     assert not re.search("Traceback", text), text
+
+
+def _answers_after_silence(port: int, key: str) -> bool:
+    """On one connection, silent for longer than clients keep one."""
+    answers: list[int] = []
+    with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        for silence_s in (0.0, CLIENTS_KEEP_S + 1.0):
+            time.sleep(silence_s)
+            connection.request("GET", "/healthz", headers={"x-api-key": key})
+            with connection.getresponse() as answer:
+                answers.append(answer.status)
+                answer.read()
+    return answers == [200, 200]
 
 
 def _wait_for(url: str) -> None:

@@ -63,24 +63,19 @@ async def play(on: Stage, count: int) -> None:
     """Submit, press and strike until most tasks ended once; then let all of it end."""
     farm, chance = on.farm, on.chance
     await farm.all_up(await farm.client())
-    presses = asyncio.create_task(_press_on(on))
-    blows = asyncio.create_task(_strike_on(on))
-    attendant = asyncio.create_task(_attend(on))
-    try:
+    async with asyncio.TaskGroup() as people:  # whoever of them stumbles ends the play, with the reason
+        attendant = people.create_task(_attend(on))
+        others = [people.create_task(_press_on(on)), people.create_task(_strike_on(on))]
         for number in range(count):
             await _submit(on, number, count)
             await asyncio.sleep(chance.uniform(0.0, 0.2))
         await until(lambda: _most_ended(on), "most tasks to end once", 60.0 + 3.0 * count)
-    finally:
-        for one in (presses, blows):
+        for one in others:
             one.cancel()
-        await asyncio.gather(presses, blows, return_exceptions=True)
-    try:
+        await asyncio.wait(others)
         await _let_go(on)
         await asyncio.gather(*(until(lambda t=t: _ended(on, t), f"{t} to end", 180.0) for t in on.parts))
-    finally:
         attendant.cancel()
-        await asyncio.gather(attendant, return_exceptions=True)
 
 
 async def _submit(on: Stage, number: int, count: int) -> None:
@@ -150,6 +145,7 @@ async def _press(on: Stage) -> None:
 async def _strike_on(on: Stage) -> None:
     while True:
         await asyncio.sleep(on.chance.uniform(0.5, 1.5) * STRIKE_EVERY_S)
+        on.farm.worker.check()
         strike = on.chance.choice(STRIKES)
         on.pressed[f"strike {strike.__name__}"] += 1
         await strike(on.farm, on.chance)

@@ -58,6 +58,11 @@ class WorkerProcess:
             raise RuntimeError("the worker was not started")
         return self.process.pid
 
+    def check(self) -> None:
+        """Nobody brings back one that ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            raise RuntimeError(f"the worker ended by itself with {self.process.returncode}; its last words: {self.log}")
+
     def kill(self) -> None:
         """As the kernel would."""
         if self.process is not None:

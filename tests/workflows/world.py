@@ -34,7 +34,6 @@ from droidherd.contracts.fleet import (
     EmulatorInput,
     EmulatorView,
     FleetPhysics,
-    HostInput,
     Join,
     Joined,
 )
@@ -133,13 +132,6 @@ class World:
     async def join(self, incarnation: int = 1, machine: str = "m1", host: str = "") -> Joined:
         """As a worker process does when it starts."""
         host = host or self.host
-        handle = await self.client.start_workflow(
-            names.Workflow.HOST,
-            HostInput(host_id=host),
-            id=names.host_id(host),
-            task_queue=names.FLEET_QUEUE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        )
         join = Join(
             host_id=host,
             incarnation=incarnation,
@@ -148,7 +140,7 @@ class World:
             pool=self.pool,
             physics=FLEET_PHYSICS,
         )
-        return await handle.execute_update(names.Update.JOIN, join, result_type=Joined)
+        return await EngineActivities(self.client, POOL).join(join)
 
     async def register(self, emulator: str) -> None:
         """Start its workflow before a host sees it, with the times of tests."""
