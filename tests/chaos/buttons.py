@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.domain.errors import DID_NOT, HAPPENED
 from droidherd.domain.lifecycle import FINAL, TaskState
@@ -147,8 +148,15 @@ async def _strike_on(on: Stage) -> None:
         await asyncio.sleep(on.chance.uniform(0.5, 1.5) * STRIKE_EVERY_S)
         on.farm.worker.check()
         strike = on.chance.choice(STRIKES)
+        try:
+            await strike(on.farm, on.chance)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # its victim lies already, of a blow before
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            continue
         on.pressed[f"strike {strike.__name__}"] += 1
-        await strike(on.farm, on.chance)
 
 
 # --- people -------------------------------------------------------------------------------------------------------
