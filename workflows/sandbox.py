@@ -13,6 +13,7 @@ PASSED_THROUGH = ("droidherd", "workflows", "pydantic", "pydantic_core", "annota
 """Modules that are imported once per process and not once per run."""
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
+LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
 COARSE_NS = 1_000_000
 
 
@@ -27,15 +28,25 @@ class _Instance(WorkflowInstance):
         """History was played that no workflow task had begun for."""
 
     def activate(self, act: Any) -> Any:
-        only_asked = all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs)
-        if self._ahead and not only_asked:
+        if all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
+            return self._inner.activate(act)
+        if self._ahead or self._is_late(act):
             refused = WorkflowActivationCompletion()
-            refused.failed.failure.message = AHEAD
+            refused.failed.failure.message = AHEAD if self._ahead else LATE
             return refused
-        if not only_asked:
-            self._ahead = self._is_early(act)
-            self._reached = (act.history_length, act.timestamp.ToNanoseconds())
+        self._ahead = self._is_early(act)
+        self._reached = (act.history_length, act.timestamp.ToNanoseconds())
         return self._inner.activate(act)
+
+    def _is_late(self, act: Any) -> bool:
+        """Whether the answer of a local activity comes with what a later workflow task brings.
+
+        Its place is in a step of its own. But if it comes just while a query is answered, the workflow task ends with
+        that, and already holds the answer; the workflow hears it in its next one, behind signals and updates. A replay
+        gives it before them, where it stands in the history.
+        """
+        answers = [job.HasField("resolve_activity") and job.resolve_activity.is_local for job in act.jobs]
+        return any(answers) and not all(answers) and not act.is_replaying and act.history_length > self._reached[0]
 
     def _is_early(self, act: Any) -> bool:
         """Whether this is history that no workflow task has begun for.

@@ -3,15 +3,16 @@
 import asyncio
 import time
 from datetime import timedelta
+from threading import Event
 
 import pytest
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Replayer, Worker
 
 from tests.workflows.world import until
-from workflows.sandbox import AHEAD, PASSED_THROUGH, LeanSandbox
+from workflows.sandbox import AHEAD, LATE, PASSED_THROUGH, LeanSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUEUE = "sandbox"
@@ -40,6 +41,31 @@ class Waits:
     @workflow.query
     def has_heard(self) -> bool:
         return self.heard
+
+
+ASKED, TOLD = Event(), Event()
+"""A query is being answered; what the next workflow task brings is under way."""
+
+
+@activity.defn
+async def look() -> None:
+    """Finds something just while a query is answered."""
+    await asyncio.to_thread(ASKED.wait, 10)
+
+
+@workflow.defn
+class Looks(Waits):
+    """What it found and who greets it give commands, in the order in which they come."""
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_local_activity(look, start_to_close_timeout=timedelta(seconds=20))
+        await workflow.sleep(0.1)
+
+    @workflow.query
+    def is_busy(self) -> bool:
+        ASKED.set()
+        return TOLD.wait(1)
 
 
 @workflow.defn
@@ -86,6 +112,28 @@ async def test_a_query_that_waited_for_a_worker_does_not_change_the_order_of_wha
     failed = [e for e in (await handle.fetch_history()).events if e.HasField("workflow_task_failed_event_attributes")]
     assert [AHEAD] == [event.workflow_task_failed_event_attributes.failure.message for event in failed]
     replayer = Replayer(workflows=[Waits], workflow_runner=runner)
+    assert (await replayer.replay_workflow(await handle.fetch_history())).replay_failure is None
+
+
+async def test_what_a_local_activity_found_while_a_query_was_answered_is_heard_where_a_replay_hears_it(
+    client: Client, task: str
+):
+    """Else its history could not be replayed: the update would come before it in the one order, behind in the other."""
+    runner = LeanSandbox.passing(*PASSED_THROUGH, "tests")
+    handle = await client.start_workflow(Looks.run, id=task, task_queue=QUEUE)
+    asked = asyncio.create_task(handle.query(Looks.is_busy))
+    await asyncio.sleep(0.5)  # nobody serves, so there is nothing by which to see that it has arrived
+    async with Worker(client, task_queue=QUEUE, workflows=[Looks], activities=[look], workflow_runner=runner):
+        await asyncio.to_thread(ASKED.wait, 10)
+        greeted = asyncio.create_task(handle.execute_update(Looks.greet))
+        await asyncio.sleep(0.5)  # an update that is under way cannot be seen
+        TOLD.set()
+        assert await asked
+        assert "hello" == await greeted
+        await handle.result()
+    failed = [e for e in (await handle.fetch_history()).events if e.HasField("workflow_task_failed_event_attributes")]
+    assert [LATE] == [event.workflow_task_failed_event_attributes.failure.message for event in failed]
+    replayer = Replayer(workflows=[Looks], workflow_runner=runner)
     assert (await replayer.replay_workflow(await handle.fetch_history())).replay_failure is None
 
 
