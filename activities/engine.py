@@ -54,11 +54,14 @@ class EngineActivities:
         workflow_id = names.dispatcher_id(work.pool)
         before, existed = "", False
         async for run in self._client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
-            if run.run_id != work.run_id and run.status is not WorkflowExecutionStatus.CONTINUED_AS_NEW:
-                # One that was terminated before it had found its own predecessor knows nothing: ask the one before.
-                before, existed = await self._snapshot(workflow_id, run.run_id), True
-                if before:
-                    break
+            if run.run_id == work.run_id or run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                continue
+            # One that was terminated before it had found its own predecessor knows nothing: ask the one before. If it
+            # knew more and cannot be asked, what the one before it knew is out of date.
+            known, existed = await self._snapshot(workflow_id, run.run_id), True
+            before = known or ""
+            if known != "":
+                break
         tasks: dict[str, str] = {}
         mine = f"({names.Attribute.POOL_ID} = '{work.pool}' OR {names.Attribute.POOL_ID} IS NULL)"
         running = f"WorkflowType = '{names.Workflow.TASK}' AND ExecutionStatus = 'Running' AND {mine}"
@@ -80,12 +83,15 @@ class EngineActivities:
         found = await self._client.count_workflows(f"{tasks} AND {names.Attribute.TASK_STATE} IN ({states})")
         return found.count > 0
 
-    async def _snapshot(self, workflow_id: str, run_id: str) -> str:
+    async def _snapshot(self, workflow_id: str, run_id: str) -> str | None:
+        """Empty: it never knew anything. None: it cannot be asked what it knew."""
         try:
             return await self._client.get_workflow_handle(workflow_id, run_id=run_id).query("snapshot", result_type=str)
         except (RPCError, WorkflowQueryFailedError) as error:
+            if isinstance(error, RPCError) and error.status is RPCStatusCode.FAILED_PRECONDITION:
+                return ""  # it ended before its first decision
             activity.logger.warning("the predecessor of %s cannot be asked: %s", workflow_id, error)
-            return ""
+            return None
 
     @activity.defn
     async def closed_holders(self, work: HoldersWork) -> Closed:

@@ -53,6 +53,7 @@ with workflow.unsafe.imports_passed_through():
 
 DELAY_OUTLIVES_PAUSE = "the-delay-outlives-a-pause"
 PRECEDENCE_IS_KEPT = "precedence-is-kept"
+THE_PRESENT_IS_INSISTED_ON = "the-present-is-insisted-on"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 
@@ -214,7 +215,8 @@ class TaskWorkflow:
     @workflow.signal
     def grant(self, message: m.Grant) -> None:
         keeps = not self._claim.overtakes(message) or workflow.patched(PRECEDENCE_IS_KEPT)
-        self._claim.on_grant(message, keeps=keeps)
+        insists = not self._claim.is_behind(message) or workflow.patched(THE_PRESENT_IS_INSISTED_ON)
+        self._claim.on_grant(message, keeps=keeps, insists=insists)
 
     @workflow.signal
     def revoked(self, message: m.Revoked) -> None:

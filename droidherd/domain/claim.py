@@ -164,8 +164,11 @@ class Claim:
         """Whether it was granted by somebody who did not know of the precedence this task has."""
         return self.ticket < 0 and self.ticket < grant.ticket
 
-    def on_grant(self, grant: m.Grant, *, keeps: bool = True) -> None:
-        """Take what was waited for; give back what was not. `keeps`: its precedence, though not granted by it."""
+    def on_grant(self, grant: m.Grant, *, keeps: bool = True, insists: bool = True) -> None:
+        """Take what was waited for; give back what was not.
+
+        `keeps`: its precedence, though not granted by it. `insists`: on what it wants now.
+        """
         if self.run and grant.key.run != self.run:
             return  # what another run of this task left running is fenced before it is freed; not ours to give back
         waits = self._mine(grant.key) and self.want is Want.EMULATOR
@@ -180,8 +183,14 @@ class Claim:
         elif self.lease is None or not self._mine(grant.key):
             self.given_up = max(self.given_up, grant.lease.token)
             self._say(m.Done(grant.key, self._next_seq(), token=grant.lease.token))
+            if insists and self.is_behind(grant):
+                self.repeat()
         elif grant.lease.token == self.lease.token:
             self.lease = replace(self.lease, after=grant.lease.after)
+
+    def is_behind(self, grant: m.Grant) -> bool:
+        """Whether it is for an attempt that is over: its sender may not know that the present one waits."""
+        return self.want is Want.EMULATOR and not self._mine(grant.key)
 
     def on_revoked(self, news: m.Revoked) -> None:
         """A request: what the task says next is the truth."""

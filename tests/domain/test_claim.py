@@ -42,6 +42,15 @@ def test_a_grant_for_a_withdrawn_wish_is_not_taken_for_the_present_one_and_the_p
     assert [m.Enqueue] == [type(one) for one in said(claim)]
 
 
+def test_a_grant_for_an_older_attempt_is_given_back_and_the_present_wish_is_said_again() -> None:
+    claim = a_claim()
+    claim.done("retry")
+    claim.request(replace(ASK, key=m.Key("t", "r1", 2)))
+    said(claim)
+    claim.on_grant(grant(100, claim.seq))
+    assert [(m.Done, 1), (m.Enqueue, 2)] == [(type(one), one.key.attempt) for one in said(claim)]
+
+
 def test_a_grant_that_comes_after_the_end_is_given_back() -> None:
     claim = a_claim()
     claim.done()

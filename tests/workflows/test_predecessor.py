@@ -1,29 +1,64 @@
 """What a dispatcher that begins finds out about the one before it."""
 
+from typing import Any
+
 import pytest
-from temporalio.client import Client
+from temporalio import workflow
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.engine import EngineActivities
-from droidherd.contracts.engine import PoolWork
+from droidherd.contracts import names
+from droidherd.contracts.engine import PoolWork, Predecessor
+from droidherd.contracts.queue import DispatcherInput
 from tests.workflows.world import POOL, World, until, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def had_one_before(here: World) -> bool:
-    """As its dispatcher would be told, of which this is the only run."""
+async def found_in(here: World) -> Predecessor:
+    """As the present run of its dispatcher would be told."""
     run = (await here.dispatcher().describe()).run_id
-    found = await EngineActivities(here.client, POOL).find_predecessor(PoolWork(pool=here.pool, run_id=run))
-    return found.existed
+    return await EngineActivities(here.client, POOL).find_predecessor(PoolWork(pool=here.pool, run_id=run))
+
+
+@workflow.defn(name=names.Workflow.DISPATCHER)
+class Another:
+    """Did something that no dispatcher does: nobody can ask it any more."""
+
+    @workflow.run
+    async def run(self, start: DispatcherInput) -> None:
+        await workflow.sleep(3600 if start.pool else 0)
+
+
+async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_of_date(client: Client):
+    async with world(client, "e1") as here:
+        dispatcher = here.dispatcher()
+        await dispatcher.terminate("knew everything")
+    queue, start = names.FLEET_QUEUE, DispatcherInput(pool=here.pool)
+    async with Worker(client, task_queue=queue, workflows=[Another], workflow_runner=UnsandboxedWorkflowRunner()):
+        another = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
+        await until(lambda: has_decided(another), "the other one to decide")
+    await another.terminate("knew more")
+    unborn = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
+    await unborn.terminate("knew nothing yet")
+    async with world(client, "e1") as here:
+        found = await found_in(here)
+        assert (True, "") == (found.existed, found.snapshot)
+
+
+async def has_decided(another: WorkflowHandle[Any, Any]) -> bool | None:
+    events = (await another.fetch_history()).events
+    return any(event.HasField("timer_started_event_attributes") for event in events) or None
 
 
 async def test_a_dispatcher_whose_predecessors_are_all_deleted_learns_from_its_tasks_that_there_was_one(client: Client):
     async with world(client, "e1") as here:
-        assert not await had_one_before(here)
+        assert not (await found_in(here)).existed
         await here.submit("task")
         await here.ended("task")
 
         async def known() -> bool | None:
-            return await had_one_before(here) or None
+            return (await found_in(here)).existed or None
 
         await until(known, "the engine's lists to show the task")

@@ -4,7 +4,7 @@ import asyncio
 
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, QueueSettings
-from droidherd.domain.errors import FencedError
+from droidherd.domain.errors import FencedError, ScreenNotReachedError
 from droidherd.domain.lifecycle import TaskState
 from tests.replay.scenario import DISPATCHER, EMULATOR, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes, fails
@@ -195,6 +195,18 @@ async def precedence_kept(world: World) -> None:
     await world.tried("task", 1)
     await world.reached("task", TaskState.QUEUED)
     await world.has_precedence("task")
+    await world.order("resume_lane", actor="anna")
+    await world.ended("task")
+
+
+@scenario("granted for an attempt that is over: it gives that back and says again what it waits for now")
+async def granted_for_before(world: World) -> None:
+    missed = fails(ScreenNotReachedError("rewards did not appear"))
+    await world.submit("task", missed, completes, params={"policy": {"retries": 1, "backoff_s": 3}})
+    await world.tried("task", 1)
+    await world.order("pause_lane", actor="anna")
+    await world.reached("task", TaskState.QUEUED)
+    await world.is_granted("task", "e1")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
 
