@@ -133,6 +133,17 @@ async def test_an_emulator_taken_off_the_list_while_its_worker_is_down_has_left_
         assert {other: "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
 
 
+async def test_a_host_whose_list_became_empty_while_its_worker_was_down_has_lost_all_of_it(client: Client):
+    async with world(client, "e1", "e2") as here:
+        here.presence.sights.clear()
+        here.presence.emptied = True
+        await here.join(2)
+        await here.emulator_is("e1", "retired")
+        await here.emulator_is("e2", "retired")
+        host = here.client.get_workflow_handle(names.host_id("h1"))
+        assert {} == await host.query(names.Query.VIEW, result_type=dict[str, str])
+
+
 async def test_a_host_that_moves_to_another_pool_leaves_nothing_of_it_in_the_old_one(client: Client):
     async with world(client, "e1") as here:
         hold = Hold()
