@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -221,4 +222,12 @@ def main(
 
 
 if __name__ == "__main__":
-    app(prog_name="python -m bench")
+    try:
+        app(prog_name="python -m bench")
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    else:
+        code = 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # everything it started has ended; the interpreter's own exit may crash in the SDK's threads

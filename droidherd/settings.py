@@ -132,7 +132,9 @@ class RecoverySettings(Group):
     restarts: int = Field(default=3, ge=0, le=100, description="then it is restarted so often, if it has a controller")
     backoff_s: float = Field(default=10.0, gt=0, description="the pause before a second restart; it doubles")
     backoff_max_s: float = Field(default=300.0, gt=0, description="up to this")
-    forgive_s: float = Field(default=1_800.0, gt=0, description="restarts longer ago than this do not count")
+    forgive_s: float = Field(
+        default=1_800.0, gt=0, description="restarts do not count once it has been up for so long since"
+    )
 
 
 class CredentialSettings(Group):
@@ -360,6 +362,17 @@ class Settings(BaseSettings):
         web = self.web
         if web.allow and web.wait_s + web.connect_s + web.read_s >= self.physics.heartbeat_timeout_s:
             raise ValueError("must be true: web.wait_s + web.connect_s + web.read_s < physics.heartbeat_timeout_s")
+        return self
+
+    @model_validator(mode="after")
+    def _notice_who_died(self) -> Self:
+        """The time an emulator is not yet known to be down must not pass for one in which it was up."""
+        if self.recovery.forgive_s < 2 * self.physics.down_after_s:
+            raise ValueError(
+                f"must be true: 2 * physics.down_after_s <= recovery.forgive_s; who died is taken for up for "
+                f"{self.physics.down_after_s:g} s, and would be restarted for ever: set at least "
+                f"{2 * self.physics.down_after_s:g}"
+            )
         return self
 
     @model_validator(mode="after")

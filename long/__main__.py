@@ -149,4 +149,7 @@ def _show(results: list[Figures]) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # everything it started has ended; the interpreter's own exit may crash in the SDK's threads

@@ -4,7 +4,16 @@ import pytest
 from pydantic import ValidationError
 
 from droidherd.contracts.plan import Backoff
-from droidherd.settings import Limits, Physics, PolicySettings, RetentionSettings, Settings, WebSettings, load
+from droidherd.settings import (
+    Limits,
+    Physics,
+    PolicySettings,
+    RecoverySettings,
+    RetentionSettings,
+    Settings,
+    WebSettings,
+    load,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +91,12 @@ def test_the_engine_may_not_forget_what_is_to_be_kept(setting: str):
         Settings(retention=RetentionSettings.model_validate({setting: 35}))
     kept = Settings(retention=RetentionSettings.model_validate({setting: 34.5}))
     assert 34.5 == getattr(kept.retention, setting)
+
+
+def test_who_died_must_be_noticed_before_its_restarts_are_forgiven():
+    with pytest.raises(ValidationError, match=r"2 \* physics.down_after_s <= recovery.forgive_s.*set at least 24"):
+        Settings(recovery=RecoverySettings(forgive_s=23.9))
+    assert 24 == Settings(recovery=RecoverySettings(forgive_s=24)).recovery.forgive_s
 
 
 @pytest.mark.parametrize(

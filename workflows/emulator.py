@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
 RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
 HEIRS = "what-was-let-go-is-inherited"
 MOVES = "a-pool-hears-of-who-leaves-it"
+PROVEN = "restarts-are-forgiven-to-who-was-up"
 KEPT = (
     "dispatcher",
     "owner",
@@ -73,6 +74,7 @@ class EmulatorWorkflow:
         self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
         self._machine.heirs = workflow.patched(HEIRS)
         self._machine.moves = workflow.patched(MOVES)
+        self._machine.proven = workflow.patched(PROVEN)
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
@@ -155,11 +157,11 @@ class EmulatorWorkflow:
             order = self._machine.order()
             if order is None:
                 continue
-            incarnation = self._machine.incarnation
+            incarnation, began_ms = self._machine.incarnation, _now_ms()
             evidence = await self._gate(order)
             if self._machine.incarnation != incarnation and evidence:
                 continue  # its host's worker was replaced meanwhile: that says nothing about the emulator
-            self._machine.on_gate(order, evidence, _now_ms(), _dice())
+            self._machine.on_gate(order, evidence, _now_ms(), _dice(), began_ms=began_ms)
             workflow.set_current_details(self._details())
             if evidence:
                 await workflow.sleep(self._start.physics.gate_backoff_s * max(self._machine.tries, 1))
@@ -293,7 +295,7 @@ def dump(machine: Emulator) -> str:
     ladder = machine.ladder
     tending = {
         "care": list(astuple(machine.care)) if machine.care else None,
-        "ladder": [list(ladder.tried), ladder.restarts, ladder.restarted_ms, ladder.number],
+        "ladder": [list(ladder.tried), ladder.restarts, ladder.restarted_ms, ladder.number, ladder.well_ms],
         "due": list(astuple(machine.due)) if machine.due else None,
     }
     return json.dumps({"kept": kept, "outbox": machine.outbox.rows(), "tending": tending})
@@ -325,8 +327,9 @@ def _restore_tending(machine: Emulator, tending: dict[str, Any]) -> None:
     """What was being done is done again: the run before may have ended in the middle of it."""
     if tending["care"]:
         machine.care = m.Care(*tending["care"])
-    tried, *counts = tending["ladder"]
-    machine.ladder = Ladder(tuple(tried), *counts)
+    tried, restarts, restarted_ms, number, *well_ms = tending["ladder"]
+    # A run that began before did not write down when it was up again.
+    machine.ladder = Ladder(tuple(tried), restarts, restarted_ms, number, *(well_ms or [restarted_ms]))
     if tending["due"]:
         number, rung, trouble, after_s = tending["due"]
         machine.due = Measure(number, Rung(rung), Trouble(trouble), after_s)

@@ -32,7 +32,8 @@ class HostWorkflow:
         self._host = start.host_id
         self._worker: Join | None = None
         self._alive = False
-        self._seq = 0
+        # After a run that was terminated, what it says must not be taken for older than what that one said.
+        self._seq = int(workflow.info().workflow_start_time.timestamp() * 1000)
         self._last: dict[str, Seen] = {}
         self._outbox: Outbox[Seen] = Outbox()
         if start.carry:

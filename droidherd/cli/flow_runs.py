@@ -22,6 +22,7 @@ from droidherd.emulator.inventory import Inventory
 from droidherd.evidence_folder import PAGE
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
+from droidherd.flows.problems import Problem
 from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
 from droidherd.stay import Outfit
@@ -59,6 +60,8 @@ class Tried:
     folder: Path
     emulator: str
     flow_hash: str
+    warnings: tuple[Problem, ...] = ()
+    """What is odd about its flow."""
 
     def document(self) -> dict[str, Any]:
         error = self.run.error
@@ -105,7 +108,9 @@ def run(settings: Settings, choices: Choices) -> Tried:
     """Nothing of it is durable; a task that is granted the emulator meanwhile takes it over."""
     catalogue, name = found(settings, choices.flow)
     plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
+    warnings = catalogue.warnings(name)
     speech = _Speech(as_json=choices.as_json)
+    speech.warns(warnings)
     with (
         reach(settings, choices.emulator, virtual=choices.virtual) as reached,
         Web(AllowList.of(settings.web.allow)) as web,
@@ -128,7 +133,7 @@ def run(settings: Settings, choices: Choices) -> Tried:
         asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
         manner = Manner(EVIDENCE, ACCOUNT if choices.secrets else "", stopping, asked=asked)
         done = recorded(plan, outfit, taken, manner, Tape(folder))
-        return Tried(done, folder, reached.entry.emulator_id, plan.flow_hash)
+        return Tried(done, folder, reached.entry.emulator_id, plan.flow_hash, warnings)
 
 
 def show(done: Tried) -> None:
@@ -202,6 +207,11 @@ class _Speech:
 
     as_json: bool
     began_s: float = 0.0
+
+    def warns(self, warnings: Sequence[Problem]) -> None:
+        if not self.as_json:
+            for one in warnings:
+                output.err.print(str(one), markup=False, highlight=False)
 
     def begins(self, name: str, reached: Reached) -> None:
         self.began_s = time.monotonic()

@@ -118,7 +118,7 @@ def run(
     )
     done = flow_runs.run(settings_of(data), choices)
     if as_json:
-        output.emit(done.document())
+        output.emit({**done.document(), "warnings": [_document(one) for one in done.warnings]})
     else:
         flow_runs.show(done)
     if not done.completed:

@@ -101,6 +101,8 @@ class Emulator:
     """Who could start it may have what its owner let go, also while it is down. False: in a run that began before."""
     moves: bool = True
     """The pool it leaves hears of it. False: in a run that began before."""
+    proven: bool = True
+    """Restarts are forgiven to who was up for long since. False: in a run that began before."""
     outbox: Outbox[m.Announce] = field(default_factory=Outbox)
 
     def on_seen(self, seen: m.Seen, now_ms: int = 0, dice: float = 0.5) -> None:
@@ -196,17 +198,19 @@ class Emulator:
             return None
         return GateOrder(self.boot, full, self.tidy)
 
-    def on_gate(self, order: GateOrder, evidence: str, now_ms: int = 0, dice: float = 0.5) -> None:
+    def on_gate(
+        self, order: GateOrder, evidence: str, now_ms: int = 0, dice: float = 0.5, *, began_ms: int = 0
+    ) -> None:
         """How it went: an empty `evidence` means passed."""
         if self.strict and self.due is not None and self.due.trouble is not Trouble.SILENT:
             return  # somebody ordered something meanwhile: it passes another one after that
         if evidence:
             self.tries += 1
             self.evidence = evidence
-            self._climb(Trouble.UNFIT, now_ms, dice)
+            self._climb(Trouble.UNFIT, now_ms, dice, began_ms or now_ms)
         else:
             self.tries, self.evidence = 0, ""
-            self.ladder.well()
+            self.ladder.well(now_ms)
             self.tidied = max(self.tidied, order.fence)
             if order.full:
                 self.gated_boot = order.boot
@@ -214,11 +218,15 @@ class Emulator:
 
     # --- what its host does for it ----------------------------------------------------------------------------
 
-    def _climb(self, trouble: Trouble, now_ms: int, dice: float) -> None:
+    def _climb(self, trouble: Trouble, now_ms: int, dice: float, began_ms: int) -> None:
         """The next rung of the ladder, if its host knows of ladders."""
         if self.care is None or self.due is not None or self.held or self.given_up:
             return
-        self.due = self.ladder.climb(trouble, self.care, now_ms, dice)
+        if self.proven:
+            self.ladder.lapse(self.care, began_ms)
+        else:
+            self.ladder.lapse_unproven(self.care, now_ms)
+        self.due = self.ladder.climb(trouble, self.care, dice)
         if self.due is None and has_controller(self.care):
             self.given_up = True
             self.asked = (Action.QUARANTINE, RECOVERY, "the last rung of the ladder did not help")
@@ -241,7 +249,7 @@ class Emulator:
         elif self.sight is Sight.DOWN and self.rest:
             self.stopped, self.switched = True, self.wished  # it went by itself, and nobody misses it
         elif self.sight is Sight.DOWN and not self.stopped:
-            self._climb(Trouble.SILENT, now_ms, dice)
+            self._climb(Trouble.SILENT, now_ms, dice, now_ms)
 
     def begin(self, due: Measure) -> None:
         """The host is told now: from here on only people call it back."""

@@ -4,8 +4,8 @@
     unfit:  reconnect, restart the app in front, then restart the emulator likewise
 
 Above it there is quarantine. While an emulator is silent its host's patrol reconnects all the time, so that rung is a
-pause. Restarts are counted over boots and forgiven only when time has passed: an emulator that comes up, passes its
-gate and dies again must not be restarted for ever.
+pause. Restarts are counted over boots and forgiven only when time has passed since it was up again: an emulator that
+comes up, passes its gate and dies again must not be restarted for ever, however long its boots and gates take.
 """
 
 from collections.abc import Mapping
@@ -75,20 +75,20 @@ class Ladder:
     restarts: int = 0
     restarted_ms: int = 0
     number: int = 0
+    well_ms: int = 0
+    """When it passed a gate for the first time since it was restarted; 0: it did not yet."""
 
-    def climb(self, trouble: Trouble, care: Care, now_ms: int, dice: float) -> Measure | None:
+    def climb(self, trouble: Trouble, care: Care, dice: float) -> Measure | None:
         """The next rung; None: none is left. `dice`, from 0 to 1, keeps a host's emulators from moving in step."""
         for rung in LADDER[trouble]:
             if rung is Rung.RESTART:
-                return self._restart(trouble, care, now_ms, dice)
+                return self._restart(trouble, care, dice)
             if rung not in self.tried:
                 self.tried = (*self.tried, rung)
                 return self.take(rung, trouble)
         return None
 
-    def _restart(self, trouble: Trouble, care: Care, now_ms: int, dice: float) -> Measure | None:
-        if now_ms - self.restarted_ms >= care.forgive_s * 1000:
-            self.restarts = 0
+    def _restart(self, trouble: Trouble, care: Care, dice: float) -> Measure | None:
         if not has_controller(care) or self.restarts >= care.restarts:
             return None
         pause_s = min(care.backoff_s * 2 ** (self.restarts - 1), care.backoff_max_s) if self.restarts else 0.0
@@ -104,11 +104,22 @@ class Ladder:
     def restarted(self, now_ms: int) -> None:
         """A restart was carried out, whatever came of it."""
         self.restarts += 1
-        self.restarted_ms = now_ms
+        self.restarted_ms, self.well_ms = now_ms, 0
 
-    def well(self) -> None:
+    def well(self, now_ms: int) -> None:
         """It passed its gate: the next trouble begins at the bottom. Restarts count on until time forgives them."""
         self.tried = ()
+        self.well_ms = self.well_ms or now_ms
+
+    def lapse(self, care: Care, began_ms: int) -> None:
+        """Forgive restarts when trouble begins with one that was up for long; later rungs are of the same trouble."""
+        if self.well_ms and not self.tried and began_ms - self.well_ms >= care.forgive_s * 1000:
+            self.restarts = 0
+
+    def lapse_unproven(self, care: Care, now_ms: int) -> None:
+        """As it was before: when the last restart is long ago, whether it was up since or not."""
+        if now_ms - self.restarted_ms >= care.forgive_s * 1000:
+            self.restarts = 0
 
     def forgive(self) -> None:
         """A person looked at it."""

@@ -1,5 +1,6 @@
 """All flows there are: found in folders, read again when their files change."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,16 +19,18 @@ from droidherd.flows.alteration import CHANGES_MAX, changes, changing
 from droidherd.flows.chart import WHOLE
 from droidherd.flows.expansion import charted, made, requirements, tidied, undone
 from droidherd.flows.flow import Flow
-from droidherd.flows.folder import GALLERY, Signature, load_flow, signature, uses_of
+from droidherd.flows.folder import GALLERY, Signature, inspect, signature, uses_of
 from droidherd.flows.folders import flow_folder, flow_folders
 from droidherd.flows.loaded import LoadedFlow
 from droidherd.flows.model import STEPS, Handle, Step
 from droidherd.flows.params import Param, checked_params, placeholders, substituted
-from droidherd.flows.problems import place_of, value_at
+from droidherd.flows.problems import Problem, errors_of, place_of, value_at
 from droidherd.flows.spelling import nearest
 from droidherd.handlers.registry import Registry, registered
 
 __all__ = ["GALLERY", "Catalogue"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class _Kept:
     problem: str
     leans_on: Mapping[str, tuple[Path | None, Signature]]
     """The flows it uses: where they were, and as what."""
+    warnings: tuple[Problem, ...] = ()
 
 
 class Catalogue:
@@ -66,15 +70,23 @@ class Catalogue:
 
     def flow(self, name: str) -> LoadedFlow:
         """The flow as it stands on disk now."""
+        kept = self._current(name)
+        if kept.loaded is None:
+            raise FlowError(kept.problem)
+        return kept.loaded
+
+    def warnings(self, name: str) -> tuple[Problem, ...]:
+        """What is odd about a flow, and does not keep it from running."""
+        return self._current(name).warnings
+
+    def _current(self, name: str) -> _Kept:
         folder = self._folder(name)
         current = signature(folder)
         with self._lock:
             kept = self._kept.get(folder)
             if kept is None or kept.signature != current or self._leans_on(kept.leans_on) != kept.leans_on:
                 kept = self._kept[folder] = self._read(folder, current)
-        if kept.loaded is None:
-            raise FlowError(kept.problem)
-        return kept.loaded
+        return kept
 
     def params(self, name: str) -> Mapping[str, Param]:
         """What the flow may be told."""
@@ -173,10 +185,12 @@ class Catalogue:
 
     def _read(self, folder: Path, current: Signature) -> _Kept:
         leans_on = self._leans_on(uses_of(folder, self._find))
-        try:
-            return _Kept(current, load_flow(folder, self.handlers, self._find), "", leans_on)
-        except FlowError as error:
-            return _Kept(current, None, str(error), leans_on)
+        loaded, problems = inspect(folder, self.handlers, self._find)
+        if loaded is None:
+            return _Kept(current, None, "\n".join(map(str, errors_of(problems))), leans_on)
+        for problem in problems:
+            log.info("%s", problem)
+        return _Kept(current, loaded, "", leans_on, tuple(problems))
 
     def _leans_on(self, names: Iterable[str]) -> dict[str, tuple[Path | None, Signature]]:
         """Where the flows of these names are now, and as what."""

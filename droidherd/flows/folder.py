@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from droidherd.domain.errors import FlowError
 from droidherd.flows.coherence import Complaint, complaints
 from droidherd.flows.expansion import IMAGE_KEYS
 from droidherd.flows.extras import OCR_MISSING, OCR_REMEDY, can_read, reads_words
@@ -63,14 +62,6 @@ def neighbours(folder: Path) -> Library:
         return next((place for place in places if (place / FILE).is_file()), None)
 
     return find
-
-
-def load_flow(folder: Path, handlers: Registry | None = None, library: Library | None = None) -> LoadedFlow:
-    """Read a flow. FlowError holds every problem, one line each."""
-    loaded, problems = inspect(folder, handlers, library)
-    if loaded is None:
-        raise FlowError("\n".join(str(problem) for problem in errors_of(problems)))
-    return loaded
 
 
 def inspect(

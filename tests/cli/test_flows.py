@@ -162,6 +162,19 @@ def left_by(task: str, part: Part) -> None:
     (kept / "1-1-1-only.run.zip").write_bytes(tape.content())
 
 
+def test_what_is_odd_about_a_flow_is_said_by_a_run_as_by_the_linter(droidherd: Terminal, emulator: VirtualEmulator):
+    flow = Path("flows/odd")
+    flow.mkdir(parents=True)
+    shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
+    (flow / "flow.yaml").write_text("flow: odd\nstages: [{stage: only, steps: [{key: {name: home}}]}]\n")
+    warning = "flow.yaml:1: warning: gift.png is not used (remove it)\n"
+    assert warning in droidherd("flow", "lint", "flows/odd")[1]
+    code, said = droidherd("flow", "run", "odd", "--emulator", "e1")
+    assert (0, 1) == (code, said.count(warning))
+    (told,) = droidherd.json("flow", "run", "odd", "--emulator", "e1")["warnings"]
+    assert ("gift.png is not used", "warning", 1) == (told["what"], told["severity"], told["line"])
+
+
 def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal):
     left_by("task-1", Part("only", {"1": Recalled.DONE}, missing=2))
     expected = (

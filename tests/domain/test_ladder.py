@@ -15,7 +15,8 @@ def climbs(ladder: Ladder, trouble: Trouble, care: Care = CARE, times: int = 9, 
     """Every rung until there is none, each carried out at once."""
     rungs: list[str] = []
     for _ in range(times):
-        measure = ladder.climb(trouble, care, now_ms, MIDDLE)
+        ladder.lapse(care, now_ms)
+        measure = ladder.climb(trouble, care, MIDDLE)
         if measure is None:
             break
         rungs.append(f"{measure.rung} {measure.after_s:g}")
@@ -48,22 +49,32 @@ def test_without_a_controller_nothing_is_restarted():
 def test_the_lower_rungs_are_tried_again_once_it_was_well_and_restarts_count_on():
     ladder = Ladder()
     climbs(ladder, Trouble.UNFIT)
-    ladder.well()
+    ladder.well(0)
     assert ["reconnect 0", "restart_app 0"] == climbs(ladder, Trouble.UNFIT, now_ms=50_000)
 
 
-def test_restarts_are_forgiven_when_time_has_passed_or_a_person_says_so():
+def test_restarts_are_forgiven_when_it_was_up_for_so_long_or_a_person_says_so():
     ladder = Ladder()
     climbs(ladder, Trouble.SILENT)
-    assert [] == climbs(ladder, Trouble.SILENT, now_ms=99_999)
-    assert 3 == len(climbs(ladder, Trouble.SILENT, now_ms=100_000))
+    assert [] == climbs(ladder, Trouble.SILENT, now_ms=900_000)
+    ladder.well(900_000)
+    assert [] == climbs(ladder, Trouble.SILENT, now_ms=999_999)
+    assert 3 == len(climbs(ladder, Trouble.SILENT, now_ms=1_000_000))
     ladder.forgive()
-    assert 3 == len(climbs(ladder, Trouble.SILENT, now_ms=100_000))
+    assert 3 == len(climbs(ladder, Trouble.SILENT, now_ms=1_000_000))
+
+
+def test_the_later_rungs_of_one_trouble_forgive_nothing_however_long_they_take():
+    ladder = Ladder()
+    climbs(ladder, Trouble.SILENT)
+    ladder.well(1)
+    assert ["reconnect 0"] == climbs(ladder, Trouble.UNFIT, times=1, now_ms=50_000)
+    assert ["restart_app 0"] == climbs(ladder, Trouble.UNFIT, now_ms=900_000)
 
 
 @pytest.mark.parametrize(("dice", "expected"), [(0.0, 7.5), (0.5, 15.0), (1.0, 22.5)])
 def test_emulators_of_one_host_do_not_move_in_step(dice: float, expected: float):
-    measure = Ladder().climb(Trouble.SILENT, CARE, 0, dice)
+    measure = Ladder().climb(Trouble.SILENT, CARE, dice)
     assert measure is not None
     assert expected == measure.after_s
 

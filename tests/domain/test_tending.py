@@ -1,5 +1,6 @@
 """An emulator whose host can do something for it: the ladder, orders of people, being switched on and off."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,10 +30,14 @@ class Tended:
         word = replace(seen("h1", sight, seq=self.seq, boot=boot), care=self.care)
         self.machine.on_seen(word, self.now_ms)
 
-    def gate(self, evidence: str = "") -> None:
-        order = self.machine.order()
+    def gate(self, evidence: str = "", *, takes_s: int = 0) -> None:
+        order, began_ms = self.machine.order(), self.now_ms
         assert order is not None
-        self.machine.on_gate(order, evidence, self.now_ms)
+        self.lives(takes_s)
+        self.machine.on_gate(order, evidence, self.now_ms, began_ms=began_ms)
+
+    def lives(self, seconds: int) -> None:
+        self.now_ms += seconds * 1000
 
     def does(self, evidence: str = "", *, idle: bool = False) -> Measure:
         """The host carries out what is due."""
@@ -388,3 +393,69 @@ def test_a_gate_that_was_passed_before_a_person_ordered_something_does_not_count
     one.does()
     one.gate()
     assert EmulatorState.UP is one.state
+
+
+SOON = replace(CARE, forgive_s=100)
+SLOW_S = 200
+"""Longer than it takes until restarts are forgiven."""
+
+
+def comes_up(one: Tended) -> None:
+    """By a restart, which is over once it has been seen."""
+    due = one.machine.due
+    assert due is not None
+    one.machine.begin(due)
+    one.lives(SLOW_S)
+    one.sees(Sight.GOOD, f"b{due.number + 1}")
+    one.machine.on_measure(due, "", one.now_ms)
+
+
+def fails_its_gate(one: Tended) -> None:
+    """And no rung below a restart helps."""
+    one.gate("no focus", takes_s=SLOW_S)
+    while one.due in (Rung.RECONNECT, Rung.APP):
+        one.does()
+        one.gate("no focus", takes_s=SLOW_S)
+
+
+def dies_before_its_gate_is_over(one: Tended) -> None:
+    one.lives(SLOW_S)
+    one.sees(Sight.DOWN, "")
+
+
+def passes_late_and_dies_soon(one: Tended) -> None:
+    one.gate(takes_s=SLOW_S)
+    one.lives(50)
+    one.sees(Sight.DOWN, "")
+
+
+def passes_and_falls_ill(one: Tended) -> None:
+    one.gate()
+    one.machine.on_tidy(m.Tidy(one.machine.tidied + 1))
+    fails_its_gate(one)
+
+
+@pytest.mark.parametrize(
+    "ends", [fails_its_gate, dies_before_its_gate_is_over, passes_late_and_dies_soon, passes_and_falls_ill]
+)
+def test_one_that_is_never_up_for_long_is_given_up_however_long_everything_takes(ends: Callable[[Tended], None]):
+    one = Tended(SOON)
+    one.sees(Sight.DOWN, "")
+    for _ in range(10):
+        if one.due != Rung.RESTART:
+            break
+        comes_up(one)
+        ends(one)
+    assert (EmulatorState.QUARANTINED, SOON.restarts) == (one.state, one.machine.ladder.restarts)
+
+
+@pytest.mark.parametrize(("up_s", "restarts"), [(99, 1), (100, 0)])
+def test_restarts_are_forgiven_once_it_has_been_up_for_so_long(up_s: int, restarts: int):
+    one = Tended(SOON)
+    one.sees(Sight.DOWN, "")
+    comes_up(one)
+    passes_late_and_dies_soon(one)
+    one.sees(Sight.GOOD, one.machine.boot)  # back by itself: its time goes on
+    one.lives(up_s - 50)
+    one.sees(Sight.DOWN, "")
+    assert restarts == one.machine.ladder.restarts

@@ -359,6 +359,20 @@ def test_a_declaration_that_contradicts_itself_is_refused(spec: dict[str, JsonVa
         Param.model_validate(spec)
 
 
+def test_what_is_odd_about_a_flow_is_logged_whenever_it_is_read_anew(
+    catalogue: Catalogue, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "flows" / "demo"
+    with caplog.at_level("INFO"):
+        assert () == catalogue.warnings("demo")
+        (folder / "b.png").write_bytes(png())
+        for _ in range(2):
+            catalogue.plan("demo", {"account": "ann"})
+    expected = f"{folder}/flow.yaml:2: warning: b.png is not used (remove it)"
+    assert [expected] == caplog.messages
+    assert [expected] == [str(one) for one in catalogue.warnings("demo")]
+
+
 @pytest.mark.parametrize("path", ["", "one", "one/flow.yaml", "two", "nowhere"])
 @pytest.mark.parametrize("name", ["one", "two", "none", "", ".", "..", "two/../one", "a\0b", "one/"])
 def test_a_flow_is_found_by_name_exactly_where_a_look_at_all_folders_finds_it(tmp_path: Path, path: str, name: str):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import FlowError
-from droidherd.flows.catalogue import GALLERY
-from droidherd.flows.folder import inspect, load_flow
+from droidherd.flows.catalogue import GALLERY, Catalogue
+from droidherd.flows.folder import inspect
 from droidherd.flows.lint import lint, main
 from droidherd.flows.model import STEP_KINDS
 from droidherd.flows.schema import SCHEMA_FILE, schema_text
@@ -353,7 +353,7 @@ def test_a_sound_flow_has_no_problems(tmp_path: Path) -> None:
 def test_an_image_that_is_not_used_is_a_warning_and_the_flow_is_sound(tmp_path: Path) -> None:
     text = f"{HEAD}      - key: {{name: home}}\n"
     assert ["flow.yaml:1: warning: b.png is not used (remove it)"] == problems(tmp_path, text, "b.png")
-    assert "demo" == load_flow(tmp_path / "demo").flow.flow
+    assert "demo" == Catalogue([tmp_path]).flow("demo").flow.flow
 
 
 def test_an_image_that_is_no_png_is_an_error(tmp_path: Path) -> None:
@@ -387,9 +387,9 @@ def test_a_path_without_a_flow_says_what_a_flow_is(tmp_path: Path) -> None:
 
 
 def test_loading_a_faulty_flow_names_every_error_and_no_warning(tmp_path: Path) -> None:
-    folder = flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n      - kye: {{name: back}}\n", "b.png")
+    flow_at(tmp_path / "demo", f"{HEAD}      - tap: {{image: a.png}}\n      - kye: {{name: back}}\n", "b.png")
     with pytest.raises(FlowError) as caught:
-        load_flow(folder)
+        Catalogue([tmp_path]).flow("demo")
     assert 2 == len(str(caught.value).splitlines())
     assert "warning" not in str(caught.value)
 

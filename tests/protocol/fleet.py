@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 DOWN_AFTER_S = 12.0
-ANEW = ("outbox", "told", "sent", "strict", "heirs", "moves")
+ANEW = ("outbox", "told", "sent", "strict", "heirs", "moves", "proven")
 """Of an emulator's machine: what a new run of its workflow does not take along as it was."""
 
 

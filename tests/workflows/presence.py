@@ -20,6 +20,8 @@ class Presence:
     sights: dict[str, Seen]
     silent: asyncio.Event = field(default_factory=asyncio.Event)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    emptied: bool = False
+    """An empty list is one. Otherwise a host without sights says nothing of its list: others may speak for it."""
     began: int = 0
 
     @activity.defn(name="presence")
@@ -45,7 +47,8 @@ class Presence:
         """The first word of a presence that begins."""
         listed = tuple(name for name, seen in self.sights.items() if seen.host_id == host)
         handle = self.client.get_workflow_handle(names.host_id(host))
-        await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, listed=listed or None))
+        word = Reports(incarnation=incarnation, listed=listed if listed or self.emptied else None)
+        await handle.signal(names.Signal.REPORTS, word)
 
     def moves_to(self, pool: str) -> None:
         """The next worker has another pool in its settings."""

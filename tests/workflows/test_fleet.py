@@ -133,6 +133,34 @@ async def test_an_emulator_taken_off_the_list_while_its_worker_is_down_has_left_
         assert {other: "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
 
 
+async def test_a_host_whose_list_became_empty_while_its_worker_was_down_has_lost_all_of_it(client: Client):
+    async with world(client, "e1", "e2") as here:
+        here.presence.sights.clear()
+        here.presence.emptied = True
+        await here.join(2)
+        await here.emulator_is("e1", "retired")
+        await here.emulator_is("e2", "retired")
+        host = here.client.get_workflow_handle(names.host_id("h1"))
+        assert {} == await host.query(names.Query.VIEW, result_type=dict[str, str])
+
+
+async def test_a_host_whose_workflow_was_terminated_is_believed_as_soon_as_its_worker_has_joined_again(client: Client):
+    async with world(client, "e1") as here:
+        for sight in (Sight.SUSPECT, Sight.GOOD):
+            await here.sees("e1", sight)
+        await here.emulator_is("e1", "up")
+        host = here.client.get_workflow_handle(names.host_id("h1"))
+        await host.terminate("by hand")
+        await here.join()
+
+        async def told_again() -> bool | None:
+            return {"e1": "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str]) or None
+
+        await until(told_again, "a presence to tell of e1 again")
+        await here.sees("e1", Sight.DOWN)
+        await here.emulator_is("e1", "down")
+
+
 async def test_a_host_that_moves_to_another_pool_leaves_nothing_of_it_in_the_old_one(client: Client):
     async with world(client, "e1") as here:
         hold = Hold()

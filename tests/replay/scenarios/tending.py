@@ -67,6 +67,19 @@ async def ladder_climbed(world: World) -> None:
     await world.emulator_is("e1", "up")
 
 
+@scenario(
+    "restarts are forgiven at once, but only to who was up since: it is given up", keep=(EMULATOR,), setting=LATER
+)
+async def never_up(world: World) -> None:
+    world.cares(restarts=1, forgive_s=0.001)
+    world.gates.evidence["e1"] = ["the launcher has no focus"] * 4
+    await world.register("e1")
+    await world.serve_host()
+    await world.join()
+    await world.emulator_is("e1", "quarantined")
+    await _did(world, "reconnect", "restart_app", "restart", "evidence")
+
+
 @scenario("a worker is replaced while an emulator boots: the boot is ordered again", keep=(EMULATOR,))
 async def boot_given_up(world: World) -> None:
     await _tell(world)
