@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic import ValidationError
+
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
-from droidherd.cli.errors import CliError
+from droidherd.cli.errors import CliError, unfit
 from droidherd.cli.layout import Layout
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.settings import Settings
@@ -53,7 +55,7 @@ def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
     known = inventory.load()
     if ":" in emulator:
         found = next((one for one in known if one.address == emulator), None)
-        return found or InventoryEntry(emulator_id="emulator", address=emulator)
+        return found or _stranger(emulator)
     if emulator:
         found = next((one for one in known if one.emulator_id == emulator), None)
         if found is None:
@@ -67,6 +69,13 @@ def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
         remedy="say --emulator ID or HOST:PORT, or --virtual for one that lasts as long as the command",
         code=2,
     )
+
+
+def _stranger(address: str) -> InventoryEntry:
+    try:
+        return InventoryEntry(emulator_id="emulator", address=address)
+    except ValidationError as error:
+        raise unfit(error) from error
 
 
 def _behind_adb(settings: Settings, entry: InventoryEntry, home: Path) -> Generator[Reached]:

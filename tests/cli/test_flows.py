@@ -202,6 +202,17 @@ def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: T
     assert "only 1: expected key back, found key menu" in said
 
 
+def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: VirtualEmulator):
+    flow = Path("flows/giver")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(
+        "flow: giver\nstages: [{stage: only, steps: [{fail: {what: 'choose [/b] or [red]'}}]}]\n"
+    )
+    code, said = droidherd("flow", "run", "giver")
+    assert 1 == code
+    assert "failed GivenUpError: step 1: choose [/b] or [red]\n" in said
+
+
 def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
     before = Token.parse(probe(emulator.adb, emulator.address).token)
     lease.seize(emulator.adb, emulator.address, Token(before.lease + 1))
@@ -229,6 +240,10 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
     [
         (("new", "Daily"), "is not a name"),
         (("new", "x", "--from", "e9"), "no emulator 'e9'"),
+        (("new", "x", "--app", "a b"), "--app: 'a b' is not an app"),
+        (("record", "x", "--app", "game"), "--app: 'game' is not an app"),
+        (("show", "visit", "-o", "none/x.svg"), "none/x.svg: No such file or directory"),
+        (("run", "visit", "--emulator", "here:99999"), "address: 'here:99999' is not an address; write host:port"),
         (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
         (("run", "visit"), "this host has no emulator"),
         (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),
