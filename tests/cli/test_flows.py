@@ -1,13 +1,18 @@
 """`droidherd flow`, as people type it."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from droidherd.adb.server import AdbServer
+from droidherd.cli.reach import PREFIX
 from droidherd.domain.ports import Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -177,7 +182,7 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     code, said = droidherd("flow", "replay", file)
     assert 1 == code
     assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in said
-    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {time: 1s}}, {fail:"))
+    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {for: 1s}}, {fail:"))
     code, said = droidherd("flow", "replay", file)
     assert 1 == code
     assert "expected step 3: no way, found step 4: no way" in said, "the same acts, and another end"
@@ -211,6 +216,21 @@ def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, em
     code, said = droidherd("flow", "run", "giver")
     assert 1 == code
     assert "failed GivenUpError: step 1: choose [/b] or [red]\n" in said
+
+
+def test_what_a_killed_command_left_is_ended_by_the_next_one(
+    droidherd: Terminal, emulator: VirtualEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead, alive = (tmp_path / f"{PREFIX}{pid}-x" for pid in (gone.pid, os.getpid()))
+    left, kept = (AdbServer(0, home / "adb", environment=os.environ) for home in (dead, alive))
+    with left, kept:
+        assert 0 == droidherd("flow", "new", "x", "--from", "e1")[0]
+        assert (0, False) == (left.pid, dead.exists())
+        assert kept.pid > 0
+    assert [alive] == [*tmp_path.glob(f"{PREFIX}*")]
 
 
 def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
