@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from droidherd.cli.door import Document, Door, rows_of
-from droidherd.cli.errors import CliError, NotReadyError
+from droidherd.cli.errors import NotReadyError, unfit
 from droidherd.cli.layout import Layout
 from droidherd.controllers.model import NONE
 from droidherd.controllers.registry import Controllers
@@ -44,9 +44,7 @@ def enlist(layout: Layout, address: str, wish: Wish, controllers: Controllers) -
             {**kept, **{name: value for name, value in said.items() if value}, "labels": labels}
         )
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        message = first["msg"].removeprefix("Value error, ")
-        raise CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2) from error
+        raise unfit(error) from error
     if known is not None and known.emulator_id != entry.emulator_id:
         inventory.remove(known.emulator_id)
     inventory.add(entry)

@@ -1,5 +1,6 @@
 """What the command says when it cannot go on: what is wrong, and what to do about it."""
 
+from pydantic import ValidationError
 from typing_extensions import override
 
 from droidherd.domain.errors import DroidherdError
@@ -38,6 +39,13 @@ class NotReadyError(CliError):
 
 class EndedEarlyError(NotReadyError):
     """A process ended while it started."""
+
+
+def unfit(error: ValidationError) -> CliError:
+    """What was said of an emulator, and is nothing that can be said of one."""
+    first = error.errors(include_url=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    return CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2)
 
 
 def told(error: DroidherdError) -> CliError:

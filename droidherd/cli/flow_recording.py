@@ -56,6 +56,8 @@ class Recorded:
 def record(settings: Settings, session: Session) -> Recorded:
     """Serve the page until the person is finished; then make the flow, judge it and replay it."""
     new.check_name(session.name)
+    if session.app:
+        new.check_app(session.app)
     file = session.root / session.name / FILE
     if file.exists():
         raise CliError(f"{file} is there already", remedy="choose another name, or remove it")

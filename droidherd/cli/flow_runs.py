@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from pydantic import JsonValue
+from rich.markup import escape
 
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.cli import output
@@ -141,12 +142,14 @@ def show(done: Tried) -> None:
     if done.completed:
         output.out.print("[green]completed[/green]", "" if run.clean else "(but its cleanup failed)")
     elif run.stopped:
-        output.out.print(f"stopped: {run.stopped}")
+        output.out.print(f"stopped: {run.stopped}", markup=False)
     else:
-        output.out.print(f"[red]failed[/red] {type(run.error).__name__}: {run.error}", markup=True)
+        output.out.print(f"[red]failed[/red] {type(run.error).__name__}: {escape(str(run.error))}")
     if done.page:
-        output.out.print(f"open in a browser: {done.page}  (what was sought, and what was there)", soft_wrap=True)
-    output.out.print(f"evidence: {done.folder}  (frames, log, and the recording for `droidherd flow replay`)")
+        where = f"open in a browser: {done.page}  (what was sought, and what was there)"
+        output.out.print(where, markup=False, soft_wrap=True)
+    left = "(frames, log, and the recording for `droidherd flow replay`)"
+    output.out.print(f"evidence: {done.folder}  {left}", markup=False)
 
 
 def new_folder(root: Path, name: str) -> Path:

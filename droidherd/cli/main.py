@@ -62,6 +62,12 @@ def main() -> None:
         known = error if isinstance(error, CliError) else told(error)
         output.complain(known, as_json="--json" in sys.argv)
         sys.exit(known.code)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # The folder or the file that somebody named cannot be used.
+        output.complain(CliError(f"{error.filename}: {error.strerror}"), as_json="--json" in sys.argv)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -1,21 +1,27 @@
 """An emulator for a person at the command line: one of this host, any address, or a virtual one made for the moment."""
 
 import os
+import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
+from pydantic import ValidationError
+
 from droidherd.adb.client import AdbClient
-from droidherd.adb.server import AdbServer
-from droidherd.cli.errors import CliError
+from droidherd.adb.server import AdbServer, end_leftover
+from droidherd.cli.errors import CliError, unfit
 from droidherd.cli.layout import Layout
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.settings import Settings
 from droidherd.virtual.process import VirtualFleet
 
 VIRTUAL = "virtual-1"
+PREFIX = "droidherd-at-"
+"""Of the folder of a command; its pid follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,9 @@ def reach(settings: Settings, emulator: str, *, virtual: bool) -> Generator[Reac
     """`emulator` is its id in this host's list, or an address. Empty: the only one there is."""
     if virtual and emulator:
         raise CliError("--virtual and --emulator do not go together", code=2)
-    with TemporaryDirectory(prefix="droidherd-", ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
+        _tidy_up(home)
         if virtual:
             with VirtualFleet.start(state=home / "virtual", count=1) as fleet:
                 yield from _behind_adb(
@@ -48,12 +55,23 @@ def reach(settings: Settings, emulator: str, *, virtual: bool) -> Generator[Reac
             yield from _behind_adb(settings, chosen(Inventory(settings.data), emulator), home)
 
 
+def _tidy_up(home: Path) -> None:
+    """End what was left by commands that were killed: nobody else would."""
+    for folder in home.parent.glob(f"{PREFIX}*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        with suppress(OSError):
+            dead = owner.isdecimal() and not psutil.pid_exists(int(owner))
+            if dead and folder.stat().st_uid == home.stat().st_uid:
+                end_leftover(folder / "adb")
+                shutil.rmtree(folder)
+
+
 def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
     """Which one is meant."""
     known = inventory.load()
     if ":" in emulator:
         found = next((one for one in known if one.address == emulator), None)
-        return found or InventoryEntry(emulator_id="emulator", address=emulator)
+        return found or _stranger(emulator)
     if emulator:
         found = next((one for one in known if one.emulator_id == emulator), None)
         if found is None:
@@ -67,6 +85,13 @@ def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
         remedy="say --emulator ID or HOST:PORT, or --virtual for one that lasts as long as the command",
         code=2,
     )
+
+
+def _stranger(address: str) -> InventoryEntry:
+    try:
+        return InventoryEntry(emulator_id="emulator", address=address)
+    except ValidationError as error:
+        raise unfit(error) from error
 
 
 def _behind_adb(settings: Settings, entry: InventoryEntry, home: Path) -> Generator[Reached]:

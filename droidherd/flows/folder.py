@@ -16,6 +16,7 @@ from droidherd.flows.extras import OCR_MISSING, OCR_REMEDY, can_read, reads_word
 from droidherd.flows.flow import Flow
 from droidherd.flows.loaded import CARRIED, CHART_PARTS, Library, LoadedFlow, carried
 from droidherd.flows.loader import BadYamlError, Place, parse_document
+from droidherd.flows.misread import misread
 from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted
 from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
 from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
@@ -256,7 +257,7 @@ def _judge(
         if not can_read():
             for place in reads_words(flow):
                 findings.add(place, OCR_MISSING, OCR_REMEDY)
-        _complain(findings, complaints(flow))
+        _complain(findings, (*misread(flow, whole), *complaints(flow)))
     return flow
 
 

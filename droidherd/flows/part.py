@@ -24,3 +24,6 @@ def parts(value: object, place: Where = ()) -> Iterator[tuple[Where, Part]]:
     elif isinstance(value, tuple):
         for number, item in enumerate(value):
             yield from parts(item, (*place, number))
+    elif isinstance(value, dict):
+        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+            yield from parts(item, (*place, str(key)))  # pyright: ignore[reportUnknownArgumentType]

@@ -153,7 +153,8 @@ class Watch:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
         one = self._poll(sight, within_s, path, stoppable=stoppable)
         if not one.holds:
-            what = complaint(one, format_duration(within_s))
+            time = format_duration(within_s) if within_s else "its turns"  # only a loop's `until` has no time
+            what = complaint(one, time)
             raise ScreenNotReachedError(what, to=f"step {path}", remedy="see the last frame in the artifacts")
         return one.match
 

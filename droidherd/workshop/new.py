@@ -3,12 +3,16 @@
 import os
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.folder import FILE
+from droidherd.flows.model import App
 from droidherd.flows.params import NAME_PATTERN
 from droidherd.flows.schema import schema_text
 from droidherd.workshop.words import is_name
 
+_APP: TypeAdapter[str] = TypeAdapter(App)
 SCHEMA = "flow.schema.json"
 SCREEN = "screen.png"
 """Where a picture of the screen to cut images from is kept: beside the flows, since it is no image of the flow."""
@@ -39,6 +43,7 @@ cleanup:
 def write(root: Path, name: str, app: str = "com.example.herd", recorded: tuple[int, int] | None = None) -> Path:
     """Make the flow's folder below `root`, and put the schema beside it. Returns the flow's file."""
     check_name(name)
+    check_app(app)
     file = root / name / FILE
     if file.exists():
         raise BadParametersError("is there already", to=str(file), remedy="choose another name")
@@ -64,3 +69,11 @@ def check_name(name: str) -> None:
     if not is_name(name):
         remedy = "lower case letters, digits and _, beginning with a letter"
         raise BadParametersError(f"{name[:60]!r} is not a name ({NAME_PATTERN})", to="flow", remedy=remedy)
+
+
+def check_app(app: str) -> None:
+    try:
+        _APP.validate_python(app)
+    except ValidationError as error:
+        remedy = "a package as in com.example.game, or package/activity"
+        raise BadParametersError(f"{app[:60]!r} is not an app", to="--app", remedy=remedy) from error

@@ -3,6 +3,7 @@
 Time is skipped, so a wait that fails takes no time. No Android is needed, and no emulator.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from pydantic import JsonValue
 
 from droidherd.contracts.plan import Plan, TaskPhysics
 from droidherd.credentials import MASK
-from droidherd.domain.errors import BadParametersError, DroidherdError, FinalError
+from droidherd.domain.errors import BadParametersError, CommandFailedError, DroidherdError, FinalError
 from droidherd.domain.ports import Acted, Frame, Match, Recalled, Wanted
 from droidherd.domain.things import State
 from droidherd.flows import interpreter
@@ -34,6 +35,8 @@ NEAR = 0.02
 LOOKS_MAX = 100_000
 FRAMES_KEPT = 8
 UNJUDGED_MAX = 6
+_REFUSED = re.compile(r"^[^ ]+: effect ([^ ]+) (?:failed: |had failed )")
+"""How a run ends whose last act the emulator refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +127,15 @@ def compare(recorded: Recording, other: Recording) -> tuple[Difference, ...]:
         return (Difference(left[len(more)].step, str(left[len(more)]), f"nothing; it ended: {other.end}"),)
     if len(more) > len(left):
         return (Difference(more[len(left)].step, "nothing more", str(more[len(left)])),)
-    if recorded.end == other.end or (part is not None and _place(recorded.end) == _place(other.end)):
+    if recorded.end == other.end or _place(recorded.end) == _place(other.end) != "":
         return ()
     return (Difference("", recorded.end, other.end),)
 
 
 def _place(end: str) -> str:
-    """The step at which a run ended: scores and times differ from one to the other."""
-    return end.partition(":")[0]
+    """The step at which a run ended: addresses, scores and times differ from one to the other."""
+    refused = _REFUSED.search(end)
+    return f"step {refused[1]}" if refused else end.partition(":")[0]
 
 
 def _tidies(act: Act) -> bool:
@@ -259,11 +263,10 @@ class Player:
             self._last = next((one for one in moments if isinstance(one, Look)), None)
         if self._last is None:
             raise DivergedError("nothing was recorded to look at", to=f"step {self.step}")
-        frame = self._frame(self._last.frame)
-        if not self._last.is_copy:
-            return frame
-        self._shown = (replace(frame), self._last.sought)
-        return self._shown[0]
+        frame = replace(self._frame(self._last.frame))  # each look is one of its own, whatever it shows
+        if self._last.is_copy:
+            self._shown = (frame, self._last.sought)
+        return frame
 
     def known(self, frame: Frame, target: Target) -> Match | None:
         """What was found then, where only a copy is left to look at."""
@@ -317,7 +320,14 @@ class Player:
         else:
             self._at = self.recorded.moments.index(expected, self._at) + 1
             self.made += 1
+            self._as_it_ended()
         return Acted.DONE
+
+    def _as_it_ended(self) -> None:
+        """The emulator refused the last act of the run; what follows is its cleanup."""
+        left, end, step = self.ahead(), self.recorded.end, f"step {self.step}"
+        if _REFUSED.search(end) and _place(end) == step and (left is None or _tidies(left)):
+            raise CommandFailedError(end, rc=1, to=step)
 
     def _differs(self, difference: Difference) -> None:
         self.differences.append(difference)

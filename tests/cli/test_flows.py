@@ -1,13 +1,18 @@
 """`droidherd flow`, as people type it."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from droidherd.adb.server import AdbServer
+from droidherd.cli.reach import PREFIX
 from droidherd.domain.ports import Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -190,7 +195,7 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     code, said = droidherd("flow", "replay", file)
     assert 1 == code
     assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in said
-    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {time: 1s}}, {fail:"))
+    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {for: 1s}}, {fail:"))
     code, said = droidherd("flow", "replay", file)
     assert 1 == code
     assert "expected step 3: no way, found step 4: no way" in said, "the same acts, and another end"
@@ -213,6 +218,32 @@ def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: T
     code, said = droidherd("flow", "replay", "task-3", "--emulator", "e1")
     assert 1 == code
     assert "only 1: expected key back, found key menu" in said
+
+
+def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: VirtualEmulator):
+    flow = Path("flows/giver")
+    flow.mkdir(parents=True)
+    (flow / "flow.yaml").write_text(
+        "flow: giver\nstages: [{stage: only, steps: [{fail: {what: 'choose [/b] or [red]'}}]}]\n"
+    )
+    code, said = droidherd("flow", "run", "giver")
+    assert 1 == code
+    assert "failed GivenUpError: step 1: choose [/b] or [red]\n" in said
+
+
+def test_what_a_killed_command_left_is_ended_by_the_next_one(
+    droidherd: Terminal, emulator: VirtualEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead, alive = (tmp_path / f"{PREFIX}{pid}-x" for pid in (gone.pid, os.getpid()))
+    left, kept = (AdbServer(0, home / "adb", environment=os.environ) for home in (dead, alive))
+    with left, kept:
+        assert 0 == droidherd("flow", "new", "x", "--from", "e1")[0]
+        assert (0, False) == (left.pid, dead.exists())
+        assert kept.pid > 0
+    assert [alive] == [*tmp_path.glob(f"{PREFIX}*")]
 
 
 def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
@@ -242,6 +273,10 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
     [
         (("new", "Daily"), "is not a name"),
         (("new", "x", "--from", "e9"), "no emulator 'e9'"),
+        (("new", "x", "--app", "a b"), "--app: 'a b' is not an app"),
+        (("record", "x", "--app", "game"), "--app: 'game' is not an app"),
+        (("show", "visit", "-o", "none/x.svg"), "none/x.svg: No such file or directory"),
+        (("run", "visit", "--emulator", "here:99999"), "address: 'here:99999' is not an address; write host:port"),
         (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
         (("run", "visit"), "this host has no emulator"),
         (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),

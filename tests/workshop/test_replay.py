@@ -106,6 +106,32 @@ def test_a_recording_that_was_cut_off_replays_as_far_as_it_goes(recorded: Path, 
     assert "expected nothing more" in str(difference) or "did not" in str(difference)
 
 
+@pytest.mark.parametrize(
+    ("steps", "ended"),
+    [
+        ("[{start_app: {app: com.no.such}}, {key: {name: home}}]", "effect 1 failed: "),
+        ("[{repeat: {at_most: 20, while: {gone: {ui: {id: x}}}, do: [{tap: {percent: [1, 99]}}]}}]", "12 times of"),
+        ("[{repeat: {at_most: 2, until: {ui: {id: x}}, do: [{key: {name: back}}]}}]", "its turns: "),
+    ],
+)
+def test_a_run_that_failed_fails_again_at_the_same_step(
+    running: VirtualEmulator, tmp_path: Path, steps: str, ended: str
+):
+    flow = tmp_path / "failing"
+    flow.mkdir()
+    cleanup = "cleanup: [{key: {name: back}}]"
+    (flow / "flow.yaml").write_text(f"flow: failing\nstages: [{{stage: only, steps: {steps}}}]\n{cleanup}\n")
+    run = record_flow(flow, running, tmp_path / "run")
+    assert ended in str(run.error)
+    done, whole = replay(tmp_path / "run", flow), read(tmp_path / "run")
+    assert ((), len(whole.acts())) == (done.differences, done.acts), done.log
+    assert () == compare(whole, Recording(tmp_path, "", {}, whole.moments, end=whole.end.replace("127.", "128.")))
+    flow.joinpath("flow.yaml").write_text(
+        f"flow: failing\nstages: [{{stage: only, steps: [{{key: {{name: menu}}}}]}}]\n{cleanup}\n"
+    )
+    assert replay(tmp_path / "run", flow).differences
+
+
 def test_the_elements_that_are_seen_are_those_of_the_frame_before(tmp_path: Path):
     tape = Tape(tmp_path)
     tape.begin("visit", {})

@@ -1,0 +1,49 @@
+"""What a file says and a reader of YAML, or a lenient model, makes something else of."""
+
+from pathlib import Path
+
+import pytest
+
+from droidherd.flows.lint import lint
+
+NO_NUMBER = "must be a number (YAML reads yes, no, on and off as true and false)"
+
+
+def lines_of(root: Path, step: str, more: str = "") -> list[str]:
+    folder = root / "demo"
+    folder.mkdir()
+    text = f"flow: demo\n{more}\nstages:\n  - stage: main\n    steps:\n      - {step}\n"
+    (folder / "flow.yaml").write_text(text)
+    return [str(problem).removeprefix(str(folder)) for problem in lint([root])]
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("repeat: {at_most: yes, do: [{key: {name: back}}]}", f"at_most: {NO_NUMBER}"),
+        ("tap: {percent: [50, on]}", f"percent: {NO_NUMBER}"),
+        ("wait: {any: [{ui: {id: ok, index: off}}], within: 1s}", f"index: {NO_NUMBER}"),
+        ("pause: {time: 1s}", "unknown key 'time' (did you mean for?)"),
+        ("swipe: {start: [50, 50], to: [50, 20]}", "unknown key 'start' (did you mean from?)"),
+        ("handle: {by: scan, undo: true}", "unknown key 'undo' (remove it: the plan writes it)"),
+        ("use: {flow: visit, do: [{key: {name: back}}]}", "unknown key 'do' (remove it: the plan writes it)"),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_refused_where_it_stands(tmp_path: Path, step: str, said: str):
+    assert [f"/flow.yaml:6: error: {said}"] == lines_of(tmp_path, step)
+
+
+def test_also_beside_the_steps(tmp_path: Path):
+    found = lines_of(tmp_path, "goto: home", "guards: {taps: no}\nscreens: {home: {ui: {id: ok, index: on}}}")
+    assert f"/flow.yaml:2: error: taps: {NO_NUMBER}" in found
+    assert f"/flow.yaml:3: error: index: {NO_NUMBER}" in found
+
+
+def test_what_is_meant_to_be_true_is_left_alone(tmp_path: Path):
+    assert [] == lines_of(tmp_path, "wait: {ui: {id: ok, enabled: yes, index: 1}, within: 1s}")
+
+
+def test_a_screen_that_is_recognised_by_words_needs_the_extra_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.flows.extras.OCR_MODULES", ("no_such_module",))
+    said = lines_of(tmp_path, "key: {name: back}", "screens: {home: {any: [{ui: {id: ok}}, {text: Home}]}}")
+    assert ["/flow.yaml:2: error: words are read off the screen"] == [line.partition(", and")[0] for line in said]
