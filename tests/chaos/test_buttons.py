@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.aftermath import complaints
 from tests.chaos.buttons import EMULATORS, Stage, play, stage
+from tests.chaos.replayed import diverged
 from tests.support.door import door
 from tests.support.farm import farm, until
 
@@ -37,7 +38,7 @@ async def rehearse_buttons(data: Path, seed: int, tasks: int) -> Stage:
             names = list(on.parts)
             views = {name: await on.task(name) for name in names}
             audits = {name: (await on.http.get(f"/api/tasks/{name}/events")).json() for name in names}
-            found = complaints(place, on.parts, views, audits)
+            found = [*complaints(place, on.parts, views, audits), *await diverged(place)]
             assert not on.odd + found, f"seed {seed}: {on.odd + found}"
             assert len(on.pressed) >= 12, f"seed {seed}: too few different buttons were pressed: {on.pressed}"
             return on

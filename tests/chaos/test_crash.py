@@ -12,6 +12,7 @@ from droidherd.contracts.queue import Order, Ordered
 from droidherd.domain.lifecycle import TaskState
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, attended, judge, wrong
+from tests.chaos.replayed import diverged
 from tests.chaos.resume import told_to_the_dead
 from tests.support.farm import Farm, farm, until
 
@@ -36,7 +37,7 @@ SMALL = {
 async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim: str, tmp_path: Path) -> None:
     with farm(tmp_path, EMULATORS, flows=FLOWS) as place:
         verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 150)
-        assert [] == wrong(verdicts, victim)
+        assert ([], []) == (wrong(verdicts, victim), await diverged(place))
         if victim == "worker":
             told = await told_to_the_dead(await place.client())
             assert names.Signal.CONFIGURE not in told, "who starts again waits for nobody's cache"
