@@ -22,7 +22,7 @@ from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.virtual.witness import Command
 
-LONG_S = 10.0
+LONG_S = 30.0
 LEASES = itertools.count(1_790_000_000_000, 10)
 
 
