@@ -11,6 +11,7 @@ from pathlib import Path
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.emulator import lease
+from droidherd.emulator.boot import Times
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import EmulatorEyes
 from droidherd.emulator.hands import EmulatorHands, Grip
@@ -128,6 +129,23 @@ class One:
 
     def _commands(self) -> list[Command]:
         return witness.read(self.farm.fleet.state, self.name)
+
+
+@dataclass
+class Tries:
+    """A clock that stands for so many waits; then all time is over. How long each try takes says nothing."""
+
+    left: int
+
+    def now(self) -> float:
+        return 0.0 if self.left > 0 else float("inf")
+
+    def sleep(self, seconds: float) -> None:
+        self.left -= 1
+        time.sleep(seconds)
+
+    def times(self) -> Times:
+        return Times(self.now, self.sleep)
 
 
 def eventually(true: Callable[[], bool], within_s: float = LONG_S) -> None:

@@ -1,6 +1,5 @@
 """What a host does for its emulators, on virtual ones behind a real adb server, through their real controller."""
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ from droidherd.controllers.virtual import VirtualController
 from droidherd.domain.errors import AbandonedError
 from droidherd.domain.ladder import Rung
 from droidherd.emulator import lease
-from droidherd.emulator.boot import Times
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, probe
-from tests.emulator.farm import LONG_S, One
+from tests.emulator.farm import LONG_S, One, Tries
 
 
 class Untold(VirtualController):
@@ -60,23 +58,6 @@ class Host:
         return Inventory(self.data).address(name)
 
 
-@dataclass
-class Tries:
-    """A clock that stands for so many waits; then all time is over. How long each of them takes says nothing."""
-
-    left: int
-
-    def now(self) -> float:
-        return 0.0 if self.left > 0 else float("inf")
-
-    def sleep(self, seconds: float) -> None:
-        self.left -= 1
-        time.sleep(seconds)
-
-    def instead(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("droidherd.caretaker.patient", lambda _: Times(self.now, self.sleep))
-
-
 @pytest.fixture(autouse=True)
 def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who answers late on a busy machine is not taken for gone."""
@@ -110,7 +91,7 @@ def test_one_that_is_unfit_in_this_very_boot_is_restarted_and_so_is_one_a_person
 
 
 def test_one_that_never_boots_is_told_with_how_far_it_came(host: Host, one: One, monkeypatch: pytest.MonkeyPatch):
-    Tries(5).instead(monkeypatch)
+    monkeypatch.setattr("droidherd.caretaker.patient", lambda _: Tries(5).times())
     one.control.set_fault(one.name, "no_boot")
     evidence = host.does(Rung.RESTART, forced=True).evidence
     assert evidence == f"restart: {one.address}: did not reach booted: sys.boot_completed is not set"
@@ -144,7 +125,7 @@ def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
     monkeypatch.setattr("droidherd.caretaker.POWER_EVERY_S", 0.0)
     monkeypatch.setattr(Telling, "told", [UNKNOWN, *told])  # the first is asked where it is now
     one.control.set_fault(one.name, "no_boot")
-    Tries(8).instead(monkeypatch)
+    monkeypatch.setattr("droidherd.caretaker.patient", lambda _: Tries(8).times())
     host = Host(one, tmp_path, controller="telling")
     assert expected in host.does(Rung.START).evidence
 
