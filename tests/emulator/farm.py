@@ -147,6 +147,9 @@ class Tries:
     def times(self) -> Times:
         return Times(self.now, self.sleep)
 
+    def patient(self, beat: Callable[[], None]) -> Times:  # noqa: ARG002 - the shape of a clock that beats
+        return self.times()
+
 
 def eventually(true: Callable[[], bool], within_s: float = LONG_S) -> None:
     """Wait for what another process does in its own time."""

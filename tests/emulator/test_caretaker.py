@@ -91,7 +91,7 @@ def test_one_that_is_unfit_in_this_very_boot_is_restarted_and_so_is_one_a_person
 
 
 def test_one_that_never_boots_is_told_with_how_far_it_came(host: Host, one: One, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("droidherd.caretaker.patient", lambda _: Tries(5).times())
+    monkeypatch.setattr("droidherd.caretaker.patient", Tries(5).patient)
     one.control.set_fault(one.name, "no_boot")
     evidence = host.does(Rung.RESTART, forced=True).evidence
     assert evidence == f"restart: {one.address}: did not reach booted: sys.boot_completed is not set"
@@ -125,7 +125,7 @@ def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
     monkeypatch.setattr("droidherd.caretaker.POWER_EVERY_S", 0.0)
     monkeypatch.setattr(Telling, "told", [UNKNOWN, *told])  # the first is asked where it is now
     one.control.set_fault(one.name, "no_boot")
-    monkeypatch.setattr("droidherd.caretaker.patient", lambda _: Tries(8).times())
+    monkeypatch.setattr("droidherd.caretaker.patient", Tries(8).patient)
     host = Host(one, tmp_path, controller="telling")
     assert expected in host.does(Rung.START).evidence
 
