@@ -147,7 +147,7 @@ class Tries:
     def times(self) -> Times:
         return Times(self.now, self.sleep)
 
-    def patient(self, beat: Callable[[], None]) -> Times:  # noqa: ARG002 - the shape of a clock that beats
+    def patient(self, beat: Callable[[], None]) -> Times:
         return self.times()
 
 
