@@ -73,7 +73,7 @@ def test_one_that_was_killed_is_back_and_booted_when_its_restart_returns(host: H
     before = host.boot
     one.control.kill(one.name)
     assert TendResult() == host.does(Rung.RESTART)
-    assert (before + 1, True) == (host.boot, probe(one.adb, one.address).booted)
+    assert (before + 1, True) == (host.boot, probe(one.adb, one.address, LONG_S).booted)
 
 
 def test_one_that_came_back_while_its_restart_waited_for_its_turn_is_left_alone(host: Host):
@@ -84,7 +84,7 @@ def test_one_that_came_back_while_its_restart_waited_for_its_turn_is_left_alone(
 
 def test_one_that_is_unfit_in_this_very_boot_is_restarted_and_so_is_one_a_person_wants_restarted(host: Host, one: One):
     before = host.boot
-    assert TendResult() == host.does(Rung.RESTART, boot=probe(one.adb, one.address).boot_id)
+    assert TendResult() == host.does(Rung.RESTART, boot=probe(one.adb, one.address, LONG_S).boot_id)
     assert TendResult(idle=True) == host.does(Rung.RESTART, boot="an older one")
     assert TendResult() == host.does(Rung.RESTART, forced=True)
     assert before + 2 == host.boot
@@ -148,7 +148,7 @@ def test_one_that_is_stopped_does_not_answer_any_more_and_starts_again(host: Hos
     assert not one.control.state(one.name)["listening"]
     assert TendResult() == host.does(Rung.STOP)
     assert TendResult() == host.does(Rung.START)
-    assert probe(one.adb, one.address).booted
+    assert probe(one.adb, one.address, LONG_S).booted
 
 
 def test_a_controller_that_says_it_moved_is_followed_into_the_inventory(host: Host, one: One, other: One):
@@ -170,7 +170,7 @@ def test_the_app_in_front_is_stopped_and_no_older_lease_may_act_there(host: Host
     one.mark()
     assert TendResult() == host.does(Rung.APP, floor=floor)
     assert ("launcher", 1) == (one.control.state(one.name)["app"]["scene"], len(one.did("am force-stop")))
-    assert probe(one.adb, one.address).token > str(one.token())
+    assert probe(one.adb, one.address, LONG_S).token > str(one.token())
     with pytest.raises(Exception, match="token"):
         lease.seize(one.adb, one.address, one.token(attempt=2))
 
