@@ -235,6 +235,7 @@ class HostCrew:
     async def _leave(self, host: Running, stop: Stop) -> None:
         """Nothing new is granted; stages end in peace, then at their next boundary; then the host is gone."""
         physics = self._settings.physics
+        self._stages.leaving.set()
         self._fleet.leave()
         await asyncio.sleep(TELL_S)
         leaving = [asyncio.create_task(one.worker.shutdown()) for one in (host, *self._running.values())]

@@ -27,13 +27,13 @@ class EngineLifeline:
         loop: asyncio.AbstractEventLoop,
         every_s: float,
         patience_s: float,
-        hurry: threading.Event,
+        ending: tuple[threading.Event, threading.Event],
     ) -> None:
         """For the activity of this thread. `patience_s`: how long the engine may be away before the try is given up.
 
-        `hurry` is set when the worker cannot wait for its stages any longer.
+        `ending`: set when the worker is asked to stop, and when it cannot wait for its stages any longer.
         """
-        self._hurry = hurry
+        self._leaving, self._hurry = ending
         self._handle: AsyncActivityHandle = client.get_async_activity_handle(task_token=activity.info().task_token)
         self._loop = loop
         self._every_s = every_s
@@ -51,7 +51,7 @@ class EngineLifeline:
         return "asked to stop" if self._cancelled or activity.is_cancelled() else ""
 
     def leaving(self) -> bool:
-        return activity.is_worker_shutdown()
+        return self._leaving.is_set() or activity.is_worker_shutdown()
 
     def send(self, progress: str = "") -> Callable[[], None]:
         """Post a beat and go on; what is returned waits for its confirmation, or beats again until there is one."""

@@ -37,6 +37,8 @@ class StageActivities:
         self._turns = Turns()
         self.hurry = threading.Event()
         """Set when the worker cannot wait for its stages any longer: they stop at their next boundary."""
+        self.leaving = threading.Event()
+        """Set as soon as the worker is asked to stop: whoever ends from now on leaves its emulator in order."""
 
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
@@ -69,12 +71,12 @@ class StageActivities:
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
         """The emulator's turn, one after the other; none when nobody wants it any more before it came."""
         patience_s = work.physics.heartbeat_timeout_s
-        life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, self.hurry)
+        life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, (self.leaving, self.hurry))
         until_s = time.monotonic() + max(work.ahead_s, patience_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"
 
         def wanted() -> bool:
-            return not (life.stopping() or life.leaving())
+            return not (life.stopping() or activity.is_worker_shutdown())
 
         def beat() -> None:
             life.beat("waits for its turn")

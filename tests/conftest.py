@@ -2,12 +2,12 @@
 
 import gc
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.support.adbserver", "tests.support.temporal"]
 
-# How long an example takes says nothing about whether it is right, and machines are busy.
-settings.register_profile("untimed", deadline=None)
+# How long an example takes, or is drawn, says nothing about whether it is right, and machines are busy.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from temporalio.service import RPCError
 
 T = TypeVar("T")
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 POLL_S = 0.02
 
 

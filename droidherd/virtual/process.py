@@ -13,7 +13,7 @@ from typing import Self
 from droidherd.domain.errors import InfrastructureError
 from droidherd.virtual.control import Control
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 

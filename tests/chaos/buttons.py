@@ -26,6 +26,11 @@ AWAY = (503, 429)
 """While the dispatcher is down."""
 PRESS_EVERY_S = (0.02, 0.25)
 STRIKE_EVERY_S = 4.0
+BUTTONS = {
+    "pause": 4, "resume": 8, "cancel": 2, "force": 1, "retry": 6, "rollback": 1, "prioritize": 4,
+    "capacity": 3, "pause lane": 1, "resume lane": 3, "two cancels": 1, "cancel and pause": 1,
+}  # fmt: skip
+"""How often each is pressed before all of them are shuffled again: none is left out however few presses there are."""
 STRIKES = (strikes.emulator, strikes.reboot, strikes.worker, strikes.adb_server, strikes.dispatcher)
 
 
@@ -39,6 +44,8 @@ class Stage:
     parts: dict[str, Part] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set[str])
     """Tasks that ended once, whatever a button made of them since."""
+    stack: list[str] = field(default_factory=list[str])
+    """The next buttons."""
     pressed: Counter[str] = field(default_factory=Counter[str])
     answers: Counter[int] = field(default_factory=Counter[int])
     odd: list[str] = field(default_factory=list)
@@ -116,11 +123,9 @@ async def _press(on: Stage) -> None:
     chance = on.chance
     older, newest = list(on.parts)[:-20], list(on.parts)[-20:]
     name = chance.choice([one for one in older if one not in on.ended] + newest)
-    buttons = {
-        "pause": 4, "resume": 8, "cancel": 2, "force": 1, "retry": 6, "rollback": 1, "prioritize": 4,
-        "capacity": 3, "pause lane": 1, "resume lane": 3, "two cancels": 1, "cancel and pause": 1,
-    }  # fmt: skip
-    button = chance.choices(list(buttons), list(buttons.values()))[0]
+    if not on.stack:
+        on.stack = chance.sample(list(BUTTONS), counts=list(BUTTONS.values()), k=sum(BUTTONS.values()))
+    button = on.stack.pop()
     on.pressed[button] += 1
     lane = chance.choice(LANES)
     task = f"/api/tasks/{name}"

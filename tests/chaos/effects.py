@@ -40,6 +40,8 @@ BLOCK = 50
 ACROSS, DOWN = 1.9, 4.0
 """Between two taps, and between two stages, in percent of the screen."""
 WIDTH, HEIGHT = 1280, 720
+STAGES_MAX = 23
+"""More have no place on the screen."""
 GUARD_S = 2.0
 """How long an act may come true late. Short, since nobody is slow here on purpose."""
 LIFE_S = 120.0
@@ -250,11 +252,18 @@ class Campaign:
             Link(adb).ensure(address, deadline_s=10.0)
             lease.floor(adb, address, Token(next(LEASES)), NAME)
             self._record = Record(self._farm.fleet.state / NAME / "commands.jsonl")
-            for number in range(self.effects // BLOCK):
+            for number in range(STAGES_MAX):
+                if number * BLOCK >= self.effects and not self._has_blows_left():
+                    break
                 self._complete(write_flow(self.home / "flows", number), number)
-                progress(f"effects: {(number + 1) * BLOCK} of {self.effects}")
+                self._outcome.effects = (number + 1) * BLOCK
+                progress(f"effects: {self._outcome.effects} of {self.effects}")
             self._judge()
         return self._outcome
+
+    def _has_blows_left(self) -> bool:
+        """Whoever strikes may have stood still while the worker went on to the end: then there is one more stage."""
+        return bool(self._due_kills or self._due_cuts or (self.cuts and not self._outcome.unknown))
 
     def _moments(self, count: int) -> list[int]:
         """After how many taps; behind the last one there is room for the blow to fall."""
@@ -327,7 +336,7 @@ class Campaign:
 
     def _judge(self) -> None:
         self._record.look()
-        for number in range(self.effects // BLOCK):
+        for number in range(self._outcome.effects // BLOCK):
             for step in range(1, BLOCK + 1):
                 count = self._record.counts[number, step]
                 if count != 1:

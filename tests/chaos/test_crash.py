@@ -36,7 +36,7 @@ SMALL = {
 @pytest.mark.parametrize("victim", SMALL)
 async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim: str, tmp_path: Path) -> None:
     with farm(tmp_path, EMULATORS, flows=FLOWS) as place:
-        verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 150)
+        verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 400)
         assert ([], []) == (wrong(verdicts, victim), await diverged(place))
         if victim == "worker":
             told = await told_to_the_dead(await place.client())

@@ -15,7 +15,7 @@ async def test_what_a_task_changed_is_taken_back_byte_for_byte_though_its_worker
     chance = random.Random(11)
     with farm(tmp_path, EMULATORS, flows=write_flows(tmp_path / "flows")) as place, door(place) as api:
         await furnish(place)
-        calm = await asyncio.wait_for(rehearse(place, api, chance, "calm", kill=False), 150)
-        killed = await asyncio.wait_for(rehearse(place, api, chance, "killed", kill=True), 150)
+        calm = await asyncio.wait_for(rehearse(place, api, chance, "calm", kill=False), 400)
+        killed = await asyncio.wait_for(rehearse(place, api, chance, "killed", kill=True), 400)
     assert [] == [each for each in calm + killed if not each.good]
     assert any(each.struck for each in killed)

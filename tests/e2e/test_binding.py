@@ -15,8 +15,12 @@ HOST = "virtual-2"
 
 
 async def test_a_task_that_requires_an_account_runs_where_it_was_bound_until_that_is_taken_back(tmp_path: Path) -> None:
-    with farm(tmp_path, 2, in_memory=True) as place, door(place) as front, httpx.Client(base_url=front.url) as http:
-        await asyncio.wait_for(bound_and_free_again(place, http), 150)
+    with (
+        farm(tmp_path, 2, in_memory=True) as place,
+        door(place) as front,
+        httpx.Client(base_url=front.url, timeout=60) as http,
+    ):
+        await asyncio.wait_for(bound_and_free_again(place, http), 400)
 
 
 async def bound_and_free_again(place: Farm, http: httpx.Client) -> None:

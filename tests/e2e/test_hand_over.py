@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 from temporalio.api.enums.v1 import PendingActivityState
@@ -25,7 +25,7 @@ WIDTH = 1280
 async def standing(data: Path, *, silence_s: float = 15.0) -> AsyncGenerator[tuple[Farm, Client]]:
     """A farm of one emulator that is up. A try that is silent for so long is replaced."""
     with farm(data, 1, flows=FLOWS, heartbeat_timeout_s=silence_s, lease_ttl_s=silence_s / 2) as place:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(300):
             client = await place.client()
             await place.wake(client)
             await place.all_up(client)
@@ -36,6 +36,7 @@ async def test_what_is_on_deck_is_taken_ahead_and_begins_after_the_task_before_l
     async with standing(tmp_path) as (place, client):
         await one_on_deck(place, client)
         assert [] == _taps(place, 20)
+        shows(place, "home")
         first, second = await place.ended(client, "first"), await place.ended(client, "second")
         assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
         before, after = _taps(place, 10), _taps(place, 20)
@@ -52,6 +53,7 @@ async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tm
         second = await place.ended(client, "second")
         assert TaskState.CANCELLED is second.state
         assert TaskState.RUNNING is (await place.view(client, "first")).state
+        shows(place, "home")
         assert TaskState.COMPLETED is (await place.ended(client, "first")).state
         assert [] == _taps(place, 20)
 
@@ -59,7 +61,7 @@ async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tm
 async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_worker_does(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
         await one_on_deck(place, client)
-        assert 0 == await asyncio.to_thread(place.worker.stop)
+        await stops(place, lambda: _turned_away(client))
         assert (2, []) == (len(_taps(place, 10)), _taps(place, 20)), (
             "the one ahead ended in peace, the other never began"
         )
@@ -70,15 +72,15 @@ async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_
 
 
 async def test_a_stage_that_takes_longer_than_every_patience_for_silence_completes_in_one_try(tmp_path: Path) -> None:
-    async with standing(tmp_path, silence_s=4.0) as (place, client):
-        await place.submit(client, "first", "linger", params={"x": 10, "lasts": "14s"})
+    async with standing(tmp_path, silence_s=12.0) as (place, client):
+        await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"})
         view = await place.ended(client, "first")
         assert (TaskState.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
 
 
 async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
-        change = PolicyChange(time_limit_s=2.0)
+        change = PolicyChange(time_limit_s=6.0)
         await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"}, policy=change)
         view = await place.ended(client, "first")
         assert view.error is not None
@@ -88,9 +90,9 @@ async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tm
 
 async def test_between_two_stages_a_worker_that_drains_leaves_the_emulator_in_order(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
-        await place.submit(client, "first", "linger_twice", params={"x": 10, "lasts": "3s"})
+        await place.submit(client, "first", "held_twice", params={"x": 10})
         await until(lambda: _begun(place), "the first to act")
-        assert 0 == await asyncio.to_thread(place.worker.stop)
+        await stops(place, lambda: _is(client, place.emulators[0], "draining"))
         assert 1 == len(_taps(place, 10))
         assert ["home", "released"] == _last_words(place)[-2:]
         place.worker.start()
@@ -124,13 +126,29 @@ def _last_words(place: Farm) -> list[str]:
     return found
 
 
+def shows(place: Farm, scene: str) -> None:
+    """What is held goes on when it sees `home`, however long that took."""
+    with place.control() as control:
+        control.set_scene(place.emulators[0], scene)
+
+
+async def stops(place: Farm, then: Callable[[], Awaitable[bool | None]]) -> None:
+    """The worker is asked to stop while a stage is held; once this shows, the stage may end."""
+    stopping = asyncio.create_task(asyncio.to_thread(place.worker.stop))
+    await until(then, "the worker to drain")
+    shows(place, "home")
+    assert 0 == await stopping
+
+
 async def one_on_deck(place: Farm, client: Client) -> None:
-    """`first` runs for some seconds; the only stage of `second` has been taken by the emulator's worker."""
-    await place.submit(client, "warm", "linger", params={"x": 5})
+    """`first` runs until `home` is shown; the only stage of `second` has been taken by the emulator's worker."""
+    shows(place, "home")
+    await place.submit(client, "warm", "held", params={"x": 5})
     await place.ended(client, "warm")  # now its kind is known to be short
-    await place.submit(client, "first", "linger", params={"x": 10, "lasts": "6s"})
+    shows(place, "launcher")
+    await place.submit(client, "first", "held", params={"x": 10})
     await until(lambda: _begun(place), "the first to act")
-    await place.submit(client, "second", "linger", params={"x": 20})
+    await place.submit(client, "second", "held", params={"x": 20})
     await until(lambda: _taken(client), "the second to be taken")
 
 
@@ -142,6 +160,10 @@ async def _taken(client: Client) -> bool | None:
     told = await client.get_workflow_handle("second").describe()
     states = [one.state for one in told.raw_description.pending_activities]
     return True if PendingActivityState.PENDING_ACTIVITY_STATE_STARTED in states else None
+
+
+async def _turned_away(client: Client) -> bool | None:
+    return None if await _taken(client) else True
 
 
 def _taps(place: Farm, x: float) -> list[Command]:

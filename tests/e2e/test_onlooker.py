@@ -63,7 +63,9 @@ async def kept_few(client: Client, http: httpx.AsyncClient) -> None:
     """However long somebody looks, the engine keeps a record or two."""
     times: set[str] = set()
     while len(times) < 4:
-        times.add((await http.get(FRAME)).headers["droidherd-taken-at"])
+        answer = await http.get(FRAME)
+        if answer.status_code == 200:  # a busy machine takes longer now and then than a look may take
+            times.add(answer.headers["droidherd-taken-at"])
         await asyncio.sleep(0.1)
 
     async def few() -> bool | None:

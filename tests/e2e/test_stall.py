@@ -32,7 +32,7 @@ class Stall:
 
 async def test_a_stalled_emulator_is_noticed_its_task_moves_and_its_late_tap_does_nothing(tmp_path: Path) -> None:
     with farm(tmp_path, 2, flows=FLOWS) as place:
-        stall = await asyncio.wait_for(rehearse_stall(place, "s"), 150)
+        stall = await asyncio.wait_for(rehearse_stall(place, "s"), 400)
         assert stall.moved_to != stall.left
         assert dict.fromkeys(TAPS, 1) == stall.taps
         assert [] == stall.late

@@ -13,7 +13,11 @@ LIMIT_S = 120.0
 
 
 def test_a_task_recurs_on_an_emulator_until_its_subscription_is_deleted(tmp_path: Path):
-    with farm(tmp_path, 1, in_memory=True) as place, door(place) as front, httpx.Client(base_url=front.url) as http:
+    with (
+        farm(tmp_path, 1, in_memory=True) as place,
+        door(place) as front,
+        httpx.Client(base_url=front.url, timeout=60) as http,
+    ):
         add(http, "often", every_s=1, overlap="buffer_one")
         eventually(lambda: len(tasks(http, "often", "completed")) >= 2, LIMIT_S)
         assert 0 == show(http, "often")["missed"]

@@ -19,7 +19,7 @@ BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.ROLLBACK_FAILED)
 
 async def test_what_somebody_else_changed_since_is_named_and_restored_only_by_force(tmp_path: Path) -> None:
     with farm(tmp_path, 1, in_memory=True) as place, door(place) as api:
-        async with asyncio.timeout(150):
+        async with asyncio.timeout(400):
             client = await place.client()
             await place.all_up(client)
             before = dump(place)
@@ -47,7 +47,7 @@ async def test_many_stages_are_taken_back_in_one_go(tmp_path: Path) -> None:
     (tmp_path / "flows" / "many").mkdir(parents=True)
     (tmp_path / "flows" / "many" / "flow.yaml").write_text(yaml.safe_dump({"flow": "many", "stages": stages}))
     with farm(tmp_path, 1, in_memory=True, flows=tmp_path / "flows") as place, door(place) as api:
-        async with asyncio.timeout(150):
+        async with asyncio.timeout(400):
             client = await place.client()
             await place.all_up(client)
             before = dump(place)

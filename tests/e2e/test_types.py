@@ -23,7 +23,7 @@ async def test_every_built_in_type_does_its_work(tmp_path: Path, monkeypatch: py
         site.files["/app.apk"] = APK
         monkeypatch.setenv("DROIDHERD_WEB__ALLOW", json.dumps([site.address]))
         with farm(tmp_path, 1, in_memory=True) as place:
-            await asyncio.wait_for(run_all(place, site), 150)
+            await asyncio.wait_for(run_all(place, site), 400)
             with place.control() as control:
                 after = control.dump("virtual-1")
     assert hashlib.sha256(APK).hexdigest() == after["packages"][APP]["digest"]

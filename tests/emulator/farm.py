@@ -11,6 +11,7 @@ from pathlib import Path
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.emulator import lease
+from droidherd.emulator.boot import Times
 from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import EmulatorEyes
 from droidherd.emulator.hands import EmulatorHands, Grip
@@ -22,7 +23,7 @@ from droidherd.virtual.control import Control
 from droidherd.virtual.process import VirtualFleet
 from droidherd.virtual.witness import Command
 
-LONG_S = 10.0
+LONG_S = 30.0
 LEASES = itertools.count(1_790_000_000_000, 10)
 
 
@@ -128,6 +129,26 @@ class One:
 
     def _commands(self) -> list[Command]:
         return witness.read(self.farm.fleet.state, self.name)
+
+
+@dataclass
+class Tries:
+    """A clock that stands for so many waits; then all time is over. How long each try takes says nothing."""
+
+    left: int
+
+    def now(self) -> float:
+        return 0.0 if self.left > 0 else float("inf")
+
+    def sleep(self, seconds: float) -> None:
+        self.left -= 1
+        time.sleep(seconds)
+
+    def times(self) -> Times:
+        return Times(self.now, self.sleep)
+
+    def patient(self, beat: Callable[[], None]) -> Times:
+        return self.times()
 
 
 def eventually(true: Callable[[], bool], within_s: float = LONG_S) -> None:

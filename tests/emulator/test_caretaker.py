@@ -18,7 +18,7 @@ from droidherd.domain.ladder import Rung
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import Link, probe
-from tests.emulator.farm import LONG_S, One
+from tests.emulator.farm import LONG_S, One, Tries
 
 
 class Untold(VirtualController):
@@ -58,6 +58,12 @@ class Host:
         return Inventory(self.data).address(name)
 
 
+@pytest.fixture(autouse=True)
+def patient_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who answers late on a busy machine is not taken for gone."""
+    monkeypatch.setattr("droidherd.caretaker.PROBE_S", LONG_S)
+
+
 @pytest.fixture
 def host(one: One, tmp_path: Path) -> Host:
     return Host(one, tmp_path)
@@ -67,7 +73,7 @@ def test_one_that_was_killed_is_back_and_booted_when_its_restart_returns(host: H
     before = host.boot
     one.control.kill(one.name)
     assert TendResult() == host.does(Rung.RESTART)
-    assert (before + 1, True) == (host.boot, probe(one.adb, one.address).booted)
+    assert (before + 1, True) == (host.boot, probe(one.adb, one.address, LONG_S).booted)
 
 
 def test_one_that_came_back_while_its_restart_waited_for_its_turn_is_left_alone(host: Host):
@@ -78,14 +84,14 @@ def test_one_that_came_back_while_its_restart_waited_for_its_turn_is_left_alone(
 
 def test_one_that_is_unfit_in_this_very_boot_is_restarted_and_so_is_one_a_person_wants_restarted(host: Host, one: One):
     before = host.boot
-    assert TendResult() == host.does(Rung.RESTART, boot=probe(one.adb, one.address).boot_id)
+    assert TendResult() == host.does(Rung.RESTART, boot=probe(one.adb, one.address, LONG_S).boot_id)
     assert TendResult(idle=True) == host.does(Rung.RESTART, boot="an older one")
     assert TendResult() == host.does(Rung.RESTART, forced=True)
     assert before + 2 == host.boot
 
 
-def test_one_that_never_boots_is_told_with_how_far_it_came(one: One, tmp_path: Path):
-    host = Host(one, tmp_path, boot_s=1.0)
+def test_one_that_never_boots_is_told_with_how_far_it_came(host: Host, one: One, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.caretaker.patient", Tries(5).patient)
     one.control.set_fault(one.name, "no_boot")
     evidence = host.does(Rung.RESTART, forced=True).evidence
     assert evidence == f"restart: {one.address}: did not reach booted: sys.boot_completed is not set"
@@ -119,7 +125,8 @@ def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
     monkeypatch.setattr("droidherd.caretaker.POWER_EVERY_S", 0.0)
     monkeypatch.setattr(Telling, "told", [UNKNOWN, *told])  # the first is asked where it is now
     one.control.set_fault(one.name, "no_boot")
-    host = Host(one, tmp_path, boot_s=4.0, controller="telling")
+    monkeypatch.setattr("droidherd.caretaker.patient", Tries(8).patient)
+    host = Host(one, tmp_path, controller="telling")
     assert expected in host.does(Rung.START).evidence
 
 
@@ -141,7 +148,7 @@ def test_one_that_is_stopped_does_not_answer_any_more_and_starts_again(host: Hos
     assert not one.control.state(one.name)["listening"]
     assert TendResult() == host.does(Rung.STOP)
     assert TendResult() == host.does(Rung.START)
-    assert probe(one.adb, one.address).booted
+    assert probe(one.adb, one.address, LONG_S).booted
 
 
 def test_a_controller_that_says_it_moved_is_followed_into_the_inventory(host: Host, one: One, other: One):
@@ -163,7 +170,7 @@ def test_the_app_in_front_is_stopped_and_no_older_lease_may_act_there(host: Host
     one.mark()
     assert TendResult() == host.does(Rung.APP, floor=floor)
     assert ("launcher", 1) == (one.control.state(one.name)["app"]["scene"], len(one.did("am force-stop")))
-    assert probe(one.adb, one.address).token > str(one.token())
+    assert probe(one.adb, one.address, LONG_S).token > str(one.token())
     with pytest.raises(Exception, match="token"):
         lease.seize(one.adb, one.address, one.token(attempt=2))
 

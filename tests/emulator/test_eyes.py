@@ -77,14 +77,13 @@ def test_an_adb_server_that_dies_or_hangs_under_a_call_leaves_it_unknown(farm: F
 
     def call() -> None:
         try:
-            one.adb.shell(one.address, "sleep 5", 1.0)
+            one.adb.shell(one.address, "echo begun; sleep 30", 3.0)
         except DroidherdError as error:
             caught.append(error)
 
     thread = threading.Thread(target=call)
     thread.start()
-    eventually(lambda: bool(psutil.Process(farm.server.pid).net_connections()) and thread.is_alive())
-    time.sleep(0.1)
+    eventually(lambda: bool(one.did("echo begun")))
     getattr(psutil.Process(farm.server.pid), blow)()
     thread.join(LONG_S)
     farm.server.stop()

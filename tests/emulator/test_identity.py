@@ -43,7 +43,7 @@ def readdress(inventory: Inventory, **addresses: str) -> None:
 def test_an_emulator_is_told_its_name_at_the_gate_and_forgets_it_with_its_boot(two: tuple[Inventory, One, One]):
     inventory, one, _ = two
     assert passes(inventory, one, one.name).passed
-    assert one.name == probe(one.adb, one.address).name
+    assert one.name == probe(one.adb, one.address, LONG_S).name
     one.control.reboot(one.name, boot_s=0.0)
     assert passes(inventory, one, one.name).passed
 
@@ -73,7 +73,7 @@ def test_an_emulator_may_be_given_another_name(two: tuple[Inventory, One, One]):
     inventory.remove(one.name)
     readdress(inventory, renamed=one.address)
     assert passes(inventory, one, "renamed").passed
-    assert "renamed" == probe(one.adb, one.address).name
+    assert "renamed" == probe(one.adb, one.address, LONG_S).name
 
 
 async def walk(inventory: Inventory, one: One, until: Callable[[list[Seen]], bool]) -> list[Seen]:

@@ -103,7 +103,7 @@ async def test_an_emulator_that_dies_is_known_at_once_and_the_log_says_why_it_do
                 pass
 
     with ThreadPoolExecutor(4) as threads, caplog.at_level(logging.WARNING):
-        watched = Patrol(Post("h", "default"), one.farm.server, Inventory(tmp_path), Round(600.0, 2.0, 900.0), threads)
+        watched = Patrol(Post("h", "default"), one.farm.server, Inventory(tmp_path), Round(600.0, 60.0, 900.0), threads)
         rounds = asyncio.create_task(watched.run(tell_sights, 1))
         await until_seen(Sight.GOOD)
         one.control.kill(one.name)
@@ -129,7 +129,7 @@ class Scripted(Patrol):
 
 async def told(data: Path, threads: ThreadPoolExecutor, answers: int, *until: Callable[[], Sight]) -> list[Sight]:
     """What is told of `e1`, in order. Each of `until` does something, and says what must be told then."""
-    watched = Scripted(Post("h", "default"), Stubborn(data), Inventory(data), Round(0.01, 1.0, 0.0), threads)
+    watched = Scripted(Post("h", "default"), Stubborn(data), Inventory(data), Round(0.01, 60.0, 0.0), threads)
     watched.answers = answers
     sights: list[Sight] = []
     heard = asyncio.Event()

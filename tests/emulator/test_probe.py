@@ -14,12 +14,12 @@ from tests.emulator.farm import LONG_S, Farm, One, eventually
 
 
 def test_a_probe_says_who_and_since_when(one: One, other: One):
-    first, second = probe(one.adb, one.address), probe(other.adb, other.address)
+    first, second = probe(one.adb, one.address, LONG_S), probe(other.adb, other.address, LONG_S)
     assert ("VIRT0001", "VIRT0002") == (first.serialno, second.serialno)
     assert first.boot_id != second.boot_id
     assert (True, True) == (first.booted, bool(first.token))
-    assert first.boot_id == probe(one.adb, one.address).boot_id
-    assert first.clock.uptime_s <= probe(one.adb, one.address).clock.uptime_s
+    assert first.boot_id == probe(one.adb, one.address, LONG_S).boot_id
+    assert first.clock.uptime_s <= probe(one.adb, one.address, LONG_S).clock.uptime_s
 
 
 @pytest.mark.parametrize("fault", ["stall", "no_open", "shell_hang", "shell_cut", "refuse_open"])
@@ -31,18 +31,18 @@ def test_an_emulator_that_is_listed_but_does_not_answer_is_lost(one: One, fault:
 
 
 def test_a_reboot_shows_as_another_boot_without_token(one: One):
-    before = probe(one.adb, one.address)
+    before = probe(one.adb, one.address, LONG_S)
     one.control.reboot(one.name, boot_s=0.0)
-    after = Link(one.adb).ensure(one.address, before.serialno)
+    after = Link(one.adb).ensure(one.address, before.serialno, deadline_s=LONG_S)
     assert before.boot_id != after.boot_id
     assert ("", "") == (after.token, after.free)
 
 
 def test_a_link_that_was_never_made_or_lost_is_made_again(one: One):
     one.adb.disconnect(one.address)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001").serialno
+    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
     one.control.drop(one.name)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001").serialno
+    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
 
 
 def test_another_emulator_at_the_address_is_not_taken_for_the_old_one(one: One, other: One):
@@ -50,10 +50,10 @@ def test_another_emulator_at_the_address_is_not_taken_for_the_old_one(one: One, 
     one.control.swap_ports(one.name, other.name)
     try:
         with pytest.raises(EmulatorLostError, match="expected VIRT0001, but VIRT0002"):
-            Link(one.adb).ensure(there, "VIRT0001")
+            Link(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S)
     finally:
         one.control.swap_ports(one.name, other.name)
-    assert "VIRT0001" == Link(one.adb).ensure(there, "VIRT0001").serialno
+    assert "VIRT0001" == Link(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S).serialno
 
 
 def test_nobody_at_an_address_is_said_so(farm: Farm, one: One):
@@ -61,17 +61,17 @@ def test_nobody_at_an_address_is_said_so(farm: Farm, one: One):
     with pytest.raises(EmulatorLostError):
         Link(one.adb).ensure(one.address, deadline_s=1.0)
     one.control.start(one.name)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address).serialno
+    assert "VIRT0001" == Link(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
 
 
 def test_without_an_adb_server_everybody_is_lost_and_none_is_forgotten(farm: Farm, one: One):
     farm.server.stop()
     try:
         with pytest.raises(EmulatorLostError, match="adb server"):
-            Link(one.adb).ensure(one.address)
+            Link(one.adb).ensure(one.address, deadline_s=LONG_S)
     finally:
         farm.server.start()
-    assert "VIRT0001" == Link(one.adb).ensure(one.address).serialno
+    assert "VIRT0001" == Link(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
 
 
 def test_the_news_tell_of_an_emulator_that_died(one: One):

@@ -170,7 +170,8 @@ def test_a_line_still_at_work_is_seen_by_whoever_wants_to_undo_it(one: One):
     """A line of an earlier lease of the same task: it wrote its intent, and its caller is gone."""
     folder = f"{OWN_FOLDER}/j"
     line = f'read i </proc/sys/kernel/random/boot_id; mkdir -p {folder}; echo "1/1 begin T $$ $i" >>{folder}/task.r.1.7'
-    at_work = threading.Thread(target=shell, args=(one, f"{line}; sleep 2; echo '1/1 done 0' >>{folder}/task.r.1.7"))
+    act = f"until [ -e {folder}/enough ]; do sleep 0.1; done"
+    at_work = threading.Thread(target=shell, args=(one, f"{line}; {act}; echo '1/1 done 0' >>{folder}/task.r.1.7"))
     hands = one.hands()
     assert hands.is_quiet("task", last_look=False)
     at_work.start()
@@ -178,6 +179,7 @@ def test_a_line_still_at_work_is_seen_by_whoever_wants_to_undo_it(one: One):
     with pytest.raises(UnknownOutcomeError, match="still carrying it out"):
         hands.is_quiet("task", last_look=True)
     assert hands.is_quiet("tas", last_look=False)
+    shell(one, f"echo >{folder}/enough")
     eventually(lambda: hands.is_quiet("task", last_look=False))
     at_work.join(LONG_S)
 

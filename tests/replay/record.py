@@ -20,6 +20,7 @@ from droidherd.cli import ports
 from droidherd.cli.embedded import EmbeddedTemporal, Profile
 from tests.replay import farming, library, scenarios
 from tests.replay.scenario import ALL, Scenario
+from tests.workflows.physics import IMPATIENT_FLEET
 from tests.workflows.world import world
 
 AT_ONCE = 4
@@ -58,6 +59,7 @@ async def record(one: Scenario, engine: EmbeddedTemporal) -> list[str]:
         *setting.emulators,
         pool=setting.pool,
         physics=setting.physics,
+        fleet=IMPATIENT_FLEET,
         joined=setting.joined,
         direct=setting.line.all() if setting.line else None,
     ) as here:

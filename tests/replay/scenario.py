@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.plan import TaskPhysics
+from tests.workflows.physics import IMPATIENT_TASKS
 from tests.workflows.plays import DeadLine
-from tests.workflows.world import POOL, TASK_PHYSICS, World
+from tests.workflows.world import POOL, World
 
 Path = Callable[[World], Awaitable[None]]
 TASK = "task"
@@ -21,7 +22,7 @@ class Setting:
 
     emulators: tuple[str, ...] = ("e1",)
     pool: PoolSettings = POOL
-    physics: TaskPhysics = TASK_PHYSICS
+    physics: TaskPhysics = IMPATIENT_TASKS
     joined: bool = True
     line: DeadLine | None = None
     """Nothing gets through but signals."""

@@ -12,8 +12,9 @@ import adbutils
 import pytest
 
 from droidherd.adb.program import bundled
+from droidherd.cli import ports
 
-START_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 30.0
 
 
@@ -91,9 +92,8 @@ def start_adb(program: str, home: Path) -> Generator[PrivateAdb]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One that no client on this machine takes before its server listens."""
+    return ports.free()
 
 
 def _await_port(port: int) -> None:

@@ -13,7 +13,7 @@ import httpx
 from tests.support.adbserver import free_port
 from tests.support.farm import ROOT, Farm
 
-START_S = 30.0
+START_S = 120.0
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Door:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/healthz", timeout=2).is_success:
+                if httpx.get(f"{self.url}/healthz", timeout=10).is_success:
                     return
             time.sleep(0.05)
         raise TimeoutError(f"the API did not answer: {self.log.read_text()[-2000:]}")
@@ -59,7 +59,7 @@ class Door:
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
 

@@ -75,7 +75,7 @@ class WorkerProcess:
             return 0
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            return self.process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait(10)

@@ -10,6 +10,7 @@ from droidherd.contracts.fleet import EmulatorView, GateWork
 from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
+from tests.workflows.physics import FLEET_PHYSICS, IMPATIENT_FLEET
 from tests.workflows.plays import Hold, asks, completes
 from tests.workflows.world import World, until, wake, world
 
@@ -57,7 +58,8 @@ async def test_a_second_machine_under_the_same_id_is_refused_while_the_first_liv
 
 
 async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(client: Client):
-    async with world(client, "e1") as here:
+    quick = FLEET_PHYSICS.model_copy(update={"presence_timeout_s": 1.0})
+    async with world(client, "e1", fleet=quick) as here:
         hold = Hold()
         await here.submit("task", hold)
         await hold.began.wait()
@@ -71,7 +73,7 @@ async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(c
 
 
 async def test_a_host_that_does_not_come_back_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
-    async with world(client, "e1") as here:
+    async with world(client, "e1", fleet=IMPATIENT_FLEET) as here:
         here.presence.silent.set()
         assert here.host_worker is not None
         await here.host_worker.shutdown()

@@ -11,6 +11,7 @@ from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
+from tests.workflows.physics import IMPATIENT_TASKS
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
 from tests.workflows.world import World, until
 
@@ -98,13 +99,15 @@ async def test_a_worker_that_ends_before_its_turn_leaves_what_ran_before_to_be_t
 
 
 async def test_a_task_that_has_started_goes_on_after_the_time_until_which_it_had_to_start(here: World, task: str):
+    expires = datetime.now(UTC) + timedelta(seconds=4)
+
     async def fenced_too_late_to_start(work: StageWork) -> StageReport:
-        for _ in range(50):
+        while datetime.now(UTC) < expires:
             activity.heartbeat()
             await asyncio.sleep(0.05)
         return await fenced(work)
 
-    await here.submit(task, fenced_too_late_to_start, expires_at=datetime.now(UTC) + timedelta(seconds=2))
+    await here.submit(task, fenced_too_late_to_start, expires_at=expires)
     view = await here.ended(task)
     assert [TaskState.COMPLETED, "lost", "completed"] == [view.state, *(one.outcome for one in view.attempts)]
 
@@ -140,7 +143,8 @@ async def test_a_task_that_loses_its_emulator_too_often_fails(here: World, task:
     assert "FencedError" == (view.error.kind if view.error else "")
 
 
-async def test_a_silent_worker_costs_no_attempt(here: World, task: str):
+async def test_a_silent_worker_costs_no_attempt(here: World, task: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(here.planner, "physics", IMPATIENT_TASKS)
     await here.submit(task, Silent(), completes)
     view = await here.ended(task)
     first, second = here.stages.of(task)
@@ -254,7 +258,10 @@ async def test_an_emulator_left_dirty_is_tidied_up_before_the_next_task(here: Wo
     assert (dirty.emulator_id, dirty.lease, False) in fences
 
 
-async def test_nobody_takes_the_stage_so_the_task_goes_elsewhere(here: World, task: str):
+async def test_nobody_takes_the_stage_so_the_task_goes_elsewhere(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(here.planner, "physics", IMPATIENT_TASKS)
     worker = here.emulator_workers["e1"]
     await worker.shutdown()
     await here.submit(task, emulator="", requires=["emulator_id=e1"])

@@ -12,8 +12,9 @@ from droidherd.contracts.queue import AuditPage, AuditQuery, EventsPage
 from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.messages import Sight
 from droidherd.testing.waiting import until
+from tests.workflows.physics import IMPATIENT_FLEET, TASK_PHYSICS
 from tests.workflows.plays import Hold
-from tests.workflows.world import POOL, TASK_PHYSICS, World, world
+from tests.workflows.world import POOL, World, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -176,7 +177,7 @@ async def test_an_idle_emulator_is_switched_off_and_on_again_for_work_and_before
 
 async def test_what_may_have_been_switched_off_is_nobodys_and_is_switched_off_once_more(client: Client):
     pool = POOL.model_copy(update={"idle_stop_s": 0.5})
-    async with world(client, "e1", pool=pool) as here:
+    async with world(client, "e1", pool=pool, fleet=IMPATIENT_FLEET) as here:
         silence = here.tends.silent["e1"] = asyncio.Event()
         here.cares()
         await here.sees("e1", Sight.SUSPECT)

@@ -49,15 +49,12 @@ from droidherd.domain.moves import Config
 from droidherd.domain.retention import Retention
 from droidherd.testing.waiting import until
 from tests.support.serving import serving
+from tests.workflows.physics import FLEET_PHYSICS, TASK_PHYSICS
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages, Tends
 from tests.workflows.presence import Presence
 from worker_main import WORKFLOWS
 from workflows.sandbox import PASSED_THROUGH, LeanSandbox
 
-TASK_PHYSICS = TaskPhysics(
-    heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.5, lease_margin_s=5.0, start_grace_s=1.0
-)
-FLEET_PHYSICS = FleetPhysics(presence_timeout_s=1.0, presence_grace_s=1.0, gate_timeout_s=5.0, gate_backoff_s=0.05)
 POOL = PoolSettings(
     capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, audit_s=0.4, repeat_min_s=60.0
 )
@@ -91,6 +88,7 @@ class World:
     emulator_workers: dict[str, Worker] = field(default_factory=dict)
     host_worker: Worker | None = None
     tends: Tends = field(default_factory=Tends)
+    fleet: FleetPhysics = FLEET_PHYSICS
     _boots: list[str] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -138,13 +136,13 @@ class World:
             machine=machine,
             worker=f"w{incarnation}@{machine}",
             pool=self.pool,
-            physics=FLEET_PHYSICS,
+            physics=self.fleet,
         )
         return await EngineActivities(self.client, POOL).join(join)
 
     async def register(self, emulator: str) -> None:
         """Start its workflow before a host sees it, with the times of tests."""
-        start = EmulatorInput(emulator_id=emulator, physics=FLEET_PHYSICS)
+        start = EmulatorInput(emulator_id=emulator, physics=self.fleet)
         await self.client.start_workflow(
             names.Workflow.EMULATOR, start, id=names.emulator_id(emulator), task_queue=names.FLEET_QUEUE
         )
@@ -432,6 +430,7 @@ async def world(
     *emulators: str,
     pool: PoolSettings = POOL,
     physics: TaskPhysics = TASK_PHYSICS,
+    fleet: FleetPhysics = FLEET_PHYSICS,
     joined: bool = True,
     direct: list[Callable[..., object]] | None = None,
     post: PostActivities | None = None,
@@ -444,7 +443,7 @@ async def world(
     async with AsyncExitStack() as stack:
         store = DirectoryStore(Path(stack.enter_context(TemporaryDirectory())) / "artifacts")
         maintenance = MaintenanceActivities(upkeep.archive(client), store, upkeep.keep)
-        here = World(client, stack, Stages(), Gates(), presence, Planner(physics), maintenance, store)
+        here = World(client, stack, Stages(), Gates(), presence, Planner(physics), maintenance, store, fleet=fleet)
         engine = EngineActivities(client, pool)
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carrier = post or PostActivities(client)

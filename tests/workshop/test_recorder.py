@@ -168,7 +168,7 @@ def test_a_tap_that_holds_is_recorded_and_replayed_as_one(emulator: VirtualEmula
 
 
 def test_who_does_not_know_the_address_sees_and_does_nothing(emulator: VirtualEmulator, tmp_path: Path):
-    with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False) as other:
+    with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False, timeout=60) as other:
         root = person.address.rsplit("/", 2)[0]
         answers = [
             other.get(f"{root}/"),
@@ -187,7 +187,7 @@ def test_who_does_not_know_the_address_sees_and_does_nothing(emulator: VirtualEm
 
 @pytest.mark.parametrize("body", [{"kind": "dance"}, {"kind": "tap", "x": -1}, {"kind": "tap", "z": 1}, []])
 def test_what_cannot_be_wished_is_refused(emulator: VirtualEmulator, tmp_path: Path, body: Any):
-    with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False) as client:
+    with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False, timeout=60) as client:
         answer = client.post(f"{person.address}act", json=body)
         assert (400, []) == (answer.status_code, recorder.episodes)
         assert "error" in answer.json()
@@ -198,7 +198,7 @@ def test_a_task_that_takes_the_emulator_ends_the_recording_with_a_sentence(emula
         emulator.shell(
             "setprop debug.droidherd.token 000000000000900.000.000; setprop debug.droidherd.free 000000000000900"
         )
-        answer = httpx.post(f"{person.address}act", json={"kind": "key", "key": "home"}, trust_env=False)
+        answer = httpx.post(f"{person.address}act", json={"kind": "key", "key": "home"}, trust_env=False, timeout=60)
         assert 502 == answer.status_code
         assert "000000000000900" in answer.json()["error"]
 

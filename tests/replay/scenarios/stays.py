@@ -7,8 +7,9 @@ from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedE
 from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.messages import Sight
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
+from tests.workflows.physics import IMPATIENT_TASKS
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
-from tests.workflows.world import TASK_PHYSICS, World
+from tests.workflows.world import World
 
 TWO = Setting(emulators=("e1", "e2"))
 ACCOUNT = [{"name": "collect", "lives": "account"}]
@@ -38,7 +39,7 @@ async def fenced_moves(world: World) -> None:
 
 @scenario(
     "it loses its emulator more often than a task may",
-    setting=Setting(emulators=("e1", "e2"), physics=TASK_PHYSICS.model_copy(update={"moves": 1})),
+    setting=Setting(emulators=("e1", "e2"), physics=IMPATIENT_TASKS.model_copy(update={"moves": 1})),
 )
 async def moves_exhausted(world: World) -> None:
     await world.submit("task", fenced, fenced)

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from droidherd.domain.messages import Sight
 from droidherd.testing.waiting import until
 from tests.replay.scenario import DISPATCHER, EMULATOR, HOST, TASK, Setting, scenario
-from tests.workflows.world import POOL, TASK_PHYSICS, World
+from tests.workflows.physics import IMPATIENT_TASKS
+from tests.workflows.world import POOL, World
 
 LATER = Setting(joined=False)
 LAZY = Setting(
     pool=POOL.model_copy(update={"idle_stop_s": 0.5}),
-    physics=TASK_PHYSICS.model_copy(update={"startup_lead_s": 60.0}),
+    physics=IMPATIENT_TASKS.model_copy(update={"startup_lead_s": 60.0}),
 )
 SHORT = Setting(short=True)
 
