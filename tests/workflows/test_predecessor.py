@@ -11,7 +11,7 @@ from activities.engine import EngineActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolWork, Predecessor
 from droidherd.contracts.queue import DispatcherInput
-from tests.workflows.world import POOL, World, until, world
+from tests.workflows.world import POOL, World, until, wake, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,9 +32,11 @@ class Another:
 
 
 async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_of_date(client: Client):
-    async with world(client, "e1") as here:
+    async with world(client) as here:  # without an emulator: nobody brings a dispatcher back
+        await wake(here)
         dispatcher = here.dispatcher()
-        await dispatcher.terminate("knew everything")
+        await until(lambda: knows_all(here), "the first one to know all")
+    await dispatcher.terminate("knew everything")
     queue, start = names.FLEET_QUEUE, DispatcherInput(pool=here.pool)
     async with Worker(client, task_queue=queue, workflows=[Another], workflow_runner=UnsandboxedWorkflowRunner()):
         another = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
@@ -42,9 +44,14 @@ async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_o
     await another.terminate("knew more")
     unborn = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
     await unborn.terminate("knew nothing yet")
-    async with world(client, "e1") as here:
+    async with world(client) as here:
+        await wake(here)
         found = await found_in(here)
         assert (True, "") == (found.existed, found.snapshot)
+
+
+async def knows_all(here: World) -> bool | None:
+    return not (await here.queue()).rebuilding or None
 
 
 async def has_decided(another: WorkflowHandle[Any, Any]) -> bool | None:
