@@ -14,7 +14,7 @@ from droidherd.cli import processes
 from droidherd.cli.processes import PidFile
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 90
+LIMIT_S = 200
 
 
 class Stand:
