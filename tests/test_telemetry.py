@@ -183,7 +183,7 @@ def test_metrics_are_served_on_loopback():
     server = telemetry.serve_metrics(port)
     try:
         telemetry.metrics.engine_up.labels(pool="p").set(1)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             assert 'droidherd_engine_up{pool="p"} 1.0' in answer.read().decode()
     finally:
         server.shutdown()

@@ -30,9 +30,9 @@ from droidherd.cli.down import down
 from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.layout import Layout
 
-LIMIT_S = 90.0
+LIMIT_S = 300.0
 """For the tasks; a house that does not start has a limit of its own."""
-UP_S = 30.0
+UP_S = 120.0
 POLL_S = 0.4
 DRAIN_S = 10.0
 PICTURE_WIDTH = 112

@@ -13,7 +13,7 @@ from droidherd.cli.tasks import is_final
 
 SHOWN_S = 1.5
 """How long a pause is left standing, so that people see it."""
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 """The second half begins after this, whatever became of the first."""
 PASSING = frozenset({429, 503})
 """Refusals that say: not now."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from droidherd.adb.shell import HEADER
 
 TRANSPORT = b"host:transport:"
-WAIT_S = 10.0
+WAIT_S = 60.0
+DEADLINES_S = (0.15, 1.5, 5.0, 25.0)
+"""Of a call that nothing else ends; a longer one where the machine was too busy for it to get so far."""
 
 
 @dataclass
@@ -76,11 +78,12 @@ def talking(script: Callable[[Talk], object]) -> Generator[Talker]:
             talker.connections += 1
             talker.at_once += 1
             talker.most_at_once = max(talker.most_at_once, talker.at_once)
-        with sock, contextlib.suppress(ConnectionError):
-            sock.settimeout(WAIT_S)
-            script(Talk(sock, stop))
-        with talker.lock:
-            talker.at_once -= 1
+        with sock:
+            with contextlib.suppress(ConnectionError):
+                sock.settimeout(WAIT_S)
+                script(Talk(sock, stop))
+            with talker.lock:  # before the client sees the end: somebody else connects then
+                talker.at_once -= 1
 
     def accept() -> None:
         while not stop.is_set():

@@ -134,11 +134,16 @@ def test_each_fault_gives_its_error_and_leaves_nothing_behind(place: Place, name
     for within_s in DEADLINES_S if name in NO_ANSWER else [LONG_S]:
         with blow(place, operation) as in_force:
             given, error = ends(place, operation, within_s)
-        if in_force():
+        if in_force() and not _too_early(rows[operation], error):
             break
     assert (None, rows[operation]) == (given, type(error))
     assert (set(), set()) == _left_behind(before)
     _all_is_well_again(place, name, operation, error)
+
+
+def _too_early(expected: Expected, error: DroidherdError | None) -> bool:
+    """The machine was too busy for the call to be sent by then: nothing is known of one that is not answered."""
+    return expected is UnknownOutcomeError and type(error) is NotSentError
 
 
 def _left_behind(before: tuple[set[str], set[int]]) -> tuple[set[str], set[int]]:
@@ -175,8 +180,14 @@ def test_a_file_of_several_packets_that_is_never_acknowledged_is_unknown_and_lea
     """Only what does not fit into one packet waits for the word that the last one came."""
     before = held()
     place.one.control.set_fault(place.one.name, "no_ack")
-    with pytest.raises(UnknownOutcomeError):
-        Files(place.one.adb, place.one.address).push(CONTENT * 20, PATH, DEADLINES_S[0])
+    error: DroidherdError | None = None
+    for within_s in DEADLINES_S:
+        with pytest.raises(DroidherdError) as caught:
+            Files(place.one.adb, place.one.address).push(CONTENT * 20, PATH, within_s)
+        error = caught.value
+        if not _too_early(UnknownOutcomeError, error):
+            break
+    assert UnknownOutcomeError is type(error)
     place.one.control.clear_fault(place.one.name)
     assert (set(), set()) == _left_behind(before)
     _all_is_well_again(place, "no acknowledgement", "push", None)

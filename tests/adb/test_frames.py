@@ -11,8 +11,8 @@ from droidherd.adb.client import AdbClient
 from droidherd.adb.picture import uniform
 from droidherd.adb.shell import Frames
 from droidherd.adb.wire import WireClosedError
-from droidherd.domain.errors import InvalidFrameError, UnknownOutcomeError
-from tests.adb.talker import Talk, exit_frame, frame, frames, talking
+from droidherd.domain.errors import DroidherdError, InvalidFrameError, UnknownOutcomeError
+from tests.adb.talker import DEADLINES_S, Talk, exit_frame, frame, frames, talking
 
 LONG_S = 10.0
 SERIAL = "127.0.0.1:16384"
@@ -68,12 +68,22 @@ class Screen:
             talk.silence()
 
 
-def capture(stream: bytes, *, hangs: bool = False) -> tuple[int, int, bytes]:
+def capture(stream: bytes, *, hangs: bool = False, within_s: float = LONG_S) -> tuple[int, int, bytes]:
     screen = Screen()
     screen.stream, screen.hangs = stream, hangs
     with talking(screen.script) as talker:
-        taken = AdbClient(talker.port).capture(SERIAL, 0.2 if hangs else LONG_S)
+        taken = AdbClient(talker.port).capture(SERIAL, within_s)
     return taken.width, taken.height, bytes(taken.rgba)
+
+
+def given_up(stream: bytes, expected: type[DroidherdError]) -> DroidherdError:
+    """What nobody hears the end of ends with; on a busy machine nothing of it may have arrived by an early deadline."""
+    for within_s in DEADLINES_S:
+        with pytest.raises(DroidherdError) as caught:
+            capture(stream, hangs=True, within_s=within_s)
+        if isinstance(caught.value, expected):
+            return caught.value
+    pytest.fail(f"it never ended with {expected.__name__}")
 
 
 @settings(max_examples=40, deadline=None)
@@ -133,13 +143,11 @@ def test_what_is_not_a_whole_picture_is_an_invalid_frame(stream: bytes, complain
 
 
 def test_a_picture_that_never_begins_is_of_unknown_outcome():
-    with pytest.raises(UnknownOutcomeError):
-        capture(b"", hangs=True)
+    assert UnknownOutcomeError is type(given_up(b"", UnknownOutcomeError))
 
 
 def test_a_picture_that_stops_arriving_is_an_invalid_frame():
-    with pytest.raises(InvalidFrameError, match="truncated after"):
-        capture(frame(1, WHOLE)[:-9], hangs=True)
+    assert "truncated after" in str(given_up(frame(1, WHOLE)[:-9], InvalidFrameError))
 
 
 def test_a_picture_without_alpha_may_hold_anything_there():

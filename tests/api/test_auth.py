@@ -216,13 +216,13 @@ def test_a_door_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, te
     with World(
         temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys={"ann": "k-ann"}, roles={"ann": "viewer"}
     ) as world:
-        order = httpx.post(f"{world.url}/api/queue/pause", headers={"x-api-key": "k-ann"}, json={})
+        order = httpx.post(f"{world.url}/api/queue/pause", headers={"x-api-key": "k-ann"}, json={}, timeout=60)
         assert "not-allowed" == json.loads(order.text)["type"].rpartition(":")[2]
-        refused = httpx.get(f"{world.url}/api/tasks")
+        refused = httpx.get(f"{world.url}/api/tasks", timeout=60)
         assert (401, "unauthorized") == (refused.status_code, json.loads(refused.text)["type"].rpartition(":")[2])
         assert refused.headers["www-authenticate"].startswith("Bearer")
-        assert 200 == httpx.get(f"{world.url}/api/tasks", headers={"x-api-key": KEY}).status_code
-        assert 200 == httpx.get(f"{world.url}/healthz").status_code
+        assert 200 == httpx.get(f"{world.url}/api/tasks", headers={"x-api-key": KEY}, timeout=60).status_code
+        assert 200 == httpx.get(f"{world.url}/healthz", timeout=60).status_code
 
 
 def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):

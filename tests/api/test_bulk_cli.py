@@ -44,6 +44,8 @@ def test_all_that_fit_are_done_in_portions(
     ids = waiting(http, name, 5)
     paused = droidherd.json("pause", "--account", name, "--reason", "night")
     assert (ids, []) == (sorted(paused["tasks"]), paused["refused"])
+    listed = {"account": name, "state": "paused"}
+    eventually(lambda: len(ids) == len(http.get("/api/tasks", params=listed).json()["tasks"]))
     code, said = droidherd("cancel", "--account", name, "--state", "paused")
     assert (0, "cancel: 5 tasks") == (code, said.strip())
     for one in ids:

@@ -27,6 +27,7 @@ def audit(http: httpx.Client, **query: Any) -> list[dict[str, Any]]:
 
 
 def test_what_tasks_do_is_counted_by_type_and_in_total(world: World, http: httpx.Client):
+    eventually(lambda: not http.get("/api/queue").json()["running"])  # whoever ended before is counted by then
     before, total = stats(http), http.get("/api/stats").json()["total"]["count"]
     for number in range(3):
         until(http, submit(http, f"stats-{number}").json()["id"], "completed")
@@ -51,8 +52,13 @@ def test_a_type_nobody_ran_has_no_line(http: httpx.Client):
 
 def test_prometheus_shows_the_same_counts(http: httpx.Client):
     until(http, submit(http, "metric-1").json()["id"], "completed")
-    known = eventually(lambda: stats(http) if stats(http)["completed"] else None)
-    text = http.get("/metrics").text
+
+    def shown() -> tuple[dict[str, Any], str] | None:
+        """At a moment in which nothing is counted."""
+        counts, page = stats(http), http.get("/metrics").text
+        return (counts, page) if counts["completed"] and counts == stats(http) else None
+
+    known, text = eventually(shown)
     labels = 'pool="default",type="tap_once"'
     assert f'droidherd_attempts_total{{outcome="completed",{labels}}} {known["completed"]}.0' in text
     assert f'droidherd_run_seconds_bucket{{le="+Inf",{labels}}} {known["run"]["count"]}.0' in text

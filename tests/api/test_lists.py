@@ -105,12 +105,14 @@ def test_a_task_of_a_foreign_client_with_rubbish_in_it_spoils_no_list(world: Wor
 def test_a_workflow_of_somebody_else_is_no_task(world: World, http: httpx.Client):
     start = world.client.start_workflow("Elsewhere", id="elsewhere-1", task_queue="nobody")
     world.run(start)
-    assert 404 == http.get("/api/tasks/elsewhere-1").status_code
-    assert 404 == http.post("/api/tasks/elsewhere-1/cancel").status_code
+    with world.hasty():
+        assert 404 == http.get("/api/tasks/elsewhere-1").status_code
+        assert 404 == http.post("/api/tasks/elsewhere-1/cancel").status_code
     history = world.run(world.client.get_workflow_handle("elsewhere-1").fetch_history())
     assert 2 == len(history.events), "nothing was sent to it"
     world.run(world.client.get_workflow_handle("elsewhere-1").terminate())
-    assert 404 == http.get("/api/tasks/elsewhere-1").status_code
+    with world.hasty():
+        assert 404 == http.get("/api/tasks/elsewhere-1").status_code
 
 
 @given(st.text())

@@ -92,8 +92,8 @@ def test_a_buffered_run_by_hand_waits_for_the_one_before(world: World, http: htt
 
 
 def test_what_is_due_while_a_run_goes_on_is_skipped_and_counted(world: World, http: httpx.Client, name: str):
-    add(http, name, every_s=1, overlap="skip")
     with world.holding(name):
+        add(http, name, every_s=1, overlap="skip")
         first = eventually(lambda: tasks(http, name, "running"))[0]["task_id"]
         before = show(http, name)
         late = before["next_times"][3]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.recurring import show, tasks
 from tests.api.test_tasks import until
+from tests.api.waiting import eventually
 from tests.api.world import World
 from tests.support.terminal import Terminal
 
@@ -33,7 +34,7 @@ def test_what_is_added_is_what_was_said(droidherd: Terminal, http: httpx.Client,
     assert ("created", getpass.getuser(), "new") == tuple(
         made["changes"][0][one] for one in ("what", "actor", "reason")
     )
-    assert name in droidherd("list", "--account", name)[1]
+    eventually(lambda: name in droidherd("list", "--account", name)[1])
     assert [name] == [one["id"] for one in droidherd.json("list", "--account", name)["subscriptions"]]
     assert [] == droidherd.json("list", "--account", name, "--paused")["subscriptions"]
 

@@ -11,6 +11,7 @@ from tests.api.waiting import eventually
 from tests.api.world import World
 
 URN = "urn:droidherd:problem:"
+LIMIT_S = 60.0
 
 
 def submit(http: httpx.Client, account: str = "", **more: Any) -> httpx.Response:
@@ -20,9 +21,10 @@ def submit(http: httpx.Client, account: str = "", **more: Any) -> httpx.Response
 def until(http: httpx.Client, task_id: str, *states: str) -> dict[str, Any]:
     """The task, once it is in one of these states."""
     view: dict[str, Any] = {}
-    for _ in range(200):
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
         view = http.get(f"/api/tasks/{task_id}").json()
-        if view["state"] in states:
+        if view.get("state") in states:
             return view
         time.sleep(0.05)
     raise AssertionError(f"{task_id} never became {states}: {view}")
@@ -163,9 +165,12 @@ def test_a_repeat_after_the_end_gets_the_same_answer(http: httpx.Client):
 
 def test_a_repeat_after_its_time_gets_the_answer_of_the_one_that_came_in_time(http: httpx.Client):
     headers = {"idempotency-key": "late but known"}
-    soon = datetime.now(UTC) + timedelta(seconds=2)
-    body = {"type": "tap_once", "expires_at": soon.isoformat()}
-    first = http.post("/api/tasks", json=body, headers=headers)
+    for seconds in (2, 10, 30):
+        soon = datetime.now(UTC) + timedelta(seconds=seconds)
+        body = {"type": "tap_once", "expires_at": soon.isoformat()}
+        first = http.post("/api/tasks", json=body, headers=headers)
+        if first.is_success:
+            break  # otherwise the machine was too busy to take it in time
     while datetime.now(UTC) <= soon:
         time.sleep(0.1)
     again = http.post("/api/tasks", json=body, headers=headers)

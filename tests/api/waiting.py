@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(ask: Callable[[], T | None], seconds: float = 20.0) -> T:
+def eventually(ask: Callable[[], T | None], seconds: float = 60.0) -> T:
     """The first answer that counts."""
     end = time.monotonic() + seconds
     while not (found := ask()):

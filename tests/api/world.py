@@ -53,6 +53,8 @@ T = TypeVar("T")
 EMULATORS = ("e1", "e2", "e3")
 POOL = "default"
 HOST = "h1"
+PATIENCE_S = 20.0
+"""How long the door waits for workers that are there: on a busy machine they answer late, and not never."""
 EVERYTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 """As it is by default."""
 
@@ -108,6 +110,8 @@ class World:
         self._workers = AsyncExitStack()
         self.url = ""
         self._seen = 0
+        self._hasty_s = self.settings.api.verdict_s, self.settings.api.answer_s
+        self._houses: list[object] = []
         self.alone = False
         """No engine is there: only the door is opened."""
 
@@ -141,8 +145,9 @@ class World:
         # The protocol is named: asyncio turns Nagle's delay off only for sockets that say they are TCP.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.bind(("127.0.0.1", 0))
+        app = create_app(self.settings)
         config = uvicorn.Config(
-            create_app(self.settings),
+            app,
             log_config=None,
             access_log=False,
             proxy_headers=False,
@@ -152,6 +157,7 @@ class World:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started:  # noqa: ASYNC110 (uvicorn has no event for it)
             await asyncio.sleep(0.01)
+        self._houses = [app.state.house.engine._house, app.state.house.settings.api]
 
         async def stop() -> None:
             server.should_exit = True
@@ -184,12 +190,29 @@ class World:
     def work(self) -> None:
         """Start the workers, and announce the emulators."""
         self.run(self._work())
+        self._waits(PATIENCE_S, PATIENCE_S)
 
     def rest(self) -> None:
         """Stop the workers: the engine stays."""
         self.run(self._workers.aclose())
+        self._waits(*self._hasty_s)
         self._workers = AsyncExitStack()
         self._stack.push_async_callback(self._workers.aclose)
+
+    @contextmanager
+    def hasty(self) -> Generator[None]:
+        """Within, it does not wait long for one who never answers."""
+        self._waits(*self._hasty_s)
+        try:
+            yield
+        finally:
+            self._waits(PATIENCE_S, PATIENCE_S)
+
+    def _waits(self, verdict_s: float, answer_s: float) -> None:
+        """From now on the door waits so long for a worker, before it calls it silent."""
+        for house in self._houses:
+            object.__setattr__(house, "verdict_s", verdict_s)
+            object.__setattr__(house, "answer_s", answer_s)
 
     async def _work(self) -> None:
 
@@ -198,7 +221,7 @@ class World:
 
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         book = AccountBook(self.client, self.loop, life_s=0.0)  # no test waits until a record is forgotten
-        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=5, start_grace_s=1), book)
+        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=60, start_grace_s=1), book)
         engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
         carried = [*PostActivities(self.client).all()]
         upkeep = MaintenanceActivities(EngineArchive(self.client), self.store, Keep.of(self.settings.retention))

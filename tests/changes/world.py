@@ -118,6 +118,8 @@ class World:
     tries: int = 0
     rollbacks: int = 1
     allow: tuple[str, ...] = ()
+    read_s: float = 30.0
+    """How long a server may be silent."""
     open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """What is closed when the test ends."""
 
@@ -193,7 +195,8 @@ class World:
     # --- the task ---------------------------------------------------------------------------------------------
 
     def outfit(self) -> Outfit:
-        web, scratch = Web(AllowList.of(self.allow), WebLimits(read_s=0.5)), self.root / "scratch"
+        limits = WebLimits(connect_s=30.0, read_s=self.read_s, wait_s=30.0)
+        web, scratch = Web(AllowList.of(self.allow), limits), self.root / "scratch"
         self.open.enter_context(web)
         at_hand = (self.inventory, self.catalogue, self.store, "worker", keeper({}), web, scratch)
         return Outfit(self.adb, *at_hand, writer=self.store.writer)

@@ -14,7 +14,7 @@ from droidherd.cli import processes
 from droidherd.cli.processes import PidFile
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 90
+LIMIT_S = 200
 
 
 class Stand:
@@ -22,7 +22,7 @@ class Stand:
         self.data = data
         self._program = program
         free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
-        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "5"}
+        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "30"}
         settings = {f"DROIDHERD_{name}": value for name, value in ours.items()}
         self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
 

@@ -25,7 +25,7 @@ from droidherd.cli.door import Document, Door, RefusedError
 from droidherd.flows.catalogue import Catalogue
 from tests.cli.stand import ROOT
 
-LIMIT_S = 240
+LIMIT_S = 600
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 PROGRAM = [sys.executable, "-m", "droidherd.cli"]
 LEAVE = "import os, sys; sys.stdout.flush(); os._exit(0)"

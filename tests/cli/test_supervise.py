@@ -17,7 +17,7 @@ from droidherd.cli.ports import Ports, free
 from droidherd.cli.supervise import Places, Spec, Supervisor
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 @pytest.fixture

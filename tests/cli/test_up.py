@@ -43,7 +43,7 @@ def test_a_house_lives_its_life(stand: Stand):
     assert "worker ended with signal SIGKILL" in (stand.data / "logs/up.log").read_text()
 
     assert "worker is up" in stand.run("logs", "worker").stdout
-    ended = json.loads(stand.run("down", "--drain", "5s", "--json").stdout)
+    ended = json.loads(stand.run("down", "--drain", "30s", "--json").stdout)
     assert {"ended": sorted(NAMES)} == {"ended": sorted(ended["ended"])}
     assert "drained\n" == (stand.data / "ends").read_text()
     assert ({}, 3) == (stand.processes(), stand.run("status").returncode)

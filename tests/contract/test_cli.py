@@ -13,7 +13,7 @@ from droidherd.cli.embedded import find_program
 from tests.api.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "contract.md"
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 def commands(text: str) -> list[list[str]]:

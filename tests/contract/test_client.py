@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.api.world import World
 
-LIMIT_S = 30
+LIMIT_S = 120
 
 
 async def bare(herd: World) -> Client:

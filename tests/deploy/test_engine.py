@@ -133,7 +133,7 @@ def test_the_script_makes_a_namespace_and_may_be_repeated(temporal_server: Embed
     }
     for _ in range(2):
         script = str(DEPLOY / "temporal/namespace.sh")
-        done = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["sh", script], env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert (0, "") == (done.returncode, done.stderr)
     where = ("--namespace", "scripted", "--output", "json")
     assert f"{35 * 86_400}s" in temporal_server.operate("operator", "namespace", "describe", *where)

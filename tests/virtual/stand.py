@@ -13,7 +13,7 @@ from droidherd.virtual.shell.interpreter import Shell
 from droidherd.virtual.shell.streams import BufferOutput, BytesInput, LineReader, Streams
 from droidherd.virtual.shell.system import Limits
 
-LINE_TIMEOUT_S = 20.0
+LINE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

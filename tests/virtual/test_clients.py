@@ -22,7 +22,7 @@ from droidherd.virtual.scenes import AppState, render
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.support.adbserver import PrivateAdb, free_port
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from droidherd.virtual.process import VirtualFleet
 from tests.virtual.stand import Stand, stand_in
 from tests.virtual.wire import packet, received
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 # These wait or end the line by design.
 PATIENT = {"sleep", "logcat", "reboot"}
 ODD = [

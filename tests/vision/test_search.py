@@ -29,7 +29,8 @@ def no_glance(*_: object) -> list[Guess]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10_000), st.integers(12, 26), st.integers(12, 26), st.floats(0, 1), st.floats(0, 1))
+# Less than two cells of the noise across, there may be a second place that looks like it.
+@given(st.integers(0, 10_000), st.integers(16, 26), st.integers(16, 26), st.floats(0, 1), st.floats(0, 1))
 def test_a_glance_ends_at_the_very_pixel_or_settles_nothing(
     seed: int, width: int, height: int, across: float, down: float
 ) -> None:
@@ -40,7 +41,8 @@ def test_a_glance_ends_at_the_very_pixel_or_settles_nothing(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(match, "at_a_glance", no_glance)
         long_way = find(frame, template)
-    assert (long_way.found, long_way.box) == (there.found, there.box)
+    # Now and then the long way is given up where a glance ends at the very pixel.
+    assert (there.found, there.box) in {(long_way.found, long_way.box), (True, box)}
 
 
 def test_a_glance_is_for_what_is_sought_on_a_fine_level_and_bears_a_coarser_one() -> None:

@@ -30,7 +30,7 @@ from droidherd.web.allow import AllowList
 from droidherd.web.client import Web, WebLimits
 from tests.web.server import BLOCK, Server, running
 
-LIMITS = WebLimits(connections=4, connect_s=5.0, read_s=5.0, wait_s=5.0, redirects=3)
+LIMITS = WebLimits(connections=4, connect_s=30.0, read_s=30.0, wait_s=30.0, redirects=3)
 
 
 @pytest.fixture
