@@ -40,10 +40,17 @@ class PrivateAdb:
         )
 
     def connect(self, address: str) -> None:
-        """By disconnect and connect, so that an entry gone offline does not stand in the way; waits for `device`."""
+        """By disconnect and connect, so that an entry gone offline does not stand in the way; waits for `device`.
+
+        The server may still be about to notice the end of a connection before, and forget the new one with it.
+        """
         self.run("disconnect", address)
-        self.run("connect", address)
-        self.await_state(address, "device")
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while (state := self.state(address)) != "device":
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{address} is {state!r}, not 'device'")
+            if not state:
+                self.run("connect", address)
 
     def await_state(self, address: str, state: str) -> None:
         deadline = time.monotonic() + CALL_TIMEOUT_S
