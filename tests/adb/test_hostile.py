@@ -34,14 +34,14 @@ LINE_BYTES = 50_000
 NAME_BYTES = 70
 FOLDER = "/data/local/tmp/hostile"
 TRUE_REASONS = ("NUL", "Unicode", "too long", "too many", "U+", "half a character", "option", "path", "names no app",
-                "is not a package", "should hold", "absolute")  # fmt: skip
+                "is not a package", "should hold", "absolute", "droidherd's own")  # fmt: skip
 NASTY = (
     "", "'", "''", "\\", "'\\''", "$(reboot)", "`reboot`", "${IFS}", "$'\\n'", "a\nb", "\r\n", "\n", "*", "~", "-n",
     "--", "--user", "-e x", "😀",
     "!!", "%s", "%%s%s", "\u2028", "\0", "a\0b", "\ud800", "e\u0301", "\u202eabc", "\ufeff",
     "null", "default", "; rm -rf /", "&& echo", "|| echo", "> /sdcard/x", "< /dev/null", "$?", "$$", "#", "a b", " ",
     "\t", "\x1b[2J", "\x7f", "\xa0", "EOF", "dh:acted 0", "'; echo dh:done; '", "../../x", "/", ".", "..", "x" * 92,
-    "ü" * 46, "x" * 9000,
+    "ü" * 46, "x" * 9000, ".droidherd-x",
 )  # fmt: skip
 TROUBLE = "'\"\\$`!&|;<>(){}[]*?~#%=^ \t\n\r-+,.:/@0aZ\0\x01\x7fü€😀\u0301\u202e\ud800\udfff"
 hostile = st.one_of(
@@ -217,7 +217,7 @@ batch_of = st.lists(hostile, min_size=BATCH, max_size=BATCH)
 
 def test_each_nasty_word_comes_back_or_is_refused_for_a_reason(bench: Bench):
     send(bench, [*NASTY])
-    assert {"NUL", "Unicode", "too long", "too many", "U+", "names no app"} <= set(bench.refused)
+    assert {"NUL", "Unicode", "too long", "too many", "U+", "names no app", "droidherd's own"} <= set(bench.refused)
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=SLOW)
