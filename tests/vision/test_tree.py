@@ -1,12 +1,12 @@
 """The elements of a screen: read as several Androids write them, and asked for by what they say."""
 
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from droidherd import patterns
 from droidherd.domain.ports import Box
 from droidherd.vision.tree import Query, find, is_tree, parse, said
 
@@ -71,7 +71,7 @@ FITS = [
     ({"id": "a.b:id/box"}, NEW, "a > b"),
     ({"description": "a  >  b"}, NEW, "a > b"),
     ({"text": 'Tom & "Jerry" > A'}, NEW, 'Tom & "Jerry" > \nA'),
-    ({"matches": re.compile("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
+    ({"matches": patterns.compiled("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
     ({"states": (("checked", True), ("enabled", False))}, NEW, "a > b"),
 ]
 
@@ -89,7 +89,7 @@ def test_an_element_is_found_by_what_is_said_of_it(words: dict[str, Any], text: 
         {"text": "OK", "class_": "TextView"},
         {"id": "tit"},
         {"states": (("checked", True),), "text": "OK"},
-        {"matches": re.compile("^K")},
+        {"matches": patterns.compiled("^K")},
         {"text": "OK", "index": 1},
     ],
 )
