@@ -23,6 +23,7 @@ from droidherd.emulator.inventory import Inventory
 from droidherd.evidence_folder import PAGE
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
+from droidherd.flows.folders import misnamed
 from droidherd.flows.problems import Problem
 from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
@@ -101,7 +102,9 @@ def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
         paths = (whole.parent, *settings.flows.paths)
         return Catalogue(paths, settings.policies, may_ask=allow.checked), whole.name
     if os.sep in flow or path.suffix:
-        raise CliError(f"{flow}: no flow here", remedy=f"a flow is a folder with a {FILE}", code=2)
+        others = misnamed(path)
+        remedy = f"rename {others[0]} to {FILE}" if others else f"a flow is a folder with a {FILE}"
+        raise CliError(f"{flow}: no flow here", remedy=remedy, code=2)
     return catalogue_of(settings), flow
 
 

@@ -134,6 +134,11 @@ def placeholders(text: str) -> Iterator[str]:
     return (found[1] for found in _PLACEHOLDER.finditer(text) if found[1] is not None)
 
 
+def unclosed(text: str) -> bool:
+    """Whether it has a `${` that nothing closes."""
+    return "${" in _PLACEHOLDER.sub(" ", text)
+
+
 def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
     """Put the parameters into every text inside `value`. Values go in as they are and are not read again."""
     if isinstance(value, str):

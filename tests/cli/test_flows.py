@@ -204,6 +204,14 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     assert "no emulator can be brought there" in said
 
 
+def test_a_flow_whose_file_has_another_ending_is_named(droidherd: Terminal):
+    Path("x").mkdir()
+    Path("x/flow.yml").write_text("flow: x\n")
+    for flow in ("x/flow.yml", "./x"):
+        code, said = droidherd("flow", "run", flow)
+        assert (2, True) == (code, "rename x/flow.yml to flow.yaml" in said)
+
+
 def test_a_run_whose_flow_is_elsewhere_asks_where(droidherd: Terminal):
     left_by("task-1", Part("only"))
     Path("elsewhere").mkdir()
