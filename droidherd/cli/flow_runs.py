@@ -110,6 +110,12 @@ def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
 
 def run(settings: Settings, choices: Choices) -> Tried:
     """Nothing of it is durable; a task that is granted the emulator meanwhile takes it over."""
+    keep = choices.keep
+    if keep is not None and keep.is_dir() and any(keep.iterdir()):
+        # Frames and evidence of two runs would be mixed, and what a person put there is not ours to remove.
+        raise CliError(
+            f"{keep}: something is in it already", remedy="name a folder that is empty, or not there", code=2
+        )
     catalogue, name = found(settings, choices.flow)
     plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
     warnings = catalogue.warnings(name)
@@ -121,7 +127,7 @@ def run(settings: Settings, choices: Choices) -> Tried:
         stoppable() as stopping,
     ):
         speech.begins(name, reached)
-        folder = choices.keep or new_folder(settings.data / "runs", name)
+        folder = keep or new_folder(settings.data / "runs", name)
         outfit = Outfit(
             reached.adb,
             Inventory(reached.home),

@@ -204,6 +204,14 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     assert "no emulator can be brought there" in said
 
 
+def test_a_run_is_not_mixed_with_what_its_folder_holds_already(droidherd: Terminal):
+    Path("kept").mkdir()
+    Path("kept/0001.png").write_bytes(b"of another run")
+    code, said = droidherd("flow", "run", "visit", "--virtual", "--keep", "kept")
+    assert (2, True) == (code, "kept: something is in it already\n  name a folder that is empty" in said)
+    assert ["kept/0001.png"] == [str(path) for path in Path("kept").iterdir()]
+
+
 def test_a_flow_whose_file_has_another_ending_is_named(droidherd: Terminal):
     Path("x").mkdir()
     Path("x/flow.yml").write_text("flow: x\n")
