@@ -1,5 +1,6 @@
 """What the command says when it cannot go on: what is wrong, and what to do about it."""
 
+import typer
 from pydantic import ValidationError
 from typing_extensions import override
 
@@ -48,6 +49,10 @@ def unfit(error: ValidationError) -> CliError:
     return CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2)
 
 
-def told(error: DroidherdError) -> CliError:
-    """An error of the core, with what it is about."""
+def told(error: DroidherdError | typer.TyperException) -> CliError:
+    """An error of the core, with what it is about, or wrong usage."""
+    if isinstance(error, typer.TyperException):
+        context: typer.Context | None = getattr(error, "ctx", None)
+        remedy = f"see {context.command_path} --help" if context else ""
+        return CliError(error.format_message(), remedy=remedy, code=error.exit_code)
     return CliError(f"{error.to}: {error.what}" if error.to else error.what, remedy=error.remedy)

@@ -136,6 +136,8 @@ def replayed(settings: Settings, again: Again) -> Replayed:
     """Against the recorded frames; or on an emulator, whose acts are then held against the recorded ones."""
     recorded = recording.read(_place(settings, again.folder))
     name = again.flow or recorded.flow
+    if not again.flow and name not in flow_runs.found(settings, name)[0].names():
+        raise CliError(f"there is no flow {name!r} here", remedy="say where it is with --flow PATH")
     if not again.virtual and not again.emulator:
         catalogue, found = flow_runs.found(settings, name)
         return replay.replay(recorded, catalogue=catalogue, name=found)

@@ -23,6 +23,7 @@ from droidherd.emulator.inventory import Inventory
 from droidherd.evidence_folder import PAGE
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.folder import FILE
+from droidherd.flows.folders import misnamed
 from droidherd.flows.problems import Problem
 from droidherd.offer import catalogue_of
 from droidherd.settings import Settings
@@ -101,12 +102,20 @@ def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
         paths = (whole.parent, *settings.flows.paths)
         return Catalogue(paths, settings.policies, may_ask=allow.checked), whole.name
     if os.sep in flow or path.suffix:
-        raise CliError(f"{flow}: no flow here", remedy=f"a flow is a folder with a {FILE}", code=2)
+        others = misnamed(path)
+        remedy = f"rename {others[0]} to {FILE}" if others else f"a flow is a folder with a {FILE}"
+        raise CliError(f"{flow}: no flow here", remedy=remedy, code=2)
     return catalogue_of(settings), flow
 
 
 def run(settings: Settings, choices: Choices) -> Tried:
     """Nothing of it is durable; a task that is granted the emulator meanwhile takes it over."""
+    keep = choices.keep
+    if keep is not None and keep.is_dir() and any(keep.iterdir()):
+        # Frames and evidence of two runs would be mixed, and what a person put there is not ours to remove.
+        raise CliError(
+            f"{keep}: something is in it already", remedy="name a folder that is empty, or not there", code=2
+        )
     catalogue, name = found(settings, choices.flow)
     plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
     warnings = catalogue.warnings(name)
@@ -118,7 +127,7 @@ def run(settings: Settings, choices: Choices) -> Tried:
         stoppable() as stopping,
     ):
         speech.begins(name, reached)
-        folder = choices.keep or new_folder(settings.data / "runs", name)
+        folder = keep or new_folder(settings.data / "runs", name)
         outfit = Outfit(
             reached.adb,
             Inventory(reached.home),

@@ -96,7 +96,10 @@ def run(
     answer: Annotated[
         list[str] | None, typer.Option(help="Of its questions, in their order. Default: they are asked here.")
     ] = None,
-    keep: Annotated[Path | None, typer.Option(help="Where the evidence goes. Default: below the data.")] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Where the evidence goes: a folder that is empty, or not there. Default: below the data."),
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:

@@ -56,17 +56,19 @@ app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
 
 def main() -> None:
     """Entry point: what is wrong is said in a sentence, not as a traceback."""
+    as_json = "--json" in sys.argv
     try:
-        app()
-    except (CliError, DroidherdError) as error:
+        # What Typer says by itself of wrong usage is for people.
+        sys.exit(app(prog_name="droidherd", standalone_mode=not as_json))
+    except (CliError, DroidherdError, typer.TyperException) as error:
         known = error if isinstance(error, CliError) else told(error)
-        output.complain(known, as_json="--json" in sys.argv)
+        output.complain(known, as_json=as_json)
         sys.exit(known.code)
     except OSError as error:
         if error.filename is None:
             raise
         # The folder or the file that somebody named cannot be used.
-        output.complain(CliError(f"{error.filename}: {error.strerror}"), as_json="--json" in sys.argv)
+        output.complain(CliError(f"{error.filename}: {error.strerror}"), as_json=as_json)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

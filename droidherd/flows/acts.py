@@ -130,6 +130,9 @@ class Actor:
                 self._watch.rest(tempo.retry_s * 2**attempt, deed.effect)
             except UnknownOutcomeError as error:
                 raise _UnclearError(error) from error
+            except CommandFailedError as error:
+                error.to = f"step {deed.effect}"  # the emulator is known; it says nothing of the flow
+                raise
             else:
                 self._count(deed, acted)
                 return

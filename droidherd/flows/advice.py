@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, str] = {
     "from": "from: [50, 80]",
     "to": "to: [50, 20]",
     "area": "area: [0, 0, 50, 100]",
+    "recorded": "recorded: 1280x720",
     "offset": "offset: [0, 100]",
     "is": 'is: "yes"; in quotes, also what YAML reads as true, false or a number',
 }

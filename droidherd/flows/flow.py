@@ -44,6 +44,7 @@ class FlowPolicy(Part):
         return self
 
 
+SIZE_PATTERN = r"^[1-9]\d{1,4}x[1-9]\d{1,4}$"
 Label: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
 
@@ -53,7 +54,7 @@ class Flow(Part):
     flow: Name = Field(description="the name of the flow and of its folder")
     about: str = Field(default="", max_length=500, description="one sentence for people")
     app: App | None = None
-    recorded: Annotated[str, StringConstraints(pattern=r"^\d{2,5}x\d{2,5}$")] | None = Field(
+    recorded: Annotated[str, StringConstraints(pattern=SIZE_PATTERN)] | None = Field(
         default=None, description="the size of the screen the images were cut from, as in 1280x720"
     )
     params: dict[Name, Param] = Field(default_factory=dict, max_length=50)

@@ -17,7 +17,7 @@ from droidherd.flows.flow import Flow
 from droidherd.flows.loaded import CARRIED, CHART_PARTS, Library, LoadedFlow, carried
 from droidherd.flows.loader import BadYamlError, Place, parse_document
 from droidherd.flows.misread import misread
-from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted
+from droidherd.flows.params import NAME_PATTERN, Param, placeholders, substituted, unclosed
 from droidherd.flows.payload import PAYLOADS, judge_changes, judge_handles, judge_payloads
 from droidherd.flows.problems import Findings, Problem, Severity, errors_of, from_validation, maps, value_at
 from droidherd.flows.spelling import nearest
@@ -252,6 +252,7 @@ def _judge(
         if flow.flow != folder.resolve().name:
             fix = f"name the folder {flow.flow}, or the flow {folder.resolve().name}"
             findings.add(("flow",), f"the flow is called {flow.flow}, its folder {folder.resolve().name}", fix)
+        _judge_ranges(findings, data)
         if flow.app is None:
             _judge_apps(findings, data)
         if not can_read():
@@ -296,6 +297,9 @@ def _texts(value: JsonValue, place: Place) -> Iterator[tuple[Place, str]]:
 def _judge_placeholders(findings: Findings, declared: Mapping[str, Param], texts: list[tuple[Place, str]]) -> None:
     used: set[str] = set()
     for place, text in texts:
+        if unclosed(text):
+            fix = "write ${name}, or $${ for the characters themselves"
+            findings.add(place, "${ without a } stands for itself", fix, Severity.WARNING)
         for name in placeholders(text):
             used.add(name)
             if name not in declared:
@@ -375,6 +379,15 @@ def _judge_nesting(findings: Findings, data: JsonValue) -> None:
         if place.count("do") + place.count("else") > NESTING_MAX:
             findings.add(place, f"more than {NESTING_MAX} blocks within each other", "split the stage")
             return
+
+
+def _judge_ranges(findings: Findings, data: JsonValue) -> None:
+    """A condition that never holds. What parameters say is for them to say."""
+    for place, step in maps(data, ()):
+        low, high = step.get("at_least"), step.get("below")
+        if place[-1:] == ("when",) and isinstance(low, int | float) and isinstance(high, int | float) and low >= high:
+            what = f"when: no number is at least {low:g} and below {high:g}"
+            findings.add((*place, "below"), what, "for what is outside of both, use else")
 
 
 def _judge_apps(findings: Findings, data: JsonValue) -> None:

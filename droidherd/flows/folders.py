@@ -7,6 +7,8 @@ from droidherd.flows.folder import FILE
 NAME_MAX = 63
 """No flow is called longer; and a system answers names that are too long for it with an error."""
 
+MISNAMED = "flow.yml"
+
 
 def flow_folders(path: Path) -> list[Path]:
     """The folders of the flows a path stands for."""
@@ -15,6 +17,12 @@ def flow_folders(path: Path) -> list[Path]:
     if (path / FILE).is_file():
         return [path]
     return sorted(file.parent for file in path.glob(f"*/{FILE}") if file.is_file())
+
+
+def misnamed(path: Path) -> list[Path]:
+    """Files at or below a path that were meant as flows and are none, by their name."""
+    files = [path] if path.name == MISNAMED else [path / MISNAMED, *sorted(path.glob(f"*/{MISNAMED}"))]
+    return [file for file in files if file.is_file() and not file.with_name(FILE).is_file()]
 
 
 def flow_folder(path: Path, name: str) -> Path | None:

@@ -163,7 +163,11 @@ class Interpreter:
         self._watch.boundary(path, stoppable=self._stoppable)
         self._arrival.regain(path)
         kind = model.kind_of(step) or ""
-        self._walk[kind](getattr(step, kind), path)
+        try:
+            self._walk[kind](getattr(step, kind), path)
+        except DroidherdError as error:
+            error.to = error.to or f"step {path}"
+            raise
         self._watch.advance()
 
     def keep_last(self, name: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from droidherd.flows.folder import FILE, inspect
-from droidherd.flows.folders import flow_folders
+from droidherd.flows.folders import flow_folders, misnamed
 from droidherd.flows.pictures import picture_problems
 from droidherd.flows.problems import Problem, errors_of
 
@@ -14,8 +14,9 @@ def lint(paths: Iterable[Path]) -> list[Problem]:
     """Every problem of every flow at or below these paths: a flow's folder, its file, or a folder of flows."""
     found: list[Problem] = []
     for path in paths:
-        folders = flow_folders(path)
-        if not folders:
+        folders, others = flow_folders(path), misnamed(path)
+        found.extend(Problem(str(file), 1, "is not read", f"rename {file.name} to {FILE}") for file in others)
+        if not folders and not others:
             found.append(Problem(str(path), 1, "no flow here", f"a flow is a folder with a {FILE}"))
         for folder in folders:
             found.extend(judge(folder))

@@ -10,7 +10,8 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from droidherd.domain.errors import BadParametersError
+from droidherd import patterns
+from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.places import locale_problem, time_zone_problem
 from droidherd.flows.part import Part
 from droidherd.flows.spelling import nearest
@@ -48,9 +49,9 @@ class Param(Part):
             raise ValueError(f"pattern, format and max_length go with strings, not with {self.type}")
         if self.pattern is not None:
             try:
-                re.compile(self.pattern)
-            except re.error as error:
-                raise ValueError(f"the pattern is not a regular expression: {error}") from error
+                patterns.compiled(self.pattern)
+            except ValueError as error:
+                raise ValueError(f"the pattern {error}") from error
         for value in (*(self.choices or ()), self.default, self.example):
             if value is None:
                 continue
@@ -96,8 +97,8 @@ class Param(Part):
             return f"has {len(value)} characters, at most {self.max_length} are allowed"
         if any(unicodedata.category(char) in {"Cc", "Cs"} for char in value):
             return "contains a control character"
-        if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
-            return f"must match {self.pattern}"
+        if self.pattern is not None and (problem := _unlike(self.pattern, value)):
+            return problem
         return FORMATS[self.format](value) if self.format is not None else ""
 
     def _wrong_number(self, value: JsonValue) -> str:
@@ -133,6 +134,11 @@ def placeholders(text: str) -> Iterator[str]:
     return (found[1] for found in _PLACEHOLDER.finditer(text) if found[1] is not None)
 
 
+def unclosed(text: str) -> bool:
+    """Whether it has a `${` that nothing closes."""
+    return "${" in _PLACEHOLDER.sub(" ", text)
+
+
 def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
     """Put the parameters into every text inside `value`. Values go in as they are and are not read again."""
     if isinstance(value, str):
@@ -142,6 +148,13 @@ def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
     if isinstance(value, dict):
         return {key: substituted(item, params) for key, item in value.items()}
     return value
+
+
+def _unlike(pattern: str, value: str) -> str:
+    try:
+        return "" if patterns.fullmatch(patterns.compiled(pattern), value) else f"must match {pattern}"
+    except FlowError as error:
+        return str(error)
 
 
 def _text(value: JsonValue) -> str:

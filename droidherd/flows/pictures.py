@@ -19,7 +19,7 @@ from droidherd.flows.sight import expected_margin
 from droidherd.vision import features
 from droidherd.vision.template import Template, load
 
-_RECORDED = re.compile(r"(\d{2,5})x(\d{2,5})")
+_RECORDED = re.compile(r"([1-9]\d{1,4})x([1-9]\d{1,4})")
 _CORNERS = 4
 
 

@@ -57,6 +57,7 @@ _PATTERNS = {
     course.TIME_PATTERN: ("is not a time of day", 'hours and minutes, as in "14:05"'),
     course.CHOICE_PATTERN: ("is not a choice", "up to 100 characters in one line, as in done"),
     model.KEY_PATTERN: ("is not a key", "an Android key name in lower case, as in home, back or enter"),
+    flow.SIZE_PATTERN: ("is not the size of a screen", "width and height in pixels, as in 1280x720"),
     change.PAYLOAD_PATTERN: ("is not the name of a file", "a file in the flow's folder `files`, as in game.apk"),
     change.PACKAGE_PATTERN: ("is not a package", "as in com.example.game"),
 }

@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from droidherd import patterns
 from droidherd.flows.part import Part
 from droidherd.flows.scalars import Name, Seconds
 from droidherd.flows.targets import WAIT_MAX_S, Area, Pattern, UiQuery, one_of
@@ -42,7 +43,7 @@ def value_in(said: str, match: str | None) -> str:
     line = " ".join(said.split())[:_SPAN_MAX]
     if match is None:
         return line
-    found = re.search(match, line)
+    found = patterns.search(patterns.compiled(match), line)
     if found is None:
         return ""
     return ((found[1] or "") if found.re.groups else found[0]).strip()

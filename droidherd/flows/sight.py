@@ -1,10 +1,10 @@
 """The interpreter's `Finder`: what a planned flow looks for, sought on looks at the screen."""
 
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from droidherd import patterns
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.look import Look, box_in, grown, pixel
@@ -114,7 +114,7 @@ def _query(wanted: UiQuery) -> tree.Query:
         wanted.id,
         wanted.class_,
         wanted.package,
-        re.compile(wanted.matches) if wanted.matches is not None else None,
+        patterns.compiled(wanted.matches) if wanted.matches is not None else None,
         wanted.states(),
         wanted.index,
     )
@@ -122,7 +122,7 @@ def _query(wanted: UiQuery) -> tree.Query:
 
 def _find_text(wanted: str | TextQuery, lines: tuple[text.Line, ...]) -> Match:
     if isinstance(wanted, TextQuery):
-        return text.find(lines, re.compile(wanted.matches))
+        return text.find(lines, patterns.compiled(wanted.matches))
     return text.find(lines, text.words(wanted), like=wanted)
 
 

@@ -3,7 +3,6 @@
 Areas and places are in percent of the screen, so that a flow fits screens of any size.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
@@ -19,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from droidherd import patterns
 from droidherd.flows.part import Part
 from droidherd.flows.scalars import Name, Seconds
 
@@ -60,10 +60,7 @@ Hex: TypeAlias = Annotated[
 
 
 def _expression(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from error
+    patterns.compiled(pattern)
     return pattern
 
 

@@ -1,10 +1,10 @@
 """The turns a flow takes: it asks people, goes by what they say, runs again later."""
 
-import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from droidherd import patterns
 from droidherd.domain.errors import (
     About,
     Asks,
@@ -78,7 +78,7 @@ class Course:
             return False
         return (
             (args.is_ is None or value in args.is_)
-            and (args.matches is None or re.search(args.matches, value) is not None)
+            and (args.matches is None or patterns.search(patterns.compiled(args.matches), value) is not None)
             and (args.at_least is None or self._number(args, value, path) >= args.at_least)
             and (args.below is None or self._number(args, value, path) < args.below)
         )

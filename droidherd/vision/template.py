@@ -16,7 +16,7 @@ from droidherd.vision.pixels import OPAQUE, Pixels, read_image
 SIDE_MIN = 6
 CONTRAST_MIN = 4.0
 """Standard deviation of grey below which a picture fits everywhere and proves nothing."""
-_RECORDED = re.compile(r"@(\d{2,5})x(\d{2,5})\.[A-Za-z]+$")
+_RECORDED = re.compile(r"@([1-9]\d{1,4})x([1-9]\d{1,4})\.[A-Za-z]+$")
 _STRETCH_MAX = 0.02
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import cv2
 import numpy as np
+import regex
 
+from droidherd import patterns
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.vision.area import clipped
@@ -60,20 +62,20 @@ def read(frame: Frame, area: Box | None = None) -> tuple[Line, ...]:
     return tuple(sorted(lines[:LINES_MAX], key=lambda line: (line.box.y, line.box.x)))
 
 
-def words(wanted: str) -> re.Pattern[str]:
+def words(wanted: str) -> regex.Pattern[str]:
     """A pattern for these words: whole ones, in any case, with any white space in between (models lose some)."""
     spelled = r"\s*".join(re.escape(word) for word in wanted.split())
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, wanted.strip()) else ""
     after = rf"(?!{_LETTER})" if re.search(rf"{_LETTER}\Z", wanted.strip()) else ""
-    return re.compile(before + spelled + after, re.IGNORECASE)
+    return patterns.compiled(before + spelled + after, any_case=True)
 
 
-def find(lines: Sequence[Line], pattern: re.Pattern[str], like: str = "") -> Match:
+def find(lines: Sequence[Line], pattern: regex.Pattern[str], like: str = "") -> Match:
     """The line in which the pattern is found; the one that says least beside it comes first.
 
     `like`: what is sought, in words, so that the nearest line can be named when there is none.
     """
-    held = [(line, spot) for line in lines if (spot := pattern.search(line.text[:SPAN_MAX])) is not None]
+    held = [(line, spot) for line in lines if (spot := patterns.search(pattern, line.text[:SPAN_MAX])) is not None]
     if not held:
         return _nearest(lines, like)
     held.sort(key=lambda one: (len(one[0].text), one[0].box.y, one[0].box.x))

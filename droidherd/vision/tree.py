@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+import regex
+
+from droidherd import patterns
 from droidherd.domain.ports import Box, Match
 
 NODES_MAX = 5_000
@@ -59,7 +62,7 @@ class Query:
     class_: str | None = None
     """Whole, or what stands behind the last dot."""
     package: str | None = None
-    matches: re.Pattern[str] | None = None
+    matches: regex.Pattern[str] | None = None
     """Found in the text or in the description."""
     states: tuple[tuple[str, bool], ...] = ()
     """`enabled`, `checked`, `selected` and their like."""
@@ -125,9 +128,9 @@ def _is_class(name: str, wanted: str | None) -> bool:
     return wanted is None or wanted in {name, name.rpartition(".")[2]}
 
 
-def _matches(node: Node, pattern: re.Pattern[str] | None) -> bool:
+def _matches(node: Node, pattern: regex.Pattern[str] | None) -> bool:
     texts = (node.text[:SPAN_MAX], node.description[:SPAN_MAX])
-    return pattern is None or any(text and pattern.search(text) is not None for text in texts)
+    return pattern is None or any(text and patterns.search(pattern, text) is not None for text in texts)
 
 
 def _likeness(node: Node, query: Query) -> float:

@@ -35,8 +35,8 @@ NEAR = 0.02
 LOOKS_MAX = 100_000
 FRAMES_KEPT = 8
 UNJUDGED_MAX = 6
-_REFUSED = re.compile(r"^[^ ]+: effect ([^ ]+) (?:failed: |had failed )")
-"""How a run ends whose last act the emulator refused."""
+_REFUSED = re.compile(r"^(?:step )?[^ ]+: effect ([^ ]+) (?:failed: |had failed )")
+"""How a run ends whose last act the emulator refused; older ones name the emulator instead of the step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,32 @@ def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal)
     assert "no emulator can be brought there" in said
 
 
+def test_a_run_is_not_mixed_with_what_its_folder_holds_already(droidherd: Terminal):
+    Path("kept").mkdir()
+    Path("kept/0001.png").write_bytes(b"of another run")
+    code, said = droidherd("flow", "run", "visit", "--virtual", "--keep", "kept")
+    assert (2, True) == (code, "kept: something is in it already\n  name a folder that is empty" in said)
+    assert ["kept/0001.png"] == [str(path) for path in Path("kept").iterdir()]
+
+
+def test_a_flow_whose_file_has_another_ending_is_named(droidherd: Terminal):
+    Path("x").mkdir()
+    Path("x/flow.yml").write_text("flow: x\n")
+    for flow in ("x/flow.yml", "./x"):
+        code, said = droidherd("flow", "run", flow)
+        assert (2, True) == (code, "rename x/flow.yml to flow.yaml" in said)
+
+
+def test_a_run_whose_flow_is_elsewhere_asks_where(droidherd: Terminal):
+    left_by("task-1", Part("only"))
+    Path("elsewhere").mkdir()
+    shutil.move("flows/gives_up", "elsewhere")
+    for more in ((), ("--virtual",)):
+        code, said = droidherd("flow", "replay", "task-1", *more)
+        assert (1, True) == (code, "there is no flow 'gives_up' here\n  say where it is with --flow PATH" in said)
+    assert "acts as recorded: 0" in droidherd("flow", "replay", "task-1", "--flow", "elsewhere/gives_up")[1]
+
+
 def test_what_cannot_be_replayed_says_why_and_what_to_do(droidherd: Terminal):
     left_by("task-2", Part("only", refused="it ended inside the handler download"))
     for more in ((), ("--virtual",)):

@@ -1,11 +1,13 @@
 """What is printed can be read, and copied from, on a narrow terminal."""
 
 import io
+import json
 
 import pytest
 from rich.console import Console
 
 from droidherd.cli import output
+from tests.support.terminal import Terminal
 
 COLUMNS = ("task", "type", "state", "emulator", "why")
 LONG = "step 3: gold.png did not appear within 1s: best match 0.43 of 0.9"
@@ -25,3 +27,32 @@ def test_names_stay_whole_and_sentences_fold(width: int, monkeypatch: pytest.Mon
 def test_a_table_without_rows_is_its_head(capsys: pytest.CaptureFixture[str]):
     Console().print(output.table(COLUMNS, []))
     assert list(COLUMNS) == capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "command"),
+    [
+        (("flow", "run"), "Missing argument 'PATH|NAME'.", "droidherd flow run"),
+        (("flow", "nosuch"), "No such command 'nosuch'.", "droidherd flow"),
+        (("tasks", "--nosuch"), "No such option: --nosuch", "droidherd tasks"),
+        (
+            ("logs", "--lines", "many"),
+            "Invalid value for '--lines': Input should be a valid integer, unable to parse string as an integer",
+            "droidherd logs",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_json_document_where_json_is_asked_for(
+    words: tuple[str, ...],
+    error: str,
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    code, said = Terminal(capsys, monkeypatch)(*words, "--json")
+    assert (2, {"error": error, "remedy": f"see {command} --help"}) == (code, json.loads(said))
+
+
+def test_wrong_usage_is_told_to_people_as_before(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    code, said = Terminal(capsys, monkeypatch)("flow", "run")
+    assert (2, True) == (code, "Usage: droidherd flow run" in said)

@@ -47,3 +47,51 @@ def test_a_screen_that_is_recognised_by_words_needs_the_extra_as_well(tmp_path: 
     monkeypatch.setattr("droidherd.flows.extras.OCR_MODULES", ("no_such_module",))
     said = lines_of(tmp_path, "key: {name: back}", "screens: {home: {any: [{ui: {id: ok}}, {text: Home}]}}")
     assert ["/flow.yaml:2: error: words are read off the screen"] == [line.partition(", and")[0] for line in said]
+
+
+READ = "read: {ui: {id: ok}, into: n}"
+
+
+def test_a_range_that_holds_no_number_is_refused(tmp_path: Path):
+    found = lines_of(tmp_path, READ + "\n      - when: {var: n, at_least: 5, below: 3, do: [{key: {name: back}}]}")
+    said = "when: no number is at least 5 and below 3 (for what is outside of both, use else)"
+    assert [f"/flow.yaml:7: error: {said}"] == found
+
+
+def test_a_range_of_parameters_is_that_of_the_task(tmp_path: Path):
+    step = READ + '\n      - when: {var: n, at_least: "${low}", below: "${high}", do: [{key: {name: back}}]}'
+    assert [] == lines_of(tmp_path, step, "params: {low: {type: integer}, high: {type: integer}}")
+
+
+@pytest.mark.parametrize("text", ["${who", "a ${who} ${", "$$${who"])
+def test_a_parameter_that_is_not_closed_is_warned_of(tmp_path: Path, text: str):
+    found = lines_of(tmp_path, f'type: {{text: "{text}"}}', "params: {who: {}}")
+    said = "${ without a } stands for itself (write ${name}, or $${ for the characters themselves)"
+    assert f"/flow.yaml:6: warning: {said}" in found
+
+
+def test_dollar_signs_that_are_meant_are_left_alone(tmp_path: Path):
+    assert [] == lines_of(tmp_path, 'type: {text: "$5 $${who} ${who}{ $$${who}"}', "params: {who: {}}")
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("00x00", "'00x00' is not the size of a screen (width and height in pixels, as in 1280x720)"),
+        ("1280*720", "'1280*720' is not the size of a screen (width and height in pixels, as in 1280x720)"),
+        ("0x0", "must be text (as in recorded: 1280x720)"),
+        ("1280", "must be text (as in recorded: 1280x720)"),
+    ],
+)
+def test_the_size_of_a_screen_has_a_form(tmp_path: Path, size: str, said: str):
+    assert [f"/flow.yaml:2: error: recorded: {said}"] == lines_of(tmp_path, "key: {name: back}", f"recorded: {size}")
+
+
+def test_a_file_that_is_called_almost_like_a_flow_is_named(tmp_path: Path):
+    lines_of(tmp_path, "key: {name: back}")
+    other = tmp_path / "other" / "flow.yml"
+    other.parent.mkdir()
+    other.write_text("flow: other\n")
+    expected = [f"{other}:1: error: is not read (rename flow.yml to flow.yaml)"]
+    for path in (tmp_path, other.parent, other):
+        assert expected == [str(problem) for problem in lint([path])]

@@ -1,11 +1,11 @@
 """Words on the screen: what a model read, what is sought in it, and the model itself."""
 
-import re
 import sys
 
 import numpy as np
 import pytest
 
+from droidherd import patterns
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame
 from droidherd.virtual.app import AppState, Scene
@@ -44,7 +44,7 @@ def test_case_and_white_space_do_not_matter_and_not_every_script_has_spaces(line
 
 
 def test_a_pattern_is_found_in_one_line():
-    match = find(LINES, re.compile(r"(\d+)/(\d+)"))
+    match = find(LINES, patterns.compiled(r"(\d+)/(\d+)"))
     assert (True, "Stamina 50/120", Box(80, 90, 60, 20)) == (match.found, match.text, match.box)
 
 

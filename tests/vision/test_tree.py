@@ -1,13 +1,15 @@
 """The elements of a screen: read as several Androids write them, and asked for by what they say."""
 
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from droidherd import patterns
 from droidherd.domain.ports import Box
+from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.commands.screen import ui_tree
 from droidherd.vision.tree import Query, find, is_tree, parse, said
 
 OLD = (  # Android 4.4: attributes in single quotes are rare, `NAF` is not, and there is no rotation in the middle
@@ -71,7 +73,7 @@ FITS = [
     ({"id": "a.b:id/box"}, NEW, "a > b"),
     ({"description": "a  >  b"}, NEW, "a > b"),
     ({"text": 'Tom & "Jerry" > A'}, NEW, 'Tom & "Jerry" > \nA'),
-    ({"matches": re.compile("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
+    ({"matches": patterns.compiled("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
     ({"states": (("checked", True), ("enabled", False))}, NEW, "a > b"),
 ]
 
@@ -89,7 +91,7 @@ def test_an_element_is_found_by_what_is_said_of_it(words: dict[str, Any], text: 
         {"text": "OK", "class_": "TextView"},
         {"id": "tit"},
         {"states": (("checked", True),), "text": "OK"},
-        {"matches": re.compile("^K")},
+        {"matches": patterns.compiled("^K")},
         {"text": "OK", "index": 1},
     ],
 )
@@ -134,3 +136,11 @@ def test_whatever_an_element_says_comes_back(text: str):
     spelled = "".join(f"&#{ord(char)};" if char in "<>&\"'" else char for char in text)
     (node,) = parse(f'<hierarchy><node text="{spelled}" bounds="[0,0][1,1]" /></hierarchy>')
     assert text == said(node)
+
+
+@pytest.mark.parametrize("field", ["account", "password", ""])
+def test_the_virtual_emulator_says_which_text_field_has_the_focus(field: str):
+    nodes = parse(ui_tree(AppState(scene=Scene.SIGN_IN, running=True, field=field), "com.example.herd", (1280, 720)))
+    found = find(nodes, Query(states=(("focused", True),)))
+    assert bool(field) == found.found
+    assert [field] * bool(field) == [node.id.rpartition("/")[2] for node in nodes if node.is_("focused")]

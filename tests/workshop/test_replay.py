@@ -1,5 +1,6 @@
 """A recorded run is a test without an emulator."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_a_recording_that_was_cut_off_replays_as_far_as_it_goes(recorded: Path, 
 @pytest.mark.parametrize(
     ("steps", "ended"),
     [
-        ("[{start_app: {app: com.no.such}}, {key: {name: home}}]", "effect 1 failed: "),
+        ("[{start_app: {app: com.no.such}}, {key: {name: home}}]", "step 1: effect 1 failed: "),
         ("[{repeat: {at_most: 20, while: {gone: {ui: {id: x}}}, do: [{tap: {percent: [1, 99]}}]}}]", "12 times of"),
         ("[{repeat: {at_most: 2, until: {ui: {id: x}}, do: [{key: {name: back}}]}}]", "its turns: "),
     ],
@@ -125,11 +126,26 @@ def test_a_run_that_failed_fails_again_at_the_same_step(
     assert ended in str(run.error)
     done, whole = replay(tmp_path / "run", flow), read(tmp_path / "run")
     assert ((), len(whole.acts())) == (done.differences, done.acts), done.log
-    assert () == compare(whole, Recording(tmp_path, "", {}, whole.moments, end=whole.end.replace("127.", "128.")))
+    assert () == compare(whole, Recording(tmp_path, "", {}, whole.moments, end=whole.end))
     flow.joinpath("flow.yaml").write_text(
         f"flow: failing\nstages: [{{stage: only, steps: [{{key: {{name: menu}}}}]}}]\n{cleanup}\n"
     )
     assert replay(tmp_path / "run", flow).differences
+
+
+def test_a_recording_that_names_the_emulator_and_not_the_step_is_held_against_the_same_end(
+    running: VirtualEmulator, tmp_path: Path
+):
+    flow = tmp_path / "failing"
+    flow.mkdir()
+    steps = "[{key: {name: home}}, {start_app: {app: com.no.such}}]"
+    (flow / "flow.yaml").write_text(f"flow: failing\nstages: [{{stage: only, steps: {steps}}}]\n")
+    record_flow(flow, running, tmp_path / "run")
+    whole = read(tmp_path / "run")
+    assert whole.end.startswith("step 2: effect 2 failed: ")
+    older = dataclasses.replace(whole, end=whole.end.replace("step 2", "127.0.0.1:5555"))
+    assert () == replay(older, flow).differences
+    assert () == compare(whole, older)
 
 
 def test_the_elements_that_are_seen_are_those_of_the_frame_before(tmp_path: Path):

@@ -192,7 +192,8 @@ def ui_tree(state: AppState, package: str, size: tuple[int, int]) -> str:
         kind = "android.widget.EditText" if name in {"account", "password"} else "android.widget.Button"
         corners = f"[{box.x},{box.y}][{box.x + box.width},{box.y + box.height}]"
         facts = {"index": str(index), "text": words[name], "resource-id": f"{package}:id/{name}", "class": kind}
-        nodes.append(_node({**facts, "package": package, "bounds": corners}))
+        focused = str(name == state.field).lower()
+        nodes.append(_node({**facts, "package": package, "focused": focused, "bounds": corners}))
     frame = {"class": "android.widget.FrameLayout", "package": package, "bounds": f"[0,0][{width},{height}]"}
     outer = _node(frame, inner="".join(nodes))
     head = "<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>"
