@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
@@ -11,6 +12,7 @@ from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
+    WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -85,11 +87,13 @@ class EngineActivities:
 
     async def _snapshot(self, workflow_id: str, run_id: str) -> str | None:
         """Empty: it never knew anything. None: it cannot be asked what it knew."""
+        run = self._client.get_workflow_handle(workflow_id, run_id=run_id)
         try:
-            return await self._client.get_workflow_handle(workflow_id, run_id=run_id).query("snapshot", result_type=str)
+            return await run.query("snapshot", result_type=str)
         except (RPCError, WorkflowQueryFailedError) as error:
-            if isinstance(error, RPCError) and error.status is RPCStatusCode.FAILED_PRECONDITION:
-                return ""  # it ended before its first decision
+            unready = isinstance(error, RPCError) and error.status is RPCStatusCode.FAILED_PRECONDITION
+            if unready and not await _has_decided(run):
+                return ""  # otherwise it lost its last decisions one after the other
             activity.logger.warning("the predecessor of %s cannot be asked: %s", workflow_id, error)
             return None
 
@@ -238,3 +242,11 @@ class EngineActivities:
 
     def all(self) -> list[Callable[..., object]]:
         return [self.read_pool, self.find_predecessor, self.closed_holders, self.request_cancel]
+
+
+async def _has_decided(run: WorkflowHandle[Any, Any]) -> bool:
+    """Whether it ever came to the end of a workflow task."""
+    async for event in run.fetch_history_events():
+        if event.HasField("workflow_task_completed_event_attributes"):
+            return True
+    return False

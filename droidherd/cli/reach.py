@@ -61,7 +61,7 @@ def _tidy_up(home: Path) -> None:
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         with suppress(OSError):
             dead = owner.isdecimal() and not psutil.pid_exists(int(owner))
-            if dead and folder.stat().st_uid == home.stat().st_uid:
+            if dead and folder.lstat().st_uid == home.stat().st_uid and not folder.is_symlink():
                 end_leftover(folder / "adb")
                 shutil.rmtree(folder)
 

@@ -225,7 +225,7 @@ class Emulator:
         if self.proven:
             self.ladder.lapse(self.care, began_ms)
         else:
-            self.ladder.lapse_unproven(self.care, now_ms)
+            self.ladder.lapse_unproven(trouble, self.care, now_ms)
         self.due = self.ladder.climb(trouble, self.care, dice)
         if self.due is None and has_controller(self.care):
             self.given_up = True

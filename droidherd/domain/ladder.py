@@ -116,9 +116,10 @@ class Ladder:
         if self.well_ms and not self.tried and began_ms - self.well_ms >= care.forgive_s * 1000:
             self.restarts = 0
 
-    def lapse_unproven(self, care: Care, now_ms: int) -> None:
-        """As it was before: when the last restart is long ago, whether it was up since or not."""
-        if now_ms - self.restarted_ms >= care.forgive_s * 1000:
+    def lapse_unproven(self, trouble: Trouble, care: Care, now_ms: int) -> None:
+        """As it was before: when a restart is next, and the last one is long ago, whether it was up since or not."""
+        restart_is_next = all(rung is Rung.RESTART or rung in self.tried for rung in LADDER[trouble])
+        if restart_is_next and now_ms - self.restarted_ms >= care.forgive_s * 1000:
             self.restarts = 0
 
     def forgive(self) -> None:

@@ -272,6 +272,18 @@ def test_what_a_killed_command_left_is_ended_by_the_next_one(
     assert [alive] == [*tmp_path.glob(f"{PREFIX}*")]
 
 
+def test_who_lays_a_link_where_a_killed_command_was_has_nothing_ended_that_it_leads_to(
+    droidherd: Terminal, emulator: VirtualEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (tmp_path / f"{PREFIX}{gone.pid}-x").symlink_to(tmp_path / "house")
+    with AdbServer(0, tmp_path / "house" / "adb", environment=os.environ) as server:
+        assert 0 == droidherd("flow", "new", "x", "--from", "e1")[0]
+        assert server.pid > 0
+
+
 def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
     before = Token.parse(probe(emulator.adb, emulator.address).token)
     lease.seize(emulator.adb, emulator.address, Token(before.lease + 1))

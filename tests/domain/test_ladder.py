@@ -72,6 +72,18 @@ def test_the_later_rungs_of_one_trouble_forgive_nothing_however_long_they_take()
     assert ["restart_app 0"] == climbs(ladder, Trouble.UNFIT, now_ms=900_000)
 
 
+def test_in_a_run_that_began_before_restarts_are_forgiven_where_they_were_then_by_time_alone_when_one_is_due():
+    ladder = Ladder()
+    ladder.restarted(0)
+    ladder.restarted(0)
+    forgiven: list[int] = []
+    for _ in range(3):
+        ladder.lapse_unproven(Trouble.UNFIT, CARE, 900_000)
+        ladder.climb(Trouble.UNFIT, CARE, MIDDLE)
+        forgiven.append(ladder.restarts)
+    assert [2, 2, 0] == forgiven
+
+
 @pytest.mark.parametrize(("dice", "expected"), [(0.0, 7.5), (0.5, 15.0), (1.0, 22.5)])
 def test_emulators_of_one_host_do_not_move_in_step(dice: float, expected: float):
     measure = Ladder().climb(Trouble.SILENT, CARE, dice)

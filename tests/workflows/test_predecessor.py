@@ -30,8 +30,13 @@ class Another:
     async def run(self, start: DispatcherInput) -> None:
         await workflow.sleep(3600 if start.pool else 0)
 
+    @workflow.signal
+    def stumble(self) -> None:
+        raise RuntimeError("loses every decision from now on")
 
-async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_of_date(client: Client):
+
+@pytest.mark.parametrize("stuck", [False, True])
+async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_of_date(client: Client, *, stuck: bool):
     async with world(client) as here:  # without an emulator: nobody brings a dispatcher back
         await wake(here)
         dispatcher = here.dispatcher()
@@ -41,6 +46,9 @@ async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_o
     async with Worker(client, task_queue=queue, workflows=[Another], workflow_runner=UnsandboxedWorkflowRunner()):
         another = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
         await until(lambda: has_decided(another), "the other one to decide")
+        if stuck:
+            await another.signal(Another.stumble)
+            await until(lambda: is_stuck(another), "the engine to let nobody ask it any more")
     await another.terminate("knew more")
     unborn = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
     await unborn.terminate("knew nothing yet")
@@ -57,6 +65,11 @@ async def knows_all(here: World) -> bool | None:
 async def has_decided(another: WorkflowHandle[Any, Any]) -> bool | None:
     events = (await another.fetch_history()).events
     return any(event.HasField("timer_started_event_attributes") for event in events) or None
+
+
+async def is_stuck(another: WorkflowHandle[Any, Any]) -> bool | None:
+    pending = (await another.describe()).raw_description.pending_workflow_task
+    return pending.attempt > 3 or None
 
 
 async def test_a_dispatcher_whose_predecessors_are_all_deleted_learns_from_its_tasks_that_there_was_one(client: Client):
