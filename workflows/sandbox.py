@@ -26,6 +26,8 @@ class _Instance(WorkflowInstance):
         """How much history was played, and the time of its last workflow task."""
         self._ahead = False
         """History was played that no workflow task had begun for."""
+        self._open: set[str] = set()
+        """Updates that were accepted and have no answer yet."""
 
     def activate(self, act: Any) -> Any:
         if all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
@@ -36,7 +38,15 @@ class _Instance(WorkflowInstance):
             return refused
         self._ahead = self._is_early(act)
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
-        return self._inner.activate(act)
+        done = self._inner.activate(act)
+        self._follow(done)
+        return done
+
+    def _follow(self, done: Any) -> None:
+        for command in done.successful.commands:
+            if command.HasField("update_response"):
+                update = command.update_response
+                (self._open.add if update.HasField("accepted") else self._open.discard)(update.protocol_instance_id)
 
     def _is_late(self, act: Any) -> bool:
         """Whether the answer of a local activity comes with what a later workflow task brings.
@@ -44,9 +54,12 @@ class _Instance(WorkflowInstance):
         Its place is in a step of its own. But if it comes just while a query is answered, the workflow task ends with
         that, and already holds the answer; the workflow hears it in its next one, behind signals and updates. A replay
         gives it before them, where it stands in the history.
+
+        Not while an update waits: if the answer lets it end, the core loses its word of that in a replay, at every try.
         """
         answers = [job.HasField("resolve_activity") and job.resolve_activity.is_local for job in act.jobs]
-        return any(answers) and not all(answers) and not act.is_replaying and act.history_length > self._reached[0]
+        late = any(answers) and not all(answers) and not act.is_replaying and act.history_length > self._reached[0]
+        return late and not self._open
 
     def _is_early(self, act: Any) -> bool:
         """Whether this is history that no workflow task has begun for.

@@ -70,6 +70,26 @@ class Looks(Waits):
 
 
 @workflow.defn
+class Tells(Looks):
+    """Who asked hears what it found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.execute_local_activity(look, start_to_close_timeout=timedelta(minutes=2))
+        self.found = True
+        await workflow.wait_condition(lambda: self.heard)
+
+    @workflow.update
+    async def tell(self) -> str:
+        await workflow.wait_condition(lambda: self.found)
+        return "found"
+
+
+@workflow.defn
 class ReadsTheClock:
     @workflow.run
     async def run(self) -> float:
@@ -150,6 +170,26 @@ async def _heard_late(client: Client, task: str, head_start_s: float) -> list[st
         assert "hello" == await greeted
         await handle.result()
     return await _refusals(handle, Looks, runner)
+
+
+async def test_who_waits_for_what_was_found_while_a_query_was_answered_hears_it(client: Client, task: str):
+    """Played anew, the word that an update has ended would be lost, and its workflow task with it, at every try."""
+    ASKED.clear()
+    TOLD.clear()
+    runner = LeanSandbox.passing(*PASSED_THROUGH, "tests")
+    handle = await client.start_workflow(Tells.run, id=task, task_queue=QUEUE)
+    told = asyncio.create_task(handle.execute_update(Tells.tell))
+    asked = asyncio.create_task(handle.query(Tells.is_busy))
+    await asyncio.sleep(0.8)
+    async with Worker(client, task_queue=QUEUE, workflows=[Tells], activities=[look], workflow_runner=runner):
+        await asyncio.to_thread(ASKED.wait, 60)
+        await handle.signal(Tells.hear)
+        TOLD.set()
+        await asked
+        async with asyncio.timeout(60):
+            assert "found" == await told
+            await handle.result()
+    assert LATE not in await _refusals(handle, Tells, runner)
 
 
 async def _refusals(handle: WorkflowHandle[Any, Any], kind: type, runner: LeanSandbox) -> list[str]:
