@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from temporalio import activity, workflow
@@ -17,6 +19,8 @@ from workflows.sandbox import AHEAD, LATE, PASSED_THROUGH, LeanSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUEUE = "sandbox"
+Played: TypeAlias = Callable[[str, float], Awaitable[list[str]]]
+"""A play of a name, in which something has a head start: why its workflow tasks failed."""
 
 
 @workflow.defn
@@ -114,11 +118,17 @@ async def test_a_query_that_waited_for_a_worker_does_not_change_the_order_of_wha
     client: Client, task: str
 ):
     """Else its history could not be replayed: the update would come first in the one order, the signal in the other."""
-    # Nobody serves, so there is nothing by which to see that the query has arrived: whether it came first is seen then.
-    for head_start_s in (0.5, 2.0, 8.0):
-        if [AHEAD] == await _refused(client, f"{task}-{head_start_s}", head_start_s):
-            return
-    pytest.fail("no query came first, or one that did was not refused")
+    assert await _at_last(AHEAD, partial(_refused, client), task, (0.5, 2.0, 8.0)), (
+        "none was first, or it was not refused"
+    )
+
+
+async def _at_last(why: str, played: Played, task: str, head_starts_s: tuple[float, ...]) -> bool:
+    """Whether one play was refused for just this. Whether what nobody has taken yet was in time is only seen then."""
+    for head_start_s in head_starts_s:
+        if [why] == await played(f"{task}-{head_start_s}", head_start_s):
+            return True
+    return False
 
 
 async def _refused(client: Client, task: str, head_start_s: float) -> list[str]:
@@ -146,11 +156,9 @@ async def test_what_a_local_activity_found_while_a_query_was_answered_is_heard_w
     client: Client, task: str
 ):
     """Else its history could not be replayed: the update would come before it in the one order, behind in the other."""
-    # Neither a query nobody takes nor an update under way can be seen: whether they were in time is seen then.
-    for head_start_s in (0.4, 0.8, 1.5):
-        if [LATE] == await _heard_late(client, f"{task}-{head_start_s}", head_start_s):
-            return
-    pytest.fail("nothing was found while a query was answered, or what was found late was not refused")
+    assert await _at_last(LATE, partial(_heard_late, client), task, (0.4, 0.8, 1.5)), (
+        "none was late, or it was not refused"
+    )
 
 
 async def _heard_late(client: Client, task: str, head_start_s: float) -> list[str]:
