@@ -6,6 +6,7 @@ BIN   := $(VENV)/bin
 PY    := $(BIN)/python
 STAMP := $(VENV)/.stamp
 SEEDS := 0 1 2
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Programs of the environment (adb, temporal) are found on PATH by the tests as a user would find them.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -13,10 +14,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint types replay bench long conformance
+.PHONY: help setup demo up test test-more lint types replay record bench long conformance
 
 help: ## list the verbs
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## build .venv with what is pinned in constraints.txt (instant when nothing changed)
 
@@ -44,9 +45,12 @@ demo: setup ## show the main job end to end (KEEP=1 leaves it running)
 up: setup ## start everything here with four virtual emulators
 	@$(BIN)/droidherd up --virtual 4
 
-test: setup ## the default suite, some 9 minutes on 2 cores
+test: setup ## the default suite, some 8 minutes on 2 cores
 	@$(PY) -m compileall -q droidherd workflows activities api tests worker_main.py
-	@$(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m 'not long and not conformance'
+	@$(PY) -m pytest $(PARALLEL) -m 'not more and not long and not conformance'
+
+test-more: setup ## plays of real processes, crashes and chaos, at most 12 minutes
+	@$(PY) -m pytest $(PARALLEL) -m 'more and not long'
 
 lint: setup ## ruff and the import contracts
 	@$(BIN)/ruff check .
@@ -56,8 +60,12 @@ lint: setup ## ruff and the import contracts
 types: setup ## basedpyright, strict; warnings are errors
 	@$(BIN)/basedpyright --warnings
 
-replay: setup ## recorded histories against the workflows of today, under three hash seeds
+replay: setup ## recorded histories against today's workflows: three hash seeds, then the SDK's sandbox
 	@for seed in $(SEEDS); do PYTHONHASHSEED=$$seed $(PY) worker_main.py verify || exit 1; done
+	@$(PY) worker_main.py verify --strict
+
+record: setup ## play every path through the workflows and record its histories, some 3 minutes
+	@$(PY) -m tests.replay.record
 
 bench: setup ## benchmarks into bench/results/latest.json
 	@$(PY) -m bench

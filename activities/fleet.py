@@ -7,22 +7,22 @@ from collections.abc import AsyncGenerator, Callable
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.failures import translated
-from droidherd.caretaker import Caretaker
+from activities.errors import translated
 from droidherd.contracts import names
 from droidherd.contracts.fleet import (
     GateResult,
     GateWork,
     PresenceEnd,
     PresenceWork,
+    RecoveryResult,
+    RecoveryWork,
     Reports,
-    TendResult,
-    TendWork,
 )
 from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
-from droidherd.emulator.patrol import Patrol
+from droidherd.emulator.probe_loop import ProbeLoop
+from droidherd.recovery.recovery import Recovery
 
 BEAT_S = 1.0
 
@@ -31,16 +31,16 @@ class FleetActivities:
     """What one worker does for its host."""
 
     def __init__(
-        self, client: Client, patrol: Callable[[], Patrol], gatekeeper: Gatekeeper, caretaker: Caretaker
+        self, client: Client, probe_loop: Callable[[], ProbeLoop], gatekeeper: Gatekeeper, recovery: Recovery
     ) -> None:
-        """`patrol` makes a new one: each presence walks its own rounds."""
-        self._caretaker = caretaker
+        """`probe loop` makes a new one: each presence walks its own rounds."""
+        self._recovery = recovery
         self._client = client
-        self._patrol = patrol
+        self._patrol = probe_loop
         self._gatekeeper = gatekeeper
         self.present = asyncio.Event()
         """Set while a presence of this worker runs."""
-        self._rounds: dict[Patrol, tuple[int, asyncio.Task[None]]] = {}
+        self._rounds: dict[ProbeLoop, tuple[int, asyncio.Task[None]]] = {}
         """The patrols that run, and for which incarnation: one, but for those that are about to end."""
         self._leaving = False
         self._gone = asyncio.Event()
@@ -48,8 +48,8 @@ class FleetActivities:
     def leave(self) -> None:
         """Say that this worker ends soon, while its stages still do their work."""
         self._leaving = True
-        for patrol, (incarnation, _) in self._rounds.items():
-            patrol.leave(incarnation)
+        for probe_loop, (incarnation, _) in self._rounds.items():
+            probe_loop.leave(incarnation)
 
     def gone(self) -> None:
         """Its stages have ended: the presence may end too."""
@@ -58,8 +58,8 @@ class FleetActivities:
     @activity.defn
     async def presence(self, work: PresenceWork) -> PresenceEnd:
         """Until the worker is gone; heartbeats show that the rounds go on."""
-        patrol = self._patrol()
-        async with self._walking(patrol, work) as rounds:
+        probe_loop = self._patrol()
+        async with self._walking(probe_loop, work) as rounds:
             while not self._gone.is_set() and not rounds.done():
                 activity.heartbeat()
                 await asyncio.wait([rounds], timeout=BEAT_S)
@@ -67,10 +67,10 @@ class FleetActivities:
                 raise AbandonedError("a newer presence of this host began")
             if rounds.done():
                 await rounds
-            return PresenceEnd(incarnation=work.incarnation, seen=patrol.left(work.incarnation))
+            return PresenceEnd(incarnation=work.incarnation, seen=probe_loop.left(work.incarnation))
 
     @contextlib.asynccontextmanager
-    async def _walking(self, patrol: Patrol, work: PresenceWork) -> AsyncGenerator["asyncio.Task[None]"]:
+    async def _walking(self, probe_loop: ProbeLoop, work: PresenceWork) -> AsyncGenerator["asyncio.Task[None]"]:
         """The rounds of a presence, which end those before it.
 
         An older presence is over for the engine, which may not have said so yet. Patrols tell changes only: what the
@@ -79,20 +79,20 @@ class FleetActivities:
         for _, older in self._rounds.values():
             older.cancel()
         if self._leaving:
-            patrol.leave(work.incarnation)
+            probe_loop.leave(work.incarnation)
         host = self._client.get_workflow_handle(names.host_id(work.host_id))
 
         async def tell(seen: tuple[Seen, ...], listed: tuple[str, ...] | None) -> None:
             reports = Reports(incarnation=work.incarnation, seen=seen, listed=listed)
             await host.signal(names.Signal.REPORTS, reports)
 
-        rounds = asyncio.create_task(patrol.run(tell, work.incarnation))
-        self._rounds[patrol] = work.incarnation, rounds
+        rounds = asyncio.create_task(probe_loop.run(tell, work.incarnation))
+        self._rounds[probe_loop] = work.incarnation, rounds
         self.present.set()
         try:
             yield rounds
         finally:
-            del self._rounds[patrol]
+            del self._rounds[probe_loop]
             if not self._rounds:
                 self.present.clear()
             rounds.cancel()
@@ -106,15 +106,15 @@ class FleetActivities:
 
     @activity.defn(no_thread_cancel_exception=True)
     @translated
-    def tend(self, work: TendWork) -> TendResult:
-        return self._caretaker.tend(work, _beat)
+    def recover(self, work: RecoveryWork) -> RecoveryResult:
+        return self._recovery.run(work, _beat)
 
     def boots(self) -> list[Callable[..., object]]:
         """What takes its turn on a queue of its own."""
-        return [self.tend]
+        return [self.recover]
 
     def all(self) -> list[Callable[..., object]]:
-        return [self.presence, self.pass_gate, self.tend]
+        return [self.presence, self.pass_gate, self.recover]
 
 
 def _beat() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from activities.failures import translated
+from activities.errors import translated
 from droidherd.contracts.fleet import FrameTaken, FrameWork
-from droidherd.live import LiveFrames
+from droidherd.emulator.viewers import LiveFrames
 
 
 class FrameActivities:

@@ -4,23 +4,23 @@ from collections.abc import Callable
 
 from temporalio import activity
 
-from activities.failures import translated
-from droidherd.contracts.plan import Plan, TaskPhysics
+from activities.errors import translated
+from droidherd.contracts.plan import Plan, TaskTiming
 from droidherd.contracts.stage import Planned, PlanRequest
 from droidherd.contracts.tasks import TaskSpec
-from droidherd.credentials import Book
+from droidherd.credentials import AccountReader
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.secret import secrets_of
+from droidherd.flows.model.secret import secrets_of
 
 
 class PlanningActivities:
     """Plans with one worker's flows and times."""
 
-    def __init__(self, catalogue: Catalogue, physics: TaskPhysics, book: Book) -> None:
-        """`physics` go with every plan, since a workflow reads no settings."""
+    def __init__(self, catalogue: Catalogue, timing: TaskTiming, book: AccountReader) -> None:
+        """`timing` go with every plan, since a workflow reads no settings."""
         self._catalogue = catalogue
-        self._physics = physics
+        self._timing = timing
         self._book = book
 
     @activity.defn(name="plan_task", no_thread_cancel_exception=True)
@@ -28,7 +28,7 @@ class PlanningActivities:
     def plan_task(self, request: PlanRequest) -> Planned:
         spec = request.spec
         plan = self._catalogue.plan(spec.type, spec.params, spec.policy, spec.account)
-        return Planned(plan=self._for_account(plan, spec), physics=self._physics)
+        return Planned(plan=self._for_account(plan, spec), timing=self._timing)
 
     def _for_account(self, plan: Plan, spec: TaskSpec) -> Plan:
         """Where its account is bound to. What it is to type must be somewhere, or nothing begins."""

@@ -5,32 +5,59 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.failures import translated
+from activities.errors import translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
-from droidherd.capture import CaptureStay
 from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
 from droidherd.domain.errors import StillBusyError
-from droidherd.emulator.turns import Turns
-from droidherd.stay import Outfit, Stay
-from droidherd.undoing import UndoStay
+from droidherd.stage.attempt import StageAttempt
+from droidherd.stage.capture import CaptureAttempt
+from droidherd.stage.context import StageServices
+from droidherd.stage.undo import UndoAttempt
 
-R = TypeVar("R", bound=StageReport)
 SLOTS = 2
 """Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
 
 
-class StageActivities:
-    """Runs stages with one worker's outfit."""
+class Turns:
+    """A door per emulator. Shared by all threads that run stages in one process."""
 
-    def __init__(self, outfit: Outfit, client: Client, loop: asyncio.AbstractEventLoop, beat_every_s: float) -> None:
+    def __init__(self) -> None:
+        """All doors are open."""
+        self._doors: dict[str, threading.Lock] = {}
+
+    @contextmanager
+    def taken(
+        self, emulator_id: str, every_s: float, wanted: Callable[[], bool], beat: Callable[[], None]
+    ) -> Generator[bool]:
+        """Wait until the stage that runs there has ended, with a `beat` now and then.
+
+        Gives False when this one is not `wanted` any more: then the emulator may not be touched.
+        """
+        door = self._doors.setdefault(emulator_id, threading.Lock())
+        while not door.acquire(timeout=every_s):
+            beat()
+            if not wanted():
+                yield False
+                return
+        try:
+            yield wanted()
+        finally:
+            door.release()
+
+
+class StageActivities:
+    """Runs stages with one worker's services."""
+
+    def __init__(
+        self, services: StageServices, client: Client, loop: asyncio.AbstractEventLoop, beat_every_s: float
+    ) -> None:
         """`loop` is where the client lives."""
-        self._outfit = outfit
+        self._services = services
         self._client = client
         self._loop = loop
         self._beat_every_s = beat_every_s
@@ -43,34 +70,32 @@ class StageActivities:
     @activity.defn(name="run_stage", no_thread_cancel_exception=True)
     @translated
     def run_stage(self, work: StageWork) -> StageReport:
-        def run(life: EngineLifeline) -> StageReport:
+        with self._turn(work) as life:
+            if life is None:
+                return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
             with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
-                return Stay(self._outfit, work, life).run()
-
-        return self._in_turn(work, StageReport, run)
+                return StageAttempt(self._services, work, life).run()
 
     @activity.defn(name="capture_before", no_thread_cancel_exception=True)
     @translated
     def capture_before(self, work: StageWork) -> Captured:
-        return self._in_turn(work, Captured, lambda life: CaptureStay(self._outfit, work, life).capture())
+        with self._turn(work) as life:
+            if life is None:
+                return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
+            return CaptureAttempt(self._services, work, life).capture()
 
     @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
     @translated
     def undo_stage(self, work: UndoWork) -> UndoReport:
-        def take_back(life: EngineLifeline) -> UndoReport:
-            return UndoStay(self._outfit, work, life, undo=work.undo, force=work.force).take_back()
-
-        return self._in_turn(work, UndoReport, take_back)
-
-    def _in_turn(self, work: StageWork, report: type[R], act: Callable[[EngineLifeline], R]) -> R:
-        """What the act reports, or that it never began."""
         with self._turn(work) as life:
-            return act(life) if life else report(outcome=StageOutcome.NOT_BEGUN, worker=self._outfit.worker)
+            if life is None:
+                return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
+            return UndoAttempt(self._services, work, life, undo=work.undo, force=work.force).take_back()
 
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
         """The emulator's turn, one after the other; none when nobody wants it any more before it came."""
-        patience_s = work.physics.heartbeat_timeout_s
+        patience_s = work.timing.heartbeat_timeout_s
         life = EngineLifeline(self._client, self._loop, self._beat_every_s, patience_s, (self.leaving, self.hurry))
         until_s = time.monotonic() + max(work.ahead_s, patience_s)
         token = f"{work.lease}.{work.stage_index}.{work.tries}"

@@ -1,1 +1,1 @@
-"""The door: HTTP in front of the engine."""
+"""The HTTP API, in front of Temporal."""

@@ -1,4 +1,4 @@
-"""`python -m api`: serve the door."""
+"""`python -m api`: serve the API."""
 
 import gc
 import logging
@@ -8,7 +8,7 @@ import sys
 import uvicorn
 
 from api.app import create_app
-from api.auth import OpenDoorError
+from api.auth import UnsafeSettingsError
 from droidherd import telemetry
 from droidherd.domain.errors import BadParametersError
 from droidherd.settings import load
@@ -17,9 +17,9 @@ GRACE_S = 5
 """Streams and waits that are open when the process ends are cut after this."""
 
 KEEP_ALIVE_S = 75
-"""Longer than clients and proxies keep a connection that says nothing (5 to 60 s): who closes first must not be we.
+"""Longer than clients and proxies keep an idle connection (5 to 60 s), so that the server never closes first.
 
-Otherwise a request now and then meets a connection that just closes, and nobody knows whether it was heard.
+Otherwise a request now and then meets a connection that is just closing, and may or may not have been served.
 """
 
 
@@ -29,10 +29,10 @@ def main() -> int:
     telemetry.start_logs(settings.telemetry.log_level)
     try:
         app = create_app(settings)
-    except (OpenDoorError, BadParametersError) as error:
+    except (UnsafeSettingsError, BadParametersError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    gc.freeze()  # what stands now stays: no collection, which stops everybody, has to look at it
+    gc.freeze()  # objects made so far live for ever: no collection has to scan them
     try:
         uvicorn.run(
             app,
@@ -40,7 +40,7 @@ def main() -> int:
             port=settings.api.port,
             log_config=None,
             access_log=False,
-            # Whoever stands before us may claim to be anybody.
+            # A proxy header may claim any address.
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,

@@ -1,48 +1,62 @@
-"""Who may come in: whoever has a key, under its name; without a key, this machine alone."""
+"""Who may use the API: holders of a key, by its name and role; without any key, this machine alone."""
 
 import hashlib
 import hmac
 import ipaddress
 from collections.abc import Collection, Mapping
+from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
-from api.roles import Role, refusal
 from droidherd.domain import ids
 from droidherd.settings import Api
 
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+ADMINISTERING: Final = (("PUT", "/api/accounts/"), ("DELETE", "/api/accounts/"), ("POST", "/api/maintenance/"))
+"""What decides whom tasks act for and with which credentials, or deletes for good."""
 OPEN = frozenset({"/healthz", "/readyz"})
-"""Asked by supervisors, which hold no key."""
+"""Routes for supervisors, which have no key."""
 SINGLE = "api"
-"""What the one key of the setting `api.key` is called."""
+"""The name of the key in the setting `api.key`."""
 CALLER = "caller"
-"""Under this the name of the key stands in a request's state."""
+"""Where a request's state holds the name of its key."""
 PAIR = 2
+
+
+class Role(IntEnum):
+    """What a key may do: read; work with tasks and emulators; everything. Each role includes the ones before it."""
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+
 NO_ROLES: Mapping[str, Role] = MappingProxyType({})
 
 
-class OpenDoorError(Exception):
-    """The settings would let strangers in."""
+class UnsafeSettingsError(Exception):
+    """The settings of the API are unsafe or wrong."""
 
 
 def keys_of(settings: Api) -> dict[str, str]:
-    """Name → API key, from the settings and from their files. Empty: there is none."""
+    """Name → API key, from the settings and their files. Empty: there is no key."""
     found = [(SINGLE, key)] if (key := _single(settings)) else []
     found += [(name, key.strip()) for name, key in settings.keys.items()]
     found += _listed(settings.keys_file) if settings.keys_file else []
     keys: dict[str, str] = {}
     for name, key in found:
         if not ids.is_id(name):
-            raise OpenDoorError(f"the name {name[:64]!r} of an API key {ids.RULES[ids.PATTERN]}")
+            raise UnsafeSettingsError(f"the name {name[:64]!r} of an API key {ids.RULES[ids.PATTERN]}")
         if not key:
-            raise OpenDoorError(f"the API key {name!r} must not be empty")
+            raise UnsafeSettingsError(f"the API key {name!r} must not be empty")
         if name in keys or key in keys.values():
-            raise OpenDoorError(f"the API key {name!r} is there twice: one name, one key")
+            raise UnsafeSettingsError(f"the API key {name!r} is there twice: one name, one key")
         keys[name] = key
     return keys
 
@@ -52,18 +66,18 @@ def _single(settings: Api) -> str:
         return settings.key.strip()
     key = _read(settings.key_file).strip()
     if not key:
-        raise OpenDoorError(f"the key file {settings.key_file} is empty")
+        raise UnsafeSettingsError(f"the key file {settings.key_file} is empty")
     return key
 
 
 def _listed(file: str) -> list[tuple[str, str]]:
-    """One `name key` per line; what begins with # is for people."""
+    """One `name key` per line; lines that begin with # are comments."""
     lines = [line.strip() for line in _read(file).splitlines()]
     pairs = [line.split() for line in lines if line and not line.startswith("#")]
     wrong = [number for number, pair in enumerate(pairs, 1) if len(pair) != PAIR]
     if wrong or not pairs:
         which = f"entry {wrong[0]} of " if wrong else ""
-        raise OpenDoorError(f"{which}the file {file} is not a name and a key, with a space between")
+        raise UnsafeSettingsError(f"{which}the file {file} must be a name and a key, with a space between")
     return [(name, key) for name, key in pairs]
 
 
@@ -71,20 +85,20 @@ def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        raise OpenDoorError(f"the key file {file} cannot be read: {error.strerror}") from error
+        raise UnsafeSettingsError(f"the key file {file} cannot be read: {error.strerror}") from error
 
 
 def roles_of(settings: Api, names: Collection[str]) -> dict[str, Role]:
-    """Key name → role. A misspelt name would leave the key it is meant for with every right."""
+    """Key name → role. Unknown names are refused: a misspelt one would leave its key with every right."""
     if strangers := sorted(settings.roles.keys() - names):
-        raise OpenDoorError(f"api.roles names {strangers[0][:64]!r}, and there is no API key of that name")
+        raise UnsafeSettingsError(f"api.roles names {strangers[0][:64]!r}, but there is no API key of that name")
     return {name: Role[role.upper()] for name, role in settings.roles.items()}
 
 
 def check_address(host: str, keys: Mapping[str, str]) -> None:
-    """Refuse to listen where strangers can come from while there is no key."""
+    """Refuse to listen on anything but loopback without a key."""
     if not keys and not is_loopback(host):
-        raise OpenDoorError(
+        raise UnsafeSettingsError(
             f"the API would be open to everyone at {host}: "
             "set DROIDHERD_API__KEY, api.key_file, api.keys or api.keys_file, or listen on 127.0.0.1"
         )
@@ -103,7 +117,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware. Looks at the connection itself and never at what a proxy claims."""
+    """ASGI middleware. Judges the connection itself, never what a proxy claims."""
 
     def __init__(self, app: ASGIApp, keys: Mapping[str, str], roles: Mapping[str, Role] = NO_ROLES) -> None:
         """Without any key only loopback is served. A key without a role may do everything."""
@@ -112,7 +126,7 @@ class Guard:
         self._digests = [(name, _digest(key.encode())) for name, key in keys.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, with the name of the key that was sent; or answer why not."""
+        """Pass the request on with the name of its key, or answer why not."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -126,7 +140,7 @@ class Guard:
             await response_of(problem)(scope, receive, send)
 
     def _name(self, headers: Headers) -> str:
-        """Whose key was sent. All are looked at, so that the time it takes tells nothing."""
+        """The name of the key that was sent. All keys are compared, so that the time reveals nothing."""
         given, found = _digest(_given(headers)), ""
         for name, digest in self._digests:
             found = name if hmac.compare_digest(digest, given) else found
@@ -134,7 +148,7 @@ class Guard:
 
     def _problem(self, scope: Scope, headers: Headers, name: str) -> ProblemError | None:
         if not self._digests:
-            reason = _stranger(scope, headers)
+            reason = _foreign(scope, headers)
             return ProblemError(Kind.FORBIDDEN, reason) if reason else None
         if scope["path"] in OPEN:
             return None
@@ -144,6 +158,21 @@ class Guard:
         return ProblemError(Kind.UNAUTHORIZED, "send it as `Authorization: Bearer <key>` or as `X-API-Key: <key>`")
 
 
+def refusal(roles: Mapping[str, Role], name: str, method: str, path: str) -> str:
+    """Empty, or why this key is not enough."""
+    needed, role = _needed(method, path), roles.get(name, Role.ADMIN)
+    if role >= needed:
+        return ""
+    return f"the key {name!r} has the role {role.name.lower()}; this needs the role {needed.name.lower()}"
+
+
+def _needed(method: str, path: str) -> Role:
+    if method in READING:
+        return Role.VIEWER
+    administers = any(method == verb and path.startswith(prefix) for verb, prefix in ADMINISTERING)
+    return Role.ADMIN if administers else Role.OPERATOR
+
+
 def _given(headers: Headers) -> bytes:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
@@ -151,23 +180,23 @@ def _given(headers: Headers) -> bytes:
 
 
 def _digest(key: bytes) -> bytes:
-    """Of equal length whatever the key: the comparison tells nothing about it."""
+    """Of equal length whatever the key, so that the comparison reveals nothing."""
     return hashlib.sha256(key).digest()
 
 
-def _stranger(scope: Scope, headers: Headers) -> str:
-    """Empty, or why this request may come from elsewhere though it came over loopback, or did not."""
+def _foreign(scope: Scope, headers: Headers) -> str:
+    """Empty, or why this request may come from another machine, even if it came over loopback."""
     client = scope.get("client")
     if client is not None and not is_loopback(str(client[0])):
-        return "this address is not this machine's"
+        return "the request comes from another machine: set an API key"
     if "forwarded" in headers or "x-forwarded-for" in headers:
-        return "a proxy passes on what others send: set an API key"
-    # A page from elsewhere may resolve its own name to this machine, or post to it.
+        return "the request came through a proxy: set an API key"
+    # A foreign web page may resolve its own name to this machine, or post to it.
     if len(headers.getlist("host")) != 1 or not is_loopback(_host(f"//{headers['host']}")):
         return "the Host header names another machine"
     origin = headers.get("origin")
     if origin is not None and not is_loopback(_host(origin)):
-        return "a page from elsewhere sent this"
+        return "a web page of another origin sent this"
     return ""
 
 

@@ -1,33 +1,80 @@
-"""Reading what a client sends: bytes, then JSON, then a model, each with an answer of its own when it fails."""
+"""Reading what a client sends: bytes, then JSON, then a model, each with its own error; and who sent it."""
 
 import math
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, ValidationError
 
 from api.errors import Kind, ProblemError, from_validation, invalid
-from droidherd.flows.duration import parse_duration
+from droidherd.contracts.tasks import OperatorRequest, Text
+from droidherd.flows.model.scalars import parse_duration
 
 INTEGER_MAX = 2**63 - 1
 WAIT_MAX_S = 60.0
+ACTOR_MAX = 1000
+SOMEBODY = "somebody"
+"""The actor when neither a key nor the body names one. The name of a key stands before what the body says."""
+
+
+class HasActor(Protocol):
+    """A body that may name its actor."""
+
+    @property
+    def actor(self) -> str: ...
+    @property
+    def model_fields_set(self) -> set[str]: ...
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self: ...
+
 
 Model = TypeVar("Model", bound=BaseModel)
+WithActor = TypeVar("WithActor", bound=HasActor)
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be one line of readable characters")
+    return text
+
+
+Line = Annotated[Text, AfterValidator(_one_line)]
+
+
+class ActionRequest(OperatorRequest):
+    """The body of an action: who wants it, and why. It may be left out."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+    actor: Line = SOMEBODY
+    reason: Line = ""
+
+    @property
+    def ask(self) -> OperatorRequest:
+        return OperatorRequest(actor=self.actor, reason=self.reason)
+
+
+def signed(body: WithActor, caller: str) -> WithActor:
+    """The body with the name of the caller's key as its actor. Without keys, the body may name anybody."""
+    if not caller:
+        return body
+    claimed = body.actor if "actor" in body.model_fields_set else ""
+    actor = f"{caller} for {claimed}" if claimed not in ("", caller) else caller
+    return body.model_copy(update={"actor": actor[:ACTOR_MAX]})
 
 
 async def known_query(request: Request) -> None:
-    """Nothing in a query is lost in silence: a misspelt `dry_run` would do what was only to be shown."""
+    """Refuse query parameters that the route does not know: a misspelt `dry_run` must not be ignored."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute):
         return
     known = set(_query_names(route.dependant))
     for name in request.query_params:
         if name not in known:
-            said = ", ".join(sorted(known)) or "nothing"
-            raise invalid(name[:60], f"is not known here; known: {said}")
+            listed = ", ".join(sorted(known)) or "none"
+            raise invalid(name[:60], f"unknown query parameter; known: {listed}")
 
 
 def _query_names(of: Dependant) -> Iterator[str]:
@@ -42,7 +89,7 @@ def _query_names(of: Dependant) -> Iterator[str]:
 
 
 async def json_body(request: Request) -> bytes:
-    """The raw body. Only JSON is taken, so that a form on a foreign page cannot post here."""
+    """The raw body. Only JSON is accepted, so that a form on a foreign page cannot post here."""
     raw = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if raw and kind != "application/json" and not kind.endswith("+json"):
@@ -64,8 +111,13 @@ async def optional(model: type[Model], request: Request) -> Model:
     return parsed(model, raw) if raw else model()
 
 
+async def required(model: type[Model], request: Request) -> Model:
+    """A model out of a body that must be there."""
+    return parsed(model, await json_body(request))
+
+
 def refuse_odd_numbers(value: JsonValue, where: str) -> None:
-    """Numbers that other programs would read as something else, or not at all."""
+    """Refuse numbers that other programs would read as something else, or not at all."""
     if isinstance(value, dict):
         for name, inner in value.items():
             refuse_odd_numbers(inner, f"{where}.{name[:60]}")
@@ -79,7 +131,7 @@ def refuse_odd_numbers(value: JsonValue, where: str) -> None:
 
 
 def wait_seconds(text: str) -> float:
-    """How long `?wait=` means, bounded."""
+    """The seconds of `?wait=`, bounded."""
     if not text:
         return 0.0
     try:

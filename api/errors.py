@@ -1,4 +1,4 @@
-"""Answers that say no: RFC 9457 problem details, and the one place where every error becomes one."""
+"""Errors as RFC 9457 problem details: every kind of problem, and the one place where errors become one."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, to_json
 from starlette.exceptions import HTTPException
 
-from api import engine as e
 from droidherd.artifacts.store import MissingArtifactError
 from droidherd.contracts.base import readable
 from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.engine import errors as e
+from droidherd.engine.tasks import IllegalStateError
 
 MEDIA_TYPE: Final = "application/problem+json"
 URN: Final = "urn:droidherd:problem:"
@@ -30,30 +31,30 @@ class Kind(Enum):
     """Every kind of problem: its name in `type`, its code, its title. Names never change."""
 
     MALFORMED = ("malformed-body", 400, "The body is not JSON")
-    UNAUTHORIZED = ("unauthorized", 401, "A valid API key is needed")
-    FORBIDDEN = ("forbidden", 403, "Only this machine is served without an API key")
-    NOT_ALLOWED = ("not-allowed", 403, "This API key does not reach that far")
-    NOT_FOUND = ("not-found", 404, "There is nothing of this name")
-    METHOD = ("method-not-allowed", 405, "Not with this method")
-    ID_TAKEN = ("id-taken", 409, "The id is taken")
-    PLACE_TAKEN = ("place-taken", 409, "Another task holds the place")
+    UNAUTHORIZED = ("unauthorized", 401, "A valid API key is required")
+    FORBIDDEN = ("forbidden", 403, "Without an API key only this machine is served")
+    NOT_ALLOWED = ("not-allowed", 403, "The role of this API key does not allow this")
+    NOT_FOUND = ("not-found", 404, "Not found")
+    METHOD = ("method-not-allowed", 405, "Method not allowed")
+    ID_TAKEN = ("id-taken", 409, "The id is already in use")
+    CONFLICT = ("place-taken", 409, "Another task is in the way")
     ILLEGAL = ("illegal-transition", 409, "Not possible in this state")
     TOO_LARGE = ("body-too-large", 413, "The body is too large")
-    MEDIA = ("unsupported-media-type", 415, "The body has to be JSON")
-    INVALID = ("invalid-input", 422, "The input does not fit")
-    KEY_REUSED = ("key-reused", 422, "The idempotency key came with another request before")
-    UNSATISFIABLE = ("cannot-be-satisfied", 422, "No emulator of this pool can do this")
-    REFUSED = ("refused", 422, "It was refused")
+    MEDIA = ("unsupported-media-type", 415, "The body must be JSON")
+    INVALID = ("invalid-input", 422, "Invalid input")
+    KEY_REUSED = ("key-reused", 422, "The idempotency key was used for another request")
+    UNSATISFIABLE = ("cannot-be-satisfied", 422, "No emulator of the pool meets the requirements")
+    REFUSED = ("refused", 422, "Refused")
     QUEUE_FULL = ("queue-full", 429, "The queue is full")
-    OVERLOADED = ("overloaded", 429, "Too much at once")
-    INTERNAL = ("internal", 500, "Something nobody foresaw")
-    AWAY = ("engine-away", 503, "The engine does not answer")
-    SILENT = ("no-worker", 503, "No worker answered in time")
+    OVERLOADED = ("overloaded", 429, "Too many requests")
+    INTERNAL = ("internal", 500, "Internal error")
+    UNAVAILABLE = ("engine-away", 503, "Temporal does not answer")
+    NO_WORKER = ("no-worker", 503, "No worker answered in time")
     NO_FRAME = ("no-frame", 503, "The emulator gave no frame")
     OTHER = ("other", 400, "The request cannot be served")
 
     def __init__(self, slug: str, status: int, title: str) -> None:
-        """Named parts of the value."""
+        """The name in `type`, the status code, the title."""
         self.slug = slug
         self.status = status
         self.title = title
@@ -67,7 +68,7 @@ class FieldError(BaseModel):
 
 
 class ProblemError(Exception):
-    """Raised anywhere in the door; answered as problem details."""
+    """Raised anywhere in the API; answered as problem details."""
 
     def __init__(self, kind: Kind, detail: str, *, errors: Sequence[FieldError] = (), **more: Any) -> None:
         """`more` are further members of the answer."""
@@ -78,7 +79,7 @@ class ProblemError(Exception):
         self.more = more
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """RFC 9457. Further members depend on `type`: `task`, `holder`, `state`."""
 
     type: str
@@ -89,11 +90,11 @@ class Problem(BaseModel):
 
 
 def invalid(field: str, message: str) -> ProblemError:
-    return _misfits([FieldError(field=field, message=message)])
+    return _invalid([FieldError(field=field, message=message)])
 
 
-def _misfits(errors: Sequence[FieldError]) -> ProblemError:
-    """What is wrong with each field stands in `errors` alone."""
+def _invalid(errors: Sequence[FieldError]) -> ProblemError:
+    """The detail names the fields; what is wrong with each stands in `errors`."""
     return ProblemError(Kind.INVALID, f"see {', '.join(dict.fromkeys(one.field for one in errors))}", errors=errors)
 
 
@@ -103,7 +104,7 @@ def response_of(problem: ProblemError) -> Response:
 
 
 def _answer(kind: Kind, status: int, problem: ProblemError) -> Response:
-    body = Problem(
+    body = ProblemDetails(
         type=URN + kind.slug,
         title=kind.title,
         status=status,
@@ -131,14 +132,16 @@ def from_validation(error: ValidationError) -> ProblemError:
 
 
 def _by_field(found: Sequence[ErrorDetails] | Sequence[Any], skip: int = 0) -> ProblemError:
-    errors = [FieldError(field=_field(one["loc"][skip:]), message=_readable(_told(one))) for one in found[:FIELDS_MAX]]
-    return _misfits(errors)
+    errors = [
+        FieldError(field=_field(one["loc"][skip:]), message=_readable(_message_of(one))) for one in found[:FIELDS_MAX]
+    ]
+    return _invalid(errors)
 
 
-def _told(one: ErrorDetails | Any) -> str:
-    """In words for whoever wrote the request."""
+def _message_of(one: ErrorDetails | Any) -> str:
+    """For whoever wrote the request."""
     if one["type"] == "extra_forbidden":
-        return "there is no such field"
+        return "unknown field"
     return readable(one).removeprefix("Value error, ")
 
 
@@ -154,7 +157,7 @@ def _readable(text: str, limit: int = MESSAGE_MAX) -> str:
 
 
 def translated(error: Exception) -> ProblemError:
-    """What an error of the core or of the engine means to a client."""
+    """What an error of the core or of Temporal means to a client."""
     match error:
         case ProblemError():
             return error
@@ -164,46 +167,46 @@ def translated(error: Exception) -> ProblemError:
             message = f"{error.what} ({error.remedy})" if error.remedy else error.what
             return invalid(error.to or "body", _readable(message))
         case FlowError():
-            return invalid("type", f"the flow is not sound: {error}")
+            return invalid("type", f"the flow is not valid: {error}")
         case MissingArtifactError():
             return ProblemError(Kind.NOT_FOUND, str(error))
         case _:
-            return ProblemError(Kind.INTERNAL, "the log of the API says more")
+            return ProblemError(Kind.INTERNAL, "see the log of the API")
 
 
 _ENGINE: Final[Mapping[type[e.EngineError], Kind]] = {
-    e.AwayError: Kind.AWAY,
-    e.MissingError: Kind.NOT_FOUND,
+    e.UnavailableError: Kind.UNAVAILABLE,
+    e.NotFoundError: Kind.NOT_FOUND,
     e.OverloadedError: Kind.OVERLOADED,
-    e.SilentError: Kind.SILENT,
+    e.NoWorkerError: Kind.NO_WORKER,
     e.NoFrameError: Kind.NO_FRAME,
 }
 
 
 def _of_engine(error: e.EngineError) -> ProblemError:
     match error:
-        case e.IllegalError():
+        case IllegalStateError():
             view = error.now.view
             return ProblemError(
                 Kind.ILLEGAL, str(error), task=view.task_id, state=view.state, intent=view.intent, stale=error.now.stale
             )
-        case e.TakenError():
-            return ProblemError(Kind.ID_TAKEN, "choose another one, or read the task that has it", task=str(error))
+        case e.IdTakenError():
+            return ProblemError(Kind.ID_TAKEN, "choose another id, or read the task that has it", task=str(error))
         case e.KeyReusedError():
             return ProblemError(Kind.KEY_REUSED, "send the same body again, or another key", task=str(error))
         case e.CursorError():
             return invalid("cursor", str(error))
         case _:
-            return ProblemError(_ENGINE.get(type(error), Kind.AWAY), str(error))
+            return ProblemError(_ENGINE.get(type(error), Kind.UNAVAILABLE), str(error))
 
 
 def install(app: FastAPI) -> None:
-    """Let every error of this application be answered here."""
+    """Answer every error of this application here."""
 
     async def known(_: Request, error: Exception) -> Response:
         return response_of(translated(error))
 
-    async def unforeseen(request: Request, error: Exception) -> Response:
+    async def unexpected(request: Request, error: Exception) -> Response:
         log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.url.path})
         return response_of(translated(error))
 
@@ -220,4 +223,4 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(one, known)
     app.add_exception_handler(RequestValidationError, fields)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unforeseen)
+    app.add_exception_handler(Exception, unexpected)

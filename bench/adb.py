@@ -10,7 +10,7 @@ from pathlib import Path
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.virtual.process import VirtualFleet
 
 DEADLINE_S = 10.0
@@ -29,7 +29,7 @@ def measure(shells: int = SHELLS, rounds: int = ROUNDS) -> dict[str, float]:
             AdbServer(0, root / "adb", environment=os.environ) as server,
         ):
             (serial,) = fleet.addresses.values()
-            Link(server.client()).ensure(serial, deadline_s=DEADLINE_S)
+            DeviceLink(server.client()).ensure(serial, deadline_s=DEADLINE_S)
             return _shell(server.client(), serial, shells) | _capture(server, serial, rounds)
 
 

@@ -7,8 +7,8 @@ import time
 from bench.figures import Figure, Watch
 from bench.history import FEW, LIMIT, MANY
 from droidherd.domain import messages as m
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
 
 EMULATORS = 10
 TASKS = 400
@@ -32,10 +32,10 @@ async def measure(rounds: int, watch: Watch) -> list[Figure]:
 
 def decision_us(waiting: int) -> float:
     """Per message, of a pool in motion: one ends, the head of the line is granted, another one lines up."""
-    machine = Dispatcher("bench", Config(limit=LIMIT))
+    machine = Dispatcher("bench", PoolConfig(limit=LIMIT))
     now_ms = START_MS
     for number in range(EMULATORS):
-        up = m.Announce(f"e{number}", "h", 1, 1, m.EmulatorState.UP, boot="b")
+        up = m.Announce(f"e{number}", "h", 1, 1, m.EmulatorStatus.UP, boot="b")
         machine.on_announce(up, now_ms)
     for number in range(EMULATORS + waiting):
         machine.on_enqueue(_ask(number), now_ms)

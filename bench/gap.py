@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.figures import Figure, Watch
 from bench.stand import Stand
-from droidherd.virtual import witness
+from droidherd.virtual import journal
 
 TASKS = 120
 KIND = "five_taps"
@@ -58,7 +58,7 @@ def gaps_ms(state: Path, emulator: str, from_s: float) -> list[float]:
     """From the last command of one task (it lets go) to the first of the next (it seizes), by the journal."""
     seized: list[float] = []
     released: list[float] = []
-    commands = (one for one in witness.read(state, emulator) if one.monotonic_s >= from_s)
+    commands = (one for one in journal.read(state, emulator) if one.monotonic_s >= from_s)
     for _, stream in itertools.groupby(sorted(commands, key=_stream), key=_stream):
         line = list(stream)
         words = {word for command in line for word in command.argv[1:2] if command.argv[0] == "echo"}
@@ -70,6 +70,6 @@ def gaps_ms(state: Path, emulator: str, from_s: float) -> list[float]:
     return [1000 * (after - before) for before, after in zip(sorted(released), following, strict=False)]
 
 
-def _stream(command: witness.Command) -> tuple[int, int]:
+def _stream(command: journal.ExecutedCommand) -> tuple[int, int]:
     """Commands of one shell line belong together; between two of them a probe may run."""
     return command.boot, command.stream

@@ -11,11 +11,11 @@ from temporalio.common import WorkflowIDConflictPolicy
 from bench.figures import Figure, Watch
 from bench.stand import POOL, Stand
 from droidherd.contracts import names
-from droidherd.contracts.queue import DispatcherInput
-from droidherd.domain import snapshot
-from droidherd.domain.dispatcher import Dispatcher
+from droidherd.contracts.queue import DispatcherInput, PoolSettings
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
 from droidherd.domain.messages import Enqueue, Key
-from droidherd.domain.moves import Config
 
 TASKS = 40
 AT_ONCE = 4
@@ -69,7 +69,7 @@ async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
     filled = prefilled(text, waiting)
     handle = await stand.client.start_workflow(
         names.Workflow.DISPATCHER.value,
-        DispatcherInput(pool=POOL, snapshot=filled, limit=LIMIT),
+        DispatcherInput(pool=POOL, snapshot=filled, settings=PoolSettings(limit=LIMIT)),
         id=names.dispatcher_id(POOL),
         task_queue=names.FLEET_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
@@ -88,13 +88,13 @@ async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
 
 def prefilled(text: str, waiting: int) -> str:
     """The same dispatcher, with so many tasks more in line, in the lane the next tasks will use."""
-    config = Config(limit=LIMIT)
-    machine = snapshot.load(text, POOL, config)
+    config = PoolConfig(limit=LIMIT)
+    machine = Dispatcher(state=snapshot.load(text, config))
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    machine.joined_ms = now_ms  # so soon after an emulator joined nobody is refused for what none offers
+    machine.state.joined_ms = now_ms  # so soon after an emulator joined nobody is refused for what none offers
     fill(machine, waiting, now_ms)
     machine.outbox.lines.clear()  # those who wait do not exist: nobody is told
-    return snapshot.dump(machine)
+    return snapshot.dump(machine.state)
 
 
 def fill(machine: Dispatcher, waiting: int, now_ms: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from droidherd.cli.embedded import find_program, program_version
+from droidherd.cli.local.embedded import find_program, program_version
 
 PACKAGES = ("temporalio", "pydantic", "fastapi", "uvicorn", "adbutils", "numpy", "opencv-python-headless")
 

@@ -12,10 +12,9 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from bench.raw_workflows import RawChain, nothing
-from workflows.sandbox import LeanSandbox
+from workflows.guard import GuardedRunner
 
 QUEUE = "raw"
-PASSED_THROUGH = ("bench", "pydantic", "pydantic_core", "annotated_types", "typing_extensions")
 
 
 def slot(number: int) -> str:
@@ -33,7 +32,7 @@ async def serve(address: str, namespace: str, slots: int) -> None:
             client,
             task_queue=QUEUE,
             workflows=[RawChain],
-            workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+            workflow_runner=GuardedRunner(),
         )
         await stack.enter_async_context(workflows)
         for number in range(slots):

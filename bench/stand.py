@@ -25,10 +25,17 @@ from bench.processes import Program, cpu_s
 from bench.raw_worker import QUEUE as RAW_QUEUE
 from bench.raw_worker import slot
 from bench.raw_workflows import Chain, RawChain, Span
-from droidherd.cli import ports
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local import ports
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
-from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.queue import (
+    CommandResult,
+    DispatcherInput,
+    EmulatorsPage,
+    OperatorCommand,
+    QueuePage,
+    QueueQuery,
+)
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.virtual.process import VirtualFleet
@@ -90,7 +97,7 @@ class Stand:
         return self.client.get_workflow_handle(names.dispatcher_id(POOL), run_id=run_id)
 
     async def order(self, update: names.Update) -> None:
-        await self.dispatcher().execute_update(update.value, Order(actor="bench"), result_type=Ordered)
+        await self.dispatcher().execute_update(update.value, OperatorCommand(actor="bench"), result_type=CommandResult)
 
     async def queue(self) -> QueuePage:
         return await self.dispatcher().query(names.Query.QUEUE.value, QueueQuery(limit=1), result_type=QueuePage)

@@ -1,3 +1,3 @@
 """droidherd: durable task execution for fleets of Android emulators, on Temporal."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Credentials by reference: found on the worker, when they are typed, and kept out of everything that is kept."""
+"""Credentials by reference: resolved on the worker when they are typed, and masked in everything that is kept."""
 
 import json
 from collections.abc import Mapping
@@ -11,41 +11,43 @@ from xml.sax.saxutils import escape
 from droidherd.adb.quote import SPACE
 from droidherd.contracts.accounts import AccountRecord
 from droidherd.domain.errors import CredentialError, DroidherdError
-from droidherd.domain.references import Places
+from droidherd.domain.references import AllowedReferences
 
 MASK = "***"
 SIZE_MAX = 4_096
-ANYWHERE = Places()
+ANYWHERE = AllowedReferences()
 
 
-class Book(Protocol):
-    """Where records of accounts are read."""
+class AccountReader(Protocol):
+    """Reads the records of accounts."""
 
-    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None: ...
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:
+        """None: the account has no record. `fresh`: bypass any cache."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
-    """Finds what references point to, on this machine."""
+class CredentialStore:
+    """Resolves the credentials of accounts on this machine."""
 
-    book: Book
+    accounts: AccountReader
     environment: Mapping[str, str]
-    places: Places = ANYWHERE
+    allowed: AllowedReferences = ANYWHERE
 
     def reveal(self, account: str, name: str) -> str:
-        """The text itself. CredentialError names the reference, never what it points to."""
+        """The credential's text. CredentialError names the reference, never the text."""
         reference = self._reference(account, name)
-        if remedy := self.places.refusal(reference):
+        if remedy := self.allowed.refusal(reference):
             raise CredentialError("may not be read", to=reference, remedy=remedy)
-        scheme, _, place = reference.partition(":")
-        text = self._variable(place, reference) if scheme == "env" else self._file(Path(place), reference)
+        scheme, _, target = reference.partition(":")
+        text = self._variable(target, reference) if scheme == "env" else self._file(Path(target), reference)
         if not text:
             raise CredentialError("is empty", to=reference)
         return text
 
     def _reference(self, account: str, name: str) -> str:
         for fresh in (False, True):
-            record = self.book.read(account, fresh=fresh) if account else None
+            record = self.accounts.read(account, fresh=fresh) if account else None
             if record is not None and name in record.credentials:
                 return record.credentials[name]
         remedy = f"droidherd account set {account} --credential {name}=env:NAME" if account else "name an account"
@@ -56,13 +58,13 @@ class Keeper:
             raise CredentialError(
                 "is not set on this worker",
                 to=reference,
-                remedy="set it where the worker is started, and start it anew",
+                remedy="set it where the worker is started, and restart the worker",
             )
         return self.environment[name]
 
     def _file(self, path: Path, reference: str) -> str:
-        """Without the line end that editors leave."""
-        directory = self.places.directory
+        """The file's text without the line end that editors leave."""
+        directory = self.allowed.directory
         try:
             real = path.resolve(strict=True)
             if directory and not real.is_relative_to(Path(directory).resolve()):
@@ -82,15 +84,16 @@ class Keeper:
 
 
 @dataclass(slots=True)
-class Vault:
-    """What one stay on an emulator has typed. Within it, errors that leave are masked; so is what is noted."""
+class Redactor:
+    """Masks the credentials that one stage attempt has typed, in the texts it keeps and in errors that leave it."""
 
-    keeper: Keeper
+    store: CredentialStore
     account: str
-    _words: list[str] = field(default_factory=list)
+    _secrets: list[str] = field(default_factory=list)
 
     def reveal(self, name: str) -> str:
-        text = self.keeper.reveal(self.account, name)
+        """The credential's text, which is masked from now on."""
+        text = self.store.reveal(self.account, name)
         spellings = (
             text,
             text.replace(" ", SPACE),
@@ -99,13 +102,13 @@ class Vault:
             json.dumps(text)[1:-1],
             escape(text, {'"': "&quot;"}),
         )
-        self._words = sorted({*self._words, *spellings}, key=len, reverse=True)
+        self._secrets = sorted({*self._secrets, *spellings}, key=len, reverse=True)
         return text
 
     def masked(self, text: str) -> str:
-        """The text without any secret, however it is spelt."""
-        for word in self._words:
-            text = text.replace(word, MASK)
+        """The text with every secret replaced, however the secret is spelt."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
         return text
 
     def __enter__(self) -> None:
@@ -114,7 +117,7 @@ class Vault:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        """Mask the error that leaves, and those it came from."""
+        """Mask the error that leaves, its causes and its contexts."""
         seen: list[BaseException] = []
         rest = [error]
         while rest:

@@ -1,7 +1,7 @@
 """What an operator may set: read once per process, frozen.
 
 Order: flags (given by the command line to `load`), then the environment (`DROIDHERD_API__PORT=8801`), then
-`droidherd.toml`, then the defaults below. Only composition roots read it; everyone else is handed values.
+`droidherd.toml`, then the defaults below. Only composition roots read it; everyone else gets values passed in.
 """
 
 import os
@@ -13,11 +13,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from droidherd.contracts.base import Id
+from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.plan import PolicyChange
-from droidherd.contracts.queue import QueueSettings
-from droidherd.controllers import template
-from droidherd.controllers.registry import BUILT_IN
-from droidherd.domain.reaction import backoff_problem
+from droidherd.controllers import command
+from droidherd.controllers.model import VendorSettings
+from droidherd.controllers.registry import BUILT_IN, VENDORS
+from droidherd.domain.references import AllowedReferences
+from droidherd.domain.task.reaction import backoff_problem
 from droidherd.web.allow import AllowList
 
 Name = Id
@@ -29,15 +31,15 @@ class Group(BaseModel):
 
 
 class Temporal(Group):
-    """The engine."""
+    """The Temporal server."""
 
-    address: str = Field(default="127.0.0.1:7243", description="host:port of the engine; port 0: any free one")
+    address: str = Field(default="127.0.0.1:7243", description="host:port of Temporal; port 0: any free one")
     namespace: str = Field(default="droidherd", description="where its workflows live")
     embedded: bool = Field(default=True, description="start our own server, tuned, on a database file")
     profile: str = Field(
         default="",
-        description="profile of Temporal's own configuration that says TLS and API key of an engine that is not "
-        "embedded; empty: the default one",
+        description="profile of Temporal's own configuration with TLS and API key of a server that is not embedded; "
+        "empty: the default one",
     )
     ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server")
     metrics_port: int = Field(default=9243, description="Prometheus port of the embedded server")
@@ -45,7 +47,7 @@ class Temporal(Group):
 
 
 class Api(Group):
-    """The door."""
+    """The HTTP API."""
 
     host: str = Field(default="127.0.0.1", description="address to listen on; anything but loopback needs a key")
     port: int = Field(default=8800, description="0: any free one")
@@ -60,8 +62,10 @@ class Api(Group):
         description="what a key may do, by its name: viewer, operator, or admin (without an entry)",
     )
     max_body_bytes: int = Field(default=1_000_000, description="larger requests are refused")
-    verdict_s: float = Field(default=5.0, gt=0, description="a submission waits this long for the dispatcher's word")
-    answer_s: float = Field(default=2.5, gt=0, description="a question waits this long for a worker")
+    admission_s: float = Field(
+        default=5.0, gt=0, description="a submission waits this long for the dispatcher's answer"
+    )
+    answer_s: float = Field(default=2.5, gt=0, description="any other request waits this long for a worker")
 
 
 class Host(Group):
@@ -92,41 +96,40 @@ class CommandSettings(Group):
     def _make_sense(self) -> Self:
         for name in ("start", "stop", "restart", "status"):
             line: tuple[str, ...] = getattr(self, name)
-            if (line or name in ("start", "stop")) and (problem := template.problem(line)):
+            if (line or name in ("start", "stop")) and (problem := command.problem(line)):
                 raise ValueError(f"{name} {problem}")
         return self
 
 
-class ControllerSettings(Group):
-    """Who starts and stops emulators."""
+class _AnyControllerSettings(VendorSettings):
+    """What is set for controllers of every kind."""
 
-    mumu_program: str = Field(default="MuMuManager", description="MuMu's own command")
-    ldplayer_program: str = Field(default="ldconsole", description="LDPlayer's own command")
-    avd_program: str = Field(default="emulator", description="the emulator of the Android SDK")
-    avd_arguments: tuple[str, ...] = Field(
-        default=("-no-window", "-no-audio", "-no-boot-anim", "-no-snapshot"),
-        max_length=100,
-        description="given to it beside `-avd` and `-port`",
-    )
     commands: dict[Name, CommandSettings] = Field(
         default_factory=dict,
         max_length=100,
-        description="controllers of your own: `start`, `stop`, `restart`, `status` by name",
+        description="custom controllers: `start`, `stop`, `restart`, `status` by name",
     )
     call_s: float = Field(default=60.0, gt=0, le=3600, description="how long such a program may take")
     boot_s: float = Field(default=180.0, gt=0, le=3600, description="how long an emulator may take to boot")
     boots_at_once: int = Field(default=1, ge=1, le=64, description="emulators of this host that boot at the same time")
 
     @model_validator(mode="after")
-    def _have_names_of_their_own(self) -> Self:
+    def _have_unique_names(self) -> Self:
         for name in ("none", *BUILT_IN):
             if name in self.commands:
                 raise ValueError(f"commands.{name}: that is the name of a built-in controller")
         return self
 
 
+_VENDOR_SETTINGS = tuple(entry.settings for entry in reversed(VENDORS))
+
+
+class ControllerSettings(_AnyControllerSettings, *_VENDOR_SETTINGS):  # pyright: ignore[reportUntypedBaseClass]
+    """Who starts and stops emulators: the keys of each kind of controller, and those of all."""
+
+
 class RecoverySettings(Group):
-    """How patient a host is with an emulator that does not do."""
+    """How a host recovers an emulator that does not answer."""
 
     reconnect_s: float = Field(default=15.0, ge=0, description="a silent emulator is only reconnected to for so long")
     restarts: int = Field(default=3, ge=0, le=100, description="then it is restarted so often, if it has a controller")
@@ -149,7 +152,7 @@ class CredentialSettings(Group):
 class Flows(Group):
     """Where flows are found, beside the built-in gallery."""
 
-    paths: tuple[str, ...] = Field(default=("flows",), description="folders with flows of your own")
+    paths: tuple[str, ...] = Field(default=("flows",), description="folders with custom flows")
 
 
 class Queue(Group):
@@ -159,7 +162,7 @@ class Queue(Group):
     account_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `account` run at once")
     anonymous_capacity: int = Field(default=100, ge=0, description="how many tasks of lane `anonymous` run at once")
     capacities: dict[Name, Capacity] = Field(
-        default_factory=dict, max_length=100, description="the same for lanes of your own, by name"
+        default_factory=dict, max_length=100, description="the same for custom lanes, by name"
     )
     by_priority: tuple[str, ...] = Field(
         default=(), description="lanes in which the smaller priority goes first; `*`: all of them"
@@ -181,30 +184,19 @@ class Queue(Group):
         default=0, ge=0, description="messages after which a dispatcher continues as new; 0: when Temporal suggests it"
     )
 
-    def told(self) -> QueueSettings:
-        """As a dispatcher is told."""
-        default = {"account": self.account_capacity, "anonymous": self.anonymous_capacity}
-        return QueueSettings(
-            limit=self.limit,
-            capacities={**default, **self.capacities},
-            by_priority=self.by_priority,
-            ageing=self.ageing,
-            mutex_hold_s=self.mutex_hold_s,
-            idle_stop_s=self.idle_stop_s,
-            idle_keep=self.idle_keep,
-        )
-
     @property
     def lead_s(self) -> float:
         """How long before their time tasks say that they will need an emulator; 0: none is ever switched off."""
         return self.startup_lead_s if self.idle_stop_s else 0.0
 
 
-class Physics(Group):
+class Timing(Group):
     """Times. Tests shorten them; farms with slow hosts lengthen them."""
 
     beat_every_s: float = Field(default=1.0, gt=0, description="a running stage confirms itself this often")
-    heartbeat_timeout_s: float = Field(default=15.0, gt=0, description="silence after which the engine replaces a try")
+    heartbeat_timeout_s: float = Field(
+        default=15.0, gt=0, description="silence after which Temporal replaces an attempt"
+    )
     lease_ttl_s: float = Field(default=8.0, gt=0, description="a guard's deadline after the last confirmed heartbeat")
     probe_every_s: float = Field(default=2.0, gt=0, description="each emulator is probed end to end this often")
     probe_timeout_s: float = Field(default=2.0, gt=0, description="a probe without an answer failed")
@@ -214,15 +206,15 @@ class Physics(Group):
     progress_s: float = Field(default=120.0, gt=0, description="no step done, no frame changed: the stage is stuck")
     cleanup_s: float = Field(default=30.0, gt=0, description="how long the cleanup of a flow may take")
     lease_margin_s: float = Field(default=30.0, gt=0, description="a lease outlives attempt and cleanup by this")
-    sticky_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a dead worker's cache")
-    workflow_task_s: float = Field(default=2.0, gt=0, description="how long the engine waits for a workflow's decision")
+    sticky_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a dead worker's cache")
+    workflow_task_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a workflow task")
     repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")
     rebuild_s: float = Field(default=600.0, gt=0, description="a dispatcher without memory waits this long for answers")
     drain_s: float = Field(default=60.0, gt=0, description="how long running stages may take when a worker stops")
 
     @model_validator(mode="after")
     def _keep_their_order(self) -> Self:
-        """A guard must have run out before the engine gives its task to somebody else, and outlive a beat."""
+        """A guard must expire before Temporal replaces its attempt, and must outlive a beat."""
         if not self.beat_every_s < self.lease_ttl_s < self.heartbeat_timeout_s:
             raise ValueError("must be true: beat_every_s < lease_ttl_s < heartbeat_timeout_s")
         return self
@@ -263,7 +255,7 @@ class Limits(Group):
     disk_free_bytes: int = Field(
         default=1_000_000_000,
         ge=0,
-        description="with less room on its disks a host has its pool's lanes paused; 0: never",
+        description="with less disk space than this a host pauses the lanes of its pool; 0: never",
     )
     disk_margin: float = Field(
         default=0.1, ge=0, le=10, description="so much more must be free before they are resumed"
@@ -271,7 +263,7 @@ class Limits(Group):
     disk_reserve_bytes: int = Field(
         default=250_000_000,
         ge=0,
-        description="artifacts that would leave less are refused: the engine needs room as well",
+        description="artifacts that would leave less are refused: Temporal needs disk space as well",
     )
     disk_check_s: float = Field(default=5.0, gt=0, description="how often a worker looks at its disks")
     worker_rss_bytes: int = Field(default=0, ge=0, description="a worker with more memory drains and restarts; 0: none")
@@ -315,13 +307,13 @@ class Telemetry(Group):
 
 
 class PolicySettings(PolicyChange):
-    """Otherwise than a flow says, for all tasks of its type."""
+    """Changes to the policy of a flow, for all tasks of its type."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
     def _make_sense(self) -> Self:
-        """Judged as far as the table says it; with what the flow says, the whole is judged at the start."""
+        """Check what can be checked without the flow. The whole policy is checked when the process starts."""
         if problem := backoff_problem(self.backoff or "", self.backoff_s or 0.0):
             raise ValueError(f"backoff_s: {problem}")
         return self
@@ -344,7 +336,7 @@ class Settings(BaseSettings):
     recovery: RecoverySettings = RecoverySettings()
     flows: Flows = Flows()
     queue: Queue = Queue()
-    physics: Physics = Physics()
+    timing: Timing = Timing()
     artifacts: ArtifactSettings = ArtifactSettings()
     credentials: CredentialSettings = CredentialSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -358,32 +350,32 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _be_heard_while_asking(self) -> Self:
-        """A stage that waits for a server is not to be taken for dead."""
+        """A stage that waits for a server must not be taken for dead."""
         web = self.web
-        if web.allow and web.wait_s + web.connect_s + web.read_s >= self.physics.heartbeat_timeout_s:
-            raise ValueError("must be true: web.wait_s + web.connect_s + web.read_s < physics.heartbeat_timeout_s")
+        if web.allow and web.wait_s + web.connect_s + web.read_s >= self.timing.heartbeat_timeout_s:
+            raise ValueError("must be true: web.wait_s + web.connect_s + web.read_s < timing.heartbeat_timeout_s")
         return self
 
     @model_validator(mode="after")
     def _notice_who_died(self) -> Self:
-        """The time an emulator is not yet known to be down must not pass for one in which it was up."""
-        if self.recovery.forgive_s < 2 * self.physics.down_after_s:
+        """The time before an emulator is known to be down must not count as time in which it was up."""
+        if self.recovery.forgive_s < 2 * self.timing.down_after_s:
             raise ValueError(
-                f"must be true: 2 * physics.down_after_s <= recovery.forgive_s; who died is taken for up for "
-                f"{self.physics.down_after_s:g} s, and would be restarted for ever: set at least "
-                f"{2 * self.physics.down_after_s:g}"
+                f"must be true: 2 * timing.down_after_s <= recovery.forgive_s; an emulator that died counts as up for "
+                f"{self.timing.down_after_s:g} s, and would be restarted for ever: set at least "
+                f"{2 * self.timing.down_after_s:g}"
             )
         return self
 
     @model_validator(mode="after")
     def _keep_what_is_kept(self) -> Self:
-        """The engine must not forget a task before its time has come."""
+        """Temporal must not delete a task before its retention is over."""
         kept = self.retention
         longest = max(kept.completed_days, kept.failed_days, kept.rejected_days)
         if longest >= self.temporal.retention_days:
             raise ValueError(
                 f"must be true: retention.completed_days, .failed_days, .rejected_days < temporal.retention_days; "
-                f"{longest:g} days are to be kept, and the engine forgets after {self.temporal.retention_days}"
+                f"tasks are kept for {longest:g} days, and Temporal deletes them after {self.temporal.retention_days}"
             )
         return self
 
@@ -402,12 +394,36 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file))
 
     @property
+    def pool_settings(self) -> PoolSettings:
+        """What this process hands to its pool's dispatcher."""
+        queue, timing = self.queue, self.timing
+        default = {"account": queue.account_capacity, "anonymous": queue.anonymous_capacity}
+        return PoolSettings(
+            limit=queue.limit,
+            capacities={**default, **queue.capacities},
+            by_priority=queue.by_priority,
+            ageing=queue.ageing,
+            mutex_hold_s=queue.mutex_hold_s,
+            idle_stop_s=queue.idle_stop_s,
+            idle_keep=queue.idle_keep,
+            continue_after=queue.continue_after,
+            repeat_min_s=timing.repeat_min_s,
+            rebuild_s=timing.rebuild_s,
+            fence_s=timing.heartbeat_timeout_s,
+        )
+
+    @property
+    def allowed_references(self) -> AllowedReferences:
+        """Which references to credentials may be followed."""
+        return AllowedReferences(self.credentials.env_prefix, self.credentials.directory)
+
+    @property
     def artifact_directory(self) -> Path:
         return Path(self.artifacts.directory) if self.artifacts.directory else self.data / "artifacts"
 
     @property
     def places(self) -> dict[str, Path]:
-        """Where this machine needs room."""
+        """Folders of this machine that need disk space."""
         return {"data": self.data, "artifacts": self.artifact_directory}
 
 

@@ -29,8 +29,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from droidherd.processes.resources import ProcessStats
 from droidherd.settings import Telemetry
-from droidherd.vitals import Vitals
 
 Value = str | int | float | bool
 
@@ -212,7 +212,7 @@ _CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DurationSample:
     """Durations as a dispatcher counted them."""
 
     count: int = 0
@@ -222,32 +222,32 @@ class Spread:
     """How many were not longer than the bound at the same place."""
 
     def cumulative(self) -> list[tuple[str, float]]:
-        told = [(str(round(bound, 3)), float(n)) for bound, n in zip(self.bounds_s, self.buckets, strict=True)]
-        return [*told, ("+Inf", float(self.count))]
+        rows = [(str(round(bound, 3)), float(n)) for bound, n in zip(self.bounds_s, self.buckets, strict=True)]
+        return [*rows, ("+Inf", float(self.count))]
 
 
 @dataclass(frozen=True, slots=True)
-class Tallied:
+class TypeStatsSample:
     """What a dispatcher counted of one task type."""
 
     type: str
     outcomes: Mapping[str, int]
     """completed, failed, retried, cancelled → how many attempts."""
-    run: Spread
-    wait: Spread
+    run: DurationSample
+    wait: DurationSample
 
 
-class Tallies(Collector):
+class PoolStatsCollector(Collector):
     """Counters that are kept by dispatchers, which outlive processes, and only shown here."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Nothing is known yet."""
-        self._pools: dict[str, tuple[Tallied, ...]] = {}
+        self._pools: dict[str, tuple[TypeStatsSample, ...]] = {}
         registry.register(self)
 
-    def show(self, pool: str, tallied: Iterable[Tallied]) -> None:
+    def show(self, pool: str, stats: Iterable[TypeStatsSample]) -> None:
         """From now on this is what `pool` counted."""
-        self._pools[pool] = tuple(tallied)
+        self._pools[pool] = tuple(stats)
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -255,8 +255,8 @@ class Tallies(Collector):
         attempts = CounterMetricFamily("droidherd_attempts", "attempts that ended", labels=[*kind, "outcome"])
         runs = HistogramMetricFamily("droidherd_run_seconds", "attempts that ended by themselves", labels=kind)
         waits = HistogramMetricFamily("droidherd_wait_seconds", "admission to emulator, of the same", labels=kind)
-        for pool, tallied in self._pools.items():
-            for one in tallied:
+        for pool, stats in self._pools.items():
+            for one in stats:
                 for outcome, count in one.outcomes.items():
                     attempts.add_metric([pool, one.type, outcome], count)
                 runs.add_metric([pool, one.type], one.run.cumulative(), one.run.seconds)
@@ -275,8 +275,8 @@ class Metrics:
         """Into `registry`."""
         self.registry = registry
         r = registry
-        self.tallies = Tallies(r)
-        self.vitals = Vitals(r)
+        self.pool_stats = PoolStatsCollector(r)
+        self.process = ProcessStats(r)
         self.effects = Counter("droidherd_effects", "acts on emulators", ["outcome"], registry=r)
         self.queue = Gauge("droidherd_queue_length", "tasks that wait", ["pool", "lane"], registry=r)
         self.oldest = Gauge("droidherd_queue_oldest_seconds", "age of the head", ["pool", "lane"], registry=r)
@@ -286,10 +286,12 @@ class Metrics:
         self.emulators = Gauge("droidherd_emulators", "emulators by state", ["pool", "state"], registry=r)
         self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", ["pool"], registry=r)
         self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", ["host"], registry=r)
-        self.disk_free = Gauge("droidherd_disk_free_bytes", "room on this machine's disks", ["place"], registry=r)
+        self.disk_free = Gauge("droidherd_disk_free_bytes", "free disk space of this machine", ["place"], registry=r)
         self.frames = Counter("droidherd_frames", "frames of emulators", ["camera", "outcome"], registry=r)
         self.cameras = Gauge("droidherd_cameras", "emulators by the camera they are seen with", ["camera"], registry=r)
-        self.reel = Gauge("droidherd_reel_bytes", "the last frames of all emulators, kept", ["state"], registry=r)
+        self.frame_buffer = Gauge(
+            "droidherd_frame_buffer_bytes", "the last frames of all emulators, kept", ["state"], registry=r
+        )
         self.stage_seconds = Histogram(
             "droidherd_stage_seconds", "stages", ["type", "outcome"], buckets=_STAGE_BUCKETS, registry=r
         )

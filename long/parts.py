@@ -22,7 +22,7 @@ from tests.chaos.rollback import Returned, furnish, write_flows
 from tests.chaos.rollback import rehearse as rehearse_rollback
 from tests.chaos.test_crash import EMULATORS, FLOWS, rehearse
 from tests.e2e.test_stall import rehearse_stall
-from tests.support.door import door
+from tests.support.api_server import api_server
 from tests.support.farm import Farm, farm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +109,7 @@ def rollback(rounds: int, seed: int, progress: Progress) -> Figures:
     killed: list[Returned] = []
 
     async def all_rounds(place: Farm) -> None:
-        with door(place) as api:
+        with api_server(place) as api:
             await furnish(place)
             for number in range(rounds):
                 kill = number % 2 == 1

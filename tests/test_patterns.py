@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from droidherd import patterns
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.ports import Box
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.params import Param, checked_params
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows import patterns
+from droidherd.flows.model.params import Param, checked_params
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.vision import text
 from tests.flows.stages import bench, stage
 
 SLOW = "(a|aa)+$"
 TEXT = "a" * 60 + "b"
 SAID = rf"the pattern '{SLOW}' takes too long on a text of 61 characters (write it without repetitions inside"
-SIGN_IN = AppState(scene=Scene.SIGN_IN, running=True, account=TEXT)
+SIGN_IN = HerdState(scene=Scene.SIGN_IN, running=True, account=TEXT)
 READ = {"read": {"ui": {"id": "account"}, "into": "found"}}
 
 STEPS: list[tuple[str, list[dict[str, Any]]]] = [

@@ -3,10 +3,9 @@
 from temporalio import workflow
 from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 
-with workflow.unsafe.imports_passed_through():
-    from droidherd.contracts import names
-    from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
-    from workflows import options
+from droidherd.contracts import names
+from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
+from workflows import options
 
 Task = workflow.ChildWorkflowHandle[object, TaskView]
 

@@ -1,103 +1,97 @@
 """One emulator as an entity: what hosts see of it, what its pool is told, when it must pass a gate."""
 
 import asyncio
-import json
-from dataclasses import astuple
-from typing import Any
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
-with workflow.unsafe.imports_passed_through():
-    from droidherd.contracts import names
-    from droidherd.contracts.fleet import (
-        CareOrder,
-        DrainAsk,
-        EmulatorInput,
-        EmulatorView,
-        GateResult,
-        GateWork,
-        TendResult,
-        TendWork,
-    )
-    from droidherd.contracts.queue import Ordered
-    from droidherd.domain import messages as m
-    from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
-    from droidherd.domain.ladder import BOOTS, Ladder, Measure, Rung, Trouble
-    from workflows import options
-    from workflows.courier import Courier
-    from workflows.handles import ignore, unless_ended
-
-RESTARTED_FOR_NOBODY = "whoever-is-restarted-is-granted-to-nobody"
-HEIRS = "what-was-let-go-is-inherited"
-MOVES = "a-pool-hears-of-who-leaves-it"
-PROVEN = "restarts-are-forgiven-to-who-was-up"
-KEPT = (
-    "dispatcher",
-    "owner",
-    "state",
-    "sight",
-    "incarnation",
-    "host_incarnation",
-    "seen_seq",
-    "seq",
-    "boot",
-    "gated_boot",
-    "address",
-    "serialno",
-    "labels",
-    "tidy",
-    "tidied",
-    "tries",
-    "draining",
-    "evidence",
-    "words",
-    "asked",
-    "held",
-    "given_up",
-    "rest",
-    "stopped",
-    "wished",
-    "switched",
+from droidherd.contracts import names
+from droidherd.contracts.fleet import (
+    DrainRequest,
+    EmulatorControl,
+    EmulatorInput,
+    EmulatorView,
+    GateResult,
+    GateWork,
+    RecoveryResult,
+    RecoveryWork,
 )
+from droidherd.contracts.queue import CommandResult
+from droidherd.domain import messages as m
+from droidherd.domain.fleet.emulator import (
+    Emulator,
+    EmulatorAction,
+    EmulatorRequest,
+    EmulatorState,
+    GateRequest,
+)
+from droidherd.domain.fleet.recovery import BOOTS, EmulatorTrouble, PlannedStep, RecoveryStep
+from workflows import options
+from workflows.delivery import Delivery
+from workflows.handles import ignore
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+@dataclass(slots=True)
+class _HostJob(Generic[R, S]):
+    """An activity that its host carries out, and what it was asked for."""
+
+    activity: workflow.ActivityHandle[R]
+    asked: S
+    incarnation: int
+    began_ms: int
+
+
+@dataclass(slots=True)
+class _Pause:
+    """A timer before a planned step."""
+
+    step: PlannedStep
+    timer: asyncio.TimerHandle | None = None
+    over: bool = False
+
+    def end(self) -> None:
+        self.over = True
 
 
 @workflow.defn(name=names.Workflow.EMULATOR)
 class EmulatorWorkflow:
-    """Drives the machine of `droidherd.domain.emulator`."""
+    """Drives the machine of `droidherd.domain.fleet.emulator`. Only `_turn` issues commands."""
 
     @workflow.init
     def __init__(self, start: EmulatorInput) -> None:
-        self._start = start
-        self._machine = restore(start)
-        self._machine.strict = workflow.patched(RESTARTED_FOR_NOBODY)
-        self._machine.heirs = workflow.patched(HEIRS)
-        self._machine.moves = workflow.patched(MOVES)
-        self._machine.proven = workflow.patched(PROVEN)
+        self._timing = start.timing
+        self._machine = _machine(start)
+        self._delivery = Delivery(self._machine.outbox)
+        self._gate: _HostJob[GateResult, GateRequest] | None = None
+        self._gate_failed = False
+        """The gate that ended last was not passed: the next one waits for a while."""
+        self._gate_backoff = False
+        self._step: _HostJob[RecoveryResult, PlannedStep] | None = None
+        self._pause: _Pause | None = None
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
-        courier = Courier(self._machine.outbox)
-        loops = [asyncio.create_task(one) for one in (courier.run(), self._pass_gates(), self._tend())]
-        await unless_ended(lambda: workflow.info().is_continue_as_new_suggested(), *loops)
-        try:
-            await workflow.wait_condition(courier.idle, timeout=options.CONTINUE_DRAIN_S)
-        except TimeoutError:
-            workflow.logger.warning("continuing with %d announcements undelivered", len(self._machine.outbox))
-        for loop in loops:
-            ignore(loop)
-            loop.cancel()
-        workflow.continue_as_new(start.model_copy(update={"carry": dump(self._machine)}), task_queue=names.FLEET_QUEUE)
+        while not workflow.info().is_continue_as_new_suggested():
+            await workflow.wait_condition(lambda: self._is_due() or workflow.info().is_continue_as_new_suggested())
+            await self._turn()
+        await self._delivery.drain()
+        workflow.continue_as_new(start.model_copy(update={"state": self._machine.state}), task_queue=names.FLEET_QUEUE)
+
+    # --- what arrives: changes the state, and nothing else ----------------------------------------------------
 
     @workflow.signal
     def seen(self, message: m.Seen) -> None:
         self._machine.on_seen(message, _now_ms(), _dice())
-        workflow.set_current_details(self._details())
 
     @workflow.signal
-    def tidy(self, message: m.Tidy) -> None:
-        self._machine.on_tidy(message)
+    def reset(self, message: m.Reset) -> None:
+        self._machine.on_reset(message)
 
     @workflow.signal
     def recall(self, message: m.Recall) -> None:
@@ -105,180 +99,244 @@ class EmulatorWorkflow:
         self._machine.on_recall(message, _now_ms())
 
     @workflow.signal
-    def drain(self, ask: DrainAsk) -> None:
-        workflow.logger.info("drained by %s: %s", ask.actor, ask.reason)
-        self._machine.on_drain(on=True, actor=ask.actor, reason=ask.reason)
+    def drain(self, request: DrainRequest) -> None:
+        workflow.logger.info("drained by %s: %s", request.actor, request.reason)
+        self._machine.on_drain(on=True, actor=request.actor, reason=request.reason)
 
     @workflow.signal
-    def undrain(self, ask: DrainAsk) -> None:
-        workflow.logger.info("undrained by %s: %s", ask.actor, ask.reason)
-        self._machine.on_drain(on=False, actor=ask.actor, reason=ask.reason, now_ms=_now_ms())
+    def undrain(self, request: DrainRequest) -> None:
+        workflow.logger.info("undrained by %s: %s", request.actor, request.reason)
+        self._machine.on_drain(on=False, actor=request.actor, reason=request.reason, now_ms=_now_ms())
 
     @workflow.signal
     def switch(self, message: m.Switch) -> None:
         """The pool needs this emulator, or does not."""
         self._machine.on_switch(message, _now_ms(), _dice())
-        workflow.set_current_details(self._details())
 
     @workflow.update
-    def care(self, order: CareOrder) -> Ordered:
+    def control(self, request: EmulatorControl) -> CommandResult:
         """What a person orders."""
-        if order.action in ("drain", "undrain"):
-            on, now_ms = order.action == "drain", _now_ms()
-            self._machine.on_drain(on=on, actor=order.actor, reason=order.reason, now_ms=now_ms)
-            refused = ""
-        else:
-            ask = Ask(Action(order.action), order.actor, order.reason)
-            refused = self._machine.on_care(ask, _now_ms(), _dice())
-        workflow.set_current_details(self._details())
-        return Ordered(done=not refused, detail=refused)
+        if request.action in ("drain", "undrain"):
+            on, now_ms = request.action == "drain", _now_ms()
+            self._machine.on_drain(on=on, actor=request.actor, reason=request.reason, now_ms=now_ms)
+            return CommandResult(done=True)
+        action = EmulatorRequest(EmulatorAction(request.action), request.actor, request.reason)
+        refused = self._machine.on_control(action, _now_ms(), _dice())
+        return CommandResult(done=not refused, detail=refused)
 
     @workflow.query
     def view(self) -> EmulatorView:
-        machine = self._machine
+        state = self._machine.state
         return EmulatorView(
-            emulator_id=machine.emulator_id,
-            host=machine.owner,
-            pool=machine.dispatcher.partition("/")[2],
-            state=machine.state,
-            labels=dict(label.split("=", 1) for label in machine.labels if "=" in label),
-            address=machine.address,
-            serialno=machine.serialno,
-            boot=machine.boot,
-            evidence=machine.held or machine.evidence,
-            controller=machine.care.controller if machine.care else "",
-            doing=_doing(machine),
+            emulator_id=state.emulator_id,
+            host=state.owner,
+            pool=state.dispatcher.partition("/")[2],
+            state=state.status,
+            labels=dict(label.split("=", 1) for label in state.labels if "=" in label),
+            address=state.address,
+            serialno=state.serialno,
+            boot=state.boot,
+            evidence=state.quarantined_by or state.evidence,
+            controller=state.recovery.controller if state.recovery else "",
+            doing=_doing(state),
         )
 
-    async def _pass_gates(self) -> None:
-        """Whenever the machine says so: boot gate, fencing, tidying up, on the owner's host queue."""
-        while True:
-            await workflow.wait_condition(lambda: self._machine.order() is not None)
-            order = self._machine.order()
-            if order is None:
-                continue
-            incarnation, began_ms = self._machine.incarnation, _now_ms()
-            evidence = await self._gate(order)
-            if self._machine.incarnation != incarnation and evidence:
-                continue  # its host's worker was replaced meanwhile: that says nothing about the emulator
-            self._machine.on_gate(order, evidence, _now_ms(), _dice(), began_ms=began_ms)
-            workflow.set_current_details(self._details())
-            if evidence:
-                await workflow.sleep(self._start.physics.gate_backoff_s * max(self._machine.tries, 1))
+    @workflow.query
+    def state(self) -> EmulatorState:
+        """Everything that is known of it."""
+        return self._machine.state
 
-    async def _gate(self, order: GateOrder) -> str:
-        """Run the gate on the host; give it up when another worker took the host over."""
-        incarnation = self._machine.incarnation
+    # --- the loop ---------------------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        """Whether a turn has something to do."""
+        return self._delivery.is_due() or self._gate_is_due() or self._step_is_due()
+
+    async def _turn(self) -> None:
+        """First what ended, then deliveries, then what the host is to do and when."""
+        self._settle_gate()
+        self._settle_step()
+        await self._delivery.send()
+        self._follow_gate()
+        self._follow_step()
+        workflow.set_current_details(self._details())
+
+    # --- gates: boot gate, fencing, reset ---------------------------------------------------------------------
+
+    def _gate_is_due(self) -> bool:
+        if self._gate is not None:
+            return self._gate.activity.done() or self._is_outdated(self._gate)
+        return self._gate_failed or (not self._gate_backoff and self._machine.gate_request() is not None)
+
+    def _settle_gate(self) -> None:
+        """Take note of a gate that ended. How it went under a worker that was replaced says nothing."""
+        job = self._gate
+        if job is None or not job.activity.done():
+            return
+        self._gate = None
+        evidence = _evidence_of_gate(job.activity)
+        if evidence and self._is_outdated(job):
+            return
+        self._machine.on_gate(job.asked, evidence, _now_ms(), _dice(), began_ms=job.began_ms)
+        self._gate_failed = bool(evidence)
+
+    def _follow_gate(self) -> None:
+        """Call back the gate of a worker that was replaced, wait after one that failed, begin the next."""
+        if self._gate is not None and self._is_outdated(self._gate):
+            _call_back(self._gate.activity)
+            self._gate = None
+        if self._gate_failed:
+            self._gate_failed, self._gate_backoff = False, True
+            backoff_s = self._timing.gate_backoff_s * max(self._machine.state.tries, 1)
+            asyncio.get_running_loop().call_later(backoff_s, self._end_gate_backoff)
+        request = self._machine.gate_request()
+        if self._gate is None and request is not None and not self._gate_backoff:
+            self._gate = _HostJob(self._begin_gate(request), request, self._machine.state.incarnation, _now_ms())
+
+    def _end_gate_backoff(self) -> None:
+        self._gate_backoff = False
+
+    def _begin_gate(self, request: GateRequest) -> workflow.ActivityHandle[GateResult]:
+        state, timing = self._machine.state, self._timing
         work = GateWork(
-            emulator_id=self._machine.emulator_id,
-            boot=order.boot,
-            full=order.full,
-            fence=order.fence,
-            floor=int(workflow.time() * 1000),
+            emulator_id=state.emulator_id,
+            boot=request.boot,
+            full=request.full,
+            fence=request.fence,
+            floor=_now_ms(),
         )
-        physics = self._start.physics
-        gate = workflow.start_activity(
+        return workflow.start_activity(
             "pass_gate",
             work,
-            task_queue=names.host_id(self._machine.owner),
+            task_queue=names.host_id(state.owner),
             result_type=GateResult,
-            schedule_to_start_timeout=options.seconds(physics.gate_timeout_s),
-            start_to_close_timeout=options.seconds(physics.gate_timeout_s),
-            heartbeat_timeout=options.seconds(physics.presence_timeout_s),
+            schedule_to_start_timeout=options.seconds(timing.gate_timeout_s),
+            start_to_close_timeout=options.seconds(timing.gate_timeout_s),
+            heartbeat_timeout=options.seconds(timing.presence_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
             retry_policy=options.ONCE,
-            summary=f"{'boot gate' if order.full else 'tidy up'} {self._machine.emulator_id}",
+            summary=f"{'boot gate' if request.full else 'reset'} {state.emulator_id}",
         )
-        await workflow.wait_condition(lambda: gate.done() or self._machine.incarnation != incarnation)
-        if not gate.done():
-            ignore(gate)
-            gate.cancel()
-            return "the host's worker was replaced"
-        try:
-            result = await gate
-        except ActivityError as error:
-            return str(error.cause or error)
-        return result.evidence
 
-    # --- the ladder, and being switched on and off --------------------------------------------------------------
+    # --- recovery steps, and being switched on and off --------------------------------------------------------
 
-    async def _tend(self) -> None:
-        """Whatever the machine says is due, on its host. Nothing is, unless a host says what it can do."""
-        while True:
-            await workflow.wait_condition(lambda: self._machine.due is not None)
-            due = self._machine.due
-            if due is None or not await self._still_due(due):
-                continue
-            self._machine.begin(due)
-            workflow.set_current_details(self._details())
-            result = await self._carry_out(due)
+    def _step_is_due(self) -> bool:
+        due = self._machine.state.due
+        if self._step is not None:
+            return self._step.activity.done() or self._is_called_back(self._step)
+        if self._pause is not None:
+            return self._pause.over or self._pause.step != due
+        return due is not None
+
+    def _is_called_back(self, job: _HostJob[RecoveryResult, PlannedStep]) -> bool:
+        return job.asked != self._machine.state.due or self._is_outdated(job)
+
+    def _settle_step(self) -> None:
+        """Take note of a step that ended, and begin one whose pause is over."""
+        job = self._step
+        if job is not None and job.activity.done():
+            self._step = None
+            result = _result_of_step(job)
             if result is not None:
-                self._machine.on_measure(due, result.evidence, _now_ms(), _dice(), idle=result.idle)
-            workflow.set_current_details(self._details())
+                self._machine.on_step_done(job.asked, result.evidence, _now_ms(), _dice(), idle=result.idle)
 
-    async def _still_due(self, due: Measure) -> bool:
-        """Wait as long as the measure says. False: it came to something else meanwhile."""
-        if due.after_s:
-            try:
-                await workflow.wait_condition(lambda: self._machine.due != due, timeout=options.seconds(due.after_s))
-            except TimeoutError:
-                return True
-        return self._machine.due == due
+    def _follow_step(self) -> None:
+        """Call back what is wanted no more; wait as long as the planned step says, then begin it."""
+        if self._step is not None and self._is_called_back(self._step):
+            _call_back(self._step.activity)
+            self._step = None
+        due = self._machine.state.due
+        if self._pause is not None and self._pause.step != due:
+            if self._pause.timer is not None:
+                self._pause.timer.cancel()
+            self._pause = None
+        if self._step is not None or due is None:
+            return
+        if self._pause is None and due.after_s:
+            self._pause = _Pause(due)
+            self._pause.timer = asyncio.get_running_loop().call_later(due.after_s, self._pause.end)
+        elif self._pause is None or self._pause.over:
+            self._pause = None
+            self._machine.begin_step(due)
+            self._step = _HostJob(self._begin_step(due), due, self._machine.state.incarnation, _now_ms())
 
-    async def _carry_out(self, due: Measure) -> TendResult | None:
-        """None: called back, or its host's worker was replaced, or nobody knows whether it was switched off."""
-        machine = self._machine
-        incarnation, limit_s = machine.incarnation, machine.care.limit_s if machine.care else 0.0
-        work = TendWork(
-            emulator_id=machine.emulator_id,
-            measure=due.rung,
-            forced=due.trouble is Trouble.NONE,
-            boot=machine.boot if due.trouble is Trouble.UNFIT else "",
-            fence=machine.tidy,
-            floor=int(workflow.time() * 1000),
-            why=machine.evidence,
+    def _begin_step(self, due: PlannedStep) -> workflow.ActivityHandle[RecoveryResult]:
+        state, timing = self._machine.state, self._timing
+        work = RecoveryWork(
+            emulator_id=state.emulator_id,
+            step=due.step,
+            forced=due.trouble is EmulatorTrouble.NONE,
+            boot=state.boot if due.trouble is EmulatorTrouble.UNFIT else "",
+            fence=state.reset_wanted,
+            floor=_now_ms(),
+            why=state.evidence,
         )
-        boots = due.rung in BOOTS
-        tending = workflow.start_activity(
-            "tend",
+        boots = due.step in BOOTS
+        limit_s = state.recovery.limit_s if state.recovery else 0.0
+        return workflow.start_activity(
+            "recover",
             work,
-            task_queue=names.boots(machine.owner) if boots else names.host_id(machine.owner),
-            result_type=TendResult,
-            schedule_to_start_timeout=None if boots else options.seconds(self._start.physics.gate_timeout_s),
-            start_to_close_timeout=options.seconds(max(limit_s, self._start.physics.gate_timeout_s)),
-            heartbeat_timeout=options.seconds(self._start.physics.presence_timeout_s),
+            task_queue=names.boots(state.owner) if boots else names.host_id(state.owner),
+            result_type=RecoveryResult,
+            schedule_to_start_timeout=None if boots else options.seconds(timing.gate_timeout_s),
+            start_to_close_timeout=options.seconds(max(limit_s, timing.gate_timeout_s)),
+            heartbeat_timeout=options.seconds(timing.presence_timeout_s),
             cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
             retry_policy=options.ONCE,
-            summary=f"{due.rung} {machine.emulator_id}",
+            summary=f"{due.step} {state.emulator_id}",
         )
-        await workflow.wait_condition(
-            lambda: tending.done() or machine.due != due or machine.incarnation != incarnation
-        )
-        if not tending.done():
-            ignore(tending)
-            tending.cancel()
-            return None
-        try:
-            return await tending
-        except ActivityError as error:
-            if machine.strict and due.rung is Rung.STOP and isinstance(error.cause, ActivityTimeout):
-                return None  # it may be off, or be switched off yet: it drains, and is switched off once more
-            return TendResult(evidence=f"{due.rung}: {error.cause or error}")
+
+    def _is_outdated(self, job: "_HostJob[GateResult, GateRequest] | _HostJob[RecoveryResult, PlannedStep]") -> bool:
+        """Whether another worker took the host over meanwhile."""
+        return job.incarnation != self._machine.state.incarnation
 
     def _details(self) -> str:
-        machine = self._machine
-        said = machine.held or (f"last trouble: {machine.evidence}" if machine.evidence else "")
-        doing = f", {_doing(machine)}" if machine.due else ""
-        evidence = f"\n\n{said}" if said else ""
-        return f"**{machine.state}** on host {machine.owner or '?'} at {machine.address or '?'}{doing}{evidence}"
+        state = self._machine.state
+        trouble = state.quarantined_by or (f"last trouble: {state.evidence}" if state.evidence else "")
+        doing = f", {_doing(state)}" if state.due else ""
+        evidence = f"\n\n{trouble}" if trouble else ""
+        return f"**{state.status}** on host {state.owner or '?'} at {state.address or '?'}{doing}{evidence}"
 
 
-def _doing(machine: Emulator) -> str:
+def _machine(start: EmulatorInput) -> Emulator:
+    if start.state is not None:
+        machine = Emulator(start.state)
+        machine.resume()
+        return machine
+    # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
+    began_ms = int(workflow.info().workflow_start_time.timestamp() * 1000)
+    return Emulator(EmulatorState(start.emulator_id, incarnation=began_ms))
+
+
+def _evidence_of_gate(gate: workflow.ActivityHandle[GateResult]) -> str:
+    try:
+        return gate.result().evidence
+    except ActivityError as error:
+        return str(error.cause or error)
+
+
+def _result_of_step(job: _HostJob[RecoveryResult, PlannedStep]) -> RecoveryResult | None:
+    """None: nobody knows whether it was switched off, or will be. It drains, and is switched off once more."""
+    try:
+        return job.activity.result()
+    except ActivityError as error:
+        if job.asked.step is RecoveryStep.STOP and isinstance(error.cause, ActivityTimeout):
+            return None
+        return RecoveryResult(evidence=f"{job.asked.step}: {error.cause or error}")
+
+
+def _call_back(activity: "asyncio.Task[R]") -> None:
+    if not activity.done():
+        ignore(activity)
+        activity.cancel()
+
+
+def _doing(state: EmulatorState) -> str:
     """What its host does for it, or is about to do."""
-    if machine.due is None:
+    if state.due is None:
         return ""
-    when = "" if machine.sent else f" in {machine.due.after_s:g} s, unless it comes back" if machine.due.after_s else ""
-    return f"{machine.due.rung}{when}"
+    when = "" if state.sent else f" in {state.due.after_s:g} s, unless it comes back" if state.due.after_s else ""
+    return f"{state.due.step}{when}"
 
 
 def _now_ms() -> int:
@@ -287,49 +345,3 @@ def _now_ms() -> int:
 
 def _dice() -> float:
     return workflow.random().random()
-
-
-def dump(machine: Emulator) -> str:
-    """What the next run takes along."""
-    kept: dict[str, Any] = {name: getattr(machine, name) for name in KEPT}
-    ladder = machine.ladder
-    tending = {
-        "care": list(astuple(machine.care)) if machine.care else None,
-        "ladder": [list(ladder.tried), ladder.restarts, ladder.restarted_ms, ladder.number, ladder.well_ms],
-        "due": list(astuple(machine.due)) if machine.due else None,
-    }
-    return json.dumps({"kept": kept, "outbox": machine.outbox.rows(), "tending": tending})
-
-
-def restore(start: EmulatorInput) -> Emulator:
-    # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
-    machine = Emulator(start.emulator_id, incarnation=int(workflow.info().workflow_start_time.timestamp() * 1000))
-    if start.carry:
-        load(machine, start.carry)
-    return machine
-
-
-def load(machine: Emulator, carry: str) -> None:
-    """What the run before left."""
-    carried = json.loads(carry)
-    for name, value in carried["kept"].items():
-        setattr(machine, name, value)
-    machine.state, machine.sight = m.EmulatorState(machine.state), m.Sight(machine.sight)
-    machine.labels = tuple(machine.labels)
-    order, actor, reason = machine.asked
-    machine.asked = (order, actor, reason)
-    machine.outbox.restore(carried["outbox"])
-    if tending := carried.get("tending"):
-        _restore_tending(machine, tending)
-
-
-def _restore_tending(machine: Emulator, tending: dict[str, Any]) -> None:
-    """What was being done is done again: the run before may have ended in the middle of it."""
-    if tending["care"]:
-        machine.care = m.Care(*tending["care"])
-    tried, restarts, restarted_ms, number, *well_ms = tending["ladder"]
-    # A run that began before did not write down when it was up again.
-    machine.ladder = Ladder(tuple(tried), restarts, restarted_ms, number, *(well_ms or [restarted_ms]))
-    if tending["due"]:
-        number, rung, trouble, after_s = tending["due"]
-        machine.due = Measure(number, Rung(rung), Trouble(trouble), after_s)

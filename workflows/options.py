@@ -30,10 +30,10 @@ CLEANUP_RETRY = RetryPolicy(
 SWEEP_START = timedelta(seconds=30)
 """A host that takes nothing for so long is away."""
 
-POST_TIMEOUT = timedelta(seconds=3)
-POST_TOTAL = timedelta(seconds=30)
-POST_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=2))
-"""A worker that died with a bag in hand is waited for no longer; letters that failed go into a later bag."""
+DELIVERY_TIMEOUT = timedelta(seconds=3)
+DELIVERY_TOTAL = timedelta(seconds=30)
+DELIVERY_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=2))
+"""A worker that died with a batch is waited for no longer; what failed goes into a later batch."""
 
 SENDING_BACKOFF_S = 1.0
 CONTINUE_DRAIN_S = 5.0

@@ -27,8 +27,8 @@ def main() -> None:
             # Some of its matchers do not expect that they found nothing. To its user that is no match.
             centre = None
         time_ms = (time.perf_counter() - began_s) * 1000
-        said = {"centre": [float(one) for one in centre] if centre else None, "time_ms": time_ms}
-        sys.stdout.write(json.dumps(said) + "\n")
+        words = {"centre": [float(one) for one in centre] if centre else None, "time_ms": time_ms}
+        sys.stdout.write(json.dumps(words) + "\n")
         sys.stdout.flush()
 
 

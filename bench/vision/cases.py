@@ -125,22 +125,22 @@ def _apart(one: Element, other: Element) -> bool:
 
 def _present(number: int, kind: str, random: Random) -> Case:
     size = random.choice(SIZES)
-    scene, sought = _screen(random, {"tiny": "glyph", "flat": "button"}.get(kind, ""))
+    scene, searched = _screen(random, {"tiny": "glyph", "flat": "button"}.get(kind, ""))
     if kind == "flat":
-        faint = replace(sought, ink=_near(sought.fill, random.uniform(22, 45)))
-        scene, sought = scene.instead(sought, faint), faint
+        faint = replace(searched, ink=_near(searched.fill, random.uniform(22, 45)))
+        scene, searched = scene.instead(searched, faint), faint
     view = View(*size)
-    template = _cut(draw(scene, view), view, sought)
+    template = _cut(draw(scene, view), view, searched)
     recorded, scales = None, (1.0,)
     if kind == "other resolution":
         recorded = SIZES[0] if size == SIZES[1] else SIZES[1]
-        template = _cut(draw(scene, View(*recorded)), View(*recorded), sought)
+        template = _cut(draw(scene, View(*recorded)), View(*recorded), searched)
     if kind == "scaled":
-        view, scales = _zoomed(view, sought, random.uniform(SCALES[0], SCALES[-1])), SCALES
+        view, scales = _zoomed(view, searched, random.uniform(SCALES[0], SCALES[-1])), SCALES
     frame = _shown(scene, view, recorded, random)
-    truth = view.box(sought)
+    truth = view.box(searched)
     frame = _DISTURB.get(kind, _as_it_is)(frame, truth, random)
-    last = View(*size).box(sought)
+    last = View(*size).box(searched)
     return Case(number, kind, scene.game, _lightly(frame, random), template, truth, recorded, scales, last)
 
 
@@ -153,11 +153,11 @@ def _shown(scene: Scene, view: View, recorded: tuple[int, int] | None, random: R
     return np.asarray(cv2.resize(small, (view.width, view.height), interpolation=how), np.uint8)
 
 
-def _zoomed(view: View, sought: Element, zoom: float) -> View:
+def _zoomed(view: View, searched: Element, zoom: float) -> View:
     """Larger or smaller, as if the screen's density had changed, with the sought element still on it."""
     span_x, span_y = 1280 / zoom, 720 / zoom
-    left = min(max(0.0, sought.x + sought.width / 2 - span_x / 2), max(0.0, 1280 - span_x))
-    top = min(max(0.0, sought.y + sought.height / 2 - span_y / 2), max(0.0, 720 - span_y))
+    left = min(max(0.0, searched.x + searched.width / 2 - span_x / 2), max(0.0, 1280 - span_x))
+    top = min(max(0.0, searched.y + searched.height / 2 - span_y / 2), max(0.0, 720 - span_y))
     return View(view.width, view.height, zoom, left, top)
 
 
@@ -252,43 +252,43 @@ def _absent(number: int, kind: str, random: Random) -> Case:
     """One of four near-duplicates is met at another resolution, shifted, shaken or brighter as well."""
     size = random.choice(SIZES)
     tiny = random.random() < 0.1
-    scene, sought = _screen(random, "glyph" if tiny else "")
+    scene, searched = _screen(random, "glyph" if tiny else "")
     if kind in ("digit", "label") and not tiny:
-        scene, sought = _labelled(scene, sought, kind, random)
-    if random.random() < 0.12 and sought.kind != "icon" and kind != "colour":
-        faint = replace(sought, ink=_near(sought.fill, random.uniform(22, 45)))
-        scene, sought = scene.instead(sought, faint), faint
+        scene, searched = _labelled(scene, searched, kind, random)
+    if random.random() < 0.12 and searched.kind != "icon" and kind != "colour":
+        faint = replace(searched, ink=_near(searched.fill, random.uniform(22, 45)))
+        scene, searched = scene.instead(searched, faint), faint
     recorded = (SIZES[0] if size == SIZES[1] else SIZES[1]) if random.random() < RESAMPLED else None
     cut_at = View(*(recorded or size))
-    template = _cut(draw(scene, cut_at), cut_at, sought)
+    template = _cut(draw(scene, cut_at), cut_at, searched)
     if kind == "elsewhere":
         scene, _ = _screen(random)
     elif kind == "gone":
-        scene = scene.instead(sought, None)
+        scene = scene.instead(searched, None)
     else:
-        scene = scene.instead(sought, _DIFFER[kind](sought, random))
+        scene = scene.instead(searched, _DIFFER[kind](searched, random))
     frame = _shown(scene, View(*size), recorded, random)
     how = random.choice((_as_it_is,) * 9 + (_noise, _brightness, _moved))
     frame = how(frame, (0, 0, 0, 0), random)
-    last = View(*size).box(sought)
+    last = View(*size).box(searched)
     return Case(number, kind, scene.game, _lightly(frame, random), template, None, recorded, hint=last)
 
 
-def _labelled(scene: Scene, sought: Element, kind: str, random: Random) -> tuple[Scene, Element]:
+def _labelled(scene: Scene, searched: Element, kind: str, random: Random) -> tuple[Scene, Element]:
     """With a label that has what is to be changed, on something that shows a label."""
-    label = sought.label
+    label = searched.label
     if kind == "digit" and not any(sign.isdigit() for sign in label):
         label = f"{label} {random.randint(1, 99)}"
     if kind == "label" and not any(sign.isalpha() for sign in label):
         label = random.choice(("Claim", "Start", "Mail", "Shop"))
-    if sought.kind == "icon":
-        sought_now = replace(sought, kind="card", width=150, height=130, label=label, text=13.0,
-                             x=min(sought.x, 1120), y=min(sought.y, 580))  # fmt: skip
+    if searched.kind == "icon":
+        sought_now = replace(searched, kind="card", width=150, height=130, label=label, text=13.0,
+                             x=min(searched.x, 1120), y=min(searched.y, 580))  # fmt: skip
     else:
-        sought_now = replace(sought, label=label)
+        sought_now = replace(searched, label=label)
     sought_now = fitting(sought_now)
     sought_now = replace(sought_now, x=min(sought_now.x, 1272 - sought_now.width))
-    return scene.instead(sought, sought_now), sought_now
+    return scene.instead(searched, sought_now), sought_now
 
 
 def _other_digit(one: Element, random: Random) -> Element:

@@ -14,11 +14,11 @@ from bench.figures import Figure
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.domain.ports import Box, Frame
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.flows.gallery.cut import CUTS
 from droidherd.virtual.process import VirtualFleet
 from droidherd.virtual.scenes import render
-from droidherd.vision.look import Looked
+from droidherd.vision.look import PreparedFrame
 from droidherd.vision.match import find
 from droidherd.vision.template import Template
 
@@ -39,7 +39,7 @@ def frame_to_decision() -> list[Figure]:
             AdbServer(0, root / "adb", environment=os.environ) as server,
         ):
             (serial,) = fleet.addresses.values()
-            Link(server.client()).ensure(serial, deadline_s=DEADLINE_S)
+            DeviceLink(server.client()).ensure(serial, deadline_s=DEADLINE_S)
             alone_ms, decided_ms = _in_turns(server.client(), serial, templates)
     alone, decided = statistics.median(alone_ms), statistics.median(decided_ms)
     note = f"{decided:.2f} ms over {alone:.2f} ms; three templates on one frame, one of them there, at its last place"
@@ -66,7 +66,7 @@ def _in_turns(adb: AdbClient, serial: str, templates: list[Template]) -> tuple[l
 
 
 def _decide(frame: Frame, templates: list[Template], places: dict[str, Box]) -> list[bool]:
-    looked = Looked(frame)
+    looked = PreparedFrame(frame)
     found: list[bool] = []
     for template in templates:
         match = find(looked, template, hint=places.get(template.name))

@@ -63,19 +63,19 @@ def compare(count: int, seed: int, airtest: Airtest | None, progress: Callable[[
 def _row(case: Case, airtest: Airtest | None) -> Row:
     ours, opencv = Ours(case), PlainOpenCv(case)
     hinted = case.hint is not None
-    said: list[tuple[Answer, Answer, Answer]] = []
+    words: list[tuple[Answer, Answer, Answer]] = []
     for turn in range(REPEATS):
         # In turns, and each of them goes first now and then.
         first = opencv.ask() if turn % 2 else None
-        said.append((ours.ask(hinted=hinted), ours.ask(hinted=False), first or opencv.ask()))
-    with_hint, without, plain = ([one[index] for one in said] for index in range(3))
-    answer, best = said[0][0], said[0][2]
+        words.append((ours.ask(hinted=hinted), ours.ask(hinted=False), first or opencv.ask()))
+    with_hint, without, plain = ([one[index] for one in words] for index in range(3))
+    answer, best = words[0][0], words[0][2]
     other = airtest.ask(case) if airtest else None
     return Row(
         kind=case.kind,
         present=case.truth is not None,
         hinted=hinted,
-        ours=case.solved(answer.found, answer.centre) and case.solved(said[0][1].found, said[0][1].centre),
+        ours=case.solved(answer.found, answer.centre) and case.solved(words[0][1].found, words[0][1].centre),
         ours_ms=_median_ms(with_hint),
         unhinted_ms=_median_ms(without),
         opencv=tuple(case.solved(best.score >= least, best.centre) for least in OPENCV_THRESHOLDS),
@@ -124,15 +124,15 @@ def _speedup(name: str, pairs: list[tuple[float, float]], note: str, at_least: f
         raise RuntimeError(f"no case was solved by both: {name}")
     usual = statistics.median(theirs / ours for theirs, ours in pairs)
     value = sum(theirs for theirs, _ in pairs) / sum(ours for _, ours in pairs)
-    said = f"{len(pairs)} cases both solve; median of ratios {usual:.1f}" + (f"; {note}" if note else "")
-    return Figure(f"locate_speedup_vs_{name}", value, at_least=at_least, note=said)
+    words = f"{len(pairs)} cases both solve; median of ratios {usual:.1f}" + (f"; {note}" if note else "")
+    return Figure(f"locate_speedup_vs_{name}", value, at_least=at_least, note=words)
 
 
 def _rates(
-    name: str, said: list[tuple[Row, bool]], at_most: tuple[float | None, float | None] = (None, None)
+    name: str, words: list[tuple[Row, bool]], at_most: tuple[float | None, float | None] = (None, None)
 ) -> list[Figure]:
-    absent = [(row.kind, right) for row, right in said if not row.present]
-    present = [(row.kind, right) for row, right in said if row.present]
+    absent = [(row.kind, right) for row, right in words if not row.present]
+    present = [(row.kind, right) for row, right in words if row.present]
     near = [right for kind, right in absent if kind in NEAR]
     wrong = f"; near-duplicates {near.count(False)} of {len(near)}"
     return [
@@ -141,11 +141,11 @@ def _rates(
     ]
 
 
-def _share(said: list[tuple[str, bool]]) -> float:
-    return sum(not right for _, right in said) / len(said)
+def _share(words: list[tuple[str, bool]]) -> float:
+    return sum(not right for _, right in words) / len(words)
 
 
-def _by_kind(said: list[tuple[str, bool]]) -> str:
-    kinds = sorted({kind for kind, _ in said})
-    counts = {kind: [right for one, right in said if one == kind] for kind in kinds}
+def _by_kind(words: list[tuple[str, bool]]) -> str:
+    kinds = sorted({kind for kind, _ in words})
+    counts = {kind: [right for one, right in words if one == kind] for kind in kinds}
     return ", ".join(f"{kind} {rights.count(False)}/{len(rights)}" for kind, rights in counts.items())

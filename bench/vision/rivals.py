@@ -104,9 +104,9 @@ class Airtest:
         line = stdout.readline()
         if not line:
             raise RuntimeError(f"Airtest ended at case {case.number}")
-        said = json.loads(line)
-        centre = tuple(said["centre"]) if said["centre"] else (-1.0, -1.0)
-        return Answer(0.0, (centre[0], centre[1]), said["time_ms"], said["centre"] is not None)
+        words = json.loads(line)
+        centre = tuple(words["centre"]) if words["centre"] else (-1.0, -1.0)
+        return Answer(0.0, (centre[0], centre[1]), words["time_ms"], words["centre"] is not None)
 
     def _pipes(self) -> tuple[IO[str], IO[str]]:
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -16,7 +16,7 @@ tries=0
 until "$temporal" operator cluster health --address "$address" >/dev/null 2>&1; do
     tries=$((tries + 1))
     if [ "$tries" -ge 120 ]; then
-        echo "the engine at $address does not serve" >&2
+        echo "Temporal at $address does not serve" >&2
         exit 1
     fi
     sleep 0.5

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from droidherd.contracts import accounts, fleet, maintenance, names, queue, tasks
-from droidherd.domain import audit
+from droidherd.domain.dispatch import audit
 
 HERE = Path(__file__).parent
 NONE = type(None)
@@ -26,15 +26,19 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
         "id": "the task's id: 1 to 64 of A-Z a-z 0-9 . _ -",
         "input": tasks.TaskInput,
-        "signals": {**dict.fromkeys(WISHES, tasks.Ask), "rollback": tasks.Undoing, "answer": tasks.Answer},
+        "signals": {
+            **dict.fromkeys(WISHES, tasks.OperatorRequest),
+            "rollback": tasks.RollbackRequest,
+            "answer": tasks.Answer,
+        },
         "updates": {"control": (tasks.Control, tasks.TaskView), "admission": (NONE, tasks.Admission)},
         "queries": {"view": (NONE, tasks.TaskView)},
     },
     names.Workflow.DISPATCHER: {
         "id": "dispatcher/<pool>",
         "input": queue.DispatcherInput,
-        "signals": {"wake": NONE, "configure": queue.QueueSettings, "deed": audit.Deed},
-        "updates": dict.fromkeys(ORDERS, (queue.Order, queue.Ordered)),
+        "signals": {"wake": NONE, "configure": queue.QueueSettings, "audit_entry": audit.AuditEntry},
+        "updates": dict.fromkeys(ORDERS, (queue.OperatorCommand, queue.CommandResult)),
         "queries": {
             "queue": (queue.QueueQuery, queue.QueuePage),
             "emulators": (NONE, queue.EmulatorsPage),
@@ -42,8 +46,8 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
             "accounts": (queue.AccountsQuery, queue.AccountsPage),
             "disabled": (queue.DisabledQuery, queue.DisabledPage),
             "events": (int, queue.EventsPage),
-            "place": (str, queue.Place),
-            "places": (queue.PlacesQuery, queue.Places),
+            "place": (str, queue.QueuePosition),
+            "places": (queue.PositionsQuery, queue.QueuePositions),
             "stats": (NONE, queue.StatsPage),
             "audit": (queue.AuditQuery, queue.AuditPage),
         },
@@ -51,8 +55,8 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.EMULATOR: {
         "id": "emulator/<emulator id>",
         "input": fleet.EmulatorInput,
-        "signals": {"drain": fleet.DrainAsk, "undrain": fleet.DrainAsk},
-        "updates": {"care": (fleet.CareOrder, queue.Ordered)},
+        "signals": {"drain": fleet.DrainRequest, "undrain": fleet.DrainRequest},
+        "updates": {"control": (fleet.EmulatorControl, queue.CommandResult)},
         "queries": {"view": (NONE, fleet.EmulatorView)},
     },
     names.Workflow.ACCOUNT: {
@@ -60,8 +64,8 @@ CONTRACT: dict[names.Workflow, dict[str, Any]] = {
         "input": accounts.AccountInput,
         "signals": {},
         "updates": {
-            "set": (accounts.AccountWish, accounts.AccountRecord),
-            "remove": (accounts.AccountAsk, accounts.AccountRecord),
+            "set": (accounts.SetAccount, accounts.AccountRecord),
+            "remove": (accounts.AccountActionRequest, accounts.AccountRecord),
         },
         "queries": {"view": (NONE, accounts.AccountRecord)},
     },

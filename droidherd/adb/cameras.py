@@ -14,9 +14,8 @@ from PIL import UnidentifiedImageError
 from typing_extensions import override
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.picture import uniform
-from droidherd.adb.png import whole_png
-from droidherd.adb.wire import Interrupt, WireClosedError
+from droidherd.adb.picture import uniform, whole_png
+from droidherd.adb.wire import CallInterrupt, WireClosedError
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 
@@ -35,7 +34,7 @@ class Camera(Protocol):
         """For people, logs and metrics."""
         ...
 
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         """A frame that was asked for after this call began: one that streams drops what was on its way.
 
         Raises NotSentError, UnknownOutcomeError (no answer) or InvalidFrameError (no picture).
@@ -50,10 +49,7 @@ class RawCamera:
 
     def __init__(self, adb: AdbClient) -> None:
         """Over our own connections."""
-        self._adb = adb
-
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
-        return self._adb.capture(serial, deadline_s, interrupt)
+        self.take = adb.capture
 
 
 class PngCamera:
@@ -66,7 +62,7 @@ class PngCamera:
         self._adb = adb
         self._decode = decode
 
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         result = self._adb.shell(serial, "screencap -p", deadline_s, interrupt=interrupt)
         taken_at_s = time.monotonic()
         try:
@@ -93,9 +89,9 @@ class FramebufferCamera:
         """The same adb server."""
         self._adb = adb
 
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         began_s = time.monotonic()  # before the deadline's own clock: what it cuts off was cut off in time
-        with _lent(self._adb, serial, deadline_s, interrupt or Interrupt()) as device:
+        with _lent(self._adb, serial, deadline_s, interrupt or CallInterrupt()) as device:
             try:
                 picture = device.framebuffer()
                 taken_at_s = time.monotonic()
@@ -109,6 +105,11 @@ class FramebufferCamera:
                 if time.monotonic() - began_s >= deadline_s:
                     raise UnknownOutcomeError(f"no answer within {deadline_s:g} s", to=serial) from error
                 raise _classed(error, serial) from error
+
+
+def every_camera(adb: AdbClient, decode: Decode) -> tuple[Camera, ...]:
+    """Every way there is, in the order in which they are tried while nothing is known. A new camera is listed here."""
+    return RawCamera(adb), PngCamera(adb, decode), FramebufferCamera(adb)
 
 
 def checked(frame: Frame) -> Frame:
@@ -136,7 +137,7 @@ class Device(AdbDevice):
 
 
 @contextlib.contextmanager
-def _lent(adb: AdbClient, serial: str, deadline_s: float, stop: Interrupt) -> Generator[Device]:
+def _lent(adb: AdbClient, serial: str, deadline_s: float, stop: CallInterrupt) -> Generator[Device]:
     """A device of adbutils whose connections end with the deadline, with `stop`, and with this block."""
     sockets: list[socket.socket] = []
 

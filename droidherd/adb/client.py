@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from droidherd.adb import parse
-from droidherd.adb.model import Listed, ShellResult
-from droidherd.adb.picture import Picture
-from droidherd.adb.shell import read_result, stdin_frames
+from droidherd.adb.parse import Listed
+from droidherd.adb.picture import RawPicture
+from droidherd.adb.shell import ShellResult, read_result, stdin_frames
 from droidherd.adb.wire import (
     REQUEST_LIMIT_BYTES,
+    CallInterrupt,
     Deadline,
-    Interrupt,
     Wire,
     WireClosedError,
     WireError,
@@ -48,7 +48,7 @@ def no_span(operation: str, serial: str) -> AbstractContextManager[object]:  # n
 class AdbClient:
     """Speaks to one adb server. Thread-safe: nothing but the cap on connects is shared between calls."""
 
-    _interrupt: Interrupt | None = None
+    _interrupt: CallInterrupt | None = None
     """For calls that bring none of their own."""
 
     def __init__(self, port: int, *, host: str = "127.0.0.1", connects_at_once: int = 32, span: Span = no_span) -> None:
@@ -62,13 +62,13 @@ class AdbClient:
     def pulsed(self, pulse: Callable[[], None]) -> "AdbClient":
         """The same client, under the same cap, with a pulse for each call that brings no interrupt of its own."""
         other = copy.copy(self)
-        other._interrupt = Interrupt(pulse)  # noqa: SLF001 - a copy of its own
+        other._interrupt = CallInterrupt(pulse)  # noqa: SLF001 - a copy of its own
         return other
 
     # --- one emulator ----------------------------------------------------------------------------------------
 
     def shell(
-        self, serial: str, command: str, deadline_s: float, stdin: bytes = b"", interrupt: Interrupt | None = None
+        self, serial: str, command: str, deadline_s: float, stdin: bytes = b"", interrupt: CallInterrupt | None = None
     ) -> ShellResult:
         """Run a line to its end. A line that reads input without being given any waits for the deadline."""
         service = SHELL + _encoded(command)
@@ -81,9 +81,9 @@ class AdbClient:
                 wire.send(stdin_frames(stdin))
             return read_result(wire)
 
-    def capture(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def capture(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         """One whole frame of more than one colour, or an error."""
-        picture = Picture()
+        picture = RawPicture()
         try:
             with (
                 self._span("capture", serial),
@@ -101,28 +101,25 @@ class AdbClient:
 
     @contextlib.contextmanager
     def service(
-        self, serial: str, service: bytes, deadline: Deadline, interrupt: Interrupt | None = None
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None
     ) -> Generator[Wire]:
         """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome."""
         interrupt = interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
-            self._transport(wire, serial, deadline, interrupt)
+            try:
+                with self._connecting(deadline, interrupt):
+                    wire.connect(self.host, self.port)
+                    wire.request(b"host:transport:" + _encoded(serial))
+            except WireError as error:
+                self._not_sent(error, serial)
             try:
                 wire.request(service)
                 yield wire
             except WireError as error:
                 raise UnknownOutcomeError(str(error), to=serial) from error
 
-    def _transport(self, wire: Wire, serial: str, deadline: Deadline, interrupt: Interrupt | None) -> None:
-        try:
-            with self._connecting(deadline, interrupt):
-                wire.connect(self.host, self.port)
-                wire.request(b"host:transport:" + _encoded(serial))
-        except WireError as error:
-            self._not_sent(error, serial)
-
     @contextlib.contextmanager
-    def _connecting(self, deadline: Deadline, interrupt: Interrupt | None) -> Generator[None]:
+    def _connecting(self, deadline: Deadline, interrupt: CallInterrupt | None) -> Generator[None]:
         while not self._connects.acquire(timeout=min(TURN_S, deadline.left_s())):
             if interrupt is not None:
                 interrupt.check()
@@ -139,7 +136,7 @@ class AdbClient:
     # --- the server itself -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _asked(self, request: str, deadline_s: float, interrupt: Interrupt | None = None) -> Generator[Wire]:
+    def _asked(self, request: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Generator[Wire]:
         """A connection on which the server has accepted a request that it answers by itself."""
         deadline, interrupt = Deadline(deadline_s), interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
@@ -151,7 +148,7 @@ class AdbClient:
             except WireError as error:
                 self._not_sent(error, request)
 
-    def ask(self, request: str, deadline_s: float, interrupt: Interrupt | None = None) -> str:
+    def ask(self, request: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> str:
         """One text as the answer."""
         with self._asked(request, deadline_s, interrupt) as wire:
             return wire.block().decode("utf-8", "replace")
@@ -160,14 +157,16 @@ class AdbClient:
         with self._asked("host:version", deadline_s) as wire:
             return _number(wire.block(), 16)
 
-    def devices(self, deadline_s: float = LIST_DEADLINE_S, interrupt: Interrupt | None = None) -> tuple[Listed, ...]:
+    def devices(
+        self, deadline_s: float = LIST_DEADLINE_S, interrupt: CallInterrupt | None = None
+    ) -> tuple[Listed, ...]:
         return parse.devices(self.ask("host:devices-l", deadline_s, interrupt))
 
-    def state(self, serial: str, deadline_s: float = LIST_DEADLINE_S, interrupt: Interrupt | None = None) -> str:
+    def state(self, serial: str, deadline_s: float = LIST_DEADLINE_S, interrupt: CallInterrupt | None = None) -> str:
         """The state the server lists for `serial`, or an empty text."""
         return next((one.state for one in self.devices(deadline_s, interrupt) if one.serial == serial), "")
 
-    def connect(self, address: str, deadline_s: float, interrupt: Interrupt | None = None) -> str:
+    def connect(self, address: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> str:
         """Connect and return the state that the server's *list* gives afterwards: its answer in words can lie."""
         deadline = Deadline(deadline_s)
         try:
@@ -181,7 +180,7 @@ class AdbClient:
             # The server waits 10 s for an address that answers nothing; whether it answers us at all shows here.
             return self.state(address, LAST_LOOK_S, interrupt)
 
-    def _settled_state(self, address: str, deadline: Deadline, interrupt: Interrupt | None) -> str:
+    def _settled_state(self, address: str, deadline: Deadline, interrupt: CallInterrupt | None) -> str:
         state = self.state(address, deadline.left_s(), interrupt)
         while state and state != "device":
             time.sleep(min(CONNECT_POLL_S, deadline.left_s()))

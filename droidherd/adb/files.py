@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.model import RemoteFile
-from droidherd.adb.wire import Deadline, Interrupt, Wire, WireClosedError
+from droidherd.adb.wire import CallInterrupt, Deadline, Wire, WireClosedError
 from droidherd.domain.errors import BadParametersError, CommandFailedError, DiskFullError
 from droidherd.domain.ports import Sink
 
@@ -22,6 +21,19 @@ REASON_LIMIT_BYTES = 64 << 10
 FILE_MODE = 0o644
 FLUSH_S = 60.0
 """How long an emulator may take to bring a whole file to its disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """What `stat` says about a file on the emulator; a mode of 0 means that there is none."""
+
+    mode: int
+    size: int
+    modified_s: int
+
+    @property
+    def exists(self) -> bool:
+        return self.mode != 0
 
 
 class Source(Protocol):
@@ -42,13 +54,13 @@ class Pace:
         wire.renew(Deadline(self.stall_s))
 
 
-class Files:
+class DeviceFiles:
     """Push, pull and stat on one emulator: each call is one stream with one total deadline.
 
     `send` and `fetch` are for what may be large: they have a deadline for each piece instead.
     """
 
-    def __init__(self, adb: AdbClient, serial: str, interrupt: Interrupt | None = None) -> None:
+    def __init__(self, adb: AdbClient, serial: str, interrupt: CallInterrupt | None = None) -> None:
         """On the emulator at `serial`; `interrupt` ends any of the calls."""
         self._adb = adb
         self._serial = serial
@@ -75,7 +87,7 @@ class Files:
         with self._stream(pace.stall_s) as wire:
             self._send(wire, source, target, lambda: pace.go_on(wire))
             wire.renew(Deadline(FLUSH_S))
-            wire.pulse = pace.moved
+            wire.pulse_with(pace.moved)
             self._read_verdict(wire, path)
 
     def pull(self, path: str, deadline_s: float, limit_bytes: int = PULL_LIMIT_BYTES) -> bytes:

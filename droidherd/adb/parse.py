@@ -1,10 +1,9 @@
 """Pure parsers of what the adb server and Android's tools print. Tolerant of CRLF and of warnings around the answer."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from droidherd.adb.model import Listed
-from droidherd.domain.facts import InstalledPackage, Storage
+from droidherd.domain.fleet.facts import InstalledPackage, Storage
 
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)$")
 _SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
@@ -26,6 +25,19 @@ _INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,2
 _STORAGE = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d{1,3}%\s")
 _UPTIME = re.compile(r"^\s*(\d{1,12}\.\d{1,6})\s+\d+(?:\.\d+)?\s*$")
 _LISTED = re.compile(r"^(\S+)\s+(no permissions|\S+)(?:\s+(.*))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of the adb server's list."""
+
+    serial: str
+    state: str
+    details: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def ready(self) -> bool:
+        return self.state == "device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +174,37 @@ def storage(text: str) -> Storage | None:
     """`df -k`: the last file system it names. A long name may stand on a line of its own."""
     found = _STORAGE.findall(text.replace("\r\n", "\n"))
     return Storage(int(found[-1][0]), int(found[-1][2])) if found else None
+
+
+LOG_LEVELS = "VDIWEFS"
+_LOG_LINE = re.compile(
+    r"^(?P<at>(?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,6}(?: [+-]\d{4})?)|\d{1,12}\.\d{3,6})"
+    r"\s+(?:(?P<uid>[A-Za-z_][\w-]*|\d+)\s+(?=\d+\s+\d+\s+[VDIWEFS]\s))?(?P<pid>\d+)\s+(?P<tid>\d+)"
+    r"\s(?P<level>[VDIWEFS])\s(?P<tag>.*?)\s*:(?: (?P<text>.*))?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogcatLine:
+    """One line that an app or the system wrote."""
+
+    at: str
+    """As it stands there: by the emulator's own clock, with or without a year, or in seconds."""
+    pid: int
+    tid: int
+    level: str
+    tag: str
+    text: str
+
+
+def log_line(text: str) -> LogcatLine | None:
+    """None: where a buffer begins, and what is no line of a log."""
+    one = _LOG_LINE.match(text)
+    if one is None:
+        return None
+    return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], one["tag"], one["text"] or "")
+
+
+def log_lines(text: str) -> tuple[LogcatLine, ...]:
+    """All of them."""
+    return tuple(one for raw in text.replace("\r\n", "\n").split("\n") if (one := log_line(raw)))

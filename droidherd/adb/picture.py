@@ -54,7 +54,7 @@ def _is_text(line: bytes | bytearray) -> bool:
     return all(byte >= ord(" ") or byte in b"\t\r" for byte in line)
 
 
-class Picture:
+class RawPicture:
     """Grows from a prologue to a whole picture while its bytes arrive."""
 
     def __init__(self) -> None:
@@ -81,7 +81,13 @@ class Picture:
         while True:
             kind, size = HEADER.unpack(header)
             if kind == STDOUT:
-                header = self._read_pixels(wire, size)
+                while size and not self.known:
+                    piece = min(size, max(1, LONG_PROLOGUE - len(self._head)))
+                    self._head += wire.exactly(piece)
+                    self.length += piece
+                    size -= piece
+                    self._begin()
+                header = self._read_pixels(wire, size) if self.known else wire.exactly(HEADER.size)
             elif kind == STDERR and len(self.err) + size <= STDERR_LIMIT_BYTES:
                 self.err += wire.exactly(size)
                 header = wire.exactly(HEADER.size)
@@ -93,14 +99,6 @@ class Picture:
 
     def _read_pixels(self, wire: Wire, size: int) -> bytes:
         """Read a payload together with the header behind it, which the next payload overwrites."""
-        while not self.known:
-            if not size:
-                return wire.exactly(HEADER.size)
-            piece = min(size, max(1, LONG_PROLOGUE - len(self._head)))
-            self._head += wire.exactly(piece)
-            self.length += piece
-            size -= piece
-            self._begin()
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
         end = self.length + size
@@ -154,3 +152,36 @@ def uniform(pixels: memoryview) -> bool:
     if len(set(sparse.tolist())) > 1:
         return False
     return words[:-1] == words[1:]
+
+
+MAGIC = b"\x89PNG\r\n\x1a\n"
+_CHUNK = struct.Struct(">I4s")
+_CHECKSUM_BYTES = 4
+
+
+def whole_png(output: bytes) -> memoryview:
+    """The file from its first byte to its last. InvalidFrameError: there is none, or not all of it."""
+    start = output.find(MAGIC, 0, TEXT_LIMIT_BYTES + len(MAGIC))
+    if start < 0:
+        told = f": {shown(output)}" if output else ""
+        raise InvalidFrameError(f"screencap -p sent no PNG in {len(output)} bytes{told}")
+    at = start + len(MAGIC)
+    kind = b""
+    while kind != b"IEND":
+        if len(output) - at < _CHUNK.size:
+            raise InvalidFrameError(f"truncated: a PNG without its end after {len(output)} bytes")
+        size, kind = _CHUNK.unpack_from(output, at)
+        if kind == b"IHDR":
+            _refuse_size(output, at + _CHUNK.size)
+        at += _CHUNK.size + size + _CHECKSUM_BYTES
+    if at > len(output):
+        raise InvalidFrameError(f"truncated: a PNG without its end after {len(output)} bytes")
+    return memoryview(output)[start:at]
+
+
+def _refuse_size(output: bytes, at: int) -> None:
+    if len(output) - at < struct.calcsize(">II"):
+        return  # the end is missing as well, and that will be said
+    width, height = struct.unpack_from(">II", output, at)
+    if not possible(width, height):
+        raise InvalidFrameError(f"screencap -p announced an impossible size of {width}x{height}")

@@ -1,75 +1,46 @@
 """A private adb server: started, watched, restarted and ended by its own pid."""
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
-
-import psutil
+from typing import Self
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.program import bundled
 from droidherd.domain.errors import InfrastructureError, NotSentError
+from droidherd.processes import pidfile
 
+NAME = "adb-server"
+"""Of its log and its pid file."""
 START_S = 10.0
 ANSWER_S = 2.0
 ASK_S = 1.0
 FREE_PORT_TRIES = 5
 STOP_S = 5.0
 POLL_S = 0.02
-CREATED_TOLERANCE_S = 1.0
 LOG_LIMIT_BYTES = 4 << 20
 
 GONE_POLL_S = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class PidFile:
-    """Names a process so that its pid, when used again by somebody else, is not mistaken for it."""
-
-    path: Path
-
-    def write(self, process: psutil.Process, port: int) -> None:
-        content = {"pid": process.pid, "created_s": process.create_time(), "name": process.name(), "port": port}
-        draft = self.path.with_suffix(".new")
-        draft.write_text(json.dumps(content))
-        draft.replace(self.path)
-
-    def process(self) -> psutil.Process | None:
-        """The process that was written down, if it is still the same."""
-        try:
-            content = cast("dict[str, Any]", json.loads(self.path.read_text()))
-            process = psutil.Process(int(content["pid"]))
-            same = abs(process.create_time() - float(content["created_s"])) < CREATED_TOLERANCE_S
-            return process if same and process.name() == content["name"] else None
-        except (OSError, ValueError, KeyError, TypeError, psutil.Error):
-            return None
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
-
-
-def pid_file(home: Path) -> PidFile:
-    """Of the server that keeps its things there."""
-    return PidFile(home / "adb-server.pid")
+def pid_path(home: Path) -> Path:
+    """The pid file of the server that has this home."""
+    return home / f"{NAME}.json"
 
 
 def end_leftover(home: Path) -> bool:
-    """End the server that a dead owner left there. True when it lived."""
-    file = pid_file(home)
-    leftover = file.process()
-    if leftover is not None:
-        _end(leftover)
-    file.remove()
-    return leftover is not None
+    """End the server that a dead owner left in this home. True when it lived."""
+    leftover = pidfile.read(pid_path(home))
+    # A server nobody uses holds nothing worth asking for.
+    lived = leftover is not None and leftover.end(grace_s=0)
+    pid_path(home).unlink(missing_ok=True)
+    return lived
 
 
 class AdbServer:
@@ -87,7 +58,6 @@ class AdbServer:
         self.program = program or bundled()
         self._inherited = environment
         self._answer_s = answer_s
-        self._pid_file = pid_file(self.home)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -149,7 +119,7 @@ class AdbServer:
                 to="adb server",
                 remedy="set adb.port to a free port, or end that program",
             )
-        log = self.home / "adb-server.log"
+        log = self.home / f"{NAME}.log"
         mode = "ab" if log.exists() and log.stat().st_size < LOG_LIMIT_BYTES else "wb"
         with log.open(mode) as output:
             self._process = subprocess.Popen(
@@ -161,7 +131,7 @@ class AdbServer:
                 # A Ctrl-C in the terminal is for us; the server ends when we say so.
                 start_new_session=True,
             )
-        self._pid_file.write(psutil.Process(self._process.pid), port)
+        pidfile.record(self.home, NAME, self._process.pid, address=f"127.0.0.1:{port}")
         self._wait_until_it_answers(port, log)
         self.port = port
 
@@ -196,7 +166,7 @@ class AdbServer:
                     process.wait(ASK_S)
             process.kill()
             process.wait(STOP_S)
-            self._pid_file.remove()
+            pid_path(self.home).unlink(missing_ok=True)
 
     def _environment(self) -> dict[str, str]:
         inherited = self._inherited
@@ -222,15 +192,6 @@ class AdbServer:
         if person and (key := Path(person) / ".android" / "adbkey").exists():
             found.append(str(key))
         return os.pathsep.join(found)
-
-
-def _end(process: psutil.Process) -> None:
-    """A server nobody serves holds nothing worth asking for. Dead but not yet buried is dead enough."""
-    until_s = time.monotonic() + STOP_S
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
-        while process.status() != psutil.STATUS_ZOMBIE and time.monotonic() < until_s:
-            time.sleep(GONE_POLL_S)
 
 
 def _free_port() -> int:

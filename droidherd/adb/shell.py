@@ -1,8 +1,8 @@
-"""The frames of `shell,v2`, read as they come."""
+"""A shell command on an emulator: the frames of `shell,v2`, read as they come, and its result."""
 
 import struct
+from dataclasses import dataclass
 
-from droidherd.adb.model import ShellResult
 from droidherd.adb.wire import Wire, WireClosedError
 
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = 0, 1, 2, 3, 4
@@ -11,12 +11,29 @@ CHUNK_BYTES = 1 << 16
 OUTPUT_LIMIT_BYTES = 32 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """A command that ran to its end on the emulator: its exit frame arrived."""
+
+    rc: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def error_text(self) -> str:
+        return self.err.decode("utf-8", "replace")
+
+
 def stdin_frames(data: bytes) -> bytes:
     """All of a command's standard input, and its end."""
     return HEADER.pack(STDIN, len(data)) + data + HEADER.pack(CLOSE_STDIN, 0)
 
 
-class Frames:
+class ShellFrames:
     """Collects what arrives, in pieces of any size, until the exit frame stands."""
 
     def __init__(self) -> None:
@@ -55,7 +72,7 @@ class Frames:
 
 def read_result(wire: Wire) -> ShellResult:
     """Only a stream that ended with its exit frame is a result."""
-    frames = Frames()
+    frames = ShellFrames()
     while frames.rc is None:
         frames.feed(wire.some(CHUNK_BYTES))
     return ShellResult(frames.rc, bytes(frames.out), bytes(frames.err))

@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from typing_extensions import override
 
@@ -16,8 +16,6 @@ STATUS_BYTES = 4
 REQUEST_LIMIT_BYTES = 0xFFFF
 PULSE_S = 1.0
 _LENGTH = re.compile(rb"[0-9A-Fa-f]{4}")
-
-T = TypeVar("T")
 
 
 class WireError(Exception):
@@ -46,14 +44,14 @@ class Deadline:
         self.seconds = seconds
         self._at_s = time.monotonic() + seconds
 
-    def left_s(self) -> float:
+    def left_s(self, at_most_s: float = float("inf")) -> float:
         left = self._at_s - time.monotonic()
         if left <= 0:
             raise WireTimeoutError(f"no answer within {self.seconds:g} s")
-        return left
+        return min(left, at_most_s)
 
 
-class Interrupt:
+class CallInterrupt:
     """Ends calls from another thread: closes what is open now, and refuses what would be opened later.
 
     `pulse` may end them from within: it is called about once a second while an answer is waited for.
@@ -116,13 +114,13 @@ class Closing(ABC):
 class Wire(Closing):
     """A smart-socket connection. Raises WireError only."""
 
-    __slots__ = ("_deadline", "_interrupt", "_sock", "pulse")
+    __slots__ = ("_deadline", "_interrupt", "_pulse", "_sock", "_wait_s")
 
-    def __init__(self, deadline: Deadline, interrupt: Interrupt | None = None) -> None:
+    def __init__(self, deadline: Deadline, interrupt: CallInterrupt | None = None) -> None:
         """Not connected yet."""
         self._deadline = deadline
         self._interrupt = interrupt
-        self.pulse = interrupt.pulse if interrupt else None
+        self.pulse_with(interrupt.pulse if interrupt else None)
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
     def connect(self, host: str, port: int) -> None:
@@ -141,6 +139,11 @@ class Wire(Closing):
             self._interrupt.detach(self._sock)
         self._sock.close()
 
+    def pulse_with(self, pulse: Callable[[], None] | None) -> None:
+        """Call it now and then while something is waited for."""
+        self._pulse = pulse
+        self._wait_s = float("inf") if pulse is None else PULSE_S
+
     def renew(self, deadline: Deadline) -> None:
         """Long streams live from one deadline to the next."""
         self._deadline = deadline
@@ -149,21 +152,35 @@ class Wire(Closing):
         """All of it. Whoever does not read makes us wait, but not beyond the deadline."""
         rest = memoryview(data)
         while rest:
-            rest = rest[self._patiently(lambda rest=rest: self._sock.send(rest)) :]
+            try:
+                self._sock.settimeout(self._deadline.left_s(self._wait_s))
+                rest = rest[self._sock.send(rest) :]
+            except OSError as error:
+                self._wait_on(error)
 
     def some(self, limit: int) -> bytes:
         """At least one byte."""
-        data = self._patiently(lambda: self._sock.recv(limit))
-        if not data:
-            raise self._ended()
-        return data
+        while True:
+            try:
+                self._sock.settimeout(self._deadline.left_s(self._wait_s))
+                data = self._sock.recv(limit)
+            except OSError as error:
+                self._wait_on(error)
+                continue
+            if not data:
+                raise self._ended()
+            return data
 
     def fill(self, view: memoryview) -> None:
         """Exactly as many bytes as `view` holds, straight into it."""
         position, size = 0, len(view)
         while position < size:
-            rest = view[position:]
-            count = self._patiently(lambda rest=rest: self._sock.recv_into(rest))
+            try:
+                self._sock.settimeout(self._deadline.left_s(self._wait_s))
+                count = self._sock.recv_into(view[position:])
+            except OSError as error:
+                self._wait_on(error)
+                continue
             if not count:
                 raise self._ended()
             position += count
@@ -176,14 +193,13 @@ class Wire(Closing):
     def request(self, service: bytes) -> None:
         """Ask for a service and read the status."""
         self.send(b"%04x%b" % (len(service), service))
-        self.status()
-
-    def status(self) -> None:
-        word = self.exactly(STATUS_BYTES)
-        if word == b"OKAY":
+        word = bytearray(STATUS_BYTES)
+        self.fill(memoryview(word))
+        status = bytes(word)
+        if status == b"OKAY":
             return
-        if word != b"FAIL":
-            raise WireClosedError(f"the adb server answered {word!r}")
+        if status != b"FAIL":
+            raise WireClosedError(f"the adb server answered {status!r}")
         raise WireRefusedError(self.block().decode("utf-8", "replace"))
 
     def block(self) -> bytes:
@@ -197,19 +213,12 @@ class Wire(Closing):
             raise WireClosedError(f"the adb server answered {digits!r} where a length belongs")
         return self.exactly(int(digits, 16))
 
-    def _patiently(self, move: Callable[[], T]) -> T:
-        """Wait until something moves, one way or the other, with a pulse now and then."""
-        while True:
-            left_s = self._deadline.left_s()
-            try:
-                self._sock.settimeout(left_s if self.pulse is None else min(left_s, PULSE_S))
-                return move()
-            except TimeoutError as error:
-                if self.pulse is None or left_s <= PULSE_S:
-                    raise self._translated(error) from error
-            except OSError as error:
-                raise self._translated(error) from error
-            self.pulse()
+    def _wait_on(self, error: OSError) -> None:
+        """A wait that was cut short for a pulse goes on after it; anything else is the end."""
+        if self._pulse is None or not isinstance(error, TimeoutError):
+            raise self._translated(error) from error
+        self._deadline.left_s()  # raises when that was the last wait
+        self._pulse()
 
     def _ended(self) -> WireError:
         fired = self._interrupt is not None and self._interrupt.fired

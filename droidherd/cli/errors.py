@@ -22,8 +22,8 @@ class CliError(Exception):
         return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
 
 
-class EngineVersionError(CliError):
-    """The database belongs to another version of the engine."""
+class TemporalVersionError(CliError):
+    """The database belongs to another version of the Temporal server."""
 
 
 class AlreadyRunningError(CliError):
@@ -42,15 +42,15 @@ class EndedEarlyError(NotReadyError):
     """A process ended while it started."""
 
 
-def unfit(error: ValidationError) -> CliError:
-    """What was said of an emulator, and is nothing that can be said of one."""
+def invalid_emulator(error: ValidationError) -> CliError:
+    """A value that no emulator can have."""
     first = error.errors(include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")
     return CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2)
 
 
-def told(error: DroidherdError | typer.TyperException) -> CliError:
-    """An error of the core, with what it is about, or wrong usage."""
+def from_core_error(error: DroidherdError | typer.TyperException) -> CliError:
+    """From an error of the core, or from wrong usage."""
     if isinstance(error, typer.TyperException):
         context: typer.Context | None = getattr(error, "ctx", None)
         remedy = f"see {context.command_path} --help" if context else ""

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from droidherd.contracts.base import Contract, Id, MaybeId
-from droidherd.contracts.tasks import Ask, Text
+from droidherd.contracts.base import Contract, EntityState, Id, MaybeId
+from droidherd.contracts.tasks import OperatorRequest, Text
+from droidherd.domain.dispatch.audit import AuditEntry
 
 CREDENTIALS_MAX = 16
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
@@ -30,14 +31,14 @@ Credentials = Annotated[dict[str, str], AfterValidator(_checked)]
 """Name → where a worker finds it: `env:NAME` or `file:/path`."""
 
 
-class AccountAsk(Ask):
+class AccountActionRequest(OperatorRequest):
     """Who orders it, why, and in which pool's audit it stands. Argument of the update `remove`."""
 
     pool: Id = "default"
 
 
-class AccountWish(Contract):
-    """What an account is to be from now on, whole. Argument of the update `set`."""
+class SetAccount(Contract):
+    """An account's record from now on, whole. Argument of the update `set`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -45,7 +46,7 @@ class AccountWish(Contract):
     """Its tasks run on this one only; empty: on any."""
     credentials: Credentials = Field(default_factory=dict)
     note: Text = ""
-    ask: AccountAsk = AccountAsk()
+    request: AccountActionRequest = AccountActionRequest()
 
 
 class AccountRecord(Contract):
@@ -62,10 +63,19 @@ class AccountRecord(Contract):
     reason: str = ""
 
 
+class AccountState(EntityState):
+    """Everything that is known of one account."""
+
+    record: AccountRecord
+    removed: bool = False
+    """It ends as soon as its pool's audit knows."""
+    outbox: dict[str, list[AuditEntry]] = Field(default_factory=dict)
+
+
 class AccountInput(Contract):
     """Input of `AccountWorkflow`. A client starts one with `{}`, and `set` in the same call."""
 
-    record: AccountRecord | None = None
+    state: AccountState | None = None
     """Of the run before."""
     continue_after: int = Field(default=300, ge=1)
     """Continue as new after so many changes."""

@@ -22,3 +22,9 @@ class Contract(BaseModel):
     """Base of all models that cross a wire. Fields are only ever added, with defaults."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore")
+
+
+class EntityState(BaseModel):
+    """Base of what a workflow knows. It changes in place; continue-as-new and queries get it whole."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")

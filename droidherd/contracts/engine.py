@@ -3,7 +3,9 @@
 from pydantic import Field
 
 from droidherd.contracts.base import Contract, Id
-from droidherd.contracts.queue import QueueSettings
+from droidherd.contracts.queue import PoolSettings
+
+__all__ = ["CancelWork", "Closed", "HoldersWork", "PoolSettings", "PoolWork", "Predecessor"]
 
 
 class PoolWork(Contract):
@@ -11,16 +13,6 @@ class PoolWork(Contract):
 
     pool: Id
     run_id: str = ""
-
-
-class PoolSettings(QueueSettings):
-    """What the operator set for a pool. Field names are those of `DispatcherInput`."""
-
-    repeat_min_s: float = 300.0
-    rebuild_s: float = 600.0
-    fence_s: float = 15.0
-    audit_s: float = 30.0
-    continue_after: int = 0
 
 
 class Predecessor(Contract):

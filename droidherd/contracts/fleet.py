@@ -5,25 +5,19 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, EntityState, Id
 from droidherd.contracts.tasks import Text
+from droidherd.domain.fleet.emulator import EmulatorState
 from droidherd.domain.messages import Seen
 
 
-class FleetPhysics(Contract):
+class FleetTiming(Contract):
     """Times the host's and the emulators' workflows need."""
 
     presence_timeout_s: float = 10.0
     presence_grace_s: float = 5.0
     gate_timeout_s: float = 180.0
     gate_backoff_s: float = 2.0
-
-
-class HostInput(Contract):
-    """Input of `HostWorkflow`."""
-
-    host_id: Id
-    carry: str = ""
 
 
 class Join(Contract):
@@ -35,12 +29,34 @@ class Join(Contract):
     """Of the data directory this worker lives in: two of them may not serve one host id at once."""
     worker: str
     pool: Id = "default"
-    physics: FleetPhysics = FleetPhysics()
+    timing: FleetTiming = FleetTiming()
 
 
 class Joined(Contract):
     accepted: bool
     reason: str = ""
+
+
+class HostState(EntityState):
+    """Everything that is known of one host."""
+
+    worker: Join | None = None
+    """Who joined last, and has not left since."""
+    alive: bool = False
+    """Its presence reported, and has not ended since."""
+    seq: int = 0
+    """Of the last report that was passed on: an order over all workers of this host."""
+    last: dict[str, Seen] = Field(default_factory=dict)
+    """emulator → what was passed on last."""
+    outbox: dict[str, list[Seen]] = Field(default_factory=dict)
+
+
+class HostInput(Contract):
+    """Input of `HostWorkflow`."""
+
+    host_id: Id
+    state: HostState | None = None
+    """Of the run before."""
 
 
 class Reports(Contract):
@@ -71,8 +87,9 @@ class EmulatorInput(Contract):
     """Input of `EmulatorWorkflow`."""
 
     emulator_id: Id
-    physics: FleetPhysics = FleetPhysics()
-    carry: str = ""
+    timing: FleetTiming = FleetTiming()
+    state: EmulatorState | None = None
+    """Of the run before."""
 
 
 class GateWork(Contract):
@@ -111,11 +128,11 @@ class FrameTaken(Contract):
     """Who looked: a task, or onlookers."""
 
 
-class TendWork(Contract):
-    """Input of `tend`: one measure for an emulator, on its host."""
+class RecoveryWork(Contract):
+    """Input of `recover`: one step for an emulator, on its host."""
 
     emulator_id: Id
-    measure: str
+    step: str
     """`reconnect`, `restart_app`, `restart`, `start`, `stop` or `evidence`."""
     forced: bool = False
     """A person or the pool wants it, whatever the emulator looks like."""
@@ -126,9 +143,9 @@ class TendWork(Contract):
     why: str = ""
 
 
-class TendResult(Contract):
+class RecoveryResult(Contract):
     evidence: str = ""
-    """What went wrong; of the measure `evidence`: where what was seen is kept."""
+    """What went wrong; of the step `evidence`: where what was seen is kept."""
     idle: bool = False
     """Nothing had to be done."""
 
@@ -155,20 +172,20 @@ class EmulatorView(Contract):
     """What its host does for it now, or is about to do."""
 
 
-class DrainAsk(Contract):
+class DrainRequest(Contract):
     """The argument of the signals `drain` and `undrain` of an emulator."""
 
     actor: Text = "somebody"
     reason: Text = ""
 
 
-CareAction: TypeAlias = Literal["restart", "recover", "quarantine", "release", "drain", "undrain"]
+ControlAction: TypeAlias = Literal["restart", "recover", "quarantine", "release", "drain", "undrain"]
 
 
-class CareOrder(Contract):
-    """What a person orders for one emulator. The argument of the update `care`."""
+class EmulatorControl(Contract):
+    """What a person orders for one emulator. The argument of the update `control`."""
 
-    action: CareAction
+    action: ControlAction
     actor: Text = "somebody"
     reason: Text = ""
     request_id: str = ""

@@ -24,7 +24,7 @@ class CleanupInput(Contract):
     """In whose audit it stands."""
 
 
-class Why(StrEnum):
+class RemovalReason(StrEnum):
     """Why something went."""
 
     AGE = "age"
@@ -35,11 +35,11 @@ class Why(StrEnum):
     """Artifacts that did not fit any more; the task itself stays."""
 
 
-class Removed(Contract):
+class Removal(Contract):
     """One removal."""
 
     task_id: str
-    why: Why
+    why: RemovalReason
     state: str = ""
     age_s: float = 0.0
     """Since the task ended; of an orphan: since something in it last changed."""
@@ -47,7 +47,7 @@ class Removed(Contract):
     """Of its artifacts."""
 
 
-class Tally(Contract):
+class CleanupStats(Contract):
     """What went, or would go."""
 
     tasks: dict[str, int] = Field(default_factory=dict)
@@ -56,33 +56,35 @@ class Tally(Contract):
     shed: int = 0
     """Tasks whose artifacts went because the store was too large."""
     bytes: int = 0
-    removed: tuple[Removed, ...] = ()
+    removed: tuple[Removal, ...] = ()
     more: int = 0
     """Removals beyond those that are named."""
     troubles: tuple[str, ...] = ()
     """What could not be removed, and why. It is tried again next time."""
 
-    def with_one(self, one: Removed) -> "Tally":
+    def with_one(self, one: Removal) -> "CleanupStats":
         fits = len(self.removed) < LISTED
-        tasks = {**self.tasks, one.state: self.tasks.get(one.state, 0) + 1} if one.why is Why.AGE else self.tasks
+        tasks = (
+            {**self.tasks, one.state: self.tasks.get(one.state, 0) + 1} if one.why is RemovalReason.AGE else self.tasks
+        )
         return self.model_copy(
             update={
                 "tasks": tasks,
-                "orphans": self.orphans + (one.why is Why.ORPHAN),
-                "shed": self.shed + (one.why is Why.SIZE),
+                "orphans": self.orphans + (one.why is RemovalReason.ORPHAN),
+                "shed": self.shed + (one.why is RemovalReason.SIZE),
                 "bytes": self.bytes + one.bytes,
                 "removed": (*self.removed, one) if fits else self.removed,
                 "more": self.more + (not fits),
             }
         )
 
-    def with_trouble(self, text: str) -> "Tally":
+    def with_trouble(self, text: str) -> "CleanupStats":
         return self.model_copy(update={"troubles": (*self.troubles, text[:500])[:TROUBLES]})
 
-    def plus(self, other: "Tally") -> "Tally":
+    def plus(self, other: "CleanupStats") -> "CleanupStats":
         removed = (*self.removed, *other.removed)
         names = sorted({*self.tasks, *other.tasks})
-        return Tally(
+        return CleanupStats(
             tasks={name: self.tasks.get(name, 0) + other.tasks.get(name, 0) for name in names},
             orphans=self.orphans + other.orphans,
             shed=self.shed + other.shed,
@@ -92,7 +94,7 @@ class Tally(Contract):
             troubles=(*self.troubles, *other.troubles)[:TROUBLES],
         )
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """In one line."""
         tasks = ", ".join(f"{count} {state}" for state, count in self.tasks.items()) or "no tasks"
         return f"{tasks}, artifacts of {self.orphans} unknown and {self.shed} older tasks, {self.bytes} bytes"
@@ -106,12 +108,12 @@ class CleanupWork(Contract):
     dry_run: bool = False
 
 
-class Progress(Contract):
+class CleanupProgress(Contract):
     """How far it came: what a heartbeat carries, so that whoever goes on begins there."""
 
     cohort: int = 0
     cursor: str = ""
-    tally: Tally = Tally()
+    stats: CleanupStats = CleanupStats()
 
 
 class Hosts(Contract):
@@ -129,4 +131,4 @@ class CleanupReport(Contract):
     started_at: datetime
     ended_at: datetime | None = None
     """None: it is still under way."""
-    tally: Tally = Tally()
+    stats: CleanupStats = CleanupStats()

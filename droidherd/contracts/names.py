@@ -1,5 +1,6 @@
-"""What things are called on the engine: every door, workflow and foreign client spells them from here."""
+"""The names that Temporal knows: ids, queues, signals, updates, queries, search attributes."""
 
+import re
 from enum import StrEnum
 
 QUEUE = "droidherd"
@@ -20,7 +21,7 @@ class Workflow(StrEnum):
     HOST = "HostWorkflow"
     ACCOUNT = "AccountWorkflow"
     MAINTENANCE = "MaintenanceWorkflow"
-    OCCASION = "OccasionWorkflow"
+    SUBSCRIPTION_RUN = "SubscriptionRunWorkflow"
 
 
 class Signal(StrEnum):
@@ -36,11 +37,17 @@ class Signal(StrEnum):
     UNDRAIN = "undrain"
     REPORTS = "reports"
     CONFIGURE = "configure"
-    DEED = "deed"
+    AUDIT_ENTRY = "audit_entry"
+
+
+def signal_of(message: object) -> str:
+    """The signal that carries a message: `AuditEntry` is sent as `audit_entry`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(message).__name__).lower()
 
 
 class Query(StrEnum):
     VIEW = "view"
+    STATE = "state"
     QUEUE = "queue"
     EMULATORS = "emulators"
     ACCOUNT = "account"
@@ -68,7 +75,6 @@ class Update(StrEnum):
     ENABLE_ACCOUNT = "enable_account"
     SET = "set"
     REMOVE = "remove"
-    CARE = "care"
 
 
 class Attribute(StrEnum):
@@ -99,8 +105,8 @@ MAINTENANCE = "maintenance/cleanup"
 MEMO_REPORT = "report"
 """The memo in which a cleanup leaves its report, without the names."""
 
-MEMO_OCCASION = "occasion"
-"""The memo in which an occasion of a subscription says which task it started, and what was missed before it."""
+MEMO_SUBSCRIPTION_RUN = "subscription_run"
+"""The memo in which a run of a subscription says which task it started, and what was missed before it."""
 
 LIVE_FRAMES = "_live"
 """Where, in the artifact store, frames for onlookers lie. No task owns them: they go like what nobody owns."""
@@ -140,9 +146,9 @@ def subscription_id(subscription: str) -> str:
     return f"subscription/{subscription}"
 
 
-def occasion_id(subscription: str) -> str:
+def subscription_run_id(subscription: str) -> str:
     """The engine puts a dash and the time it is for behind it."""
-    return f"occasion/{subscription}"
+    return f"subscription-run/{subscription}"
 
 
 def tag(name: str, value: str) -> str:

@@ -6,17 +6,17 @@ from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Change
-from droidherd.contracts.chart import Chart
+from droidherd.contracts.screen_map import ScreenMap
 
 
-class Lives(StrEnum):
-    """Where the effect of a stage lives, so whether it is repeated after a move to another emulator."""
+class Effect(StrEnum):
+    """Where the effect of a stage is, and so whether it is repeated after a move to another emulator."""
 
     ACCOUNT = "account"
     EMULATOR = "emulator"
 
 
-class OnUnknown(StrEnum):
+class OnAmbiguous(StrEnum):
     """What to do when it cannot be observed whether an effect happened."""
 
     ASK = "ask"
@@ -71,8 +71,8 @@ class Stage(Contract):
 
     name: str
     steps: tuple[JsonValue, ...]
-    lives: Lives = Lives.EMULATOR
-    on_unknown: OnUnknown = OnUnknown.ASK
+    effect: Effect = Effect.EMULATOR
+    on_ambiguous: OnAmbiguous = OnAmbiguous.ASK
     limit_s: float = Field(default=300.0, gt=0)
     changes: tuple[Change, ...] = ()
     """What its steps change by value. Their values are captured before the first of them."""
@@ -84,7 +84,7 @@ class Stage(Contract):
     @property
     def undo_anyway(self) -> tuple[JsonValue, ...]:
         """Those of handlers, which also take back what never completed. A flow itself writes none of them there."""
-        return tuple(step for step in self.undo if isinstance(step, dict) and "handle" in step)
+        return tuple(step for step in self.undo if isinstance(step, dict) and "call" in step)
 
 
 class Plan(Contract):
@@ -98,7 +98,7 @@ class Plan(Contract):
     params: dict[str, JsonValue] = Field(default_factory=dict)
     stages: tuple[Stage, ...] = Field(min_length=1)
     cleanup: tuple[JsonValue, ...] = ()
-    chart: Chart | None = None
+    screen_map: ScreenMap | None = None
     """None: the flow knows no screens."""
     policy: Policy = Policy()
     requires: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Plan(Contract):
     """The one its account was bound to when it was planned. A task that names another itself goes there."""
 
 
-class TaskPhysics(Contract):
+class TaskTiming(Contract):
     """Times a task's workflow needs, taken from the settings of the worker that planned it."""
 
     heartbeat_timeout_s: float = 15.0

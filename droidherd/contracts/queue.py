@@ -7,37 +7,13 @@ from pydantic import Field, StringConstraints
 from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
-from droidherd.domain.audit import Event
-
-
-class DispatcherInput(Contract):
-    """Input of `DispatcherWorkflow`."""
-
-    pool: Id
-    snapshot: str = ""
-    """Of the run before; empty: look for a predecessor, rebuild."""
-    handled: tuple[str, ...] = ()
-    """The last request ids of operators, so that a repeat does nothing twice."""
-    limit: int = 10_000
-    capacities: dict[str, int] = Field(default_factory=dict)
-    repeat_min_s: float = 300.0
-    rebuild_s: float = 600.0
-    fence_s: float = 15.0
-    audit_s: float = 30.0
-    continue_after: int = 0
-    """Continue as new after this many messages; 0: when the engine suggests it."""
-    by_priority: tuple[str, ...] = ()
-    """Lanes ordered by priority; `*`: all of them."""
-    ageing: int = 0
-    mutex_hold_s: float = 7_200.0
-    idle_stop_s: float = 0.0
-    idle_keep: int = 0
+from droidherd.domain.dispatch.audit import Event
 
 
 class QueueSettings(Contract):
     """What the operator's settings say of a pool's queue: argument of the signal `configure`.
 
-    What somebody set by hand stays as it is. Field names are those of `DispatcherInput`.
+    What somebody set by hand stays as it is.
     """
 
     limit: int = Field(default=10_000, ge=1, le=10_000)
@@ -52,6 +28,27 @@ class QueueSettings(Contract):
     """An emulator idle for so long is switched off, if its host can start it again; 0: never."""
     idle_keep: int = Field(default=0, ge=0, le=10_000)
     """But not the last so many of the pool."""
+
+
+class PoolSettings(QueueSettings):
+    """Everything the operator set for a pool. A dispatcher asks a worker for it (activity `read_pool`)."""
+
+    repeat_min_s: float = 300.0
+    rebuild_s: float = 600.0
+    fence_s: float = 15.0
+    audit_s: float = 30.0
+    continue_after: int = 0
+    """Continue as new after this many messages; 0: when Temporal suggests it."""
+
+
+class DispatcherInput(Contract):
+    """Input of `DispatcherWorkflow`. Whoever starts one names its pool, and nothing else."""
+
+    pool: Id
+    snapshot: str = ""
+    """Of the run before; empty: look for a predecessor, rebuild."""
+    settings: PoolSettings = PoolSettings()
+    """Of the run before; read anew without a snapshot."""
 
 
 class QueueQuery(Contract):
@@ -106,7 +103,7 @@ class LaneView(Contract):
     order_by: str = ""
 
 
-class TallyView(Contract):
+class TypeSummary(Contract):
     """The short form of what the query `stats` says of a type."""
 
     type: str
@@ -132,11 +129,11 @@ class QueuePage(Contract):
     emulators: int = 0
     queue: tuple[QueueRow, ...] = ()
     runs: tuple[RunningRow, ...] = ()
-    tallies: tuple[TallyView, ...] = ()
+    tallies: tuple[TypeSummary, ...] = ()
     next_after: int | None = None
 
 
-class Times(Contract):
+class DurationStats(Contract):
     """Durations of one kind. Percentiles are at most 10 % off, between 10 ms and a day."""
 
     count: int = 0
@@ -163,9 +160,9 @@ class TypeStats(Contract):
     cancelled: int = 0
     success_rate: float | None = None
     """Of the tasks that ended by themselves, how many completed."""
-    run: Times = Times()
+    run: DurationStats = DurationStats()
     """How long the attempts held their emulators; without those that were cancelled."""
-    wait: Times = Times()
+    wait: DurationStats = DurationStats()
     """From admission to the emulator."""
 
 
@@ -257,7 +254,7 @@ class DisabledPage(AccountsPage):
     """Empty: this was the last page."""
 
 
-class Place(Contract):
+class QueuePosition(Contract):
     """The answer of the query `place`: where a task stands in line now. Position 0: it does not wait."""
 
     position: int = 0
@@ -266,16 +263,16 @@ class Place(Contract):
     precedence: int = 0
 
 
-class PlacesQuery(Contract):
+class PositionsQuery(Contract):
     """Which tasks are asked about. Argument of the query `places`."""
 
     tasks: tuple[str, ...] = Field(default=(), max_length=500)
 
 
-class Places(Contract):
+class QueuePositions(Contract):
     """The answer of the query `places`: where those of them stand that wait in line."""
 
-    places: dict[str, Place] = Field(default_factory=dict)
+    places: dict[str, QueuePosition] = Field(default_factory=dict)
 
 
 class EventsPage(Contract):
@@ -291,7 +288,7 @@ class EmulatorsPage(Contract):
     """It looks for what its predecessor knew: this is not all yet."""
 
 
-class Order(Contract):
+class OperatorCommand(Contract):
     """An operator's order to a pool.
 
     Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `reset_lane`, `prioritize`, `disable_account`
@@ -313,6 +310,6 @@ class Order(Contract):
     """Of `prioritize`: one of many, for which one line stands in the audit already."""
 
 
-class Ordered(Contract):
+class CommandResult(Contract):
     done: bool
     detail: str = ""

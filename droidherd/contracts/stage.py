@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 
 from droidherd.contracts.base import Contract
 from droidherd.contracts.changes import Conflict, Undo, Value
-from droidherd.contracts.chart import Chart
-from droidherd.contracts.plan import Plan, Stage, TaskPhysics
+from droidherd.contracts.plan import Plan, Stage, TaskTiming
+from droidherd.contracts.screen_map import ScreenMap
 from droidherd.contracts.tasks import ArtifactView, Question, TaskSpec
 from droidherd.domain.messages import Key
 
@@ -20,10 +20,10 @@ class PlanRequest(Contract):
 
 
 class Planned(Contract):
-    """A plan and the physics it runs under."""
+    """A plan and the timing it runs under."""
 
     plan: Plan
-    physics: TaskPhysics = TaskPhysics()
+    timing: TaskTiming = TaskTiming()
 
 
 class StageWork(Contract):
@@ -56,10 +56,10 @@ class StageWork(Contract):
     stage: Stage | None = None
     """None: only clean up and let go."""
     cleanup: tuple[JsonValue, ...] = ()
-    chart: Chart | None = None
+    screen_map: ScreenMap | None = None
     last: bool = False
     """Clean up and let go after it."""
-    physics: TaskPhysics = TaskPhysics()
+    timing: TaskTiming = TaskTiming()
     carrier: dict[str, str] = Field(default_factory=dict)
 
 
@@ -111,7 +111,7 @@ class UndoReport(StageReport):
     conflicts: tuple[Conflict, ...] = ()
 
 
-class StageTrouble(Contract):
+class StageFailure(Contract):
     """Details of the failure of a stage, beside its type and message."""
 
     verdict: str

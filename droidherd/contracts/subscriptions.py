@@ -1,4 +1,4 @@
-"""A task that recurs: what its schedule carries, what its occasions say, what is shown of it."""
+"""A task that recurs: what its schedule carries, what its runs say, what is shown of it."""
 
 import re
 from datetime import UTC, datetime
@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract
+from droidherd.contracts.base import Contract, EntityState
 from droidherd.contracts.tasks import TaskSpec, Text
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.reckoning import Missed, Overlap, Reckoning, Rules
-from droidherd.domain.timetable import Timetable
+from droidherd.domain.schedule.catchup import CatchUp, Missed, Overlap, Rules
+from droidherd.domain.schedule.timetable import Timetable
+from droidherd.domain.task.lifecycle import TaskStatus
 
 DAY_S = 86_400
 CATCH_UP_MIN_S = 10
@@ -27,7 +27,7 @@ SYSTEM = "system:subscription"
 SubscriptionId = Annotated[str, StringConstraints(pattern=rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{ID_MAX - 1}}}$")]
 
 
-class Timing(Contract):
+class Recurrence(Contract):
     """When it is due, and what becomes of a run that cannot start then. Either `cron` or `every_s`."""
 
     cron: str = Field(default="", max_length=200, description="five fields, or @hourly, @daily, @weekly, ...")
@@ -64,8 +64,8 @@ class AuditLine(Contract):
         return self.due or self.at
 
 
-class Subscription(Timing):
-    """A subscription, whole: the argument of its occasions, kept by its schedule on the engine."""
+class Subscription(Recurrence):
+    """A subscription, whole: the argument of its runs, kept by its schedule on the engine."""
 
     id: SubscriptionId
     task: TaskSpec
@@ -73,26 +73,26 @@ class Subscription(Timing):
     created_at: datetime
     paused_at: datetime | None = None
     paused_by: Text = ""
-    reckoning: Reckoning
-    """As it stood at the last change; the occasions since then carry theirs."""
+    catch_up: CatchUp
+    """As it stood at the last change; the runs since then carry theirs."""
     changes: tuple[AuditLine, ...] = ()
     request: str = ""
     """Digest of the request it was made with."""
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """In one line: which one, what it does, when."""
-        whom = f" for {self.task.account}" if self.task.account else ""
+        account = f" for {self.task.account}" if self.task.account else ""
         when = f"{self.cron} {self.time_zone}" if self.cron else f"every {self.every_s} s"
-        return f"{self.id}: {self.task.type}{whom}, {when}"
+        return f"{self.id}: {self.task.type}{account}, {when}"
 
     def by_hand(self, scheduled_at: datetime) -> bool:
-        """Whether a run for this moment was somebody's wish."""
+        """Whether somebody asked for a run at this moment."""
         asked = any(one.what == RUN and one.moment == scheduled_at for one in self.changes)
         return asked or not self.rules().timetable.at(int(scheduled_at.timestamp()))
 
 
-class Occasion(Contract):
-    """One run of a subscription: the result of its `OccasionWorkflow`, and its memo while it runs."""
+class SubscriptionRunState(EntityState):
+    """One run of a subscription: the result of its `SubscriptionRunWorkflow`, and its memo while it runs."""
 
     task_id: str = ""
     scheduled_at: datetime
@@ -100,21 +100,21 @@ class Occasion(Contract):
     ended_at: datetime | None = None
     outcome: str = ""
     """How the task ended: completed, failed, cancelled, rejected, ...; empty while it runs."""
-    reckoning: Reckoning
+    catch_up: CatchUp
 
 
-class ReckonWork(Contract):
-    """Input of `reckon`: an occasion that begins, and the one before it."""
+class CatchUpWork(Contract):
+    """Input of `settle_missed_runs`: a run that begins, and the one before it."""
 
     subscription: Subscription
     scheduled_at: datetime
     started_at: datetime
-    before: Occasion | None = None
+    before: SubscriptionRunState | None = None
 
 
 class LastTask(Contract):
     task_id: str
-    state: TaskState
+    state: TaskStatus
     created_at: datetime
     ended_at: datetime | None = None
     why: str = ""
@@ -136,7 +136,7 @@ class SubscriptionRow(Contract):
     last_times: tuple[datetime, ...] = ()
 
 
-class SubscriptionView(Timing):
+class SubscriptionView(Recurrence):
     """A subscription as it stands."""
 
     id: str
@@ -165,13 +165,13 @@ class SubscriptionView(Timing):
 _SCHEDULED = re.compile(r"-(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)", re.ASCII)
 
 
-def scheduled_at(occasion_id: str) -> datetime | None:
-    """The time an occasion is for, which the engine puts behind its id. None: somebody else started it."""
-    found = _SCHEDULED.fullmatch(occasion_id[-21:])
+def scheduled_at(run_id: str) -> datetime | None:
+    """The time a run is for, which the engine puts behind its id. None: somebody else started it."""
+    found = _SCHEDULED.fullmatch(run_id[-21:])
     return datetime.fromisoformat(found[1]) if found else None
 
 
 def task_id_of(subscription_id: str, scheduled_at: datetime, mark: str = "") -> str:
-    """What the task of an occasion is called."""
+    """What the task of a run is called."""
     moment = f"{scheduled_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
     return f"{subscription_id}.{moment}-{mark}" if mark else f"{subscription_id}.{moment}"

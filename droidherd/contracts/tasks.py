@@ -10,10 +10,10 @@ from pydantic import Field, JsonValue, StringConstraints, model_validator
 from droidherd.contracts import names
 from droidherd.contracts.base import Contract, Id, MaybeId
 from droidherd.contracts.changes import Undo
-from droidherd.contracts.plan import Plan, PolicyChange, TaskPhysics
+from droidherd.contracts.plan import PolicyChange
 from droidherd.domain import ids
-from droidherd.domain.lifecycle import Intent, TaskState
 from droidherd.domain.messages import OnBusy
+from droidherd.domain.task.lifecycle import Intent, TaskStatus
 
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
 Text = Annotated[str, StringConstraints(max_length=1000)]
@@ -35,7 +35,7 @@ BANDS: Mapping[str, int] = {Origin.PERSON: 2, Origin.SCHEDULE: 5, Origin.MAINTEN
 """Priority by origin when nothing is said."""
 
 
-class Link(Contract):
+class ChainLink(Contract):
     """What is to follow a task. Account, pool, lane, priority, labels and the rest are those of the task before."""
 
     type: Id
@@ -85,7 +85,7 @@ class TaskSpec(Contract):
     """Whether what it changed is taken back when it fails."""
     critical: bool = False
     """When it fails, nothing follows."""
-    then: tuple[Link, ...] = Field(default=(), max_length=CHAIN_MAX)
+    then: tuple[ChainLink, ...] = Field(default=(), max_length=CHAIN_MAX)
     """What follows, one after the other, on the same emulator. Cancelled, rejected or taken back it ends here."""
     chain: Chain | None = None
 
@@ -113,14 +113,14 @@ class TaskSpec(Contract):
         return said if band is None else {**said, "priority": band}
 
 
-class Ask(Contract):
+class OperatorRequest(Contract):
     """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
 
     actor: Text = "somebody"
     reason: Text = ""
 
 
-class Undoing(Ask):
+class RollbackRequest(OperatorRequest):
     """Argument of the signal `rollback`."""
 
     force: bool = False
@@ -147,41 +147,7 @@ class Answer(Contract):
     """Argument of the signal `answer`."""
 
     choice: str
-    ask: Ask = Ask()
-
-
-class Carry(Contract):
-    """What a task takes along when it continues as new."""
-
-    run: str
-    state: TaskState
-    intent: Intent
-    attempt: int
-    seq: int
-    moves: int
-    created_at: datetime
-    plan: Plan
-    physics: TaskPhysics = TaskPhysics()
-    done_on: tuple[str, ...] = ()
-    begun_on: str = ""
-    attempts: tuple["AttemptView", ...] = ()
-    events: tuple["EventView", ...] = ()
-    ticket: int = 0
-    given_up: int = 0
-    avoid: str = ""
-    asked: Ask | None = None
-    error: "Failure | None" = None
-    outbox: tuple[JsonValue, ...] = ()
-    undo: tuple[Undo, ...] = ()
-    first_attempt: int = 1
-    rollback: "Rollback | None" = None
-    question: Question | None = None
-    answers: dict[str, str] = Field(default_factory=dict)
-    not_before: datetime | None = None
-    rounds: int = 0
-    again_at: datetime | None = None
-    priority: int = 0
-    """0: as submitted."""
+    ask: OperatorRequest = OperatorRequest()
 
 
 class Rollback(Contract):
@@ -189,34 +155,33 @@ class Rollback(Contract):
 
     force: bool = False
     """Restore also what somebody else changed since, and go on without emulators that are gone."""
-    ask: Ask = Ask()
+    ask: OperatorRequest = OperatorRequest()
     begun: bool = False
     skipped: tuple[str, ...] = ()
     """Emulators that are gone: what was changed there stays as it is."""
 
 
-class Again(Contract):
+class Rerun(Contract):
     """A new run of a task that ended, under the same id: tried again, or taken back."""
 
     past: "TaskView"
     """The task as it ended, its audit with it."""
-    ask: Ask
+    ask: OperatorRequest
     rollback: Rollback | None = None
 
 
 class TaskInput(Contract):
-    """One run of a task."""
+    """What a client starts a task with."""
 
     spec: TaskSpec
-    carry: Carry | None = None
-    again: Again | None = None
+    again: Rerun | None = None
 
 
 class Control(Contract):
     """The argument of the update `control`: like the signals, with an answer."""
 
     action: Literal["pause", "resume", "cancel", "rollback", "answer"]
-    ask: Ask = Ask()
+    ask: OperatorRequest = OperatorRequest()
     force: bool = False
     """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
     choice: Text = ""
@@ -227,7 +192,7 @@ class Admission(Contract):
     """What became of a submission. The answer of the update `admission`."""
 
     task_id: str
-    state: TaskState
+    state: TaskStatus
     position: int = 0
     reason: str = ""
     holder: str = ""
@@ -304,7 +269,7 @@ class TaskView(Contract):
     """Above 0: a person put it in front of all who are no more urgent. The greater one goes first."""
     labels: dict[str, str] = Field(default_factory=dict)
     params: dict[str, JsonValue] = Field(default_factory=dict)
-    state: TaskState
+    state: TaskStatus
     intent: Intent = Intent.NONE
     attempt: int = 1
     attempts: tuple[AttemptView, ...] = ()

@@ -7,7 +7,18 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from droidherd.controllers.model import POLL_S, Call, ControllerError, Power, Status, Target
+from pydantic import Field
+
+from droidherd.controllers.model import (
+    POLL_S,
+    ControlledEmulator,
+    ControllerCall,
+    ControllerEntry,
+    ControllerError,
+    Power,
+    PowerStatus,
+    VendorSettings,
+)
 from droidherd.controllers.run import end, launch, run, until
 
 REMEDY = "install the Android SDK's emulator, or set controllers.avd_program"
@@ -16,6 +27,15 @@ EARLY_S = 1.5
 """A wrong name or a missing accelerator ends the emulator within this."""
 KNOCK_S = 0.5
 LOG_LIMIT_BYTES = 1 << 20
+
+
+class AvdSettings(VendorSettings):
+    avd_program: str = Field(default="emulator", description="the emulator of the Android SDK")
+    avd_arguments: tuple[str, ...] = Field(
+        default=("-no-window", "-no-audio", "-no-boot-anim", "-no-snapshot"),
+        max_length=100,
+        description="given to it beside `-avd` and `-port`",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +49,7 @@ class AvdController:
     _started: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
     """What this worker started. An emulator outlives it; then its console alone says that it runs."""
 
-    def start(self, target: Target, call: Call) -> None:
+    def start(self, target: ControlledEmulator, call: ControllerCall) -> None:
         console = self._console(target)
         if not target.instance:
             raise ControllerError(
@@ -48,7 +68,7 @@ class AvdController:
         self._started[target.emulator_id] = process
         self._settle(process, target, log, call)
 
-    def stop(self, target: Target, call: Call) -> None:
+    def stop(self, target: ControlledEmulator, call: ControllerCall) -> None:
         console = self._console(target)
         if _listens(console):
             # By this name adb goes to the console itself, with the token of this user; no server is asked.
@@ -68,34 +88,36 @@ class AvdController:
             end(process)
         self._started.pop(target.emulator_id, None)
 
-    def restart(self, target: Target, call: Call) -> None:
+    def restart(self, target: ControlledEmulator, call: ControllerCall) -> None:
         self.stop(target, call)
         self.start(target, call)
 
-    def status(self, target: Target, call: Call) -> Status:  # noqa: ARG002 - a knock takes no time
+    def status(self, target: ControlledEmulator, call: ControllerCall) -> PowerStatus:  # noqa: ARG002 - a knock takes no time
         if _listens(self._console(target)):
-            return Status(Power.ON, target.address)
-        return Status(Power.STARTING if self._runs(target) else Power.OFF)
+            return PowerStatus(Power.ON, target.address)
+        return PowerStatus(Power.STARTING if self._runs(target) else Power.OFF)
 
-    def _runs(self, target: Target) -> bool:
+    def _runs(self, target: ControlledEmulator) -> bool:
         process = self._started.get(target.emulator_id)
         return process is not None and process.poll() is None
 
-    def _settle(self, process: "subprocess.Popen[bytes]", target: Target, log: Path, call: Call) -> None:
+    def _settle(
+        self, process: "subprocess.Popen[bytes]", target: ControlledEmulator, log: Path, call: ControllerCall
+    ) -> None:
         """Return once it serves its console or has lived for a moment."""
         until_s = time.monotonic() + min(EARLY_S, call.deadline_s)
         while time.monotonic() < until_s and not _listens(self._console(target)):
             if process.poll() is not None:
-                said = log.read_text(errors="replace").strip().splitlines()[-1:]
+                words = log.read_text(errors="replace").strip().splitlines()[-1:]
                 raise ControllerError(
-                    f"the emulator ended at once: {''.join(said)[:200] or 'it said nothing'}",
+                    f"the emulator ended at once: {''.join(words)[:200] or 'it words nothing'}",
                     to=target.emulator_id,
                     remedy=f"see {log.name} in the logs",
                 )
             call.beat()
             time.sleep(POLL_S)
 
-    def _console(self, target: Target) -> int:
+    def _console(self, target: ControlledEmulator) -> int:
         console = target.port - 1
         if console % 2 or not FIRST_PORT <= console <= LAST_PORT:
             raise ControllerError(
@@ -110,3 +132,13 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), KNOCK_S):
         return True
     return False
+
+
+AVD = ControllerEntry(
+    name="avd",
+    settings=AvdSettings,
+    make=lambda settings, host: AvdController(
+        settings.avd_program, settings.avd_arguments, host.adb, host.data / "logs"
+    ),
+    program=lambda settings: settings.avd_program,
+)

@@ -1,12 +1,17 @@
-"""Which controllers there are, by name."""
+"""Which controllers there are, by name. A new one is a module with an entry that is listed here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from droidherd.controllers.model import NONE, Controller, ControllerError
+from droidherd.controllers.avd import AVD
+from droidherd.controllers.ldplayer import LDPLAYER
+from droidherd.controllers.model import NONE, Controller, ControllerEntry, ControllerError
+from droidherd.controllers.mumu import MUMU
 
-VIRTUAL, AVD, MUMU, LDPLAYER = "virtual", "avd", "mumu", "ldplayer"
-BUILT_IN = (VIRTUAL, AVD, MUMU, LDPLAYER)
+VIRTUAL = "virtual"
+"""Our own emulators. Their controller has no settings and no program."""
+VENDORS: tuple[ControllerEntry, ...] = (AVD, MUMU, LDPLAYER)
+BUILT_IN = (VIRTUAL, *(entry.name for entry in VENDORS))
 
 
 @dataclass(frozen=True, slots=True)

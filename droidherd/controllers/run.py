@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO
 
-from droidherd.controllers.model import POLL_S, Call, ControllerError
+from droidherd.controllers.model import POLL_S, ControllerCall, ControllerError
 
 OUTPUT_LIMIT_BYTES = 1 << 20
 PRINTED_LIMIT_BYTES = 64 << 20
@@ -38,11 +38,11 @@ class Output:
     @property
     def complaint(self) -> str:
         """The last line of what it said, errors first."""
-        said = self.err.decode("utf-8", "replace").strip() or self.text.strip()
-        return said.splitlines()[-1][:200] if said else "it said nothing"
+        words = self.err.decode("utf-8", "replace").strip() or self.text.strip()
+        return words.splitlines()[-1][:200] if words else "it said nothing"
 
 
-def run(line: Sequence[str], call: Call, *, to: str, remedy: str) -> Output:
+def run(line: Sequence[str], call: ControllerCall, *, to: str, remedy: str) -> Output:
     """To its end. A program that cannot be started or is too slow is an error; what its return code means is not said.
 
     `remedy` is what to do when there is no such program.
@@ -68,7 +68,7 @@ def launch(line: Sequence[str], *, out: int, err: int, to: str, remedy: str) -> 
         raise ControllerError(f"{line[0]} cannot be started: {error}", to=to, remedy="correct its arguments") from error
 
 
-def _wait(process: "subprocess.Popen[bytes]", program: str, call: Call, to: str) -> None:
+def _wait(process: "subprocess.Popen[bytes]", program: str, call: ControllerCall, to: str) -> None:
     until_s = time.monotonic() + call.deadline_s
     while process.poll() is None:
         left_s = until_s - time.monotonic()
@@ -83,7 +83,7 @@ def _wait(process: "subprocess.Popen[bytes]", program: str, call: Call, to: str)
             process.wait(min(POLL_S, left_s))
 
 
-def _bounded(program: str, printed: "Sequence[IO[bytes]]", call: Call, to: str) -> None:
+def _bounded(program: str, printed: "Sequence[IO[bytes]]", call: ControllerCall, to: str) -> None:
     """A beat that looks at what was printed so far."""
     if sum(os.fstat(one.fileno()).st_size for one in printed) > PRINTED_LIMIT_BYTES:
         raise ControllerError(
@@ -103,7 +103,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(KILLED_S)
 
 
-def until(true: Callable[[], bool], call: Call, problem: ControllerError) -> None:
+def until(true: Callable[[], bool], call: ControllerCall, problem: ControllerError) -> None:
     """Ask again and again. Raises the problem when time is up."""
     until_s = time.monotonic() + call.deadline_s
     while not true():

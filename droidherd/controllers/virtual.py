@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from droidherd.controllers.model import Call, ControllerError, Power, Status, Target
-from droidherd.virtual.control import Control, ControlError
+from droidherd.controllers.model import ControlledEmulator, ControllerCall, ControllerError, Power, PowerStatus
+from droidherd.virtual.control import ControlError, VirtualControl
 
 T = TypeVar("T")
 REMEDY = "start the process of the virtual emulators: `droidherd up --virtual N` does, and keeps it running"
@@ -19,29 +19,29 @@ class VirtualController:
 
     ready_file: Path
 
-    def start(self, target: Target, call: Call) -> None:
+    def start(self, target: ControlledEmulator, call: ControllerCall) -> None:
         self._ask(target, call, lambda control: control.start(target.emulator_id))
 
-    def stop(self, target: Target, call: Call) -> None:
+    def stop(self, target: ControlledEmulator, call: ControllerCall) -> None:
         self._ask(target, call, lambda control: control.kill(target.emulator_id))
 
-    def restart(self, target: Target, call: Call) -> None:
-        def off_and_on(control: Control) -> None:
+    def restart(self, target: ControlledEmulator, call: ControllerCall) -> None:
+        def off_and_on(control: VirtualControl) -> None:
             control.kill(target.emulator_id)
             control.start(target.emulator_id)
 
         self._ask(target, call, off_and_on)
 
-    def status(self, target: Target, call: Call) -> Status:
+    def status(self, target: ControlledEmulator, call: ControllerCall) -> PowerStatus:
         state = self._ask(target, call, lambda control: control.state(target.emulator_id))
         power = Power.OFF if not state["listening"] else Power.ON if state["booted"] else Power.STARTING
-        return Status(power, str(state["address"]))
+        return PowerStatus(power, str(state["address"]))
 
-    def _ask(self, target: Target, call: Call, question: Callable[[Control], T]) -> T:
+    def _ask(self, target: ControlledEmulator, call: ControllerCall, question: Callable[[VirtualControl], T]) -> T:
         call.beat()
         try:
             address = str(json.loads(self.ready_file.read_text("utf-8"))["control"])
-            with Control(address, call.deadline_s) as control:
+            with VirtualControl(address, call.deadline_s) as control:
                 return question(control)
         except (OSError, ValueError, KeyError, TypeError) as error:
             text = f"{self.ready_file} does not say where they are: {error}"

@@ -6,6 +6,7 @@ delays, repeats and reordering do no harm.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class OnBusy(StrEnum):
     QUEUE = "queue"
 
 
-class EmulatorState(StrEnum):
+class EmulatorStatus(StrEnum):
     REGISTERING = "registering"
     UP = "up"
     SUSPECT = "suspect"
@@ -71,7 +72,7 @@ class Enqueue:
     priority: int = 5
     on_busy: OnBusy = OnBusy.REJECT
     ticket: int = 0
-    """0: draw one. Below 0: precedence, given by a person."""
+    """0: draw one. Below 0: a person prioritized the task."""
     hold_s: float = 600.0
     """How long a lease may be held at most."""
     single: bool = False
@@ -84,6 +85,7 @@ class Enqueue:
     """Told to a dispatcher that lost its memory: I do not wait, I hold this."""
     lost: int = 0
     """Leases up to this token are over for me, whatever the board says."""
+    kind: Literal["enqueue"] = "enqueue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Soon:
     at_ms: int
     requires: tuple[str, ...] = ()
     lane: str = ""
-    """Empty: said by a task that began before lanes were named."""
+    kind: Literal["soon"] = "soon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class Ending:
 
     key: Key
     seq: int
+    kind: Literal["ending"] = "ending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +119,19 @@ class Done:
     """How an attempt ended: `completed`, `failed`, `retry` (another one follows), `cancelled`. Empty: none did."""
     clean: bool = True
     seconds: float = 0.0
-    parting: bool = False
-    """The task's last word: whatever else arrives, it would say so again."""
+    final: bool = False
+    """The task's last message: whatever else arrives, it would say so again."""
     abandoned: bool = False
     """What runs on the emulator was not stopped: fence it first, then the lease is free."""
     token: int = 0
     """Of the lease that this ends; 0: none that I knew of."""
     lost: int = 0
     """Leases up to this token are over for me, as in `Enqueue`. How those before `token` ended I do not say here."""
+    kind: Literal["done"] = "done"
+
+
+ToDispatcher = Enqueue | Soon | Ending | Done
+"""Everything a task tells its dispatcher, told apart by `kind`."""
 
 
 # --- dispatcher → task ----------------------------------------------------------------------------------------
@@ -140,6 +148,7 @@ class Admitted:
     why: str = ""
     priority: int = 0
     """How urgent it stands in line, which a person may have changed there. 0: as it was asked."""
+    kind: Literal["admitted"] = "admitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,7 @@ class Rejected:
     seq: int
     reason: str
     holder: str = ""
+    kind: Literal["rejected"] = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +167,7 @@ class Grant:
     lease: Lease
     seq: int = 0
     """Of the last request heard: one for an older wish of the same key is not for the present one."""
+    kind: Literal["grant"] = "grant"
 
 
 class RevokeReason(StrEnum):
@@ -177,6 +188,7 @@ class Revoked:
     token: int
     reason: RevokeReason
     incarnation: int = 0
+    kind: Literal["revoked"] = "revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +200,11 @@ class Recall:
     """What the board still knows of the task; attempt 0: nothing."""
     voids: int = 0
     """Whatever was switched up to this number is forgotten, and holds no more."""
+    kind: Literal["recall"] = "recall"
+
+
+FromDispatcher = Admitted | Rejected | Grant | Revoked | Recall
+"""Everything a dispatcher tells a task, told apart by `kind`."""
 
 
 # --- emulators and hosts --------------------------------------------------------------------------------------
@@ -201,12 +218,12 @@ class Announce:
     host_id: str
     incarnation: int
     seq: int
-    state: EmulatorState
+    state: EmulatorStatus
     labels: tuple[str, ...] = ()
     boot: str = ""
-    tidied: int = 0
-    """Every lease up to this token was fenced and its remains tidied up."""
-    order: str = ""
+    reset_up_to: int = 0
+    """Every lease up to this token was fenced and its remains reset."""
+    action: str = ""
     """What a person asked of the emulator since the last announcement: `drain` or `undrain`."""
     actor: str = ""
     reason: str = ""
@@ -225,13 +242,13 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tidy:
+class Reset:
     """dispatcher → emulator: this lease ended badly; fence it and bring the emulator to its baseline."""
 
     token: int
 
 
-class Sight(StrEnum):
+class Health(StrEnum):
     """What a host's probe found."""
 
     GOOD = "good"
@@ -243,7 +260,7 @@ class Sight(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
+class RecoveryPolicy:
     """What a host can do for an emulator, and how patient it is."""
 
     controller: str = "none"
@@ -269,11 +286,11 @@ class Seen:
     host_id: str
     incarnation: int
     seq: int
-    sight: Sight
+    health: Health
     boot: str = ""
     address: str = ""
     serialno: str = ""
     labels: tuple[str, ...] = field(default_factory=tuple)
     pool: str = "default"
-    care: Care | None = None
+    recovery: RecoveryPolicy | None = None
     """None: nobody is there who could do anything for it."""

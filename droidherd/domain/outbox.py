@@ -6,9 +6,11 @@ So a message stays here until its delivery returned, and each target has at most
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from droidherd.domain import messages as m
+from droidherd.domain.columns import DERIVED
 
 M = TypeVar("M")
 
@@ -25,19 +27,20 @@ KINDS: dict[str, type] = {
         m.Revoked,
         m.Recall,
         m.Announce,
-        m.Tidy,
+        m.Reset,
         m.Switch,
         m.Seen,
     )
 }
 
 
+@dataclass(slots=True)
 class Outbox(Generic[M]):
     """Per target a line of messages; the first one of a line may be in flight."""
 
-    def __init__(self) -> None:
-        self.lines: dict[str, list[M]] = {}
-        self.flying: dict[str, M] = {}
+    lines: dict[str, list[M]] = field(default_factory=dict[str, list[M]])
+    flying: dict[str, M] = field(default_factory=dict[str, M], compare=False, metadata=DERIVED)
+    """What is in flight; the next run sends it again."""
 
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)
@@ -83,14 +86,18 @@ class Outbox(Generic[M]):
         if not line:
             self.lines.pop(target, None)
 
+    def without(self, *kinds: type) -> "Outbox[M]":
+        """A copy that leaves out these kinds."""
+        lines = {target: [one for one in line if not isinstance(one, kinds)] for target, line in self.lines.items()}
+        return Outbox({target: line for target, line in lines.items() if line})
+
     def __len__(self) -> int:
         """How many messages wait or fly."""
         return sum(len(line) for line in self.lines.values())
 
-    def rows(self, without: tuple[type, ...] = ()) -> list[Any]:
+    def rows(self) -> list[Any]:
         """For a snapshot: what is in flight is sent again by the next run."""
-        lines = {t: [pack(one) for one in line if not isinstance(one, without)] for t, line in self.lines.items()}
-        return [[target, line] for target, line in lines.items() if line]
+        return [[target, [pack(one) for one in line]] for target, line in self.lines.items() if line]
 
     def restore(self, rows: Iterable[Any]) -> None:
         for target, line in rows:
@@ -122,10 +129,10 @@ def unpack(row: list[Any]) -> Any:
 _TYPED: dict[tuple[str, str], type] = {
     ("Enqueue", "on_busy"): m.OnBusy,
     ("Revoked", "reason"): m.RevokeReason,
-    ("Announce", "state"): m.EmulatorState,
-    ("Seen", "sight"): m.Sight,
+    ("Announce", "state"): m.EmulatorStatus,
+    ("Seen", "health"): m.Health,
 }
-_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease, "care": m.Care}
+_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease, "recovery": m.RecoveryPolicy}
 
 
 def _typed(kind: str, name: str, value: Any) -> Any:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
-from droidherd.domain.things import State
+from droidherd.domain.task.things import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,62 @@ class Eyes(Protocol):
     def tree(self) -> str:
         """The elements of the screen, as `uiautomator dump` writes them. RestlessError while it does not."""
         ...
+
+
+class StageRecorder(Protocol):
+    """Is told of everything a stage sees and does, in that order."""
+
+    muted: int
+    """Above zero while a handler is at work: what it does inside is its own."""
+
+    def look(self, frame: Frame) -> None: ...
+    def tree(self, dump: str) -> None: ...
+    def act(self, kind: str, effect: str = "", /, **args: Any) -> None:
+        """An act is about to be sent: what came of it shows on the next frame."""
+        ...
+
+    def forget(self) -> None:
+        """The last act surely was not sent, or was observed not to have happened."""
+        ...
+
+    def recalled(self, recorded: Mapping[str, Recalled]) -> None:
+        """What an earlier try had done."""
+        ...
+
+    def marked(self, effect: str, value: str) -> None: ...
+    def broke_off(self, handler: str) -> None:
+        """This handler did not come to its end."""
+        ...
+
+
+class _NoRecorder:
+    """Where nobody records."""
+
+    muted = 0
+
+    def look(self, frame: Frame) -> None:
+        pass
+
+    def tree(self, dump: str) -> None:
+        pass
+
+    def act(self, kind: str, effect: str = "", /, **args: Any) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
+
+    def recalled(self, recorded: Mapping[str, Recalled]) -> None:
+        pass
+
+    def marked(self, effect: str, value: str) -> None:
+        pass
+
+    def broke_off(self, handler: str) -> None:
+        pass
+
+
+NO_RECORDER: StageRecorder = _NoRecorder()
 
 
 class Lifeline(Protocol):

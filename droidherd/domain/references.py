@@ -1,24 +1,24 @@
-"""Which references to credentials may be followed. Asked at the door and again by the worker that follows one."""
+"""Which references to credentials may be followed. The API checks them, and so does the worker that follows one."""
 
 import posixpath
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 OURS = "DROIDHERD_"
-"""Variables that begin like this hold keys of the house."""
+"""Variables with this prefix hold keys of droidherd itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where references may point to."""
+class AllowedReferences:
+    """Where references may point to, as an operator set it."""
 
     env_prefix: str = ""
-    """Only variables that begin like this; empty: all but those of the house."""
+    """Only variables with this prefix; empty: all but those of droidherd itself."""
     directory: str = ""
-    """Only files below this; empty: wherever they are."""
+    """Only files below this folder; empty: files anywhere."""
 
     def refusal(self, reference: str) -> str:
-        """How to say it instead; empty when it may be followed."""
+        """What to write instead; empty when the reference may be followed."""
         scheme, _, place = reference.partition(":")
         if scheme == "env":
             return self._of_variable(place)
@@ -32,7 +32,7 @@ class Places:
         return f"use a variable whose name does not begin with {OURS}" if name.startswith(OURS) else ""
 
     def _of_file(self, path: str) -> str:
-        """As it is written. Where links lead, and where a relative folder is, only the worker sees."""
+        """Judge the path as written: only the worker sees where links and relative folders lead."""
         if not posixpath.isabs(self.directory):
             return ""
         below = PurePosixPath(posixpath.normpath(path)).is_relative_to(posixpath.normpath(self.directory))

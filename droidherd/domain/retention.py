@@ -4,16 +4,16 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 
 DAY_MS = 86_400_000
 
 BEFORE = "before-"
 """How the names of artifacts begin that hold what was there before a change: a rollback needs them."""
 
-_COMPLETED = (TaskState.COMPLETED, TaskState.CANCELLED, TaskState.ROLLBACK_COMPLETED)
-_REJECTED = (TaskState.REJECTED,)
-_NEVER_TAKEN_BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.REJECTED)
+_COMPLETED = (TaskStatus.COMPLETED, TaskStatus.CANCELLED, TaskStatus.ROLLBACK_COMPLETED)
+_REJECTED = (TaskStatus.REJECTED,)
+_NEVER_TAKEN_BACK = (TaskStatus.ROLLBACK_COMPLETED, TaskStatus.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Run:
     @property
     def ending(self) -> str:
         """How it counts. Who could not write down an end, or wrote none, has failed."""
-        known = self.state in {*_COMPLETED, *_REJECTED, TaskState.ROLLBACK_FAILED}
-        return self.state if known and not self.broken else TaskState.FAILED.value
+        known = self.state in {*_COMPLETED, *_REJECTED, TaskStatus.ROLLBACK_FAILED}
+        return self.state if known and not self.broken else TaskStatus.FAILED.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from droidherd.adb import logcat
+from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.quote import quote
 from droidherd.domain.errors import DroidherdError
@@ -34,7 +34,7 @@ def of_app(text: str, app: str) -> str:
     named = re.compile(_BORN_OR_DIED.format(app=re.escape(app)))
     pids = {int(pid) for line in raw if line.startswith(_PIDS) for pid in line.split()[1:] if pid.isdecimal()}
     pids |= {int(pid) for found in named.findall(text) for pid in found if pid}
-    told = ((line, logcat.line(line)) for line in raw)
+    told = ((line, parse.log_line(line)) for line in raw)
     found = [line for line, one in told if one and (one.pid in pids or app in line)]
     kept = found[-KEPT_LINES:]
     while sum(len(line) + 1 for line in kept) > KEPT_CHARS and len(kept) > 1:

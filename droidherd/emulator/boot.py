@@ -9,10 +9,10 @@ from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
 from droidherd.domain.ports import Frame
-from droidherd.emulator import acts, keyboard, lease, lines
-from droidherd.emulator.answer import Answer
+from droidherd.emulator import acts, lease, lines
 from droidherd.emulator.eyes import FOCUS_LINE
-from droidherd.emulator.probe import Probe, probe
+from droidherd.emulator.lines import ShellReply
+from droidherd.emulator.probe import ProbeResult, probe
 from droidherd.emulator.token import Token
 
 POLL_S = 0.25
@@ -25,7 +25,7 @@ STAND_IN = ".FallbackHome"
 """Of the system's settings: in front while `sys.boot_completed` is set and the launcher cannot start yet."""
 
 
-class Reached(StrEnum):
+class BootStep(StrEnum):
     """How far an emulator has come, in this order."""
 
     DEVICE = "device"
@@ -37,8 +37,8 @@ class Reached(StrEnum):
     FRAME = "frame"
 
 
-FULL = tuple(Reached)
-SHORT = (Reached.DEVICE, Reached.SHELL, Reached.FOCUS, Reached.FRAME)
+FULL = tuple(BootStep)
+SHORT = (BootStep.DEVICE, BootStep.SHELL, BootStep.FOCUS, BootStep.FRAME)
 
 
 class NotYetError(InfrastructureError):
@@ -46,7 +46,7 @@ class NotYetError(InfrastructureError):
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class BootClock:
     """The clock, given so that tests need not wait."""
 
     now: Callable[[], float] = time.monotonic
@@ -60,8 +60,8 @@ class BootGate:
         self,
         adb: AdbClient,
         serial: str,
-        report: Callable[[Reached], None],
-        times: Times | None = None,
+        report: Callable[[BootStep], None],
+        times: BootClock | None = None,
         *,
         take: Callable[[str, float], Frame] | None = None,
     ) -> None:
@@ -69,19 +69,19 @@ class BootGate:
         self._adb = adb
         self._serial = serial
         self._report = report
-        self._times = times or Times()
+        self._times = times or BootClock()
         self._take = take or adb.capture
-        self._checks: dict[Reached, Callable[[float], None]] = {
-            Reached.DEVICE: self._device,
-            Reached.SHELL: self._shell,
-            Reached.BOOTED: self._booted,
-            Reached.PACKAGES: self._packages,
-            Reached.FOCUS: self._focus,
-            Reached.HOME: self._home,
-            Reached.FRAME: self._frame,
+        self._checks: dict[BootStep, Callable[[float], None]] = {
+            BootStep.DEVICE: self._device,
+            BootStep.SHELL: self._shell,
+            BootStep.BOOTED: self._booted,
+            BootStep.PACKAGES: self._packages,
+            BootStep.FOCUS: self._focus,
+            BootStep.HOME: self._home,
+            BootStep.FRAME: self._frame,
         }
 
-    def wait(self, deadline_s: float, stages: tuple[Reached, ...] = FULL) -> Probe:
+    def wait(self, deadline_s: float, stages: tuple[BootStep, ...] = FULL) -> ProbeResult:
         """Wait until all stages are reached. Raises EmulatorLostError with the one that was not, and why."""
         until_s = self._times.now() + deadline_s
         for stage in stages:
@@ -89,7 +89,7 @@ class BootGate:
             self._report(stage)
         return probe(self._adb, self._serial, CALL_S)
 
-    def _reach(self, stage: Reached, until_s: float) -> None:
+    def _reach(self, stage: BootStep, until_s: float) -> None:
         why = ""
         while (left_s := until_s - self._times.now()) > (LEAST_S if why else 0):
             try:
@@ -144,7 +144,7 @@ class BootGate:
         self._take(self._serial, min(FRAME_S, left_s))
 
 
-def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadline_s: float) -> tuple[Probe, str]:
+def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadline_s: float) -> tuple[ProbeResult, str]:
     """Pass the full gate, then give the emulator its floor. Returns also the token that stands now."""
     found = gate.wait(deadline_s)
     return found, lease.floor(adb, serial, floor)
@@ -154,8 +154,8 @@ def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:
     """Bring back the keyboard, stop the app and go home, while `token` stands; may be repeated."""
     home = acts.key("home")
     stop = f"{acts.stop_app(app)} && " if app else ""
-    act = f"{{ {keyboard.back()}{stop}{home}; }}"
-    answer = Answer.of(adb.shell(serial, lines.guarded(token, act), BASELINE_S), serial)
+    act = f"{{ {acts.restore_keyboard()}{stop}{home}; }}"
+    answer = ShellReply.of(adb.shell(serial, lines.guarded(token, act), BASELINE_S), serial)
     if answer.word != "acted":
         answer.refuse(serial)
     if answer.rest != ("0",):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from droidherd import telemetry
-from droidherd.adb.cameras import Camera, FramebufferCamera, PngCamera, RawCamera
+from droidherd.adb.cameras import Camera, RawCamera, every_camera
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 from droidherd.vision.pixels import decode_png, difference
@@ -37,7 +37,7 @@ Difference = Callable[[Frame, Frame], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CameraVerdict:
     """What became of one camera in a probe."""
 
     name: str
@@ -52,35 +52,44 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class FrameRequest:
     """Where frames are taken, until when, and who may end it."""
 
     serial: str
     until_s: float
-    interrupt: Interrupt | None = None
+    interrupt: CallInterrupt | None = None
 
     @property
     def left_s(self) -> float:
         return self.until_s - time.monotonic()
 
-    def half(self) -> "Sitting":
+    def half(self) -> "FrameRequest":
         """The first half of what is left."""
         return replace(self, until_s=_in(self.left_s / 2))
 
-    def shot(self, camera: Camera, most_s: float = SHOT_S) -> Frame:
-        """Never older than the question."""
+    def shot(self, camera: Camera, most_s: float = SHOT_S, *, counted: bool = False) -> Frame:
+        """Never older than the question. `counted`: in the metrics, as a frame that somebody needed."""
         asked_s, left_s = time.monotonic(), min(most_s, self.left_s)
-        if left_s <= 0:
-            raise NotSentError("no time was left to try it", to=self.serial)
-        frame = camera.take(self.serial, left_s, self.interrupt)
-        if frame.taken_at_s < asked_s:
-            stale_s = asked_s - frame.taken_at_s
-            raise InvalidFrameError(f"stale: taken {stale_s:.1f} s before it was asked for", to=self.serial)
-        return frame
+        outcome = "ok"
+        try:
+            if left_s <= 0:
+                raise NotSentError("no time was left to try it", to=self.serial)
+            frame = camera.take(self.serial, left_s, self.interrupt)
+            if frame.taken_at_s < asked_s:
+                stale_s = asked_s - frame.taken_at_s
+                raise InvalidFrameError(f"stale: taken {stale_s:.1f} s before it was asked for", to=self.serial)
+        except DroidherdError as error:
+            outcome = type(error).__name__
+            raise
+        else:
+            return frame
+        finally:
+            if counted:
+                telemetry.metrics.frames.labels(camera=camera.name, outcome=outcome).inc()
 
 
 @dataclass(slots=True)
-class Seen:
+class ProbedFrames:
     """What a probe has seen so far: the newest frame of each camera, and which one the others are held against."""
 
     reference: Camera | None = None
@@ -88,11 +97,11 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Place:
+class CameraChoice:
     """How one emulator is seen."""
 
     ranking: list[Camera]
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[CameraVerdict, ...] = ()
     failures: int = 0
     turn: int = 0
     """Whose turn it is in `ranking`; not the first one's while that one is under suspicion."""
@@ -115,83 +124,83 @@ class Cameras:
         self._cameras = tuple(cameras)
         self._compare = compare
         self._reference = next((one for one in cameras if one.name == "png"), cameras[0])
-        self._places: dict[str, Place] = {}
+        self._choices: dict[str, CameraChoice] = {}
         self._lock = threading.Lock()
 
     @classmethod
     def all_of(cls, adb: AdbClient) -> "Cameras":
         """Every way there is."""
-        return cls((RawCamera(adb), PngCamera(adb, decode_png), FramebufferCamera(adb)))
+        return cls(every_camera(adb, decode_png))
 
     @classmethod
     def raw_of(cls, adb: AdbClient) -> "Cameras":
         """The quickest one alone, without a probe."""
         return cls((RawCamera(adb),))
 
-    def known(self, emulator_id: str) -> Place | None:
-        return self._places.get(emulator_id)
+    def known(self, emulator_id: str) -> CameraChoice | None:
+        return self._choices.get(emulator_id)
 
     # --- the choice -------------------------------------------------------------------------------------------
 
     def forget(self, emulator_id: str) -> None:
         """It booted: what was found out before says nothing any more. The next frame is taken after a probe."""
         with self._lock:
-            self._places.pop(emulator_id, None)
+            self._choices.pop(emulator_id, None)
 
     def probe(
-        self, emulator_id: str, serial: str, deadline_s: float = PROBE_S, interrupt: Interrupt | None = None
-    ) -> Place:
+        self, emulator_id: str, serial: str, deadline_s: float = PROBE_S, interrupt: CallInterrupt | None = None
+    ) -> CameraChoice:
         """Try every camera against the reference, and keep those that show the same, quickest first.
 
         InvalidFrameError when none of them shows anything.
         """
-        return self._probed(emulator_id, Sitting(serial, _in(deadline_s), interrupt))[0]
+        return self._probed(emulator_id, FrameRequest(serial, _in(deadline_s), interrupt))[0]
 
-    def _probed(self, emulator_id: str, sitting: Sitting) -> tuple[Place, Camera, Frame]:
+    def _probed(self, emulator_id: str, request: FrameRequest) -> tuple[CameraChoice, Camera, Frame]:
         """With the newest frame that may be believed, and by whom it is."""
-        seen = Seen()
-        judged = self._judged(sitting, seen)
+        seen = ProbedFrames()
+        judged = self._judged(request, seen)
         by_name = {one.name: one for one in self._cameras}
         good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
         if not good:
             told = "; ".join(str(one) for one in judged)
             raise InvalidFrameError(f"no camera shows anything: {told}", to=emulator_id)
-        place = Place([by_name[one.name] for one in good], judged)
-        self._keep(emulator_id, place)
-        log.info("%s is seen with %s (%s)", emulator_id, place.camera.name, place.why)
-        newest = max(place.ranking, key=lambda one: seen.frames[one.name].taken_at_s)
-        return place, newest, seen.frames[newest.name]
+        choice = CameraChoice([by_name[one.name] for one in good], judged)
+        self._keep(emulator_id, choice)
+        log.info("%s is seen with %s (%s)", emulator_id, choice.camera.name, choice.why)
+        newest = max(choice.ranking, key=lambda one: seen.frames[one.name].taken_at_s)
+        return choice, newest, seen.frames[newest.name]
 
-    def _keep(self, emulator_id: str, place: Place) -> None:
+    def _keep(self, emulator_id: str, choice: CameraChoice) -> None:
         with self._lock:
-            self._places.pop(emulator_id, None)
-            while len(self._places) >= EMULATORS_MAX:
-                self._places.pop(next(iter(self._places)))
-            self._places[emulator_id] = place
+            self._choices.pop(emulator_id, None)
+            while len(self._choices) >= EMULATORS_MAX:
+                self._choices.pop(next(iter(self._choices)))
+            self._choices[emulator_id] = choice
         self._show()
 
     def _show(self) -> None:
-        names = [place.ranking[0].name for place in list(self._places.values())]
+        names = [choice.ranking[0].name for choice in list(self._choices.values())]
         for camera in self._cameras:
             telemetry.metrics.cameras.labels(camera=camera.name).set(names.count(camera.name))
 
-    def _judged(self, sitting: Sitting, seen: Seen) -> tuple[Judged, ...]:
+    def _judged(self, request: FrameRequest, seen: ProbedFrames) -> tuple[CameraVerdict, ...]:
         """The reference first, then each camera's frame held against the reference's right before and right after it.
 
         Each gets half of what is left: the first ones, which are slow where a host is busy, enough of it, and whatever
         they do something remains for the others and for the frame that all this is for.
         """
-        found: dict[str, Judged] = {}
+        found: dict[str, CameraVerdict] = {}
         tried = sorted(self._cameras, key=lambda one: one is not self._reference)
         for camera in tried:
-            part = sitting.half()
+            part = request.half()
             for _ in range(ROUNDS):
                 found[camera.name] = self._tried(camera, part, seen)
                 if not found[camera.name].again or part.left_s <= 0:
                     break
         return tuple(found[one.name] for one in self._cameras)
 
-    def _tried(self, camera: Camera, part: Sitting, seen: Seen) -> Judged:
+    def _tried(self, camera: Camera, part: FrameRequest, seen: ProbedFrames) -> CameraVerdict:
         began_s = time.monotonic()
         try:
             frame = part.shot(camera)
@@ -199,8 +208,8 @@ class Cameras:
             # The reference gets another try, should it have dropped a frame: without it nothing is compared with what
             # is lossless.
             again = camera is self._reference and isinstance(error, InvalidFrameError)
-            return Judged(camera.name, why_not=error.what, again=again)
-        judged = Judged(camera.name, time.monotonic() - began_s)
+            return CameraVerdict(camera.name, why_not=error.what, again=again)
+        judged = CameraVerdict(camera.name, time.monotonic() - began_s)
         seen.frames[camera.name] = frame
         if seen.reference is None:
             # Where the reference shows nothing the first that does stands in for it: lossless ones stand in front.
@@ -211,7 +220,7 @@ class Cameras:
             seen.frames[seen.reference.name] = part.shot(seen.reference)
         return self._compared(judged, frame, before, seen.frames[seen.reference.name])
 
-    def _compared(self, judged: Judged, frame: Frame, before: Frame, after: Frame) -> Judged:
+    def _compared(self, judged: CameraVerdict, frame: Frame, before: Frame, after: Frame) -> CameraVerdict:
         size = (frame.width, frame.height)
         if (before.width, before.height) != (after.width, after.height):
             return replace(judged, why_not="the screen was turned meanwhile", again=True)
@@ -227,83 +236,78 @@ class Cameras:
 
     # --- taking frames ----------------------------------------------------------------------------------------
 
-    def take(self, emulator_id: str, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, emulator_id: str, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         """A frame by the emulator's own camera. One that was never probed is probed now.
 
         Two failures in a row put the next camera in its place; it is out for good once it fails where that one does
         not.
         """
-        sitting = Sitting(serial, _in(deadline_s), interrupt)
-        place = self.known(emulator_id)
-        if place is None and len(self._cameras) > 1:
-            place, by, frame = self._probed(emulator_id, replace(sitting, until_s=min(sitting.until_s, _in(PROBE_S))))
-            if time.monotonic() - frame.taken_at_s <= FRESH_S:
-                telemetry.metrics.frames.labels(camera=by.name, outcome="ok").inc()
+        request = FrameRequest(serial, _in(deadline_s), interrupt)
+        choice = self.known(emulator_id)
+        if choice is None:
+            choice, frame = self._first_choice(emulator_id, request)
+            if frame is not None:
                 return frame
-        if place is None:
-            place = Place([*self._cameras])
-            self._keep(emulator_id, place)
-        return self._by_place(emulator_id, place, sitting)
-
-    def _by_place(self, emulator_id: str, place: Place, sitting: Sitting) -> Frame:
-        camera = place.camera
         try:
-            frame = self._taken(camera, sitting)
+            frame = request.shot(choice.camera, float("inf"), counted=True)
         except (InvalidFrameError, UnknownOutcomeError):
-            self._count_failure(emulator_id, place)
+            self._count_failure(emulator_id, choice)
             raise
-        with place.lock:
-            place.failures = 0
-            suspects = place.ranking[: place.turn]
+        with choice.lock:
+            choice.failures = 0
+            suspects = choice.ranking[: choice.turn]
         if suspects:
-            self._settle(emulator_id, sitting, place, suspects)
+            self._settle(emulator_id, request, choice, suspects)
         return frame
 
-    def _count_failure(self, emulator_id: str, place: Place) -> None:
+    def _first_choice(self, emulator_id: str, request: FrameRequest) -> tuple[CameraChoice, Frame | None]:
+        """By a probe; with its newest frame, if that is fresh. Where there is one camera alone, that one."""
+        if len(self._cameras) == 1:
+            choice = CameraChoice([*self._cameras])
+            self._keep(emulator_id, choice)
+            return choice, None
+        until_s = min(request.until_s, _in(PROBE_S))
+        choice, camera, frame = self._probed(emulator_id, replace(request, until_s=until_s))
+        if time.monotonic() - frame.taken_at_s > FRESH_S:
+            return choice, None
+        telemetry.metrics.frames.labels(camera=camera.name, outcome="ok").inc()
+        return choice, frame
+
+    def _count_failure(self, emulator_id: str, choice: CameraChoice) -> None:
         """Once all have failed in turn, those that the probe left out get another chance: with the next frame."""
-        with place.lock:
-            place.failures += 1
-            if place.failures <= FAILURES_BORNE:
+        with choice.lock:
+            choice.failures += 1
+            if choice.failures <= FAILURES_BORNE:
                 return
-            place.failures, place.turn = 0, (place.turn + 1) % len(place.ranking)
-            none_is_left = place.turn == 0 and len(place.ranking) < len(self._cameras)
+            choice.failures, choice.turn = 0, (choice.turn + 1) % len(choice.ranking)
+            none_is_left = choice.turn == 0 and len(choice.ranking) < len(self._cameras)
         if none_is_left:
             self.forget(emulator_id)
 
     def glimpse(self, emulator_id: str, serial: str, deadline_s: float) -> Frame:
-        """For onlookers: one capture by the camera that is known, else by the first. It changes nothing."""
-        place = self.known(emulator_id)
-        return self._taken(place.camera if place else self._cameras[0], Sitting(serial, _in(deadline_s)))
+        """For viewers: one capture by the camera that is known, else by the first. It changes nothing."""
+        choice = self.known(emulator_id)
+        camera = choice.camera if choice else self._cameras[0]
+        return FrameRequest(serial, _in(deadline_s)).shot(camera, float("inf"), counted=True)
 
-    def _taken(self, camera: Camera, sitting: Sitting, most_s: float = float("inf")) -> Frame:
-        """Counted."""
-        outcome = "ok"
-        try:
-            return sitting.shot(camera, most_s)
-        except DroidherdError as error:
-            outcome = type(error).__name__
-            raise
-        finally:
-            telemetry.metrics.frames.labels(camera=camera.name, outcome=outcome).inc()
-
-    def _settle(self, emulator_id: str, sitting: Sitting, place: Place, suspects: list[Camera]) -> None:
+    def _settle(self, emulator_id: str, request: FrameRequest, choice: CameraChoice, suspects: list[Camera]) -> None:
         """Another camera sees something now: find out whether the first is broken, or there was nothing to be seen.
 
         In what is left of the time in which a frame was asked for; when nothing is, with the next frame.
         """
         for camera in suspects:
-            if sitting.left_s <= 0:
+            if request.left_s <= 0:
                 return
             try:
-                self._taken(camera, sitting, SHOT_S)
+                request.shot(camera, counted=True)
             except UNSEEN as error:
                 log.warning("%s is not seen with %s any more: %s", emulator_id, camera.name, error)
-                with place.lock:
-                    place.ranking = [one for one in place.ranking if one is not camera]
+                with choice.lock:
+                    choice.ranking = [one for one in choice.ranking if one is not camera]
             else:
                 break
-        with place.lock:
-            place.turn = 0
+        with choice.lock:
+            choice.turn = 0
         self._show()
 
 

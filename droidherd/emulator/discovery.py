@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
-from droidherd.controllers.model import NONE, Call, ControllerError, Instance, Power
+from droidherd.controllers import addresses
+from droidherd.controllers.model import NONE, ControllerCall, ControllerError, Lists, Power, VendorInstance
 from droidherd.domain.errors import DroidherdError, NotSentError
-from droidherd.emulator import addresses
 from droidherd.emulator.inventory import InventoryEntry
 from droidherd.emulator.probe import probe
 
@@ -25,14 +24,8 @@ FOUND_LIMIT = 200
 TOOL_S = 10.0
 
 
-class Lists(Protocol):
-    """A vendor's tool that knows its instances."""
-
-    def instances(self, call: Call, to: str = "") -> tuple[Instance, ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEmulator:
     """One emulator that is there, or could be."""
 
     address: str
@@ -56,10 +49,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Discovery:
     """What a search found, and what it could not ask."""
 
-    found: tuple[Found, ...]
+    found: tuple[FoundEmulator, ...]
     troubles: tuple[str, ...] = ()
 
 
@@ -87,7 +80,7 @@ def listed(server: AdbClient) -> tuple[str, ...]:
 
 def look(
     adb: AdbClient, serials: Iterable[str], tools: Mapping[str, Lists], inventory: Iterable[InventoryEntry]
-) -> Look:
+) -> Discovery:
     """Ask everybody at these serials who they are, and the vendors' tools who else there is."""
     names: dict[str, list[str]] = {}
     for serial in serials:
@@ -100,21 +93,21 @@ def look(
     ]
     instances, troubles = _instances(tools)
     merged = _with_instances(_once_each(answered), instances)
-    return Look(tuple(_named(merged, tuple(inventory))), troubles)
+    return Discovery(tuple(_named(merged, tuple(inventory))), troubles)
 
 
-def _ask(adb: AdbClient, address: str) -> Found | None:
+def _ask(adb: AdbClient, address: str) -> FoundEmulator | None:
     """None: whoever listens there does not speak adb."""
     try:
         state = adb.connect(address, CONNECT_S)
         if state != "device":
             adb.disconnect(address)
-            return Found(address, state) if state and state != "offline" else None
+            return FoundEmulator(address, state) if state and state != "offline" else None
         said = parse.properties(adb.shell(address, "getprop", ANSWER_S).text)
         who = probe(adb, address, ANSWER_S)
     except DroidherdError:
         return None
-    return Found(
+    return FoundEmulator(
         address,
         "device",
         vendor=addresses.vendor(said),
@@ -126,9 +119,9 @@ def _ask(adb: AdbClient, address: str) -> Found | None:
     )
 
 
-def _once_each(answered: Iterable[Found]) -> list[Found]:
+def _once_each(answered: Iterable[FoundEmulator]) -> list[FoundEmulator]:
     """The same emulator behind two addresses is one: same serial number in the same boot."""
-    kept: dict[tuple[str, str], Found] = {}
+    kept: dict[tuple[str, str], FoundEmulator] = {}
     for one in answered:
         key = (one.serialno, one.boot_id) if one.serialno and one.boot_id else (one.address, "")
         first = kept.get(key)
@@ -136,18 +129,20 @@ def _once_each(answered: Iterable[Found]) -> list[Found]:
     return list(kept.values())
 
 
-def _instances(tools: Mapping[str, Lists]) -> tuple[list[tuple[str, Instance]], tuple[str, ...]]:
-    found: list[tuple[str, Instance]] = []
+def _instances(tools: Mapping[str, Lists]) -> tuple[list[tuple[str, VendorInstance]], tuple[str, ...]]:
+    found: list[tuple[str, VendorInstance]] = []
     troubles: list[str] = []
     for name, tool in tools.items():
         try:
-            found += [(name, one) for one in tool.instances(Call(TOOL_S))]
+            found += [(name, one) for one in tool.instances(ControllerCall(TOOL_S))]
         except ControllerError as error:
             troubles.append(f"{name}: {error}")
     return found, tuple(troubles)
 
 
-def _with_instances(answered: list[Found], instances: Iterable[tuple[str, Instance]]) -> list[Found]:
+def _with_instances(
+    answered: list[FoundEmulator], instances: Iterable[tuple[str, VendorInstance]]
+) -> list[FoundEmulator]:
     """Who answers is joined to its vendor's number for it; who does not run is added."""
     merged = [_self_known(one) for one in answered]
     for vendor, instance in instances:
@@ -158,21 +153,21 @@ def _with_instances(answered: list[Found], instances: Iterable[tuple[str, Instan
             merged[at] = replace(merged[at], **mine)
         elif address:
             state = "off" if instance.status.power is Power.OFF else "no answer"
-            merged.append(replace(Found(address, state), **mine))
+            merged.append(replace(FoundEmulator(address, state), **mine))
     return merged
 
 
-def _is(one: Found, vendor: str, address: str) -> bool:
+def _is(one: FoundEmulator, vendor: str, address: str) -> bool:
     """By the vendor's own word for the address, unless the emulator there says that it is somebody else's."""
     return bool(address) and address in (one.address, *one.also) and one.vendor in ("", vendor)
 
 
-def _self_known(one: Found) -> Found:
+def _self_known(one: FoundEmulator) -> FoundEmulator:
     """Who can be started by what it says of itself: an AVD by its name."""
     return replace(one, controller="avd", title=one.instance) if one.vendor == "avd" and one.instance else one
 
 
-def _named(merged: list[Found], inventory: tuple[InventoryEntry, ...]) -> Iterable[Found]:
+def _named(merged: list[FoundEmulator], inventory: tuple[InventoryEntry, ...]) -> Iterable[FoundEmulator]:
     taken = {entry.emulator_id for entry in inventory}
     places = {place for one in merged for place in (one.address, *one.also)}
     # Many vendors give all their emulators one serial number: then it says nothing of who somebody is.
@@ -189,12 +184,12 @@ def _named(merged: list[Found], inventory: tuple[InventoryEntry, ...]) -> Iterab
         yield replace(one, emulator_id=name)
 
 
-def _entry_of(one: Found, inventory: Iterable[InventoryEntry]) -> InventoryEntry | None:
+def _entry_of(one: FoundEmulator, inventory: Iterable[InventoryEntry]) -> InventoryEntry | None:
     """By its address."""
     return next((entry for entry in inventory if entry.address in (one.address, *one.also)), None)
 
 
-def _moved(one: Found, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
+def _moved(one: FoundEmulator, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
     """By who it is, though at another address: one whose own address is silent, and not another of its vendor's.
 
     Where several may be meant, none is: what is taken for a known one is left out.
@@ -205,19 +200,19 @@ def _moved(one: Found, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | 
     return likely[0] if len(likely) == 1 else None
 
 
-def entries(found: Iterable[Found], controllers: Callable[[str], bool]) -> tuple[InventoryEntry, ...]:
+def entries(found: Iterable[FoundEmulator], controllers: Callable[[str], bool]) -> tuple[InventoryEntry, ...]:
     """What `--connect` adds: whoever runs and is not in the list, and whoever a controller of ours could start.
 
     Where two want the same address, who answers there has it.
     """
-    chosen: dict[str, Found] = {}
+    chosen: dict[str, FoundEmulator] = {}
     for one in sorted(found, key=lambda one: one.state != "device"):
         if one.state in ("device", "off"):
             chosen.setdefault(one.address, one)
     return tuple(_entry(one, ours=controllers(one.controller)) for one in chosen.values() if not one.known)
 
 
-def _entry(one: Found, *, ours: bool) -> InventoryEntry:
+def _entry(one: FoundEmulator, *, ours: bool) -> InventoryEntry:
     return InventoryEntry(
         emulator_id=one.emulator_id,
         address=one.address,

@@ -3,20 +3,23 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
-from droidherd.domain.ports import Frame
-from droidherd.emulator import tree
+from droidherd.adb.wire import CallInterrupt
+from droidherd.domain.errors import EmulatorLostError, NotSentError, RestlessError, UnknownOutcomeError
+from droidherd.domain.ports import NO_RECORDER, Frame, StageRecorder
+from droidherd.domain.task.things import OWN_FOLDER
+from droidherd.emulator.coordinates import CoordinateMap
+from droidherd.vision.tree import is_tree
 
 LOOK_S = 10.0
 FOCUS_S = 10.0
 FOCUS_LINE = "dumpsys window | grep -E 'mCurrentFocus=|Display: mDisplayId=|mTopFocusedDisplayId='"
 """With the words that say which display each one is of, and which of them has the focus."""
 
-Take = Callable[[str, float, Interrupt | None], Frame]
+Take = Callable[[str, float, CallInterrupt | None], Frame]
 """A frame of the emulator at this serial, within seconds."""
 
 
@@ -25,11 +28,14 @@ def _ignore(_: Frame) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """How frames are taken, and who is told of every one."""
+class FrameSource:
+    """How frames are taken, where they go, and how their places map to touches."""
 
     take: Take
     seen: Callable[[Frame], None] = _ignore
+    coordinates: CoordinateMap | None = None
+    """That of the hands, so that a touch lands where it was seen."""
+    look_s: float = LOOK_S
 
 
 class EmulatorEyes:
@@ -40,21 +46,24 @@ class EmulatorEyes:
         adb: AdbClient,
         serial: str,
         *,
-        look_s: float = LOOK_S,
-        interrupt: Interrupt | None = None,
-        view: View | None = None,
+        interrupt: CallInterrupt | None = None,
+        source: FrameSource | None = None,
+        recorder: StageRecorder = NO_RECORDER,
     ) -> None:
-        """On the emulator at `serial`. Without a `view`: raw frames."""
+        """On the emulator at `serial`. Without a `source`: raw frames."""
         self._adb = adb
         self._serial = serial
-        self._look_s = look_s
         self._interrupt = interrupt
-        self._view = view or View(adb.capture)
+        self._source = source or FrameSource(adb.capture)
+        self._coordinates = self._source.coordinates
+        self._recorder = recorder
 
     def look(self) -> Frame:
+        take = partial(self._source.take, self._serial, self._source.look_s, self._interrupt)
         with lost():
-            frame = self._view.take(self._serial, self._look_s, self._interrupt)
-        self._view.seen(frame)
+            frame = take() if self._coordinates is None else self._coordinates.see(take)
+        self._source.seen(frame)
+        self._recorder.look(frame)
         return frame
 
     def focus(self) -> str:
@@ -65,7 +74,11 @@ class EmulatorEyes:
 
     def tree(self) -> str:
         with lost():
-            return tree.ask(self._adb, self._serial, interrupt=self._interrupt)
+            dump = dump_tree(self._adb, self._serial, interrupt=self._interrupt)
+        if self._coordinates is not None:
+            dump = self._coordinates.tree_on_frame(dump)
+        self._recorder.tree(dump)
+        return dump
 
 
 @contextmanager
@@ -75,3 +88,27 @@ def lost() -> Generator[None]:
         yield
     except (NotSentError, UnknownOutcomeError) as error:
         raise EmulatorLostError(error.what, to=error.to) from error
+
+
+TREE_S = 20.0
+"""The tool itself waits up to ten seconds for the screen to come to rest."""
+TREE_FILE = f"{OWN_FOLDER}/tree.xml"
+# An old file must not pass for a new one: the tool may fail and return 0 all the same.
+TREE_LINE = (
+    f"mkdir -p {OWN_FOLDER}; rm -f {TREE_FILE}; o=$(uiautomator dump {TREE_FILE} 2>&1); "
+    f'if [ -s {TREE_FILE} ]; then cat {TREE_FILE}; else echo "$o" >&2; exit 1; fi'
+)
+_WHY_MAX = 200
+
+
+def dump_tree(adb: AdbClient, serial: str, deadline_s: float = TREE_S, interrupt: CallInterrupt | None = None) -> str:
+    """One dump, made after this call began. RestlessError when Android does not make one now."""
+    result = adb.shell(serial, TREE_LINE, deadline_s, interrupt=interrupt)
+    if result.rc == 0 and is_tree(result.text):
+        return result.text
+    why = " ".join(result.err.decode(errors="replace").split())[:_WHY_MAX]
+    raise RestlessError(
+        f"the elements of the screen cannot be told: {why or 'the dump is not whole'}",
+        to=serial,
+        remedy="a screen that keeps moving has none; look for an image",
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.wire import CallInterrupt
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.domain.errors import DroidherdError, EmulatorLostError
 from droidherd.domain.ports import Frame
@@ -33,7 +33,7 @@ class Gatekeeper:
         """Bring the emulator to where it may be granted. What went wrong is in the result, as evidence."""
         reached: list[str] = []
 
-        def report(stage: boot.Reached) -> None:
+        def report(stage: boot.BootStep) -> None:
             reached.append(stage)
             beat(stage)
 
@@ -47,11 +47,11 @@ class Gatekeeper:
             return GateResult(passed=False, stages=tuple(reached), evidence=str(error))
         return GateResult(passed=True, boot=boot_id, stages=tuple(reached))
 
-    def _pass(self, work: GateWork, report: Callable[[boot.Reached], None], pulse: Callable[[], None]) -> str:
+    def _pass(self, work: GateWork, report: Callable[[boot.BootStep], None], pulse: Callable[[], None]) -> str:
         entry = self.inventory.find(work.emulator_id)
         if entry is None:
             raise EmulatorLostError("is not in this host's inventory", to=work.emulator_id)
-        camera = self._camera(work, Interrupt(pulse))
+        camera = self._camera(work, CallInterrupt(pulse))
         gate = BootGate(self.adb, entry.address, report, patient(pulse), take=camera)
         found = gate.wait(self.boot_s if work.full else SHORT_S, FULL if work.full else SHORT)
         if who := self.inventory.impostor(entry, found.serialno, found.name):
@@ -64,7 +64,7 @@ class Gatekeeper:
             self._fence(entry, work.fence)
         return found.boot_id
 
-    def _camera(self, work: GateWork, interrupt: Interrupt) -> Callable[[str, float], Frame] | None:
+    def _camera(self, work: GateWork, interrupt: CallInterrupt) -> Callable[[str, float], Frame] | None:
         """The way this emulator is seen; after a boot that is found out anew, by the gate's own frame."""
         if self.cameras is None:
             return None
@@ -81,11 +81,11 @@ class Gatekeeper:
             lease.release(self.adb, serial, mine)
 
 
-def patient(beat: Callable[[], None]) -> boot.Times:
+def patient(beat: Callable[[], None]) -> boot.BootClock:
     """A clock whose waits show that somebody waits: a boot takes longer than any silence is borne."""
 
     def sleep(seconds: float) -> None:
         beat()
         time.sleep(seconds)
 
-    return boot.Times(sleep=sleep)
+    return boot.BootClock(sleep=sleep)

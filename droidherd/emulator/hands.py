@@ -2,20 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from droidherd.adb import display
 from droidherd.adb.client import AdbClient
-from droidherd.adb.display import Display
-from droidherd.adb.model import ShellResult
 from droidherd.adb.quote import is_plain
-from droidherd.adb.wire import Interrupt
-from droidherd.domain.errors import CommandFailedError, UnknownOutcomeError
-from droidherd.domain.ports import Acted, Eyes, Recalled
-from droidherd.emulator import acts, lines, marks
-from droidherd.emulator.aim import Aim, AimedEyes
-from droidherd.emulator.answer import Answer
+from droidherd.adb.shell import ShellResult
+from droidherd.adb.wire import CallInterrupt
+from droidherd.domain.errors import CommandFailedError, LateError, NotSentError, UnknownOutcomeError
+from droidherd.domain.ports import NO_RECORDER, Acted, Recalled, StageRecorder
+from droidherd.emulator import acts, lines
+from droidherd.emulator.coordinates import DISPLAY_LINE, CoordinateMap, Display, default_display
 from droidherd.emulator.eyes import lost
-from droidherd.emulator.keyboard import TYPING_S
+from droidherd.emulator.lines import ShellReply
 from droidherd.emulator.token import Token
 
 ACT_S = 10.0
@@ -25,7 +23,7 @@ MESSAGE_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Grip:
+class LeaseHandle:
     """Whose hands these are."""
 
     serial: str
@@ -44,88 +42,112 @@ class EmulatorHands:
     def __init__(
         self,
         adb: AdbClient,
-        grip: Grip,
+        handle: LeaseHandle,
         deadline_uptime: Callable[[], int],
         *,
-        act_s: float = ACT_S,
-        interrupt: Interrupt | None = None,
+        interrupt: CallInterrupt | None = None,
+        recorder: StageRecorder = NO_RECORDER,
     ) -> None:
-        """On an emulator that `grip.token` has seized. Something long is given a pulse by `interrupt`."""
+        """On an emulator that `handle.token` has seized. Something long is given a pulse by `interrupt`."""
         self._adb = adb
-        self._grip = grip
-        self._fresh = grip.fresh
+        self._handle = handle
+        self._fresh = handle.fresh
         self._marked: dict[str, str] = {}
         self._deadline_uptime = deadline_uptime
-        self._act_s = act_s
+        self.act_s = ACT_S
+        """How long one act may take."""
         self._interrupt = interrupt
-        self._aim = Aim(self._display)
-
-    def aimed(self, eyes: Eyes) -> Eyes:
-        """The same eyes; what is touched from now on is what they saw last."""
-        return AimedEyes(eyes, self._aim)
+        self._recorder = recorder
+        self.coordinates = CoordinateMap(self._display)
+        """For the eyes that go with these hands."""
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
-        return self._act(effect, acts.tap(*self._aim.at(x, y)))
+        act = acts.tap(*self.coordinates.to_display(x, y))
+        return self._recorded("tap", effect, act, x=x, y=y)
 
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
-        places = self._aim.at(*start), self._aim.at(*end)
-        return self._act(effect, acts.swipe(*places, duration_s), duration_s)
+        places = self.coordinates.to_display(*start), self.coordinates.to_display(*end)
+        act = acts.swipe(*places, duration_s)
+        return self._recorded("swipe", effect, act, duration_s, start=list(start), end=list(end))
 
     def type_text(self, effect: str, text: str) -> Acted:
-        return self._act(effect, acts.type_text(text), 0.0 if is_plain(text) else TYPING_S)
+        takes_s = 0.0 if is_plain(text) else acts.TYPING_S
+        return self._recorded("type", effect, acts.type_text(text), takes_s, text=text)
 
     def key(self, effect: str, key: str) -> Acted:
-        return self.carry_out(effect, acts.key(key))
+        return self._recorded("key", effect, acts.key(key), stirs=True, key=key)
 
     def start_app(self, effect: str, app: str) -> Acted:
-        return self.carry_out(effect, acts.start_app(app))
+        return self._recorded("start_app", effect, acts.start_app(app), stirs=True, app=app)
 
     def stop_app(self, effect: str, app: str) -> Acted:
-        return self.carry_out(effect, acts.stop_app(app))
+        return self._recorded("stop_app", effect, acts.stop_app(app), stirs=True, app=app)
 
     def clear_app(self, effect: str, app: str) -> Acted:
-        return self.carry_out(effect, acts.clear_app(app), CLEAR_S)
+        return self._recorded("clear_app", effect, acts.clear_app(app), CLEAR_S, stirs=True, app=app)
 
     def mark(self, effect: str, value: str = "") -> Acted:
         acted = self._act(effect, acts.NOTHING, value=value)
         if acted is Acted.DONE:
             self._marked[effect] = value
+        self._recorder.marked(effect, value)
         return acted
 
     def marked(self, effect: str) -> str | None:
-        return self._marked.get(effect)
+        value = self._marked.get(effect)
+        if value is not None:
+            self._recorder.marked(effect, value)
+        return value
 
     def settle(self, effect: str) -> None:
         self._write(lines.settle(self._entry(effect)))
 
     def forget(self, effect: str) -> None:
+        self._recorder.forget()
         self._write(lines.forget(self._entry(effect)))
 
     def recall(self) -> Mapping[str, Recalled]:
-        serial, grip = self._grip.serial, self._grip
-        if self._fresh:
-            self._fresh = False  # true of the beginning alone
-            return {}
-        line = lines.recall(self._entry("recall"), grip.stage)
-        result = self._shell(line, self._act_s)
-        answer = Answer.of(result, serial)
+        # Only at the beginning can the journal be known to be empty.
+        recorded, self._fresh = ({} if self._fresh else self._read_journal()), False
+        self._recorder.recalled(recorded)
+        return recorded
+
+    def _read_journal(self) -> dict[str, Recalled]:
+        serial, handle = self._handle.serial, self._handle
+        line = lines.recall(self._entry("recall"), handle.stage)
+        result = self._adb.shell(serial, line, self.act_s, interrupt=self._interrupt)
+        answer = ShellReply.of(result, serial)
         if answer.word != "recalled":
             answer.refuse(serial)
         if result.rc:
             raise UnknownOutcomeError(f"the journal cannot be read: {answer.error_output}", to=serial)
-        self._marked |= values(answer.output, grip.stage)
-        return recalled(answer.output, grip.stage)
+        self._marked |= values(answer.output, handle.stage)
+        return recalled(answer.output, handle.stage)
 
     def carry_out(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
         """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
         try:
             return self._act(effect, act, takes_s)
         finally:
-            self._aim.stir()
+            self.coordinates.stir()
+
+    def _recorded(
+        self, kind: str, effect: str, act: str, takes_s: float = 0.0, *, stirs: bool = False, **args: Any
+    ) -> Acted:
+        """An act that surely was not sent is not on record. `stirs`: it may turn or resize the display."""
+        self._recorder.act(kind, effect, **args)
+        try:
+            return self._act(effect, act, takes_s)
+        except (NotSentError, LateError):
+            self._recorder.forget()
+            raise
+        finally:
+            if stirs:
+                self.coordinates.stir()
 
     def _act(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
         """`value`: is kept with it."""
-        answer = self._say(lines.effect(self._entry(effect), act, value=marks.word_of(value)), self._act_s + takes_s)
+        answer = self._say(lines.effect(self._entry(effect), act, value=lines.word_of(value)), self.act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):
                 acted = Acted.DONE
@@ -135,61 +157,59 @@ class EmulatorHands:
             case "again", ("settled",):
                 return Acted.AGAIN
             case _:
-                answer.refuse(self._grip.serial)
+                answer.refuse(self._handle.serial)
         if rc != "0":
             # Never the act itself: it may carry a password.
             what = f"effect {effect} failed: {answer.output}" if answer.output else f"effect {effect} had failed before"
-            raise CommandFailedError(what[:MESSAGE_LIMIT], rc=_number(rc), to=self._grip.serial)
+            raise CommandFailedError(what[:MESSAGE_LIMIT], rc=_number(rc), to=self._handle.serial)
         return acted
 
     def ask(self, question: str, takes_s: float = 0.0) -> ShellResult:
         """Ask the emulator something while the token stands; what it says is not touched."""
-        serial = self._grip.serial
-        result = self._shell(lines.asked(self._grip.token, question), self._act_s + takes_s)
+        serial = self._handle.serial
+        line = lines.asked(self._handle.token, question)
+        result = self._adb.shell(serial, line, self.act_s + takes_s, interrupt=self._interrupt)
         first, _, out = result.out.partition(b"\n")
         if first.rstrip(b"\r") != b"dh:asked":
-            Answer.of(result, serial).refuse(serial)
+            ShellReply.of(result, serial).refuse(serial)
         return ShellResult(result.rc, out, result.err)
 
     def is_quiet(self, task: str, *, last_look: bool) -> bool:
         """Whether no line of this task is still at work here. At the last look, what is not is an error."""
-        answer = self._say(lines.quiet(self._grip.token, task), self._act_s)
+        answer = self._say(lines.quiet(self._handle.token, task), self.act_s)
         if answer.word != "quiet" and (last_look or answer.word != "running"):
-            answer.refuse(self._grip.serial)
+            answer.refuse(self._handle.serial)
         return answer.word == "quiet"
 
     def tidy(self, act: str) -> None:
         """Do what belongs to droidherd alone and may be repeated: without the journal."""
-        answer = self._say(lines.guarded(self._grip.token, act), self._act_s)
+        answer = self._say(lines.guarded(self._handle.token, act), self.act_s)
         if answer.word != "acted":
-            answer.refuse(self._grip.serial)
+            answer.refuse(self._handle.serial)
 
     def _display(self) -> Display | None:
         """Asked under the token: at an address that leads elsewhere now, nothing is looked at for long."""
         with lost():
-            return display.default(self.ask(display.DISPLAY_LINE).text)
+            return default_display(self.ask(DISPLAY_LINE).text)
 
     def _kept(self, effect: str, word: str) -> str:
-        value = marks.value_of(word)
+        value = lines.value_of(word)
         if value is None:
-            raise UnknownOutcomeError(f"what was kept with effect {effect} broke off", to=self._grip.serial)
+            raise UnknownOutcomeError(f"what was kept with effect {effect} broke off", to=self._handle.serial)
         return value
 
-    def _entry(self, effect: str) -> lines.Entry:
-        grip = self._grip
-        return lines.Entry(grip.key, f"{grip.stage}/{effect}", grip.token, self._deadline_uptime())
+    def _entry(self, effect: str) -> lines.JournalEntry:
+        handle = self._handle
+        return lines.JournalEntry(handle.key, f"{handle.stage}/{effect}", handle.token, self._deadline_uptime())
 
     def _write(self, line: str) -> None:
-        answer = self._say(line, self._act_s)
+        answer = self._say(line, self.act_s)
         if answer.word != "written":
-            answer.refuse(self._grip.serial)
+            answer.refuse(self._handle.serial)
 
-    def _say(self, line: str, deadline_s: float) -> Answer:
-        return Answer.of(self._shell(line, deadline_s), self._grip.serial)
-
-    def _shell(self, line: str, deadline_s: float) -> ShellResult:
-        serial = self._grip.serial
-        return self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt)
+    def _say(self, line: str, deadline_s: float) -> ShellReply:
+        serial = self._handle.serial
+        return ShellReply.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
 
 
 def recalled(journal: str, stage: int) -> dict[str, Recalled]:
@@ -207,7 +227,7 @@ def values(journal: str, stage: int) -> dict[str, str]:
     found: dict[str, str] = {}
     for effect, words in _lines(journal, stage):
         word, _, rest = words.partition(" ")
-        value = marks.value_of(rest.partition(" ")[2])
+        value = lines.value_of(rest.partition(" ")[2])
         if word == "done" and value is not None:
             found[effect] = value
     return found
@@ -224,7 +244,7 @@ def _lines(journal: str, stage: int) -> Iterator[tuple[str, str]]:
 def _meaning(words: str) -> Recalled:
     word, _, rest = words.partition(" ")
     rc, _, kept = rest.partition(" ")
-    if word == "done" and rc.isdecimal() and marks.value_of(kept) is not None:
+    if word == "done" and rc.isdecimal() and lines.value_of(kept) is not None:
         return Recalled.FAILED if int(rc) else Recalled.DONE
     return Recalled.DONE if words == "settled" else Recalled.UNKNOWN
 

@@ -1,16 +1,35 @@
 """Taking, leaving and fencing one emulator."""
 
+import math
 import time
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import UnknownOutcomeError
 from droidherd.emulator import lines
-from droidherd.emulator.answer import Answer
-from droidherd.emulator.clock import UptimeClock
+from droidherd.emulator.lines import ShellReply
 from droidherd.emulator.token import Token
 
 DEADLINE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class UptimeClock:
+    """One reading: the emulator said `uptime_s`, and its reply was here at `read_at_s` on the host's monotonic clock.
+
+    The reading is older than its reply, so what is computed from it lags behind the truth by the way of the reply.
+    """
+
+    uptime_s: float
+    read_at_s: float
+
+    def at(self, host_s: float) -> float:
+        """What the emulator's uptime is at `host_s`, or a little less."""
+        return self.uptime_s + (host_s - self.read_at_s)
+
+    def deadline(self, host_s: float) -> int:
+        """The last whole second of uptime that ends before `host_s`. The guard compares whole seconds with `<=`."""
+        return max(0, math.floor(self.at(host_s)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +61,7 @@ def seize(
     line = lines.named(name) + lines.seize(token, deck=after > 0, after=after, journal=journal)
     result = adb.shell(serial, line, DEADLINE_S)
     read_at_s = time.monotonic()
-    answer = Answer.of(result, serial)
+    answer = ShellReply.of(result, serial)
     if answer.word != "seized":
         answer.refuse(serial)
     try:
@@ -54,7 +73,7 @@ def seize(
 
 def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> None:
     """Say on the emulator that the lease ended, so that the one on deck may take it."""
-    answer = Answer.of(adb.shell(serial, lines.release(token), deadline_s), serial)
+    answer = ShellReply.of(adb.shell(serial, lines.release(token), deadline_s), serial)
     if answer.word != "released":
         answer.refuse(serial)
 
@@ -70,7 +89,7 @@ def floor(adb: AdbClient, serial: str, token: Token, name: str = "", was: str = 
 
 
 def _token(adb: AdbClient, serial: str, line: str) -> str:
-    answer = Answer.of(adb.shell(serial, line, DEADLINE_S), serial)
+    answer = ShellReply.of(adb.shell(serial, line, DEADLINE_S), serial)
     if answer.word != "token":
         answer.refuse(serial)
     return answer.rest[0]

@@ -6,14 +6,27 @@ confused with those of the act. Only what mksh, dash, bash and the virtual emula
 above 31 bits are compared as text of fixed width.
 """
 
+import base64
+import binascii
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 from droidherd.adb.quote import quote
-from droidherd.domain.errors import BadParametersError
-from droidherd.domain.things import OWN_FOLDER
-from droidherd.emulator import keyboard
-from droidherd.emulator.answer import NOBODY_THERE
+from droidherd.adb.shell import ShellResult
+from droidherd.domain.errors import (
+    BadParametersError,
+    DiskFullError,
+    EmulatorLostError,
+    FencedError,
+    InfrastructureError,
+    LateError,
+    NotReleasedError,
+    NotSentError,
+    UnknownOutcomeError,
+)
+from droidherd.domain.task.things import OWN_FOLDER
+from droidherd.emulator import acts
 from droidherd.emulator.token import Token
 
 TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
@@ -33,7 +46,7 @@ _EFFECT = re.compile(r"[A-Za-z0-9._#/-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DevicePaths:
     """Where things are on an emulator. Tests run the very lines elsewhere."""
 
     root: str = OWN_FOLDER
@@ -56,11 +69,11 @@ class Places:
         return f"{self.journals}/{key}"
 
 
-ON_ANDROID = Places()
+ON_ANDROID = DevicePaths()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One effect in the journal of one try: where it is written down, under which token, until when."""
 
     key: str
@@ -74,7 +87,7 @@ class Entry:
             raise BadParametersError(f"{self.effect!r} cannot name an effect")
 
 
-def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places: Places = ON_ANDROID) -> str:
+def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places: DevicePaths = ON_ANDROID) -> str:
     """Take the emulator. On deck, only from a lease that said here that it ended, and not before lease `after`.
 
     Says, once nobody older can write any more, whether there is a `journal` already.
@@ -114,7 +127,7 @@ def introduced(name: str, was: str = "") -> str:
     return _stranger_guard(name, was) + f'if [ "$n" != {_id(name)} ]; then setprop {NAME_PROPERTY} {_id(name)}; fi\n'
 
 
-def effect(entry: Entry, act: str, places: Places = ON_ANDROID, value: str = "") -> str:
+def effect(entry: JournalEntry, act: str, places: DevicePaths = ON_ANDROID, value: str = "") -> str:
     """Guard, look into the journal, write the intent, guard again, act, write the result.
 
     The second guard makes two tries exclude each other: each first says what it is about to do and then looks
@@ -147,12 +160,12 @@ def effect(entry: Entry, act: str, places: Places = ON_ANDROID, value: str = "")
     )
 
 
-def settle(entry: Entry, places: Places = ON_ANDROID) -> str:
+def settle(entry: JournalEntry, places: DevicePaths = ON_ANDROID) -> str:
     """Write down that an effect without result happened. One with a result stays as it is."""
     return _verdict(entry, "settled", "", places)
 
 
-def forget(entry: Entry, places: Places = ON_ANDROID) -> str:
+def forget(entry: JournalEntry, places: DevicePaths = ON_ANDROID) -> str:
     """Write down that an effect without result did not happen. One with a result stays as it is.
 
     A line whose caller gave up may still be at work between intent and act; then nothing can be said yet.
@@ -164,7 +177,7 @@ def forget(entry: Entry, places: Places = ON_ANDROID) -> str:
     return _verdict(entry, "forgotten", running, places)
 
 
-def recall(entry: Entry, stage: int, places: Places = ON_ANDROID) -> str:
+def recall(entry: JournalEntry, stage: int, places: DevicePaths = ON_ANDROID) -> str:
     """What the journal says about all effects of a stage. No journal: nothing was ever begun."""
     return (
         _token_guard(entry.token)
@@ -179,7 +192,7 @@ def asked(token: Token, question: str) -> str:
     return _token_guard(token) + f"echo dh:asked\n{{ {question}\n}} </dev/null"
 
 
-def quiet(token: Token, task: str, places: Places = ON_ANDROID) -> str:
+def quiet(token: Token, task: str, places: DevicePaths = ON_ANDROID) -> str:
     """Say whether a line of this task, of whatever run or lease, is still at work here.
 
     Lines of one task follow each other, so only the last effect of each of its journals can be.
@@ -206,13 +219,13 @@ def guarded(token: Token, act: str) -> str:
     return _token_guard(token) + f"o=$({act} </dev/null 2>&1); r=$?\n" + 'echo "dh:acted $r"; echo "$o"'
 
 
-def release(token: Token, places: Places = ON_ANDROID) -> str:
+def release(token: Token, places: DevicePaths = ON_ANDROID) -> str:
     """Say on the emulator that this lease ended. Only its last try may: a newer one is at work.
 
     A keyboard that was changed for typing is brought back, should whoever changed it have died.
     """
     return (
-        _token_guard(token) + keyboard.back(places.root) + f"setprop {FREE_PROPERTY} {token.lease_text}\n"
+        _token_guard(token) + acts.restore_keyboard(places.root) + f"setprop {FREE_PROPERTY} {token.lease_text}\n"
         f'if [ "$(getprop {FREE_PROPERTY})" != {token.lease_text} ]; then echo "dh:refused"; exit 79; fi\n'
         "echo dh:released"
     )
@@ -252,7 +265,7 @@ def _id(name: str) -> str:
     return quote(name)
 
 
-def _opening(entry: Entry, places: Places) -> str:
+def _opening(entry: JournalEntry, places: DevicePaths) -> str:
     """Guard by token and deadline, then read the last words of the journal about this effect into `$s`.
 
     A journal that cannot be read must not pass for one that says nothing. Reading it with the shell's own `read`
@@ -284,14 +297,14 @@ def _token_guard(token: Token) -> str:
     )
 
 
-def _deadline_guard(entry: Entry, places: Places) -> str:
+def _deadline_guard(entry: JournalEntry, places: DevicePaths) -> str:
     return (
         f"read u x <{quote(places.uptime)}\n"
         f'if [ "${{u%%.*}}" -gt {entry.deadline_uptime_s} ]; then echo "dh:late $u"; exit 76; fi\n'
     )
 
 
-def _append(words: str, places: Places) -> str:
+def _append(words: str, places: DevicePaths) -> str:
     """Write to the journal or stop; its folder may have been swept away together with all temporary files."""
     line = f'echo "$e {words}"'
     return (
@@ -301,7 +314,7 @@ def _append(words: str, places: Places) -> str:
     )
 
 
-def _verdict(entry: Entry, word: str, unless: str, places: Places) -> str:
+def _verdict(entry: JournalEntry, word: str, unless: str, places: DevicePaths) -> str:
     return (
         _opening(entry, places)
         + 'case "$s" in\n'
@@ -312,3 +325,98 @@ def _verdict(entry: Entry, word: str, unless: str, places: Places) -> str:
         + "esac\n"
         + 'echo "dh:written $s"'
     )
+
+
+# --- values kept in the journal: one word each, which says by itself when it broke off. `=` begins it and `.` ends it;
+# between them stands the text, as UTF-8 in base 64 for URLs.
+
+VALUE_MAX = 100
+"""Characters: a line of a journal is read again and again."""
+
+
+def word_of(value: str) -> str:
+    """The word that keeps a value; none for the empty value."""
+    if not value:
+        return ""
+    if len(value) > VALUE_MAX:
+        raise BadParametersError(f"a value of {len(value)} characters is too long for a journal, {VALUE_MAX} are not")
+    return f"={base64.urlsafe_b64encode(value.encode()).decode().rstrip('=')}."
+
+
+def value_of(word: str) -> str | None:
+    """The value that a word keeps; none when it broke off."""
+    if not word:
+        return ""
+    if not (word.startswith("=") and word.endswith(".")):
+        return None
+    text = word[1:-1]
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+# --- what the lines answered, and which error that is
+
+MARK = "dh:"
+NOBODY_THERE = "Can't find service"
+"""What a command says that reached nobody: Android's services are not up, or not yet again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellReply:
+    """The marker, the words after it, and what the act itself printed."""
+
+    word: str
+    rest: tuple[str, ...]
+    output: str
+    error_output: str
+
+    @classmethod
+    def of(cls, result: ShellResult, to: str) -> "ShellReply":
+        """Only a line that got as far as its marker said anything; without one nobody knows what it did."""
+        first, _, output = result.text.replace("\r\n", "\n").partition("\n")
+        if not first.startswith(MARK):
+            shown = (first or result.error_text).strip()[:200]
+            raise UnknownOutcomeError(f"the emulator's shell answered {shown!r}, rc {result.rc}", to=to)
+        word, *rest = first.removeprefix(MARK).split()
+        return cls(word, tuple(rest), output.strip(), result.error_text.strip())
+
+    def refuse(self, to: str) -> NoReturn:
+        """Raise what a marker that is not success means."""
+        said = " ".join(self.rest)
+        _refuse_who(self.word, said, to)
+        match self.word:
+            case "nobody":
+                raise NotSentError("its services are not up", to=to)
+            case "late":
+                raise LateError(f"the deadline had passed at uptime {said}", to=to)
+            case "unknown":
+                raise UnknownOutcomeError(f"the journal holds an intent without a result: {said}", to=to)
+            case "unreadable":
+                raise UnknownOutcomeError(f"the journal cannot be read: {self.error_output}", to=to)
+            case "running":
+                raise UnknownOutcomeError("the emulator is still carrying it out", to=to)
+            case "unwritten":
+                raise DiskFullError(
+                    f"the journal cannot be written: {self.error_output or 'no reason given'}",
+                    to=to,
+                    remedy="free space on the emulator",
+                )
+            case _:
+                raise InfrastructureError(f"the emulator answered {self.word} {said}".strip(), to=to)
+
+
+def _refuse_who(word: str, said: str, to: str) -> None:
+    """Not this emulator, or not by this token."""
+    match word:
+        case "stranger":
+            raise EmulatorLostError(f"{said} answers in its place", to=to)
+        case "unset":
+            raise FencedError("the emulator has no token: it was restarted", to=to)
+        case "fenced":
+            raise FencedError(f"token {said} holds the emulator", to=to)
+        case "held":
+            raise NotReleasedError(f"token {said} has not said that it ended", to=to)
+        case _:
+            pass

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 
 from droidherd.adb import parse
-from droidherd.adb.model import ShellResult
 from droidherd.adb.quote import quote
+from droidherd.adb.shell import ShellResult
 from droidherd.contracts.changes import Thing
 from droidherd.domain.errors import BadParametersError, FinalError, UnknownOutcomeError
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import ABSENT, State, problem_with, problem_with_value, spare_of
+from droidherd.domain.task.things import ABSENT, State, problem_with, problem_with_value, spare_of
 
 _FACTS = re.compile(r"file ([0-7]{3,5}) ([0-9]+)\n")
 _DIGEST = re.compile(r"([0-9a-f]{64})\b")
@@ -21,7 +21,7 @@ _ANSWERS = {"folder": "is a folder", "link": "is a link", "odd": "is neither a f
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
+class PlainFile:
     """What can be said about a file without reading it."""
 
     mode: str
@@ -82,11 +82,11 @@ def is_listed(name: str, said: ShellResult) -> bool:
     return f"\n{name.partition('/')[2]}=" in f"\n{text}"
 
 
-def file_facts(path: str, said: ShellResult) -> FileFacts | None:
+def file_facts(path: str, said: ShellResult) -> PlainFile | None:
     """None: there is no such file."""
     text = _text(said, f"file {path}")
     if found := _FACTS.fullmatch(text):
-        return FileFacts(found[1], int(found[2]))
+        return PlainFile(found[1], int(found[2]))
     word = text.strip()
     if word == "absent":
         return None

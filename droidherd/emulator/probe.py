@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import Interrupt, WireRefusedError
+from droidherd.adb.wire import CallInterrupt, WireRefusedError
 from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
-from droidherd.emulator.answer import Answer
-from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.eyes import lost
-from droidherd.emulator.lines import FREE_PROPERTY, NAME_PROPERTY, ON_ANDROID, TOKEN_PROPERTY, Places, named
+from droidherd.emulator.lease import UptimeClock
+from droidherd.emulator.lines import (
+    FREE_PROPERTY,
+    NAME_PROPERTY,
+    ON_ANDROID,
+    TOKEN_PROPERTY,
+    DevicePaths,
+    ShellReply,
+    named,
+)
 
 PROBE_S = 2.0
 CONNECT_S = 5.0
@@ -29,7 +36,7 @@ FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeResult:
     """What an emulator said of itself in one answer."""
 
     serialno: str
@@ -44,18 +51,20 @@ class Probe:
     """By which it was introduced at the boot gate; empty since its last boot."""
 
 
-def line(nonce: str, places: Places = ON_ANDROID) -> str:
+def line(nonce: str, places: DevicePaths = ON_ANDROID) -> str:
     properties = " ".join(f"{name}=$(getprop {where})" for name, where in FIELDS.items())
     return f'read u x <{places.uptime}; read i <{places.boot_id}; echo "dh:probe {nonce} $u $i {properties}"'
 
 
-def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: Interrupt | None = None) -> Probe:
+def probe(
+    adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: CallInterrupt | None = None
+) -> ProbeResult:
     """Ask once, through adb server, emulator and shell. No answer in time, or not to this question: lost."""
     nonce = secrets.token_hex(8)
     with lost():
         result = adb.shell(serial, line(nonce), deadline_s, interrupt=interrupt)
         read_at_s = time.monotonic()
-        answer = Answer.of(result, serial)
+        answer = ShellReply.of(result, serial)
     if answer.word != "probe" or len(answer.rest) < 3 + len(FIELDS) or answer.rest[0] != nonce:
         raise EmulatorLostError(f"answered a probe with {' '.join((answer.word, *answer.rest))!r}", to=serial)
     _, uptime, boot_id, *said = answer.rest
@@ -65,7 +74,7 @@ def probe(adb: AdbClient, serial: str, deadline_s: float = PROBE_S, interrupt: I
     except ValueError as error:
         raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial) from error
     booted = fields["booted"] == "1"
-    return Probe(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
+    return ProbeResult(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
 
 
 def assure(adb: AdbClient, emulator_id: str, serial: str, deadline_s: float = PROBE_S) -> None:
@@ -74,7 +83,7 @@ def assure(adb: AdbClient, emulator_id: str, serial: str, deadline_s: float = PR
     One that was not introduced to anybody since its boot passes: it is nobody else's.
     """
     with lost():
-        answer = Answer.of(adb.shell(serial, f"{named(emulator_id)}echo dh:here", deadline_s), serial)
+        answer = ShellReply.of(adb.shell(serial, f"{named(emulator_id)}echo dh:here", deadline_s), serial)
     if answer.word != "here":
         answer.refuse(serial)
 
@@ -85,7 +94,7 @@ def _was_refused(error: BaseException) -> bool:
     return isinstance(cause, UnknownOutcomeError) and isinstance(cause.__cause__, WireRefusedError)
 
 
-class Link:
+class DeviceLink:
     """Keeps the adb server connected to an address, and makes sure who answers there."""
 
     def __init__(self, adb: AdbClient, connects_s: Sequence[float] = (CONNECT_S,)) -> None:
@@ -93,7 +102,7 @@ class Link:
         self._adb = adb
         self._connects_s = connects_s
 
-    def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> Probe:
+    def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> ProbeResult:
         """Connect what is not, and probe. An empty `serialno`: whoever answers."""
         try:
             return self._met(address, serialno, deadline_s)
@@ -109,7 +118,7 @@ class Link:
         except NotSentError:
             return False
 
-    def _met(self, address: str, serialno: str, deadline_s: float) -> Probe:
+    def _met(self, address: str, serialno: str, deadline_s: float) -> ProbeResult:
         with lost():
             state = self._adb.state(address, deadline_s)
         if state == "device":
@@ -129,7 +138,7 @@ class Link:
                     raise
         return self._greeted(self.renew(address, last_s), address, serialno, deadline_s)
 
-    def _greeted(self, state: str, address: str, serialno: str, deadline_s: float) -> Probe:
+    def _greeted(self, state: str, address: str, serialno: str, deadline_s: float) -> ProbeResult:
         if state != "device":
             raise EmulatorLostError(f"the adb server lists it as {state!r}" if state else "nothing answers", to=address)
         return self._who(address, serialno, deadline_s)
@@ -144,7 +153,7 @@ class Link:
                 return self._adb.state(address, deadline_s) != "device"
         return isinstance(error.__cause__, NotSentError)
 
-    def _who(self, address: str, serialno: str, deadline_s: float) -> Probe:
+    def _who(self, address: str, serialno: str, deadline_s: float) -> ProbeResult:
         found = probe(self._adb, address, deadline_s)
         if serialno and found.serialno != serialno:
             raise EmulatorLostError(f"expected {serialno}, but {found.serialno} answers at this address", to=address)

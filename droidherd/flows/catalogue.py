@@ -11,24 +11,29 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from droidherd.contracts.changes import Change
-from droidherd.contracts.chart import Chart
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
+from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import AddressRefusedError, BadParametersError, FlowError
-from droidherd.domain.reaction import backoff_problem
-from droidherd.flows.alteration import CHANGES_MAX, changes, changing
-from droidherd.flows.chart import WHOLE
-from droidherd.flows.expansion import charted, made, requirements, tidied, undone
-from droidherd.flows.flow import Flow
-from droidherd.flows.folder import GALLERY, Signature, inspect, signature, uses_of
-from droidherd.flows.folders import flow_folder, flow_folders
-from droidherd.flows.loaded import LoadedFlow
-from droidherd.flows.model import STEPS, Handle, Step
-from droidherd.flows.params import Param, checked_params, placeholders, substituted
-from droidherd.flows.problems import Problem, errors_of, place_of, value_at
-from droidherd.flows.spelling import nearest
+from droidherd.domain.task.reaction import backoff_problem
+from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.lint.problems import LintProblem, errors_of
+from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
+from droidherd.flows.loading.document import place_of, value_at
+from droidherd.flows.loading.expansion import made, requirements, screen_map_of, tidied, undone
+from droidherd.flows.loading.folder import GALLERY, Signature, flow_folder, flow_folders, signature, uses_of
+from droidherd.flows.loading.loaded import LoadedFlow
+from droidherd.flows.model.flow import Flow
+from droidherd.flows.model.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.model.part import nearest
+from droidherd.flows.model.screens import WHOLE
+from droidherd.flows.model.steps.base import Step
+from droidherd.flows.model.steps.handlers import CallStep
+from droidherd.flows.model.steps.registry import STEPS
 from droidherd.handlers.registry import Registry, registered
+from droidherd.settings import Settings
+from droidherd.web.allow import AllowList
 
-__all__ = ["GALLERY", "Catalogue"]
+__all__ = ["GALLERY", "Catalogue", "catalogue_of"]
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +45,7 @@ class _Kept:
     problem: str
     leans_on: Mapping[str, tuple[Path | None, Signature]]
     """The flows it uses: where they were, and as what."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[LintProblem, ...] = ()
 
 
 class Catalogue:
@@ -75,7 +80,7 @@ class Catalogue:
             raise FlowError(kept.problem)
         return kept.loaded
 
-    def warnings(self, name: str) -> tuple[Problem, ...]:
+    def warnings(self, name: str) -> tuple[LintProblem, ...]:
         """What is odd about a flow, and does not keep it from running."""
         return self._current(name).warnings
 
@@ -147,7 +152,7 @@ class Catalogue:
             params=values,
             stages=stages,
             cleanup=(*_steps(loaded.cleanup or [], values, loaded), *tidied(loaded, values)),
-            chart=_chart(loaded, values),
+            screen_map=_screen_map(loaded, values),
             policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),
         )
@@ -216,9 +221,9 @@ class Catalogue:
 
     def _addresses(self, stages: tuple[Stage, ...]) -> Iterator[tuple[str, str]]:
         for stage in stages:
-            for path, args in changing(STEPS.validate_python(stage.steps)):
-                if isinstance(args, Handle):
-                    yield from ((path, address) for address in self.handlers.addresses(args.by, args.params))
+            for path, step in changing(STEPS.validate_python(stage.steps)):
+                if isinstance(step, CallStep):
+                    yield from ((path, address) for address in self.handlers.addresses(step.by, step.params))
 
 
 def _steps(steps: JsonValue, values: Mapping[str, JsonValue], loaded: LoadedFlow) -> tuple[JsonValue, ...]:
@@ -243,11 +248,11 @@ def _check(model: TypeAdapter[Any], whole: JsonValue, written: JsonValue) -> Non
         raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to=to) from error
 
 
-def _chart(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Chart | None:
-    chart = charted(loaded, values)
-    if chart is not None:
-        _check(WHOLE, chart.model_dump(), dict(loaded.chart))
-    return chart
+def _screen_map(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> ScreenMap | None:
+    screen_map = screen_map_of(loaded, values)
+    if screen_map is not None:
+        _check(WHOLE, screen_map.model_dump(), dict(loaded.screen_map))
+    return screen_map
 
 
 def _stage(
@@ -260,8 +265,8 @@ def _stage(
     return Stage(
         name=stage.stage,
         steps=steps,
-        lives=stage.lives,
-        on_unknown=stage.on_unknown,
+        effect=stage.effect,
+        on_ambiguous=stage.on_ambiguous,
         limit_s=time_limit_s if stage.limit is None else min(stage.limit, time_limit_s),
         changes=_changes(parsed, stage.stage, handlers),
         undo=(*undo, *undone(loaded.stages[number], values, loaded), *_handlers_undo(parsed, handlers)),
@@ -270,8 +275,8 @@ def _stage(
 
 
 def _changes(steps: tuple[Step, ...], stage: str, handlers: Registry) -> tuple[Change, ...]:
-    for path, args in changing(steps):
-        if isinstance(args, Handle) and (problem := handlers.problem(args.by, args.params)[0]):
+    for path, step in changing(steps):
+        if isinstance(step, CallStep) and (problem := handlers.problem(step.by, step.params)[0]):
             raise BadParametersError(problem, to=f"params of step {path}")
     found = changes(steps, handlers)
     if len(found) > CHANGES_MAX:
@@ -282,13 +287,19 @@ def _changes(steps: tuple[Step, ...], stage: str, handlers: Registry) -> tuple[C
 def _check_account(stages: Iterable[Stage], account: str, handlers: Registry) -> None:
     """A handler may refuse to do for one account what is another's."""
     for stage in stages:
-        for _, args in changing(STEPS.validate_python(stage.steps)):
-            if isinstance(args, Handle) and (why := handlers.refusal(args.by, args.params, account)):
+        for _, step in changing(STEPS.validate_python(stage.steps)):
+            if isinstance(step, CallStep) and (why := handlers.refusal(step.by, step.params, account)):
                 raise BadParametersError(why, to="account")
 
 
 def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[JsonValue]:
     """What handlers take back beside values, the last one first."""
-    for _, args in reversed([*changing(steps)]):
-        if isinstance(args, Handle) and handlers.takes_back(args.by):
-            yield {"handle": {"by": args.by, "with": args.params, "undo": True}}
+    for _, step in reversed([*changing(steps)]):
+        if isinstance(step, CallStep) and handlers.takes_back(step.by):
+            yield {"call": {"by": step.by, "with": step.params, "undo": True}}
+
+
+def catalogue_of(settings: Settings) -> Catalogue:
+    """The flows that can be submitted by the settings of this process."""
+    allow = AllowList.of(settings.web.allow)
+    return Catalogue(settings.flows.paths, settings.policies, may_ask=allow.checked)

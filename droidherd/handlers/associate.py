@@ -14,8 +14,8 @@ from typing_extensions import override
 from droidherd.contracts.base import Id
 from droidherd.domain.errors import CommandFailedError
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import ABSENT, State
-from droidherd.handlers.base import Ground, Handler, Params, Subject
+from droidherd.domain.task.things import ABSENT, State
+from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
 
 LABEL = "account"
 
@@ -26,7 +26,7 @@ class AssociateParams(Params):
     """Empty: the emulator as a whole."""
 
 
-class Associate(Handler[AssociateParams]):
+class AssociateHandler(Handler[AssociateParams]):
     name: ClassVar[str] = "associate"
     params = AssociateParams
 
@@ -44,13 +44,13 @@ class Associate(Handler[AssociateParams]):
         )
 
     @override
-    def is_done(self, ground: Ground, params: AssociateParams) -> bool:
+    def is_done(self, ground: HandlerContext, params: AssociateParams) -> bool:
         return bound_account(ground, params.app) == params.account and (
             bool(params.app) or ground.labels.get(LABEL) == params.account
         )
 
     @override
-    def execute(self, ground: Ground, params: AssociateParams) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: AssociateParams) -> dict[str, JsonValue]:
         if params.app and not ground.things.read("package", params.app).there:
             raise CommandFailedError(f"{params.app} is not installed", rc=1, to=ground.emulator_id)
         ground.doing.make("bind", Wanted("setting", setting_of(params.app), State(params.account)))
@@ -61,14 +61,16 @@ class Associate(Handler[AssociateParams]):
         return {"account": params.account, "app": params.app}
 
     @override
-    def rollback(self, ground: Ground, params: AssociateParams, before: Mapping[tuple[str, str], State]) -> None:
+    def rollback(
+        self, ground: HandlerContext, params: AssociateParams, before: Mapping[tuple[str, str], State]
+    ) -> None:
         """The setting comes back by itself; the label follows it."""
         if not params.app:
             state = before.get(("setting", setting_of("")), ABSENT)
             ground.labels.put(LABEL, state.value)
 
 
-def _label(ground: Ground, account: str) -> None:
+def _label(ground: HandlerContext, account: str) -> None:
     """Nothing fences the host's list: a try that was given up must not label what was taken back meanwhile."""
     before, lasts = ground.labels.get(LABEL), False
     ground.labels.put(LABEL, account)
@@ -83,6 +85,6 @@ def setting_of(app: str) -> str:
     return f"global/droidherd_account{'.' if app else ''}{app}"
 
 
-def bound_account(ground: Ground, app: str) -> str:
+def bound_account(ground: HandlerContext, app: str) -> str:
     """Whom an app on the emulator is bound to; without an app, the emulator itself."""
     return ground.things.read("setting", setting_of(app)).value

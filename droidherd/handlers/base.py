@@ -13,9 +13,9 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from droidherd.domain.facts import Facts
-from droidherd.domain.ports import Eyes, Frame, Things, Wanted
-from droidherd.domain.things import State
+from droidherd.domain.fleet.facts import Facts
+from droidherd.domain.ports import Eyes, Frame, Sink, Things, Wanted
+from droidherd.domain.task.things import State
 
 
 class Params(BaseModel):
@@ -27,7 +27,7 @@ class Params(BaseModel):
 P = TypeVar("P", bound=Params)
 
 
-class Doing(Protocol):
+class EmulatorActs(Protocol):
     """What a handler does on the emulator. `name` tells its acts apart, and stays the same when it runs again."""
 
     def make(self, name: str, wanted: Wanted) -> None: ...
@@ -40,7 +40,7 @@ class Doing(Protocol):
         ...
 
 
-class Answer(Protocol):
+class WebResponse(Protocol):
     """A good answer of a server, its body still on its way."""
 
     @property
@@ -53,10 +53,10 @@ class Answer(Protocol):
         ...
 
 
-class Web(Protocol):
+class WebPort(Protocol):
     """Asks servers that the settings allow. Its errors have a verdict."""
 
-    def get(self, url: str) -> AbstractContextManager[Answer]: ...
+    def get(self, url: str) -> AbstractContextManager[WebResponse]: ...
 
 
 class Labels(Protocol):
@@ -69,26 +69,20 @@ class Labels(Protocol):
         ...
 
 
-class Sink(Protocol):
-    """A file that is being written."""
-
-    def write(self, piece: bytes) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Ground:
+class HandlerContext:
     """All that a handler may touch."""
 
     task_id: str
     emulator_id: str
     account: str
-    doing: Doing
+    doing: EmulatorActs
     things: Things
     facts: Facts
     ask: Callable[[str], str]
     """Asks the emulator's shell something that changes nothing. CommandFailedError when it says no."""
     eyes: Eyes
-    web: Web
+    web: WebPort
     labels: Labels
     scratch: Path
     """A folder on the host for files on their way. What is left in it may be gone any time."""
@@ -130,21 +124,21 @@ class Handler(ABC, Generic[P]):
         """Whom it is going to ask, as far as its parameters say. Judged before the task is accepted."""
         return ()
 
-    def is_done(self, ground: Ground, params: P) -> bool:  # noqa: ARG002
+    def is_done(self, ground: HandlerContext, params: P) -> bool:  # noqa: ARG002
         """Whether there is nothing left to do. Asked first."""
         return False
 
-    def prepare(self, ground: Ground, params: P) -> None:
+    def prepare(self, ground: HandlerContext, params: P) -> None:
         """What can be done before anything is changed."""
 
     @abstractmethod
-    def execute(self, ground: Ground, params: P) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: P) -> dict[str, JsonValue]:
         """The work itself; returns a summary of a few lines."""
 
-    def cleanup(self, ground: Ground, params: P) -> None:
+    def cleanup(self, ground: HandlerContext, params: P) -> None:
         """Whatever came of it: take away what was left on the host."""
 
-    def rollback(self, ground: Ground, params: P, before: Mapping[tuple[str, str], State]) -> None:
+    def rollback(self, ground: HandlerContext, params: P, before: Mapping[tuple[str, str], State]) -> None:
         """Take back what values do not: it runs before they are restored. `before`: those values."""
 
     @property

@@ -11,7 +11,7 @@ from typing_extensions import override
 from droidherd.contracts.base import MaybeId
 from droidherd.domain.errors import CommandFailedError, UnhealthyError
 from droidherd.handlers.associate import bound_account
-from droidherd.handlers.base import Ground, Handler, Params
+from droidherd.handlers.base import Handler, HandlerContext, Params
 
 FREE_MB_MIN = 200
 APP_POLLS, POLL_S = 40, 0.5
@@ -27,12 +27,12 @@ class CheckParams(Params):
     """What is on the app's screen only while somebody is signed in: a text, or the id of an element."""
 
 
-class Check(Handler[CheckParams]):
+class CheckHandler(Handler[CheckParams]):
     name: ClassVar[str] = "check"
     params = CheckParams
 
     @override
-    def execute(self, ground: Ground, params: CheckParams) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: CheckParams) -> dict[str, JsonValue]:
         wrong = _emulator(ground)
         if params.app and not wrong:
             wrong = _app(ground, params.app)
@@ -47,7 +47,7 @@ class Check(Handler[CheckParams]):
         return {"healthy": True}
 
 
-def _emulator(ground: Ground) -> list[str]:
+def _emulator(ground: HandlerContext) -> list[str]:
     wrong: list[str] = []
     if ground.facts.properties().get("sys.boot_completed") != "1":
         wrong.append("it has not booted")
@@ -63,14 +63,14 @@ def _emulator(ground: Ground) -> list[str]:
     return wrong
 
 
-def _lists_packages(ground: Ground) -> bool:
+def _lists_packages(ground: HandlerContext) -> bool:
     try:
         return any(each.name == "android" for each in ground.facts.packages())
     except CommandFailedError:
         return False
 
 
-def _app(ground: Ground, app: str) -> list[str]:
+def _app(ground: HandlerContext, app: str) -> list[str]:
     if not ground.things.read("package", app).there:
         return [f"{app} is not installed"]
     ground.doing.start_app("start", app)
@@ -81,7 +81,7 @@ def _app(ground: Ground, app: str) -> list[str]:
     return [f"{app} does not come to the front: {ground.eyes.focus() or 'nothing'} is there"]
 
 
-def _sign_in(ground: Ground, sign: str) -> list[str]:
+def _sign_in(ground: HandlerContext, sign: str) -> list[str]:
     """Screens take a moment to come."""
     last = ""
     for _ in range(APP_POLLS):
@@ -95,7 +95,7 @@ def _sign_in(ground: Ground, sign: str) -> list[str]:
     return [last]
 
 
-def _binding(ground: Ground, params: CheckParams) -> list[str]:
+def _binding(ground: HandlerContext, params: CheckParams) -> list[str]:
     """What holds for the emulator as a whole holds for an app without a binding of its own."""
     bound = bound_account(ground, params.app) or bound_account(ground, "")
     if bound == params.account:

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 from typing_extensions import override
 
-from droidherd.apk import read_apk
+from droidherd.artifacts.apk import read_apk
 from droidherd.contracts.changes import Thing
 from droidherd.domain.errors import FinalError, NoAnswerError
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import State
-from droidherd.handlers.base import Ground, Handler, Params, Subject
+from droidherd.domain.task.things import State
+from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
 
 FILE = "download"
 
@@ -40,7 +40,7 @@ class DownloadParams(Params):
         return (Thing.FILE, self.file) if self.file else (Thing.PACKAGE, self.package)
 
 
-class Download(Handler[DownloadParams]):
+class DownloadHandler(Handler[DownloadParams]):
     name: ClassVar[str] = "download"
     params = DownloadParams
 
@@ -53,12 +53,12 @@ class Download(Handler[DownloadParams]):
         return (params.url,)
 
     @override
-    def is_done(self, ground: Ground, params: DownloadParams) -> bool:
+    def is_done(self, ground: HandlerContext, params: DownloadParams) -> bool:
         """Only who was told what to expect can see that it is there."""
         return bool(params.sha256) and ground.things.read(*params.subject) == State(params.sha256)
 
     @override
-    def prepare(self, ground: Ground, params: DownloadParams) -> None:
+    def prepare(self, ground: HandlerContext, params: DownloadParams) -> None:
         """To the host's disk, in constant memory, checked."""
         digest, size = _fetched(ground, params)
         ground.note(f"downloaded {size} bytes, sha256 {digest}")
@@ -68,7 +68,7 @@ class Download(Handler[DownloadParams]):
             raise FinalError(f"the APK holds {held}, not {params.package}", to=params.url[:200])
 
     @override
-    def execute(self, ground: Ground, params: DownloadParams) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: DownloadParams) -> dict[str, JsonValue]:
         place = _place(ground)
         with place.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -77,15 +77,15 @@ class Download(Handler[DownloadParams]):
         return {"sha256": digest, "bytes": place.stat().st_size, thing.value: name}
 
     @override
-    def cleanup(self, ground: Ground, params: DownloadParams) -> None:
+    def cleanup(self, ground: HandlerContext, params: DownloadParams) -> None:
         _place(ground).unlink(missing_ok=True)
 
 
-def _place(ground: Ground) -> Path:
+def _place(ground: HandlerContext) -> Path:
     return ground.scratch / FILE
 
 
-def _fetched(ground: Ground, params: DownloadParams) -> tuple[str, int]:
+def _fetched(ground: HandlerContext, params: DownloadParams) -> tuple[str, int]:
     digest, size, limit = hashlib.sha256(), 0, params.max_mb * 1_000_000
     with ground.web.get(params.url) as answer:
         if answer.size is not None:

@@ -9,13 +9,13 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from droidherd.domain.errors import BadParametersError, FlowError
-from droidherd.domain.things import State, problem_with
-from droidherd.flows.spelling import nearest
-from droidherd.handlers.associate import Associate
-from droidherd.handlers.base import Ground, Handler, Params, Subject
-from droidherd.handlers.check import Check
-from droidherd.handlers.download import Download
-from droidherd.handlers.scan import Scan
+from droidherd.domain.task.things import State, problem_with
+from droidherd.flows.model.part import nearest
+from droidherd.handlers.associate import AssociateHandler
+from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
+from droidherd.handlers.check import CheckHandler
+from droidherd.handlers.download import DownloadHandler
+from droidherd.handlers.scan import ScanHandler
 
 GROUP = "droidherd.handlers"
 AnyHandler: TypeAlias = Handler[Any]
@@ -61,7 +61,7 @@ class Registry:
     def takes_back(self, by: str) -> bool:
         return self._found(by).takes_back
 
-    def run(self, by: str, params: Mapping[str, JsonValue], ground: Ground) -> dict[str, JsonValue]:
+    def run(self, by: str, params: Mapping[str, JsonValue], ground: HandlerContext) -> dict[str, JsonValue]:
         """What is done already is not done again. The summary."""
         handler, parsed = self._bound(by, params)
         if handler.is_done(ground, parsed):
@@ -74,7 +74,7 @@ class Registry:
             handler.cleanup(ground, parsed)
 
     def undo(
-        self, by: str, params: Mapping[str, JsonValue], ground: Ground, before: Mapping[tuple[str, str], State]
+        self, by: str, params: Mapping[str, JsonValue], ground: HandlerContext, before: Mapping[tuple[str, str], State]
     ) -> None:
         handler, parsed = self._bound(by, params)
         handler.rollback(ground, parsed, before)
@@ -94,11 +94,11 @@ class Registry:
 
 def _refused(error: ValidationError, model: type[Params]) -> tuple[str, str]:
     """All that is wrong with the parameters, and how the first of it would be right."""
-    found = [_said(detail, model) for detail in error.errors(include_url=False, include_input=False)]
+    found = [_describe(detail, model) for detail in error.errors(include_url=False, include_input=False)]
     return "; ".join(what for what, _ in found), next((fix for _, fix in found if fix), "")
 
 
-def _said(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
+def _describe(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
     where = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "missing":
         return f"{where} is missing", ""
@@ -110,7 +110,7 @@ def _said(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
     return (f"{where}: {message}" if where else message), ""
 
 
-BUILT_IN: tuple[AnyHandler, ...] = (Associate(), Check(), Download(), Scan())
+BUILT_IN: tuple[AnyHandler, ...] = (AssociateHandler(), CheckHandler(), DownloadHandler(), ScanHandler())
 
 
 def registered(more: Iterable[AnyHandler] = ()) -> Registry:

@@ -6,8 +6,8 @@ from typing import ClassVar
 from pydantic import JsonValue
 from typing_extensions import override
 
-from droidherd.domain.facts import InstalledPackage
-from droidherd.handlers.base import Ground, Handler, Params
+from droidherd.domain.fleet.facts import InstalledPackage
+from droidherd.handlers.base import Handler, HandlerContext, Params
 
 ARTIFACT = "scan.json"
 SYSTEM = ("/system/", "/product/", "/vendor/", "/apex/", "/system_ext/", "/odm/")
@@ -17,14 +17,14 @@ class ScanParams(Params):
     """None."""
 
 
-class Scan(Handler[ScanParams]):
+class ScanHandler(Handler[ScanParams]):
     """Leaves everything as an artifact, and says the least of it."""
 
     name: ClassVar[str] = "scan"
     params = ScanParams
 
     @override
-    def execute(self, ground: Ground, params: ScanParams) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: ScanParams) -> dict[str, JsonValue]:
         facts = ground.facts
         properties, screen, storage = facts.properties(), facts.screen(), facts.storage()
         packages = facts.packages()

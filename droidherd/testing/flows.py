@@ -18,37 +18,37 @@ from droidherd.contracts.plan import Plan
 from droidherd.domain.errors import BadParametersError
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.token import Token
+from droidherd.evidence.recording import RecordingWriter
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.folder import FILE
-from droidherd.flows.loader import parse_document
-from droidherd.flows.run import Tempo
+from droidherd.flows.loading.document import parse_document
+from droidherd.flows.loading.folder import FILE
+from droidherd.flows.run.context import Tempo
+from droidherd.flowtools.records import ACCOUNT, NO_SECRETS, credential_store
+from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, recorded, rehearse
+from droidherd.flowtools.replay import FlowReplay, replay
 from droidherd.handlers.registry import AnyHandler, Registry, registered
-from droidherd.stay import Outfit
-from droidherd.tapes.tape import Tape
-from droidherd.virtual.control import Control
+from droidherd.stage.context import StageServices
+from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
-from droidherd.web.client import Web
-from droidherd.workshop.records import ACCOUNT, NO_SECRETS, keeper
-from droidherd.workshop.rehearsal import FlowRun, Manner, Seat, recorded, rehearse
-from droidherd.workshop.replay import Replayed, replay
+from droidherd.web.client import WebClient
 
-__all__ = ["FlowRun", "Replayed", "VirtualEmulator", "record_flow", "replay", "run_flow", "virtual_emulator"]
+__all__ = ["FlowEmulator", "FlowReplay", "FlowRun", "record_flow", "replay", "run_flow", "virtual_emulator"]
 
 NAME, TASK = "virtual-1", "a-flow"
 CONNECT_S, SHELL_S = 10.0, 10.0
 
 
 @dataclass
-class VirtualEmulator:
+class FlowEmulator:
     """A running one, behind an adb server of its own."""
 
     home: Path
     address: str
     adb: AdbClient
-    control: Control
+    control: VirtualControl
     """What happens to it: popups, faults, what its app shows. It goes by the name `virtual-1`."""
     name: str = NAME
     handlers: Registry = field(default_factory=registered)
@@ -63,7 +63,7 @@ class VirtualEmulator:
 @contextmanager
 def virtual_emulator(
     size: tuple[int, int] = (1280, 720), *, handlers: Iterable[AnyHandler] = (), allow: Iterable[str] = ()
-) -> Generator[VirtualEmulator]:
+) -> Generator[FlowEmulator]:
     """One virtual emulator at its launcher, with nobody signed in.
 
     What its host would offer: `handlers`, beside ours and those of installed packages; `allow`, the servers that may
@@ -76,7 +76,7 @@ def virtual_emulator(
             AdbServer(0, home / "adb", environment=os.environ) as server,
             fleet.control() as control,
         ):
-            emulator = VirtualEmulator(
+            emulator = FlowEmulator(
                 home,
                 fleet.addresses[NAME],
                 server.client(),
@@ -84,7 +84,7 @@ def virtual_emulator(
                 handlers=registered(handlers),
                 allow=tuple(allow),
             )
-            Link(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
+            DeviceLink(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
             lease.floor(emulator.adb, emulator.address, Token(next(emulator.leases)))
             Inventory(home).add(InventoryEntry(emulator_id=NAME, address=emulator.address))
             yield emulator
@@ -92,7 +92,7 @@ def virtual_emulator(
 
 def run_flow(
     flow: Path | str,
-    emulator: VirtualEmulator,
+    emulator: FlowEmulator,
     params: Mapping[str, JsonValue] | None = None,
     tempo: Tempo | None = None,
     secrets: Mapping[str, str] = NO_SECRETS,
@@ -109,13 +109,13 @@ def run_flow(
 
 def record_flow(
     flow: Path,
-    emulator: VirtualEmulator,
+    emulator: FlowEmulator,
     recording: Path,
     params: Mapping[str, JsonValue] | None = None,
     secrets: Mapping[str, str] = NO_SECRETS,
 ) -> FlowRun:
     """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
-    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(recorded, tape=Tape(recording)))
+    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(recorded, tape=RecordingWriter(recording)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +126,26 @@ class _Wanted:
     tempo: Tempo = field(default_factory=Tempo)
 
 
-def _run(wanted: _Wanted, emulator: VirtualEmulator, run: Callable[[Plan, Outfit, Seat, Manner], FlowRun]) -> FlowRun:
+def _run(
+    wanted: _Wanted, emulator: FlowEmulator, run: Callable[[Plan, StageServices, ManualSession, RunOptions], FlowRun]
+) -> FlowRun:
     catalogue = Catalogue([wanted.folder.parent], handlers=emulator.handlers)
     plan = catalogue.plan(wanted.folder.name, wanted.params)
     number = next(emulator.leases)
-    with Web(AllowList.of(emulator.allow)) as web:
-        outfit = Outfit(
+    with WebClient(AllowList.of(emulator.allow)) as web:
+        services = StageServices(
             emulator.adb,
             Inventory(emulator.home),
             catalogue,
             DirectoryStore(emulator.home / f"artifacts-{number}"),
             "test",
-            keeper(wanted.secrets),
+            credential_store(wanted.secrets),
             web,
             emulator.home / "scratch",
             wanted.tempo,
         )
-        manner = Manner(task_id=TASK, account=ACCOUNT if wanted.secrets else "")
-        return run(plan, outfit, Seat(NAME, number), manner)
+        manner = RunOptions(task_id=TASK, account=ACCOUNT if wanted.secrets else "")
+        return run(plan, services, ManualSession(NAME, number), manner)
 
 
 def _written(text: str, root: Path) -> Path:

@@ -11,12 +11,13 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from temporalio.client import WorkflowHistory
+from temporalio.client import Client, WorkflowHistory
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from droidherd.connection import CONVERTER
+from droidherd.engine.connection import CONVERTER
+from workflows.guard import GuardedRunner
 
 SUFFIXES = (".json", ".json.gz")
 WIDTH = 120
@@ -50,24 +51,23 @@ class Recorded:
         return any(e.HasField("workflow_task_completed_event_attributes") for e in self.history.events)
 
 
-async def verify(
-    paths: Sequence[Path], workflow_classes: Sequence[type], passed_through: Sequence[str], *, as_json: bool = False
-) -> int:
-    """Replay all under `paths` and print what came of it. 1: something diverged; 2: nothing to replay."""
-    try:
-        recorded = [read(path) for path in find(paths)]
-    except UnreadableHistoryError as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {escape(str(error))}")
-        return 2
-    results = await replay(recorded, workflow_classes, passed_through)
+async def verify(recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool, as_json: bool) -> int:
+    """Replay these histories and print what came of it. Returns 1 when one of them diverged."""
+    results = await replay(recorded, workflow_classes, strict=strict)
     if as_json:
         Console(soft_wrap=True, highlight=False).print_json(data=[asdict(result) for result in results])
     else:
         _show(results)
-    if not results:
-        Console(stderr=True, soft_wrap=True).print(f"error: no history under {escape(', '.join(map(str, paths)))}")
-        return 2
     return 1 if any(result.diverged for result in results) else 0
+
+
+async def fetch(client: Client, query: str) -> list[Recorded]:
+    """The histories of all runs that this list query finds."""
+    recorded: list[Recorded] = []
+    async for run in client.list_workflows(query):
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        recorded.append(Recorded(Path(f"{run.id} {run.run_id}"), run.workflow_type, history))
+    return recorded
 
 
 def find(paths: Sequence[Path]) -> list[Path]:
@@ -92,14 +92,17 @@ def read(path: Path) -> Recorded:
 
 
 async def replay(
-    recorded: Sequence[Recorded], workflow_classes: Sequence[type], passed_through: Sequence[str]
+    recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool = False
 ) -> list[Replayed]:
-    """Under the same sandbox and data converter as a worker."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*passed_through)
+    """With the data converter of a worker. `strict`: in the SDK's sandbox, which reloads workflows and domain per run.
+
+    There a forbidden call (the clock, a random number) fails in a workflow, in the domain and in the contracts. What
+    the SDK passes through by default is not reloaded: the standard library, itself and pydantic.
+    """
     replayer = Replayer(
         workflows=workflow_classes,
         data_converter=CONVERTER,
-        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+        workflow_runner=SandboxedWorkflowRunner() if strict else GuardedRunner(),
         runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result
     )
     begun = [one for one in recorded if one.begun()]
@@ -107,11 +110,11 @@ async def replay(
     async with replayer.workflow_replay_iterator(_histories(begun)) as replays:
         for one in recorded:
             failure = (await anext(replays)).replay_failure if one.begun() else None
-            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), _said(failure)))
+            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), _reason(failure)))
     return results
 
 
-def _said(failure: Exception | None) -> str:
+def _reason(failure: Exception | None) -> str:
     """The engine's core wraps its message into a dump of the whole failure."""
     if failure is None:
         return ""
@@ -129,8 +132,8 @@ def _show(results: Sequence[Replayed]) -> None:
     bad = [result for result in results if result.diverged]
     table = Table("history", "workflow", "events", "result", box=None)
     for result in results:
-        said = "[red]diverged[/red]" if result.diverged else "[green]ok[/green]"
-        table.add_row(escape(Path(result.history).name), result.workflow, str(result.events), said)
+        outcome = "[red]diverged[/red]" if result.diverged else "[green]ok[/green]"
+        table.add_row(escape(Path(result.history).name), result.workflow, str(result.events), outcome)
     console.print(table, crop=False, no_wrap=True, width=WIDTH)
     for result in bad:
         console.print(f"[red]{escape(result.history)}[/red]: {escape(result.diverged)}")

@@ -8,14 +8,14 @@ tested on a real one.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
@@ -26,32 +26,33 @@ from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
+from activities.delivery import DeliveryActivities
 from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
-from activities.post import PostActivities
-from droidherd.connection import CONVERTER
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
-from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskPhysics
-from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, Order, Ordered
+from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskTiming
+from droidherd.contracts.queue import CommandResult, DispatcherInput, EmulatorsPage, OperatorCommand
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
-from droidherd.contracts.tasks import Ask, Control, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import AbandonedError, StageTimeoutError
-from droidherd.domain.lifecycle import FINAL, TaskEvent, TaskState
-from droidherd.domain.messages import EmulatorState, Seen, Sight
+from droidherd.domain.messages import EmulatorStatus, Health, Seen
+from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
+from droidherd.engine.connection import CONVERTER
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flowtools.records import NO_SECRETS, Records
 from droidherd.handlers.registry import AnyHandler, registered
-from droidherd.testing.answers import Answer, completes, fails
-from droidherd.testing.things import Memory
-from droidherd.testing.waiting import LIMIT_S, until
-from droidherd.workshop.records import NO_SECRETS, Records
-from workflows.dispatcher import DispatcherWorkflow
+from droidherd.testing.answers import Answer, FakeThings, completes, fails
+from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
-from workflows.sandbox import PASSED_THROUGH, LeanSandbox
-from workflows.task import TaskWorkflow
+from workflows.guard import GuardedRunner
+from workflows.task.workflow import TaskWorkflow
 
+T = TypeVar("T")
+LIMIT_S = 120.0
+POLL_S = 0.02
 HOST, POOL = "stand-in", "default"
 STEP, STEP_MAX = timedelta(seconds=1), timedelta(hours=1)
 JUST_S = 0.002
@@ -62,7 +63,7 @@ NO_TYPES: Mapping[str, Policy] = MappingProxyType({})
 
 
 @dataclass
-class StandIn(Memory):
+class StandIn(FakeThings):
     """An emulator that is not there. It answers each try of a stage: from a list, in order, or as a function says."""
 
     answers: list[Answer] | Callable[[StageWork], Answer] = field(default_factory=list)
@@ -97,7 +98,7 @@ class _Plans:
     """The real planner, and beside it types that have a policy and no flow."""
 
     def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy], records: Records) -> None:
-        self._planning = PlanningActivities(catalogue, TaskPhysics(), records)
+        self._planning = PlanningActivities(catalogue, TaskTiming(), records)
         self._types = types
 
     @activity.defn(name="plan_task")
@@ -152,7 +153,7 @@ class HerdTask:
         """What it says of itself: state, attempts, audit."""
         return await self.handle.query(names.Query.VIEW, result_type=TaskView)
 
-    async def reached(self, *states: TaskState) -> TaskView:
+    async def reached(self, *states: TaskStatus) -> TaskView:
         """Its view once it is in one of these states. Time does not skip meanwhile."""
 
         async def there() -> TaskView | None:
@@ -163,7 +164,7 @@ class HerdTask:
 
     async def control(self, action: str, *, choice: str = "", actor: str = "somebody") -> TaskView:
         """`pause`, `resume`, `cancel`, `rollback`, or `answer` with a choice."""
-        control = Control.model_validate({"action": action, "choice": choice, "ask": Ask(actor=actor)})
+        control = Control.model_validate({"action": action, "choice": choice, "ask": OperatorRequest(actor=actor)})
         return await self.handle.execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
     async def delays(self) -> list[timedelta]:
@@ -210,7 +211,7 @@ class Herd:
             host_id=f"{HOST}-{name}",
             incarnation=1,
             seq=0,
-            sight=Sight.GOOD,
+            health=Health.GOOD,
             boot=f"boot-{name}",
             labels=(f"emulator_id={name}", *labels),
             pool=POOL,
@@ -243,12 +244,14 @@ class Herd:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         update = names.Update.DISABLE_ACCOUNT if disabled else names.Update.ENABLE_ACCOUNT
-        await dispatcher.execute_update(update, Order(account=name, reason=disabled), result_type=Ordered)
+        await dispatcher.execute_update(
+            update, OperatorCommand(account=name, reason=disabled), result_type=CommandResult
+        )
 
     async def _is_up(self, name: str) -> bool | None:
         dispatcher = self.client.get_workflow_handle(names.dispatcher_id(POOL))
         page = await dispatcher.query(names.Query.EMULATORS, result_type=EmulatorsPage)
-        return any(e.emulator_id == name and e.state == EmulatorState.UP for e in page.emulators) or None
+        return any(e.emulator_id == name and e.state == EmulatorStatus.UP for e in page.emulators) or None
 
     async def submit(self, task_type: str, *, task_id: str = "", **spec: Any) -> HerdTask:
         """A task, as a client starts it. `spec` is what a `TaskSpec` takes: `policy`, `params`, `not_before`, ..."""
@@ -274,7 +277,7 @@ class Herd:
         async def answer(work: StageWork) -> StageReport:
             limit = timedelta(seconds=work.limit_s)
             try:
-                await self._works(min(time, limit) if watched else time, work.physics.heartbeat_timeout_s * 2 / 3)
+                await self._works(min(time, limit) if watched else time, work.timing.heartbeat_timeout_s * 2 / 3)
             except AsyncActivityCancelledError:
                 return StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
             except RPCError:
@@ -327,7 +330,7 @@ async def skipped_time(
         plans = _Plans(Catalogue(flows, policies, registered(handlers)), types, records)
         activities = [
             *_WithoutLists(client, PoolSettings()).all(),
-            *PostActivities(client).all(),
+            *DeliveryActivities(client).all(),
             plans.plan_task,
         ]
         for queue in names.WORKFLOW_QUEUES:
@@ -336,7 +339,7 @@ async def skipped_time(
                 task_queue=queue,
                 workflows=[TaskWorkflow, DispatcherWorkflow, EmulatorWorkflow],
                 activities=activities,
-                workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+                workflow_runner=GuardedRunner(),
             )
             await stack.enter_async_context(worker)
         yield Herd(client, environment, stack, records)
@@ -359,3 +362,20 @@ async def _add_search_attributes(client: Client) -> None:
     await client.operator_service.add_search_attributes(
         AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
     )
+
+
+async def until(ask: Callable[[], Awaitable[T | None]], what: str, limit_s: float = LIMIT_S) -> T:
+    """Ask until there is an answer."""
+    last: object = None
+    try:
+        async with asyncio.timeout(limit_s):
+            while True:
+                try:
+                    answer = await ask()
+                except RPCError as error:
+                    answer, last = None, error
+                if answer is not None:
+                    return answer
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise TimeoutError(f"waited {limit_s:g} s for {what}; last trouble: {last}") from None

@@ -5,7 +5,7 @@ import asyncio
 import re
 from pathlib import Path
 
-from droidherd.virtual.hosting import Plan, host
+from droidherd.virtual.hosting import HostingPlan, host
 
 COUNT_LIMIT = 300
 
@@ -15,7 +15,7 @@ def main() -> None:
     asyncio.run(host(plan_from()))
 
 
-def plan_from(arguments: list[str] | None = None) -> Plan:
+def plan_from(arguments: list[str] | None = None) -> HostingPlan:
     """What the command line asks for; a mistake ends the process with a usage line."""
     parser = argparse.ArgumentParser(prog="python -m droidherd.virtual", description=__doc__)
     parser.add_argument("--count", type=int, default=4, help="how many emulators (default 4)")
@@ -32,7 +32,7 @@ def plan_from(arguments: list[str] | None = None) -> Plan:
     ports = _ports(given.ports, given.base_port, given.count)
     if not size or not 1 <= given.count <= COUNT_LIMIT or (ports and len(ports) != given.count):
         parser.error(f"1 to {COUNT_LIMIT} emulators, a size like 1280x720, as many ports as emulators (even base port)")
-    return Plan(
+    return HostingPlan(
         count=given.count,
         ports=ports,
         state=given.state,

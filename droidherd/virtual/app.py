@@ -27,7 +27,7 @@ class Scene(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AppState:
+class HerdState:
     """What the screen shows and what the app remembers. Everything from `signed_in` on is the app's stored data."""
 
     scene: Scene = Scene.LAUNCHER
@@ -53,7 +53,7 @@ class AppState:
     """Whoever signs in next has to show first that a person is there. Lasts until somebody did."""
 
 
-def start(state: AppState) -> AppState:
+def start(state: HerdState) -> HerdState:
     """Bring the app to the front: where it was when it still runs, else at its first screen."""
     if state.running and state.scene is not Scene.LAUNCHER:
         return state
@@ -63,22 +63,22 @@ def start(state: AppState) -> AppState:
     return replace(_fresh(state), scene=first, running=True)
 
 
-def stop(state: AppState) -> AppState:
+def stop(state: HerdState) -> HerdState:
     """Force-stop: the app forgets what it did not store."""
     return replace(_fresh(state), scene=Scene.LAUNCHER, running=False)
 
 
-def clear(state: AppState) -> AppState:
-    """`pm clear`: also what it stored is gone. The counters are the witness's, not the app's."""
+def clear(state: HerdState) -> HerdState:
+    """`pm clear`: also what it stored is gone. The counters belong to the test, not to the app: they stay."""
     return replace(stop(state), signed_in="", gift_taken=False, claimed=())
 
 
-def reboot(state: AppState) -> AppState:
+def reboot(state: HerdState) -> HerdState:
     """What is left after a restart of the emulator."""
     return replace(stop(state), popup=False)
 
 
-def press(state: AppState, name: str) -> AppState:
+def press(state: HerdState, name: str) -> HerdState:
     """Tap the region `name` (see `layout.regions`)."""
     if state.popup:
         return _count(replace(state, popup=False)) if name == "close" else state
@@ -92,7 +92,7 @@ def press(state: AppState, name: str) -> AppState:
     return act(_count(state)) if act else state
 
 
-def type_text(state: AppState, text: str) -> AppState:
+def type_text(state: HerdState, text: str) -> HerdState:
     """Keyboard input goes to the field that has the focus."""
     if state.popup or state.scene is not Scene.SIGN_IN or not state.field:
         return state
@@ -101,7 +101,7 @@ def type_text(state: AppState, text: str) -> AppState:
     return replace(state, password=(state.password + text)[:FIELD_LIMIT])
 
 
-def key(state: AppState, name: str) -> AppState:
+def key(state: HerdState, name: str) -> HerdState:
     """Key names as in Android, without `KEYCODE_`."""
     if name == "HOME":
         return _home(state)
@@ -112,27 +112,27 @@ def key(state: AppState, name: str) -> AppState:
     return state
 
 
-def scroll(state: AppState, distance: int) -> AppState:
+def scroll(state: HerdState, distance: int) -> HerdState:
     """Move the list by `distance` (in the units of the layout; positive shows what is further down)."""
     if state.popup or state.scene is not Scene.LIST:
         return state
     return replace(state, scroll=max(0, min(SCROLL_MAX, state.scroll + distance)))
 
 
-def _first(state: AppState) -> Scene:
+def _first(state: HerdState) -> Scene:
     """Of those who are signed in."""
     return Scene.CAPTCHA if state.suspicious else Scene.HOME
 
 
-def _fresh(state: AppState) -> AppState:
+def _fresh(state: HerdState) -> HerdState:
     return replace(state, behind=Scene.HOME, account="", password="", field="", message="", scroll=0)
 
 
-def _count(state: AppState) -> AppState:
+def _count(state: HerdState) -> HerdState:
     return replace(state, taps=state.taps + 1)
 
 
-def _sign_in(state: AppState) -> AppState:
+def _sign_in(state: HerdState) -> HerdState:
     if not state.account or not state.password:
         return replace(state, message="Enter account and password")
     return replace(
@@ -145,35 +145,35 @@ def _sign_in(state: AppState) -> AppState:
     )
 
 
-def _sign_out(state: AppState) -> AppState:
+def _sign_out(state: HerdState) -> HerdState:
     return replace(_fresh(state), scene=Scene.SIGN_IN, signed_in="", gift_taken=False, claimed=())
 
 
-def _gift(state: AppState) -> AppState:
+def _gift(state: HerdState) -> HerdState:
     if state.gift_taken:
         return replace(state, message="Already collected")
     return replace(state, scene=Scene.DIALOG, message="")
 
 
-def _ok(state: AppState) -> AppState:
+def _ok(state: HerdState) -> HerdState:
     return replace(state, scene=Scene.HOME, gift_taken=True, claims=state.claims + 1, message="Gift collected")
 
 
-def _claim(state: AppState, row: int) -> AppState:
+def _claim(state: HerdState, row: int) -> HerdState:
     if row in state.claimed:
         return state
     return replace(state, claimed=tuple(sorted((*state.claimed, row))), claims=state.claims + 1)
 
 
-def _to_home(state: AppState) -> AppState:
+def _to_home(state: HerdState) -> HerdState:
     return replace(state, scene=Scene.HOME, message="")
 
 
-def _to_list(state: AppState) -> AppState:
+def _to_list(state: HerdState) -> HerdState:
     return replace(state, scene=Scene.LIST, scroll=0, message="")
 
 
-def _person(state: AppState) -> AppState:
+def _person(state: HerdState) -> HerdState:
     return replace(state, scene=Scene.HOME, suspicious=False)
 
 
@@ -191,13 +191,13 @@ _ACTS = {
 }
 
 
-def _home(state: AppState) -> AppState:
+def _home(state: HerdState) -> HerdState:
     if state.scene in {Scene.LAUNCHER, Scene.BOOT}:
         return state
     return replace(state, scene=Scene.LAUNCHER, behind=state.scene)
 
 
-def _back(state: AppState) -> AppState:
+def _back(state: HerdState) -> HerdState:
     if state.popup:
         return replace(state, popup=False)
     if state.scene in {Scene.LIST, Scene.DIALOG}:
@@ -205,7 +205,7 @@ def _back(state: AppState) -> AppState:
     return _home(state)
 
 
-def _edit(state: AppState, name: str) -> AppState:
+def _edit(state: HerdState, name: str) -> HerdState:
     if name == "TAB":
         return replace(state, field="password" if state.field == "account" else "account")
     if name == "ENTER":

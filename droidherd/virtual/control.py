@@ -15,7 +15,7 @@ class ControlError(DroidherdError):
     """The process of the virtual emulators refused or is gone."""
 
 
-class Control:
+class VirtualControl:
     """One connection to the control port; use it as a context manager. Not for several threads at once."""
 
     def __init__(self, address: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -117,7 +117,7 @@ class Control:
         self.set_app(emulator, suspicious=True)
 
     def set_app(self, emulator: str, **changes: Any) -> dict[str, Any]:
-        """Set fields of the app's state by name (see `app.AppState`)."""
+        """Set fields of the app's state by name (see `app.HerdState`)."""
         plain = {name: [*value] if isinstance(value, tuple | set) else value for name, value in changes.items()}
         return self._ask("app", emulator=emulator, changes=plain)
 

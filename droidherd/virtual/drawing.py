@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from droidherd.domain.ports import Box
-from droidherd.virtual.app import LIST_BOTTOM, LIST_TOP, ROWS, AppState, Scene
+from droidherd.virtual.app import LIST_BOTTOM, LIST_TOP, ROWS, HerdState, Scene
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH, base_regions, claim_box, row_box, scaled
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -33,9 +33,9 @@ _BACKDROPS: dict[Scene, tuple[int, int, int]] = {
 }
 
 
-def visible(state: AppState) -> AppState:
+def visible(state: HerdState) -> HerdState:
     """The part of a state that shows: equal visible states give equal pictures, so pictures can be shared."""
-    bare = AppState(scene=state.scene, popup=state.popup)
+    bare = HerdState(scene=state.scene, popup=state.popup)
     if state.scene is Scene.SIGN_IN:
         return replace(
             bare, account=state.account, password="*" * len(state.password), field=state.field, message=state.message
@@ -47,7 +47,7 @@ def visible(state: AppState) -> AppState:
     return bare
 
 
-def render(state: AppState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT, out: Pixels | None = None) -> Pixels:
+def render(state: HerdState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT, out: Pixels | None = None) -> Pixels:
     """Draw a state as RGBA, height x width x 4. `out` is drawn into when given, so no copy is needed."""
     pixels = np.empty((height, width, 4), np.uint8) if out is None else out
     if state.scene is Scene.BOOT:
@@ -119,7 +119,7 @@ def _backdrop(pixels: Pixels, tint: tuple[int, int, int]) -> None:
         np.add(shade, np.uint8(value), out=pixels[:, :, channel])
 
 
-def _launcher(canvas: Canvas, state: AppState) -> None:
+def _launcher(canvas: Canvas, state: HerdState) -> None:
     canvas.text("Tuesday", 60, 90, WHITE, 1.6)
     decor = (("Clock", 180, BLUE), ("Camera", 386, GREY), ("Files", 798, GREEN), ("Phone", 1004, RED))
     for words, x, colour in decor:
@@ -145,7 +145,7 @@ def _herd(canvas: Canvas, x: float, y: float, size: float) -> None:
     canvas.line((x + 26 * size, y - 24 * size), (x + 44 * size, y - 44 * size), INK, 9 * size)
 
 
-def _sign_in(canvas: Canvas, state: AppState) -> None:
+def _sign_in(canvas: Canvas, state: HerdState) -> None:
     canvas.box(Box(380, 60, 520, 540), PAPER)
     _herd(canvas, 640, 150, 1.4)
     canvas.text("Welcome to Herd", 478, 250, INK, 1.1)
@@ -160,21 +160,21 @@ def _sign_in(canvas: Canvas, state: AppState) -> None:
         canvas.text(state.message, 440, 560, RED, 0.8)
 
 
-def _captcha(canvas: Canvas, state: AppState) -> None:
+def _captcha(canvas: Canvas, state: HerdState) -> None:
     canvas.box(Box(340, 140, 600, 400), WHITE, GOLD)
     canvas.text("Are you a person?", 420, 220, INK, 1.3)
-    for letter, x, y, colour in (
+    for glyph, x, y, colour in (
         ("H", 430, 330, RED),
         ("3", 540, 300, BLUE),
         ("R", 650, 340, GREEN),
         ("D", 760, 305, INK),
     ):
-        canvas.text(letter, x, y, colour, 2.2)
+        canvas.text(glyph, x, y, colour, 2.2)
         canvas.line((x - 14, y - 20), (x + 70, y - 34), GREY, 5)
     canvas.button(base_regions(replace(state, popup=False))["person"], "I am a person", GREEN)
 
 
-def _home(canvas: Canvas, state: AppState) -> None:
+def _home(canvas: Canvas, state: HerdState) -> None:
     where = base_regions(replace(state, popup=False, scene=Scene.HOME))
     canvas.box(Box(0, 0, BASE_WIDTH, 96), INK)
     _herd(canvas, 60, 54, 0.7)
@@ -211,7 +211,7 @@ def _rewards(canvas: Canvas, box: Box) -> None:
     canvas.text("Rewards", box.x + 60, box.y + 240, WHITE, 0.9)
 
 
-def _list(canvas: Canvas, state: AppState) -> None:
+def _list(canvas: Canvas, state: HerdState) -> None:
     for row in range(ROWS):
         box = row_box(state, row)
         if box.y + box.height > LIST_TOP and box.y < LIST_BOTTOM:
@@ -222,7 +222,7 @@ def _list(canvas: Canvas, state: AppState) -> None:
     canvas.text(f"{len(state.claimed)} of {ROWS}", 1060, 62, GOLD, 1.0)
 
 
-def _row(canvas: Canvas, state: AppState, row: int, box: Box) -> None:
+def _row(canvas: Canvas, state: HerdState, row: int, box: Box) -> None:
     canvas.box(box, PAPER)
     canvas.disc(box.x + 50, box.y + 43, 28, GOLD)
     canvas.line((box.x + 50, box.y + 43), (box.x + 30 + row * 2, box.y + 24 + row), INK, 6)
@@ -233,7 +233,7 @@ def _row(canvas: Canvas, state: AppState, row: int, box: Box) -> None:
         canvas.button(claim_box(state, row), "Claim", GREEN)
 
 
-def _dialog(canvas: Canvas, state: AppState) -> None:
+def _dialog(canvas: Canvas, state: HerdState) -> None:
     _home(canvas, state)
     canvas.pixels[:, :, :3] >>= 1
     canvas.box(Box(340, 200, 600, 330), PAPER, GOLD)

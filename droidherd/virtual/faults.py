@@ -21,7 +21,7 @@ class UnknownFaultError(Exception):
 
 
 @dataclass(slots=True)
-class Cut:
+class LineCut:
     """Where a line is cut: at the count-th simple command that fits."""
 
     match: re.Pattern[str]
@@ -32,7 +32,7 @@ class Cut:
 
 
 @dataclass(slots=True)
-class Fault:
+class VirtualFault:
     times: int | None = None
     """How often it still strikes; for ever with None."""
     options: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -45,12 +45,12 @@ class Fault:
         return self.options.get(name) is True
 
 
-class Faults:
+class VirtualFaults:
     """The active faults of one emulator."""
 
     def __init__(self) -> None:
-        self._active: dict[str, Fault] = {}
-        self.cut: Cut | None = None
+        self._active: dict[str, VirtualFault] = {}
+        self.cut: LineCut | None = None
         self._running = asyncio.Event()
         self._running.set()
 
@@ -62,7 +62,7 @@ class Faults:
             return
         if name == "stall":
             self._running.clear()
-        self._active[name] = Fault(times, options)
+        self._active[name] = VirtualFault(times, options)
 
     def clear(self, name: str | None) -> None:
         """One, or all."""
@@ -76,7 +76,7 @@ class Faults:
     def has(self, name: str) -> bool:
         return name in self._active
 
-    def take(self, name: str) -> Fault | None:
+    def take(self, name: str) -> VirtualFault | None:
         """The fault if it strikes now; one that strikes a number of times is used up."""
         fault = self._active.get(name)
         if fault is None or fault.times is None:
@@ -99,7 +99,7 @@ class Faults:
     def stalled(self) -> bool:
         return not self._running.is_set()
 
-    def cuts(self, line: str, *, before: bool) -> Cut | None:
+    def cuts(self, line: str, *, before: bool) -> LineCut | None:
         """The cut that falls at this simple command, used up by it."""
         cut = self.cut
         if cut is None or cut.before != before or not cut.match.search(line):
@@ -114,7 +114,7 @@ class Faults:
         return sorted([*self._active, *(["cut_after"] if self.cut else [])])
 
 
-def _cut(options: dict[str, JsonValue]) -> Cut:
+def _cut(options: dict[str, JsonValue]) -> LineCut:
     match, count = options.get("match", ""), options.get("count", 1)
     when, line = options.get("when", "after"), options.get("line", "stop")
     if not isinstance(match, str) or not isinstance(count, int) or count < 1:
@@ -125,4 +125,4 @@ def _cut(options: dict[str, JsonValue]) -> Cut:
         pattern = re.compile(match)
     except re.error as problem:
         raise UnknownFaultError(f"cut_after: {problem}") from problem
-    return Cut(pattern, count, when == "before", line == "stop")
+    return LineCut(pattern, count, when == "before", line == "stop")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, unquote_to_bytes
 
-from droidherd.virtual.store import Store
+from droidherd.virtual.store import VirtualStore
 
 WRITABLE = ("/data/local/tmp", "/sdcard")
 _FURNISHED = tuple(
@@ -42,7 +42,7 @@ class FileStat:
 class Modes:
     """The modes that were set, by path. They go along when a file is moved."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: VirtualStore | None = None) -> None:
         self._store = store
         kept = store.load("modes") if store else {}
         self._modes = {path: mode for path, mode in kept.items() if isinstance(mode, int)}
@@ -91,7 +91,7 @@ class EmulatorFiles:
         for root in (*WRITABLE, *_FURNISHED):
             self._host(root).mkdir(parents=True, exist_ok=True)
 
-    def lend(self, lent: Callable[[str], Path | None], store: Store) -> None:
+    def lend(self, lent: Callable[[str], Path | None], store: VirtualStore) -> None:
         """Files that stand elsewhere on the host, to be read only; and where modes are kept over a restart."""
         self._lent = lent
         self._modes = Modes(store)

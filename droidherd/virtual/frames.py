@@ -9,17 +9,17 @@ from typing import TypeAlias
 import cv2
 import numpy as np
 
-from droidherd.virtual.app import AppState
+from droidherd.virtual.app import HerdState
 from droidherd.virtual.drawing import render, visible
 
 HEADER_BYTES = 16
 _RGBA_8888 = 1
 _SRGB = 1
 
-Key: TypeAlias = tuple[str, AppState, int, int]
+Key: TypeAlias = tuple[str, HerdState, int, int]
 
 
-class Frames:
+class VirtualFrames:
     """`raw` is the output of `screencap`: header and pixels in one buffer, sent without a copy."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
@@ -33,16 +33,16 @@ class Frames:
     def kept_bytes(self) -> int:
         return self._bytes
 
-    async def raw(self, state: AppState, width: int, height: int) -> memoryview:
+    async def raw(self, state: HerdState, width: int, height: int) -> memoryview:
         return await self._get("raw", state, width, height)
 
-    async def png(self, state: AppState, width: int, height: int) -> memoryview:
+    async def png(self, state: HerdState, width: int, height: int) -> memoryview:
         return await self._get("png", state, width, height)
 
     def close(self) -> None:
         self._painters.shutdown(wait=True, cancel_futures=True)
 
-    async def _get(self, form: str, state: AppState, width: int, height: int) -> memoryview:
+    async def _get(self, form: str, state: HerdState, width: int, height: int) -> memoryview:
         key: Key = (form, visible(state), width, height)
         kept = self._kept.get(key)
         if kept is not None:
@@ -75,7 +75,7 @@ class Frames:
             self._bytes -= len(dropped)
 
 
-def draw_raw(state: AppState, width: int, height: int) -> memoryview:
+def draw_raw(state: HerdState, width: int, height: int) -> memoryview:
     """Header and pixels in one buffer."""
     buffer = bytearray(HEADER_BYTES + width * height * 4)
     struct.pack_into("<4I", buffer, 0, width, height, _RGBA_8888, _SRGB)

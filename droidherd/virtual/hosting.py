@@ -11,17 +11,17 @@ from types import FrameType
 
 import psutil
 
-from droidherd.virtual.controls import LINE_LIMIT, Controls
-from droidherd.virtual.frames import Frames
-from droidherd.virtual.machine import Body, VirtualEmulator
-from droidherd.virtual.seat import Seat
+from droidherd.virtual.control_server import LINE_LIMIT, ControlServer
+from droidherd.virtual.endpoint import EmulatorEndpoint
+from droidherd.virtual.frames import VirtualFrames
+from droidherd.virtual.machine import Body, VirtualDevice
 
 _PARENT_POLL_S = 0.5
 _FILES = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HostingPlan:
     """What to host, and where."""
 
     count: int
@@ -36,27 +36,27 @@ class Plan:
     """End when this process is gone."""
 
 
-async def host(plan: Plan) -> None:
+async def host(plan: HostingPlan) -> None:
     """Until SIGTERM or SIGINT."""
     _raise_file_limit()
-    frames = Frames()
-    seats = {seat.emulator.body.emulator_id: seat for seat in _seats(plan, frames)}
+    frames = VirtualFrames()
+    endpoints = {endpoint.emulator.body.emulator_id: endpoint for endpoint in _endpoints(plan, frames)}
     stop = _stop_signal()
     server = None
     try:
-        for seat in seats.values():
-            await _start(seat, plan)
+        for endpoint in endpoints.values():
+            await _start(endpoint, plan)
         server = await asyncio.start_server(
-            Controls(seats, frames).serve, "127.0.0.1", plan.control_port, limit=LINE_LIMIT
+            ControlServer(endpoints, frames).serve, "127.0.0.1", plan.control_port, limit=LINE_LIMIT
         )
         if plan.ready_file:
-            _announce(plan.ready_file, seats, int(server.sockets[0].getsockname()[1]))
+            _announce(plan.ready_file, endpoints, int(server.sockets[0].getsockname()[1]))
         await _until(stop, plan.parent)
     finally:
         if server:
             server.close()
-        for seat in seats.values():
-            await seat.close()
+        for endpoint in endpoints.values():
+            await endpoint.close()
         frames.close()
 
 
@@ -72,29 +72,29 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _seats(plan: Plan, frames: Frames) -> list[Seat]:
-    seats: list[Seat] = []
+def _endpoints(plan: HostingPlan, frames: VirtualFrames) -> list[EmulatorEndpoint]:
+    endpoints: list[EmulatorEndpoint] = []
     for number in range(1, plan.count + 1):
         name = f"virtual-{number}"
         body = Body(name, f"VIRT{number:04d}", *plan.size, plan.state / name)
-        emulator = VirtualEmulator(body, frames)
-        seats.append(Seat(emulator, plan.ports[number - 1] if plan.ports else 0))
-    return seats
+        emulator = VirtualDevice(body, frames)
+        endpoints.append(EmulatorEndpoint(emulator, plan.ports[number - 1] if plan.ports else 0))
+    return endpoints
 
 
-async def _start(seat: Seat, plan: Plan) -> None:
+async def _start(endpoint: EmulatorEndpoint, plan: HostingPlan) -> None:
     """On the port asked for; else on that of the last time if it is free; else on any."""
-    store = seat.emulator.store
+    store = endpoint.emulator.store
     if not plan.ports:
-        seat.port = int(str(store.load("seat").get("port", 0)))
+        endpoint.port = int(str(store.load("endpoint").get("port", 0)))
     try:
-        await seat.start(plan.boot_s)
+        await endpoint.start(plan.boot_s)
     except OSError:
         if plan.ports:
             raise
-        seat.port = 0
-        seat.listen()
-    store.save("seat", {"port": seat.port})
+        endpoint.port = 0
+        endpoint.listen()
+    store.save("endpoint", {"port": endpoint.port})
 
 
 def _stop_signal() -> asyncio.Event:
@@ -118,10 +118,10 @@ async def _until(stop: asyncio.Event, parent: int) -> None:
             continue
 
 
-def _announce(path: Path, seats: dict[str, Seat], control_port: int) -> None:
+def _announce(path: Path, endpoints: dict[str, EmulatorEndpoint], control_port: int) -> None:
     emulators = [
-        {"emulator_id": name, "address": seat.address, "serialno": seat.emulator.body.serialno}
-        for name, seat in seats.items()
+        {"emulator_id": name, "address": endpoint.address, "serialno": endpoint.emulator.body.serialno}
+        for name, endpoint in endpoints.items()
     ]
     content = {"pid": os.getpid(), "control": f"127.0.0.1:{control_port}", "emulators": emulators}
     fresh = path.with_name(path.name + ".new")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter
 
-from droidherd.apk import Apk, BadApkError, read_apk
+from droidherd.artifacts.apk import Apk, BadApkError, read_apk
 from droidherd.virtual.app import LAUNCHER_PACKAGE, PACKAGE
-from droidherd.virtual.store import Store
+from droidherd.virtual.store import VirtualStore
 from droidherd.virtual.tinyapk import tiny_apk
 
 _SYSTEM = (
@@ -22,12 +22,12 @@ _FIRST = tiny_apk(PACKAGE, 7, "1.7.0")
 """The app "Herd", which is there from the start."""
 
 
-class RefusedError(Exception):
+class InstallRefusedError(Exception):
     """`pm` says no, in the words of Android."""
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class VirtualPackage:
     name: str
     version_code: int
     version_name: str
@@ -38,13 +38,13 @@ class Package:
     """Of its installation: each gets a folder of its own, as on Android."""
 
 
-_KEPT = TypeAdapter(Package)
+_KEPT = TypeAdapter(VirtualPackage)
 
 
-class Packages:
+class VirtualPackages:
     """The third-party ones are files of their own on the host; those of the system are made up."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: VirtualStore, folder: Path) -> None:
         self._store = store
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,22 +54,24 @@ class Packages:
         if not saved:
             self.install(_FIRST)
 
-    def third_party(self) -> dict[str, Package]:
+    def third_party(self) -> dict[str, VirtualPackage]:
         return dict(sorted(self._added.items()))
 
-    def all(self) -> dict[str, Package]:
+    def all(self) -> dict[str, VirtualPackage]:
         return dict(sorted({**self._system, **self._added}.items()))
 
-    def install(self, content: bytes) -> Package:
+    def install(self, content: bytes) -> VirtualPackage:
         """In place of what is there under its name, unless that is newer."""
         try:
             apk = read_apk(io.BytesIO(content))
         except BadApkError as problem:
-            raise RefusedError(f"INSTALL_PARSE_FAILED_NOT_APK: Failed to parse base.apk: {problem.what}") from problem
+            raise InstallRefusedError(
+                f"INSTALL_PARSE_FAILED_NOT_APK: Failed to parse base.apk: {problem.what}"
+            ) from problem
         old = self._added.get(apk.package)
         if old and apk.version_code < old.version_code:
             versions = f"Update version code {apk.version_code} is older than current {old.version_code}"
-            raise RefusedError(f"INSTALL_FAILED_VERSION_DOWNGRADE: Downgrade detected: {versions}")
+            raise InstallRefusedError(f"INSTALL_FAILED_VERSION_DOWNGRADE: Downgrade detected: {versions}")
         new = _installed(apk, content, max((each.number for each in self._added.values()), default=0) + 1)
         # The file first: a death in between leaves a file that nobody knows of.
         self._file(new).write_bytes(content)
@@ -93,7 +95,7 @@ class Packages:
     def system_files(self) -> Mapping[str, bytes]:
         return {each.path: _content(name) for name, each in self._system.items()}
 
-    def _file(self, package: Package) -> Path:
+    def _file(self, package: VirtualPackage) -> Path:
         return self._folder / f"{package.number}.apk"
 
     def _save(self) -> None:
@@ -102,17 +104,17 @@ class Packages:
         self._store.save("installed", table or {"": ""})
 
 
-def _installed(apk: Apk, content: bytes, number: int) -> Package:
+def _installed(apk: Apk, content: bytes, number: int) -> VirtualPackage:
     one, two = (hashlib.sha256(f"{apk.package} {number} {part}".encode()).hexdigest()[:16] for part in "ab")
     path = f"/data/app/~~{one}==/{apk.package}-{two}==/base.apk"
     digest = hashlib.sha256(content).hexdigest()
-    return Package(apk.package, apk.version_code, apk.version_name, path, digest, number)
+    return VirtualPackage(apk.package, apk.version_code, apk.version_name, path, digest, number)
 
 
-def _of_the_system(name: str) -> Package:
+def _of_the_system(name: str) -> VirtualPackage:
     digest = hashlib.sha256(_content(name)).hexdigest()
     apk = _SYSTEM_APK
-    return Package(name, apk.version_code, apk.version_name, f"/system/app/{name}/{name}.apk", digest, 0)
+    return VirtualPackage(name, apk.version_code, apk.version_name, f"/system/app/{name}/{name}.apk", digest, 0)
 
 
 def _content(name: str) -> bytes:

@@ -1,18 +1,66 @@
-"""Writes the command journal: one line per simple command, out of the process before its reply leaves."""
+"""The command journal: what an emulator really did, in which order. Tests judge from it.
+
+One line per simple command, out of the process before its reply leaves.
+"""
 
 import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from droidherd.virtual.witness import JOURNAL, PREDECESSOR
-
+JOURNAL = "commands.jsonl"
+PREDECESSOR = "commands.1.jsonl"
 SIZE_LIMIT = 64 << 20
 ARGUMENT_LIMIT = 2000
 
 
-class Journal:
+@dataclass(frozen=True, slots=True)
+class ExecutedCommand:
+    """One simple command that was executed (not one shell line)."""
+
+    emulator: str
+    seq: int
+    wall_s: float
+    monotonic_s: float
+    """Of the host, when it ended; comparable between processes of one machine."""
+    uptime_s: float
+    boot: int
+    stream: int
+    argv: tuple[str, ...]
+    rc: int
+    effect: bool
+    token: str
+    """`debug.droidherd.token` when it ended."""
+
+    @property
+    def line(self) -> str:
+        return " ".join(self.argv)
+
+
+def read(state: Path, emulator: str) -> list[ExecutedCommand]:
+    """All commands kept, oldest first. A last line that a kill left unfinished is left out."""
+    found: list[ExecutedCommand] = []
+    for name in (PREDECESSOR, JOURNAL):
+        path = state / emulator / name
+        text = path.read_bytes() if path.exists() else b""
+        found.extend(_command(emulator, line) for line in text.split(b"\n")[:-1])
+    return sorted(found, key=lambda command: command.seq)
+
+
+def effects(commands: list[ExecutedCommand]) -> list[ExecutedCommand]:
+    return [command for command in commands if command.effect]
+
+
+def _command(emulator: str, line: bytes) -> ExecutedCommand:
+    fields: dict[str, Any] = json.loads(line)
+    fields["argv"] = tuple(fields["argv"])
+    return ExecutedCommand(emulator=emulator, **fields)
+
+
+class CommandJournal:
     """Appends with one write per line, so that a kill of the process leaves whole lines (at worst one unfinished)."""
 
     def __init__(self, folder: Path, size_limit: int = SIZE_LIMIT) -> None:

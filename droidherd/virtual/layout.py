@@ -1,7 +1,7 @@
 """Where everything stands on the screen. Drawn up for 1280x720 and stretched to any other size."""
 
 from droidherd.domain.ports import Box
-from droidherd.virtual.app import LIST_BOTTOM, LIST_TOP, ROW_PITCH, ROWS, AppState, Scene
+from droidherd.virtual.app import LIST_BOTTOM, LIST_TOP, ROW_PITCH, ROWS, HerdState, Scene
 
 BASE_WIDTH = 1280
 BASE_HEIGHT = 720
@@ -28,12 +28,12 @@ _FIXED: dict[Scene, dict[str, Box]] = {
 _POPUP = {"close": Box(932, 132, 64, 64)}
 
 
-def regions(state: AppState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT) -> dict[str, Box]:
+def regions(state: HerdState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT) -> dict[str, Box]:
     """Name each element that can be tapped now, in pixels of a screen of this size."""
     return {name: scaled(box, width, height) for name, box in base_regions(state).items()}
 
 
-def base_regions(state: AppState) -> dict[str, Box]:
+def base_regions(state: HerdState) -> dict[str, Box]:
     """As `regions`, in units of the layout."""
     if state.popup:
         return _POPUP
@@ -46,11 +46,11 @@ def base_regions(state: AppState) -> dict[str, Box]:
     return found
 
 
-def row_box(state: AppState, row: int) -> Box:
+def row_box(state: HerdState, row: int) -> Box:
     return Box(40, LIST_TOP + row * ROW_PITCH - state.scroll, 1200, ROW_PITCH - 10)
 
 
-def claim_box(state: AppState, row: int) -> Box:
+def claim_box(state: HerdState, row: int) -> Box:
     whole = row_box(state, row)
     return Box(1030, whole.y + 11, 190, 64)
 
@@ -62,7 +62,7 @@ def scaled(box: Box, width: int, height: int) -> Box:
     return Box(left, top, right - left, bottom - top)
 
 
-def region_at(state: AppState, at: tuple[int, int], size: tuple[int, int]) -> str:
+def region_at(state: HerdState, at: tuple[int, int], size: tuple[int, int]) -> str:
     """The name of what a tap at this pixel meets, or an empty text."""
     x, y = at
     for name, box in regions(state, *size).items():
@@ -71,7 +71,7 @@ def region_at(state: AppState, at: tuple[int, int], size: tuple[int, int]) -> st
     return ""
 
 
-def labels(state: AppState) -> dict[str, str]:
+def labels(state: HerdState) -> dict[str, str]:
     """The text on (or in) each element of `regions`."""
     words = {
         "app_icon": "Herd", "sign_in": "Sign in", "sign_out": "Sign out", "gift": "Daily gift", "list": "Rewards",

@@ -9,7 +9,7 @@ RING_LIMIT = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class VirtualLogLine:
     number: int
     wall_s: float
     pid: int
@@ -31,21 +31,21 @@ class LogLine:
         return f"{stamp} {self.pid:>5} {self.pid:>5} {self.level} {self.tag:<8}: {self.text}"
 
 
-class Log:
+class VirtualLog:
     def __init__(self) -> None:
-        self._lines: deque[LogLine] = deque(maxlen=RING_LIMIT)
+        self._lines: deque[VirtualLogLine] = deque(maxlen=RING_LIMIT)
         self._count = 0
         self._news = asyncio.Event()
 
     def add(self, tag: str, text: str, level: str = "I", pid: int = 612) -> None:
         self._count += 1
-        self._lines.append(LogLine(self._count, time.time(), pid, level, tag, text))
+        self._lines.append(VirtualLogLine(self._count, time.time(), pid, level, tag, text))
         self._news.set()
 
     def clear(self) -> None:
         self._lines.clear()
 
-    def since(self, number: int) -> list[LogLine]:
+    def since(self, number: int) -> list[VirtualLogLine]:
         return [line for line in self._lines if line.number > number]
 
     async def wait(self, timeout_s: float) -> None:

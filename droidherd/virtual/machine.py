@@ -11,17 +11,15 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from droidherd.virtual import app
-from droidherd.virtual.app import AppState, Scene
-from droidherd.virtual.faults import Faults
+from droidherd.virtual.app import HerdState, Scene
+from droidherd.virtual.faults import VirtualFaults
 from droidherd.virtual.files import EmulatorFiles
-from droidherd.virtual.frames import Frames
-from droidherd.virtual.installed import Packages
-from droidherd.virtual.journal import Journal
-from droidherd.virtual.logs import Log
-from droidherd.virtual.properties import TOKEN, Properties, identity
-from droidherd.virtual.store import Store
-from droidherd.virtual.tables import SettingsTable
-from droidherd.virtual.window import Window
+from droidherd.virtual.frames import VirtualFrames
+from droidherd.virtual.installed import VirtualPackages
+from droidherd.virtual.journal import CommandJournal
+from droidherd.virtual.logs import VirtualLog
+from droidherd.virtual.store import VirtualStore
+from droidherd.virtual.tables import TOKEN, SettingsTable, VirtualProperties, VirtualScreen, identity
 
 FIRST_UPTIME_S = 40.0
 """A kernel is up this long when its adbd answers first."""
@@ -43,23 +41,23 @@ class Body:
     folder: Path
 
 
-class VirtualEmulator:
+class VirtualDevice:
     """State over boots: files, settings, packages, `persist.*`, the app's data. State of a boot: the rest."""
 
-    def __init__(self, body: Body, frames: Frames) -> None:
+    def __init__(self, body: Body, frames: VirtualFrames) -> None:
         body.folder.mkdir(parents=True, exist_ok=True)
         self.body = body
         self.frames = frames
-        self.faults = Faults()
-        self.store = Store(body.folder / "store")
-        self.properties = Properties(self.store, identity(body.serialno))
+        self.faults = VirtualFaults()
+        self.store = VirtualStore(body.folder / "store")
+        self.properties = VirtualProperties(self.store, identity(body.serialno))
         self.settings = SettingsTable(self.store)
-        self.window = Window(self.settings, (body.width, body.height))
-        self.packages = Packages(self.store, body.folder / "apks")
+        self.window = VirtualScreen(self.settings, (body.width, body.height))
+        self.packages = VirtualPackages(self.store, body.folder / "apks")
         self.files = EmulatorFiles(body.folder / "files", _generated(self), self.is_process)
         self.files.lend(self.packages.file, self.store)
-        self.journal = Journal(body.folder)
-        self.log = Log()
+        self.journal = CommandJournal(body.folder)
+        self.log = VirtualLog()
         self.app = _restore(self.store.load("app"))
         self.boot = int(str(self.store.load("boot").get("boot", 0)))
         self.boot_id = ""
@@ -109,10 +107,10 @@ class VirtualEmulator:
         return self.window.size
 
     @property
-    def shown(self) -> AppState:
-        return self.app if self.booted else AppState(scene=Scene.BOOT)
+    def shown(self) -> HerdState:
+        return self.app if self.booted else HerdState(scene=Scene.BOOT)
 
-    def act(self, after: AppState) -> None:
+    def act(self, after: HerdState) -> None:
         """The app's state after something was done to it."""
         before, self.app = self.app, after
         if any(getattr(before, name) != getattr(after, name) for name in _KEPT):
@@ -127,7 +125,7 @@ class VirtualEmulator:
 
     def show(self, changes: dict[str, JsonValue]) -> None:
         """Set fields of the app's state from the side channel."""
-        known = {field.name for field in fields(AppState)}
+        known = {field.name for field in fields(HerdState)}
         unknown = sorted(set(changes) - known)
         if unknown:
             raise ValueError(f"no field {unknown[0]!r} in the app's state; known: {', '.join(sorted(known))}")
@@ -152,7 +150,7 @@ class VirtualEmulator:
     def is_process(self, pid: int) -> bool:
         return pid in self.lines
 
-    # --- the witness
+    # --- the command journal
 
     def next_stream(self) -> int:
         self.streams += 1
@@ -204,7 +202,7 @@ class VirtualEmulator:
             await asyncio.sleep(0)
 
 
-def _generated(emulator: VirtualEmulator) -> dict[str, Callable[[], bytes]]:
+def _generated(emulator: VirtualDevice) -> dict[str, Callable[[], bytes]]:
     def properties() -> bytes:
         return "".join(f"{name}={value}\n" for name, value in identity(emulator.body.serialno).items()).encode()
 
@@ -225,8 +223,8 @@ def _generated(emulator: VirtualEmulator) -> dict[str, Callable[[], bytes]]:
     }
 
 
-def _restore(kept: dict[str, JsonValue]) -> AppState:
-    return replace(AppState(), **_typed({name: value for name, value in kept.items() if name in _KEPT}))
+def _restore(kept: dict[str, JsonValue]) -> HerdState:
+    return replace(HerdState(), **_typed({name: value for name, value in kept.items() if name in _KEPT}))
 
 
 def _typed(changes: dict[str, JsonValue]) -> dict[str, object]:
@@ -237,7 +235,7 @@ def _typed(changes: dict[str, JsonValue]) -> dict[str, object]:
             typed[name] = Scene(str(value))
         elif name == "claimed":
             typed[name] = tuple(int(str(row)) for row in value) if isinstance(value, list) else ()
-        elif type(value) is not type(getattr(AppState(), name)):
+        elif type(value) is not type(getattr(HerdState(), name)):
             raise ValueError(f"{name}: {value!r} is of the wrong type")
         else:
             typed[name] = value

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from droidherd.domain.errors import InfrastructureError
-from droidherd.virtual.control import Control
+from droidherd.virtual.control import VirtualControl
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -77,9 +77,9 @@ class VirtualFleet:
         """By emulator id."""
         return {hosted.emulator_id: hosted.address for hosted in self.emulators}
 
-    def control(self) -> Control:
+    def control(self) -> VirtualControl:
         """A new connection to the side channel."""
-        return Control(self.control_address)
+        return VirtualControl(self.control_address)
 
     def stop(self) -> None:
         """SIGTERM, and what is left after a while by force."""

@@ -4,20 +4,20 @@ This module is the door to the screen: state (`app`), places (`layout`) and pict
 """
 
 from droidherd.virtual import app
-from droidherd.virtual.app import AppState, Scene, clear, key, start, stop, type_text
+from droidherd.virtual.app import HerdState, Scene, clear, key, start, stop, type_text
 from droidherd.virtual.drawing import Pixels, render
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH, region_at, regions
 
 __all__ = [
-    "AppState", "Pixels", "Scene", "clear", "key", "regions", "render", "start", "stop", "swipe", "tap", "type_text",
+    "HerdState", "Pixels", "Scene", "clear", "key", "regions", "render", "start", "stop", "swipe", "tap", "type_text",
 ]  # fmt: skip
 
 
-def tap(state: AppState, x: int, y: int, width: int = BASE_WIDTH, height: int = BASE_HEIGHT) -> AppState:
+def tap(state: HerdState, x: int, y: int, width: int = BASE_WIDTH, height: int = BASE_HEIGHT) -> HerdState:
     """Touch the screen at a pixel."""
     return app.press(state, region_at(state, (x, y), (width, height)))
 
 
-def swipe(state: AppState, begin: tuple[int, int], end: tuple[int, int], height: int = BASE_HEIGHT) -> AppState:
+def swipe(state: HerdState, begin: tuple[int, int], end: tuple[int, int], height: int = BASE_HEIGHT) -> HerdState:
     """Drag a finger; upwards shows what is further down."""
     return app.scroll(state, round((begin[1] - end[1]) * BASE_HEIGHT / height))

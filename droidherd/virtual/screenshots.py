@@ -5,10 +5,10 @@ import struct
 import cv2
 import numpy as np
 
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.faults import UnknownFaultError
 from droidherd.virtual.frames import HEADER_BYTES
-from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.machine import VirtualDevice
 
 WARNING = "[Warning] Multiple displays were found, but no display id was specified! Defaulting to the first display.\n"
 RAW, PNG, FRAMEBUFFER = "raw", "png", "framebuffer"
@@ -21,7 +21,7 @@ class NoPictureError(Exception):
     """This camera does not work here."""
 
 
-async def raw_of(emulator: VirtualEmulator, camera: str) -> memoryview:
+async def raw_of(emulator: VirtualDevice, camera: str) -> memoryview:
     """Prologue and pixels, as this camera sees the screen now."""
     faults = emulator.faults
     if _meant(emulator, "no_camera", camera):
@@ -29,20 +29,20 @@ async def raw_of(emulator: VirtualEmulator, camera: str) -> memoryview:
     odd = faults.take("odd_camera") if _meant(emulator, "odd_camera", camera) else None
     how = str(odd.options.get("how", "stale")) if odd else ""
     stale = faults.take("black_screencap") is not None
-    shown = AppState(scene=Scene.BOOT) if stale else AppState() if how == "stale" else emulator.shown
+    shown = HerdState(scene=Scene.BOOT) if stale else HerdState() if how == "stale" else emulator.shown
     # The picture is of the moment the command ran, even when drawing it takes a while.
     data = await emulator.frames.raw(shown, *emulator.size)
     return _odd(data, *emulator.size, how) if how and how != "stale" else data
 
 
-async def png_of(emulator: VirtualEmulator) -> memoryview:
+async def png_of(emulator: VirtualDevice) -> memoryview:
     """The same as a PNG file; encoded once for all emulators that show the same, unless a fault made it odd."""
     if any(emulator.faults.has(name) for name in ("no_camera", "odd_camera", "black_screencap")):
         return _as_png(await raw_of(emulator, PNG))
     return await emulator.frames.png(emulator.shown, *emulator.size)
 
 
-def with_oddities(emulator: VirtualEmulator, data: memoryview, *, png: bool) -> memoryview:
+def with_oddities(emulator: VirtualDevice, data: memoryview, *, png: bool) -> memoryview:
     """As the emulator's Android version and its drivers put it out."""
     if not png and emulator.faults.take("short_prologue"):
         data = memoryview(bytes(data[:_SHORT_BYTES]) + bytes(data[HEADER_BYTES:]))
@@ -52,7 +52,7 @@ def with_oddities(emulator: VirtualEmulator, data: memoryview, *, png: bool) -> 
     return data
 
 
-def _meant(emulator: VirtualEmulator, fault: str, camera: str) -> bool:
+def _meant(emulator: VirtualDevice, fault: str, camera: str) -> bool:
     return camera in str(emulator.faults.option(fault, "camera") or "").split(",")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from droidherd.virtual.line import CutError
-from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.machine import VirtualDevice
 from droidherd.virtual.shell.streams import OutputLimitError, PipeClosedError
 from droidherd.virtual.wire import (
     AUTH,
@@ -21,8 +21,8 @@ from droidherd.virtual.wire import (
     WRTE,
     Buffer,
     Packet,
+    PacketSocket,
     ProtocolError,
-    Wire,
 )
 
 FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir,sendrecv_v2"
@@ -32,10 +32,10 @@ _STREAM_LIMIT = 1000
 TRICKLE_S = 0.05
 
 
-class Stream:
+class VirtualStream:
     """One service that was opened. Writing waits for the acknowledgement of what was written before."""
 
-    def __init__(self, session: "Session", own_id: int, peer_id: int, number: int) -> None:
+    def __init__(self, session: "VirtualSession", own_id: int, peer_id: int, number: int) -> None:
         self.session = session
         self.own_id = own_id
         self.peer_id = peer_id
@@ -128,18 +128,18 @@ class Stream:
         await self.session.send(WRTE, self.own_id, self.peer_id, *parts)
 
 
-Service: TypeAlias = Callable[[Stream], Awaitable[None]]
-Opener: TypeAlias = Callable[["Session", str], Service | None]
+Service: TypeAlias = Callable[[VirtualStream], Awaitable[None]]
+Opener: TypeAlias = Callable[["VirtualSession", str], Service | None]
 
 
-class Session:
-    def __init__(self, emulator: VirtualEmulator, sock: socket.socket, opener: Opener) -> None:
+class VirtualSession:
+    def __init__(self, emulator: VirtualDevice, sock: socket.socket, opener: Opener) -> None:
         self.emulator = emulator
-        self.wire = Wire(sock)
+        self.wire = PacketSocket(sock)
         self.opener = opener
         self.max_payload = MAX_PAYLOAD
         self.lost = False
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, VirtualStream] = {}
         self._next_id = 1
         self.reverses: dict[int, tuple[str, asyncio.Server]] = {}
         """Ports of the emulator that are carried to the host, with their targets."""
@@ -195,14 +195,14 @@ class Session:
         except OSError as problem:
             raise PipeClosedError from problem
 
-    async def acknowledge(self, stream: Stream) -> None:
+    async def acknowledge(self, stream: VirtualStream) -> None:
         if not self.emulator.faults.take("no_ack"):
             await self.send(OKAY, stream.own_id, stream.peer_id)
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: VirtualStream) -> None:
         self.streams.pop(stream.own_id, None)
 
-    async def connect_back(self, name: str) -> Stream:
+    async def connect_back(self, name: str) -> VirtualStream:
         """Open a stream to a service of the host (reverse forwarding)."""
         stream = self._stream(peer_id=0)
         await self.send(OPEN, stream.own_id, 0, name.encode() + b"\0")
@@ -273,12 +273,12 @@ class Session:
             raise
         self.start(service, stream)
 
-    def start(self, service: Service, stream: Stream) -> None:
+    def start(self, service: Service, stream: VirtualStream) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(service, stream))
         self._services.add(task)
         task.add_done_callback(self._services.discard)
 
-    async def _serve(self, service: Service, stream: Stream) -> None:
+    async def _serve(self, service: Service, stream: VirtualStream) -> None:
         try:
             await service(stream)
         except CutError:
@@ -288,7 +288,7 @@ class Session:
         finally:
             await self._finish_quietly(stream)
 
-    async def _finish_quietly(self, stream: Stream) -> None:
+    async def _finish_quietly(self, stream: VirtualStream) -> None:
         try:
             await stream.finish()
         except PipeClosedError:
@@ -309,8 +309,8 @@ class Session:
         elif packet.command == CLSE:
             stream.hang_up()
 
-    def _stream(self, peer_id: int) -> Stream:
-        stream = Stream(self, self._next_id, peer_id, self.emulator.next_stream())
+    def _stream(self, peer_id: int) -> VirtualStream:
+        stream = VirtualStream(self, self._next_id, peer_id, self.emulator.next_stream())
         self.streams[self._next_id] = stream
         self._next_id += 1
         return stream

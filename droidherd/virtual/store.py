@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 
-class Store:
+class VirtualStore:
     """One folder. A file is either the old one or the new one, also after a kill in between."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,8 +10,8 @@ from typing import BinaryIO
 
 from droidherd.virtual.files import FileStat, normal
 from droidherd.virtual.line import CutError
-from droidherd.virtual.machine import VirtualEmulator
-from droidherd.virtual.session import Stream
+from droidherd.virtual.machine import VirtualDevice
+from droidherd.virtual.session import VirtualStream
 from droidherd.virtual.shell.streams import PipeClosedError
 from droidherd.virtual.wire import Buffer
 
@@ -25,7 +25,7 @@ _CHUNKS_PER_WRITE = 15
 class SyncService:
     """One opened `sync:` stream: requests one after the other until QUIT."""
 
-    def __init__(self, emulator: VirtualEmulator, stream: Stream) -> None:
+    def __init__(self, emulator: VirtualDevice, stream: VirtualStream) -> None:
         self.emulator = emulator
         self.files = emulator.files
         self._stream = stream
@@ -184,7 +184,7 @@ class SyncService:
         try:
             target = self._target(path)
         except OSError as error:
-            problem = _said(error)
+            problem = _problem_of(error)
         try:
             mtime, late = await self._drain(target, broken=bool(problem))
         finally:
@@ -230,5 +230,5 @@ def _packed(name: bytes, facts: FileStat | None) -> bytes:
     return _STAT2.pack(name, 0, *nodes)
 
 
-def _said(problem: OSError) -> str:
+def _problem_of(problem: OSError) -> str:
     return f"couldn't create file: {os.strerror(problem.errno or errno.EIO)}"

@@ -8,7 +8,7 @@ import io
 import struct
 import zipfile
 
-from droidherd.apk import (
+from droidherd.artifacts.apk import (
     ATTRIBUTE,
     CHUNK,
     ELEMENT,

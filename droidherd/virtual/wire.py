@@ -38,7 +38,7 @@ class Packet:
     payload: Buffer
 
 
-class Wire:
+class PacketSocket:
     """One TCP connection, without copies for large payloads. A closed peer is ConnectionError."""
 
     def __init__(self, sock: socket.socket) -> None:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from droidherd.vision.look import Looked
+from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Floats, Pattern, Slopes, median
 from droidherd.vision.pixels import Pixels, halved
 
@@ -22,7 +22,7 @@ _SIDE_MIN, _STILL = 8, 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Lay:
+class Alignment:
     """From places on the template to places on the frame, both counted from the left edge of the first pixel."""
 
     scale_x: float
@@ -32,14 +32,14 @@ class Lay:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class AlignedWindow:
     """The frame's piece on the template's grid, and where it lies on the frame."""
 
     rgb: Pixels
-    lay: Lay
+    lay: Alignment
 
 
-def laid(looked: Looked, pattern: Pattern, lay: Lay, doubt: float = 0.0) -> Laid:
+def laid(looked: PreparedFrame, pattern: Pattern, lay: Alignment, doubt: float = 0.0) -> AlignedWindow:
     """Scale and place made exact, from coarse to fine, by what the template's slopes say.
 
     `doubt` is by how much, as a share, the scale may be wrong: then it is begun from three scales.
@@ -57,7 +57,7 @@ def laid(looked: Looked, pattern: Pattern, lay: Lay, doubt: float = 0.0) -> Laid
         size = (max(1, round(piece.shape[1] / lay.scale_x)), max(1, round(piece.shape[0] / lay.scale_y)))
         shrink_x, shrink_y = size[0] / piece.shape[1], size[1] / piece.shape[0]
         piece = np.asarray(cv2.resize(piece, size, interpolation=cv2.INTER_AREA), np.uint8)
-    local = Lay(
+    local = Alignment(
         lay.scale_x * shrink_x, lay.scale_y * shrink_y, (lay.left - left) * shrink_x, (lay.top - top) * shrink_y
     )
     local = _best(piece, pattern, local, doubt)
@@ -65,20 +65,20 @@ def laid(looked: Looked, pattern: Pattern, lay: Lay, doubt: float = 0.0) -> Laid
         piece, _matrix(local), (pattern.width, pattern.height),
         flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP, borderMode=cv2.BORDER_REPLICATE,
     )  # fmt: skip
-    whole = Lay(
+    whole = Alignment(
         local.scale_x / shrink_x, local.scale_y / shrink_y, local.left / shrink_x + left, local.top / shrink_y + top
     )
-    return Laid(np.asarray(there, np.uint8), whole)
+    return AlignedWindow(np.asarray(there, np.uint8), whole)
 
 
-def _matrix(lay: Lay) -> NDArray[np.float64]:
+def _matrix(lay: Alignment) -> NDArray[np.float64]:
     return np.array([
         [lay.scale_x, 0, 0.5 * lay.scale_x + lay.left - 0.5],
         [0, lay.scale_y, 0.5 * lay.scale_y + lay.top - 0.5],
     ])  # fmt: skip
 
 
-def _best(piece: Pixels, pattern: Pattern, lay: Lay, doubt: float) -> Lay:
+def _best(piece: Pixels, pattern: Pattern, lay: Alignment, doubt: float) -> Alignment:
     greys = [np.asarray(cv2.cvtColor(piece, cv2.COLOR_RGB2GRAY), np.uint8)]
     while len(greys) <= max(_LEVELS):
         greys.append(halved(greys[-1]))
@@ -90,28 +90,28 @@ def _best(piece: Pixels, pattern: Pattern, lay: Lay, doubt: float) -> Lay:
     )
 
 
-def _grown(lay: Lay, pattern: Pattern, factor: float) -> Lay:
+def _grown(lay: Alignment, pattern: Pattern, factor: float) -> Alignment:
     """Larger or smaller around the same middle."""
     across, down = pattern.width * lay.scale_x, pattern.height * lay.scale_y
-    return Lay(lay.scale_x * factor, lay.scale_y * factor,
+    return Alignment(lay.scale_x * factor, lay.scale_y * factor,
                lay.left - across * (factor - 1) / 2, lay.top - down * (factor - 1) / 2)  # fmt: skip
 
 
-def _off(grey: Pixels, pattern: Pattern, lay: Lay) -> float:
+def _off(grey: Pixels, pattern: Pattern, lay: Alignment) -> float:
     """How badly it fits: what is far off counts no more than what is plainly off."""
     slopes = pattern.slopes(0)
     rest = _sampled(grey, slopes, lay, 1.0) - slopes.values
     return float(np.minimum(np.abs(rest - median(rest)), _OUTLIER).mean())
 
 
-def _sampled(grey: Pixels, slopes: Slopes, lay: Lay, size: float) -> Floats:
+def _sampled(grey: Pixels, slopes: Slopes, lay: Alignment, size: float) -> Floats:
     across = (lay.scale_x * slopes.columns + (lay.left / size - 0.5)).astype(np.float32).reshape(-1, 1)
     down = (lay.scale_y * slopes.rows + (lay.top / size - 0.5)).astype(np.float32).reshape(-1, 1)
     there = cv2.remap(grey, across, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(there, np.float32).reshape(-1)
 
 
-def _exact(greys: list[Pixels], pattern: Pattern, lay: Lay, *, firm: bool) -> Lay:
+def _exact(greys: list[Pixels], pattern: Pattern, lay: Alignment, *, firm: bool) -> Alignment:
     """`firm`: the scale is known, but for a pixel of rounding, and only the place is sought."""
     for level in _LEVELS:
         if level < len(pattern.levels) and min(pattern.levels[level].shape) >= _SIDE_MIN:
@@ -119,7 +119,7 @@ def _exact(greys: list[Pixels], pattern: Pattern, lay: Lay, *, firm: bool) -> La
     return lay
 
 
-def _stepped(grey: Pixels, pattern: Pattern, level: int, lay: Lay, *, firm: bool) -> Lay:
+def _stepped(grey: Pixels, pattern: Pattern, level: int, lay: Alignment, *, firm: bool) -> Alignment:
     """Newton steps on one level; a step that leads away from what was known is not taken."""
     slopes = pattern.slopes(level)
     size = float(1 << level)
@@ -129,7 +129,9 @@ def _stepped(grey: Pixels, pattern: Pattern, level: int, lay: Lay, *, firm: bool
         # Edges a pixel away from their place look like outliers: they are left out only at the very end.
         late = level == 0 and number >= _STEPS - 2
         step = _step(slopes, rest, _FIRM if firm else _TOGETHER, late=late)
-        moved = Lay(now.scale_x + step[2], now.scale_y + step[3], now.left + step[0] * size, now.top + step[1] * size)
+        moved = Alignment(
+            now.scale_x + step[2], now.scale_y + step[3], now.left + step[0] * size, now.top + step[1] * size
+        )
         if _far(moved, lay, pattern, limit):
             return lay
         now = moved
@@ -154,7 +156,7 @@ def _step(slopes: Slopes, rest: Floats, stiff: tuple[float, float], *, late: boo
     return [-float(one) / gain for one in found[:4]]
 
 
-def _far(moved: Lay, lay: Lay, pattern: Pattern, limit: float) -> bool:
+def _far(moved: Alignment, lay: Alignment, pattern: Pattern, limit: float) -> bool:
     """Whether a corner went further than a step of this level may take it."""
     right = (moved.scale_x - lay.scale_x) * pattern.width + moved.left - lay.left
     bottom = (moved.scale_y - lay.scale_y) * pattern.height + moved.top - lay.top

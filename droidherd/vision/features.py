@@ -56,14 +56,14 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
 
     FlowError when the picture has too few features to be told by them.
     """
-    sought = wanted(template)
+    searched = wanted(template)
     within = clipped(area, frame)
     if not within.width or not within.height:
         raise FlowError("the area is empty", to=template.name, remedy="widen it")
     part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]
     grey = _grey(part, cv2.COLOR_RGBA2GRAY)
     there = features_of(grey, _FEATURES_OF_FRAME_MAX)
-    warp = _agreed(sought, there)
+    warp = _agreed(searched, there)
     if warp is None:
         return _NOT_FOUND
     box = _outline(warp, template.rgb.shape[1], template.rgb.shape[0], within)
@@ -101,16 +101,16 @@ def _grey(pixels: Pixels, how: int) -> Pixels:
     return np.asarray(cv2.cvtColor(pixels, how), np.uint8)
 
 
-def _agreed(sought: Features, there: Features) -> Warp | None:
+def _agreed(searched: Features, there: Features) -> Warp | None:
     """How the picture lies on the frame, if enough features say the same: moved, turned, scaled, nothing else."""
     if len(there) < 2:  # noqa: PLR2004 -- a best and a second best partner
         return None
     matcher: Any = cv2.BFMatcher(cv2.NORM_HAMMING)
-    pairs = matcher.knnMatch(sought.descriptions, there.descriptions, k=2)
+    pairs = matcher.knnMatch(searched.descriptions, there.descriptions, k=2)
     good = [one for one, second in pairs if one.distance < _DISTINCT * second.distance]
     if len(good) < _AGREEING_MIN:
         return None
-    source = np.array([sought.points[one.queryIdx] for one in good], np.float32)
+    source = np.array([searched.points[one.queryIdx] for one in good], np.float32)
     target = np.array([there.points[one.trainIdx] for one in good], np.float32)
     cv2.setRNGSeed(1)  # equal input gives an equal match
     found: Any = cv2.estimateAffinePartial2D(source, target, method=cv2.RANSAC, ransacReprojThreshold=_OFF_PX)

@@ -79,7 +79,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MatchVerdict:
     """What became of one place."""
 
     score: float
@@ -87,25 +87,25 @@ class Verdict:
     """On the template; None with a high score: it is the same."""
 
 
-def judged(pattern: Pattern, there: Pixels, rule: Rule) -> Verdict:
+def judged(pattern: Pattern, there: Pixels, rule: Rule) -> MatchVerdict:
     """`there` is the frame's piece, as large as the pattern."""
     if pattern.mask is None and cv2.norm(there, pattern.rgb, cv2.NORM_INF) <= _EQUAL:
-        return Verdict(1.0, None)
+        return MatchVerdict(1.0, None)
     fit = fitted(pattern, there)
     whole = Box(0, 0, pattern.width, pattern.height)
     if not GAIN_MIN <= fit.gain <= GAIN_MAX or abs(fit.offset) > OFFSET_MAX:
         gain = max(0.0, min(fit.gain / GAIN_MIN, GAIN_MAX / max(fit.gain, GAIN_MAX)))
-        return Verdict(round(fit.score * min(1.0, gain), 4), whole)
+        return MatchVerdict(round(fit.score * min(1.0, gain), 4), whole)
     if fit.score < SAME_SHAPE / 2:
-        return Verdict(round(fit.score, 4), whole)
+        return MatchVerdict(round(fit.score, 4), whole)
     shown = expected(pattern, fit)
     differing = _differing(pattern, there, shown, fit, rule)
     if not differing.any():
-        return Verdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), None)
+        return MatchVerdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), None)
     hidden = covered(pattern, there, shown, differing, fit.noise)
     if hidden is not None:
-        return Verdict(round(_score(pattern, there, shown, fit.noise, ~hidden), 4), None)
-    return Verdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), _where(differing))
+        return MatchVerdict(round(_score(pattern, there, shown, fit.noise, ~hidden), 4), None)
+    return MatchVerdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), _where(differing))
 
 
 def fitted(pattern: Pattern, there: Pixels) -> Fit:

@@ -10,7 +10,7 @@ from droidherd.vision.pixels import Pixels, halved, of_frame
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FramePiece:
     """Some of a level, and where it lies on it."""
 
     pixels: Pixels
@@ -18,7 +18,7 @@ class Piece:
     top: int
 
 
-class Looked:
+class PreparedFrame:
     """A frame with its grey reductions, each made when it is first asked for."""
 
     def __init__(self, frame: Frame) -> None:
@@ -46,11 +46,11 @@ class Looked:
             return self.level(level)[rows, columns]
         return np.asarray(cv2.cvtColor(self.rgba[rows, columns], cv2.COLOR_RGBA2GRAY), np.uint8)
 
-    def pixels(self, level: int, part: Box) -> Piece:
+    def pixels(self, level: int, part: Box) -> FramePiece:
         """The whole level if there is one, and no more than the part if there is not: in one piece of memory."""
         if level or 0 in self._levels:
-            return Piece(self.level(level), 0, 0)
-        return Piece(self.grey(0, part), part.x, part.y)
+            return FramePiece(self.level(level), 0, 0)
+        return FramePiece(self.grey(0, part), part.x, part.y)
 
     def patch(self, x: int, y: int, width: int, height: int) -> Pixels:
         """A piece in colour, as RGB."""

@@ -4,14 +4,17 @@ Places are sought in grey from coarse to fine (`search`), and each is then judge
 The judgement makes the answer: correlation alone calls a button with another number on it a perfect match.
 """
 
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.align import Lay, laid
+from droidherd.vision.align import Alignment, laid
 from droidherd.vision.area import clipped
-from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Verdict, judged
-from droidherd.vision.look import Looked
+from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, MatchVerdict, judged
+from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.search import Guess, at_a_glance, by_parts, guesses, nearby
 from droidherd.vision.template import Template
@@ -28,7 +31,7 @@ _GUESS_MIN, _GUESS_MIN_SCALES = 0.65, 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class TemplateSearch:
     """A template in the scales it may have on this frame."""
 
     template: Template
@@ -38,15 +41,15 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedMatch:
     """A place with its verdict, on the frame."""
 
     box: Box
-    verdict: Verdict
+    verdict: MatchVerdict
 
 
 def find(
-    frame: Frame | Looked,
+    frame: Frame | PreparedFrame,
     template: Template,
     *,
     threshold: float = THRESHOLD,
@@ -59,64 +62,64 @@ def find(
     any other place, so it may save time and never makes an answer.
     A `Looked` serves several searches on one frame. Deterministic: equal input gives an equal match.
     """
-    looked = frame if isinstance(frame, Looked) else Looked(frame)
-    sought = _sought(looked, template, area)
+    looked = frame if isinstance(frame, PreparedFrame) else PreparedFrame(frame)
+    searched = _searched(looked, template, area)
     if hint is not None:
-        known = _at_hint(looked, sought, hint)
+        known = _at_hint(looked, searched, hint)
         if known is not None and _is_it(known, threshold):
             return _match(known, threshold, (0.0, None))
-    found = at_a_glance(looked, sought.patterns, sought.within)
-    placed = _tried(looked, sought, found, threshold)
+    found = at_a_glance(looked, searched.patterns, searched.within)
+    placed = _tried(looked, searched, found, threshold)
     if not any(_is_it(one, threshold) for one in placed):
-        found = guesses(looked, sought.patterns, sought.within)
-        placed = _tried(looked, sought, found, threshold)
-    if not any(_is_it(one, threshold) for one in placed) and _doubtful(sought, found):
-        placed += _tried(looked, sought, by_parts(looked, sought.patterns[0], sought.within), threshold)
+        found = guesses(looked, searched.patterns, searched.within)
+        placed = _tried(looked, searched, found, threshold)
+    if not any(_is_it(one, threshold) for one in placed) and _doubtful(searched, found):
+        placed += _tried(looked, searched, by_parts(looked, searched.patterns[0], searched.within), threshold)
     if not placed:
-        best = found[0] if found else Guess(0, sought.within.x, sought.within.y, 0.0)
-        box = _box(sought, best)
+        best = found[0] if found else Guess(0, searched.within.x, searched.within.y, 0.0)
+        box = _box(searched, best)
         # Not worth a judgement: all of it differs, and how alike it is is what the search says.
-        placed.append(Placed(box, Verdict(round(max(0.0, best.score), 4), box)))
+        placed.append(PlacedMatch(box, MatchVerdict(round(max(0.0, best.score), 4), box)))
     best = max(placed, key=lambda one: (_is_it(one, threshold), one.verdict.score))
-    return _match(best, threshold, _runner_up(looked, sought, found, placed, best.box))
+    return _match(best, threshold, _runner_up(looked, searched, found, placed, best.box))
 
 
-def _tried(looked: Looked, sought: Sought, found: list[Guess], threshold: float) -> list[Placed]:
+def _tried(looked: PreparedFrame, searched: TemplateSearch, found: list[Guess], threshold: float) -> list[PlacedMatch]:
     """Judged one after the other, up to the first that is it."""
-    placed: list[Placed] = []
+    placed: list[PlacedMatch] = []
     for guess in found[:_JUDGED_MAX]:
-        if guess.score < max(_least(sought), found[0].score - _GUESS_MARGIN):
+        if guess.score < max(_least(searched), found[0].score - _GUESS_MARGIN):
             break
-        placed.append(_judged(looked, sought, guess))
+        placed.append(_judged(looked, searched, guess))
         if _is_it(placed[-1], threshold):
             break
     return placed
 
 
-def _least(sought: Sought) -> float:
-    return _GUESS_MIN if len(sought.patterns) == 1 else _GUESS_MIN_SCALES
+def _least(searched: TemplateSearch) -> float:
+    return _GUESS_MIN if len(searched.patterns) == 1 else _GUESS_MIN_SCALES
 
 
-def _doubtful(sought: Sought, found: list[Guess]) -> bool:
+def _doubtful(searched: TemplateSearch, found: list[Guess]) -> bool:
     """No place looks much like it: a part of it may be hidden."""
-    return len(sought.patterns) == 1 and (not found or found[0].score < _CONVINCING)
+    return len(searched.patterns) == 1 and (not found or found[0].score < _CONVINCING)
 
 
 def _runner_up(
-    looked: Looked, sought: Sought, found: list[Guess], placed: list[Placed], best: Box
+    looked: PreparedFrame, searched: TemplateSearch, found: list[Guess], placed: list[PlacedMatch], best: Box
 ) -> tuple[float, Box | None]:
     """The best place elsewhere: judged as well, unless it does not come near."""
     others = [one for one in placed if _apart(one.box, best)]
-    unjudged = [one for one in found if _apart(_box(sought, one), best)]
+    unjudged = [one for one in found if _apart(_box(searched, one), best)]
     if unjudged and unjudged[0].score >= _CONVINCING and not others:
-        others = [_judged(looked, sought, unjudged[0])]
+        others = [_judged(looked, searched, unjudged[0])]
     if others:
         second = max(others, key=lambda one: one.verdict.score)
         return second.verdict.score, second.box
-    return (round(max(0.0, unjudged[0].score), 4), _box(sought, unjudged[0])) if unjudged else (0.0, None)
+    return (round(max(0.0, unjudged[0].score), 4), _box(searched, unjudged[0])) if unjudged else (0.0, None)
 
 
-def _sought(looked: Looked, template: Template, area: Box | None) -> Sought:
+def _searched(looked: PreparedFrame, template: Template, area: Box | None) -> TemplateSearch:
     width, height = looked.frame.width, looked.frame.height
     within, scales = clipped(area, looked.frame), template.scales
     if not scales or not all(SCALE_MIN <= one <= SCALE_MAX for one in scales):
@@ -134,29 +137,31 @@ def _sought(looked: Looked, template: Template, area: Box | None) -> Sought:
             to=template.name,
             remedy="cut a smaller piece or widen the area",
         )
-    return Sought(template, tuple(one for one, _ in fitting), tuple(one for _, one in fitting), within)
+    return TemplateSearch(template, tuple(one for one, _ in fitting), tuple(one for _, one in fitting), within)
 
 
-def _at_hint(looked: Looked, sought: Sought, hint: Box) -> Placed | None:
+def _at_hint(looked: PreparedFrame, searched: TemplateSearch, hint: Box) -> PlacedMatch | None:
     """The place where it was seen last, if it lies in the area at all."""
-    widths = [abs(pattern.width - hint.width) for pattern in sought.patterns]
+    widths = [abs(pattern.width - hint.width) for pattern in searched.patterns]
     index = widths.index(min(widths))
-    guess = nearby(looked, sought.patterns[index], hint, sought.within)
-    if guess.score < _least(sought):
+    guess = nearby(looked, searched.patterns[index], hint, searched.within)
+    if guess.score < _least(searched):
         return None
-    return _judged(looked, sought, Guess(index, guess.x, guess.y, guess.score))
+    return _judged(looked, searched, Guess(index, guess.x, guess.y, guess.score))
 
 
-def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:
-    pattern, template = sought.patterns[guess.pattern], sought.template
-    if sought.scales == (1.0,) and not template.resampled:
+def _judged(looked: PreparedFrame, searched: TemplateSearch, guess: Guess) -> PlacedMatch:
+    pattern, template = searched.patterns[guess.pattern], searched.template
+    if searched.scales == (1.0,) and not template.resampled:
         there = looked.patch(guess.x, guess.y, pattern.width, pattern.height)
-        return Placed(_box(sought, guess), _on_frame(judged(pattern, there, RIGID), Lay(1, 1, guess.x, guess.y)))
+        return PlacedMatch(
+            _box(searched, guess), _on_frame(judged(pattern, there, RIGID), Alignment(1, 1, guess.x, guess.y))
+        )
     # Compared on the template's own pixels: enlarging it would add nothing, and blur what is compared.
     native = template.native
     across, down = pattern.width / native.width, pattern.height / native.height
-    doubt = 0.0 if len(sought.scales) == 1 else _SCALE_DOUBT
-    piece = laid(looked, native, Lay(across, down, guess.x, guess.y), doubt)
+    doubt = 0.0 if len(searched.scales) == 1 else _SCALE_DOUBT
+    piece = laid(looked, native, Alignment(across, down, guess.x, guess.y), doubt)
     lay = piece.lay
     width, height = looked.frame.width, looked.frame.height
     size = (
@@ -164,28 +169,28 @@ def _judged(looked: Looked, sought: Sought, guess: Guess) -> Placed:
         min(height, max(1, round(native.height * lay.scale_y))),
     )
     left, top = min(max(round(lay.left), 0), width - size[0]), min(max(round(lay.top), 0), height - size[1])
-    return Placed(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
+    return PlacedMatch(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
 
 
-def _on_frame(verdict: Verdict, lay: Lay) -> Verdict:
+def _on_frame(verdict: MatchVerdict, lay: Alignment) -> MatchVerdict:
     differs = verdict.differs
     if differs is None:
         return verdict
     left, top = round(lay.left + differs.x * lay.scale_x), round(lay.top + differs.y * lay.scale_y)
     box = Box(left, top, max(1, round(differs.width * lay.scale_x)), max(1, round(differs.height * lay.scale_y)))
-    return Verdict(verdict.score, box)
+    return MatchVerdict(verdict.score, box)
 
 
-def _is_it(one: Placed, threshold: float) -> bool:
+def _is_it(one: PlacedMatch, threshold: float) -> bool:
     return one.verdict.score >= threshold and one.verdict.differs is None
 
 
-def _box(sought: Sought, guess: Guess) -> Box:
-    pattern = sought.patterns[guess.pattern]
+def _box(searched: TemplateSearch, guess: Guess) -> Box:
+    pattern = searched.patterns[guess.pattern]
     return Box(guess.x, guess.y, pattern.width, pattern.height)
 
 
-def _match(best: Placed, threshold: float, runner_up: tuple[float, Box | None]) -> Match:
+def _match(best: PlacedMatch, threshold: float, runner_up: tuple[float, Box | None]) -> Match:
     verdict = best.verdict
     return Match(
         found=_is_it(best, threshold),
@@ -199,3 +204,30 @@ def _match(best: Placed, threshold: float, runner_up: tuple[float, Box | None]) 
 
 def _apart(one: Box, other: Box) -> bool:
     return abs(one.x - other.x) * 2 > other.width or abs(one.y - other.y) * 2 > other.height
+
+
+class LastPlaces:
+    """Last places by what was sought; the longest unused is dropped. For several threads."""
+
+    def __init__(self, limit: int = 1024) -> None:
+        """`limit` is a number of places."""
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, Box] = OrderedDict()
+
+    def last(self, searched: Hashable) -> Box | None:
+        with self._lock:
+            return self._kept.get(searched)
+
+    def note(self, searched: Hashable, match: Match) -> None:
+        """Remember where it was found. What is not there now may be there again: its place stays."""
+        if not match.found:
+            return
+        with self._lock:
+            self._kept[searched] = match.box
+            self._kept.move_to_end(searched)
+            while len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)

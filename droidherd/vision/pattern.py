@@ -32,7 +32,7 @@ _CROSS = np.ones((3, 3), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class PixelProbe:
     """A level of the pattern at some of its pixels: enough to tell which of a few places is the right one."""
 
     width: int
@@ -75,7 +75,7 @@ class Pattern:
         self.rgb = rgb
         self.mask = mask
         self.height, self.width = rgb.shape[:2]
-        self._probes: dict[int, Probe] = {}
+        self._probes: dict[int, PixelProbe] = {}
         self._slopes: dict[int, Slopes] = {}
         self._slope_shares: dict[tuple[float, int], Pixels] = {}
         self._tolerances: dict[tuple[int, float], Pixels] = {}
@@ -139,7 +139,7 @@ class Pattern:
         lower = Pattern(np.ascontiguousarray(self.rgb[down:, across:]))
         return [one for one in ((upper, 0, 0), (lower, across, down)) if _contrast(one[0].levels[0]) >= _CONTRAST_MIN]
 
-    def probe(self, level: int) -> Probe:
+    def probe(self, level: int) -> PixelProbe:
         """The samples of one level."""
         if level not in self._probes:
             grey = self.levels[level]
@@ -148,7 +148,7 @@ class Pattern:
             values -= values.mean()
             length = float(np.sqrt(np.dot(values, values)))
             values /= np.float32(max(length, 1e-6))
-            self._probes[level] = Probe(grey.shape[1], grey.shape[0], rows, columns, values)
+            self._probes[level] = PixelProbe(grey.shape[1], grey.shape[0], rows, columns, values)
         return self._probes[level]
 
     def _counted(self, level: int) -> NDArray[np.bool_]:

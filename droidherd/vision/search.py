@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from droidherd.domain.ports import Box
-from droidherd.vision.look import Looked
+from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Floats, Pattern
 from droidherd.vision.pixels import Pixels
 
@@ -47,10 +47,10 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TemplatePiece:
     """The area on one level of a frame, a little too large rather than too small."""
 
-    looked: Looked
+    looked: PreparedFrame
     level: int
     box: Box
 
@@ -66,7 +66,7 @@ class Windows:
     spread: Floats
 
 
-def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
+def at_a_glance(looked: PreparedFrame, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
     """The few best places from a level coarser than is safe; none where there is no such level."""
     if not all(one.glance > one.coarse for one in patterns):
         return []
@@ -78,13 +78,13 @@ def at_a_glance(looked: Looked, patterns: Sequence[Pattern], within: Box) -> lis
     return sorted(set(exact), key=_rank)
 
 
-def guesses(looked: Looked, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
+def guesses(looked: PreparedFrame, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
     """Places on the full frame, best first."""
     return _followed(looked, patterns, [_level(looked, one, within, one.coarse) for one in patterns], within)
 
 
 def _followed(
-    looked: Looked, patterns: Sequence[Pattern], levels: list[int], within: Box, most: int | None = None
+    looked: PreparedFrame, patterns: Sequence[Pattern], levels: list[int], within: Box, most: int | None = None
 ) -> list[Guess]:
     """The best of what each pattern looks like on its level, followed down to the frame."""
     found: list[Guess] = []
@@ -99,7 +99,7 @@ def _followed(
     return _down(looked, patterns, levels, kept[:most], within)
 
 
-def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
+def by_parts(looked: PreparedFrame, pattern: Pattern, within: Box) -> list[Guess]:
     """Places where one part of the pattern is plain to see: something may lie over the other."""
     parts = pattern.parts
     if not parts:
@@ -118,14 +118,14 @@ def by_parts(looked: Looked, pattern: Pattern, within: Box) -> list[Guess]:
     return sorted(found.values(), key=_rank)
 
 
-def nearby(looked: Looked, pattern: Pattern, hint: Box, within: Box) -> Guess:
+def nearby(looked: PreparedFrame, pattern: Pattern, hint: Box, within: Box) -> Guess:
     """The best place within a few pixels of a known one."""
     (place,) = _probed(_part(looked, within, 0), pattern, [(hint.x, hint.y)], _AROUND * 2)
     return Guess(0, *place)
 
 
 def _down(
-    looked: Looked, patterns: Sequence[Pattern], levels: list[int], kept: list[Guess], within: Box
+    looked: PreparedFrame, patterns: Sequence[Pattern], levels: list[int], kept: list[Guess], within: Box
 ) -> list[Guess]:
     """From each pattern's level to the frame itself."""
     hopeless = _HOPELESS
@@ -144,7 +144,7 @@ def _down(
     return kept
 
 
-def _level(looked: Looked, pattern: Pattern, within: Box, level: int) -> int:
+def _level(looked: PreparedFrame, pattern: Pattern, within: Box, level: int) -> int:
     """This one, or the next finer one on which the pattern fits into the area."""
     while level > 0:
         height, width = pattern.levels[level].shape
@@ -155,19 +155,19 @@ def _level(looked: Looked, pattern: Pattern, within: Box, level: int) -> int:
     return level
 
 
-def _part(looked: Looked, within: Box, level: int) -> Part:
+def _part(looked: PreparedFrame, within: Box, level: int) -> TemplatePiece:
     size = 1 << level
     left, top = within.x // size, within.y // size
     right = min(looked.frame.width // size, -(-(within.x + within.width) // size))
     bottom = min(looked.frame.height // size, -(-(within.y + within.height) // size))
-    return Part(looked, level, Box(left, top, max(0, right - left), max(0, bottom - top)))
+    return TemplatePiece(looked, level, Box(left, top, max(0, right - left), max(0, bottom - top)))
 
 
 def _rank(one: Guess) -> tuple[float, int, int]:
     return -one.score, one.y, one.x
 
 
-def coarse(part: Part, patterns: Sequence[Pattern], most: int, least: float = 0.01) -> list[list[Guess]]:
+def coarse(part: TemplatePiece, patterns: Sequence[Pattern], most: int, least: float = 0.01) -> list[list[Guess]]:
     """Of each of some patterns of one size, the best places on a level, half a pattern away from the better ones."""
     grey, level = part.grey(part.box), part.level
     height, width = patterns[0].levels[level].shape
@@ -263,7 +263,7 @@ def _peaks(scores: Floats, width: int, height: int, most: int, least: float) -> 
     return found
 
 
-def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: list[Guess]) -> list[Guess]:
+def _finer(part: TemplatePiece, patterns: Sequence[Pattern], due: list[bool], guessed: list[Guess]) -> list[Guess]:
     """One level further down, those that are `due`. Two guesses that meet become one."""
     seen: dict[tuple[int, int, int], Guess] = {}
     for index in dict.fromkeys(one.pattern for one in guessed):
@@ -279,7 +279,9 @@ def _finer(part: Part, patterns: Sequence[Pattern], due: list[bool], guessed: li
     return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
 
 
-def _probed(part: Part, pattern: Pattern, places: list[tuple[int, int]], around: int) -> list[tuple[int, int, float]]:
+def _probed(
+    part: TemplatePiece, pattern: Pattern, places: list[tuple[int, int]], around: int
+) -> list[tuple[int, int, float]]:
     """The best place around each of these, by some of the pixels."""
     probe, box = pattern.probe(part.level), part.box
     rows, columns = box.height - probe.height + 1, box.width - probe.width + 1

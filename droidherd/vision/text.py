@@ -15,9 +15,9 @@ import cv2
 import numpy as np
 import regex
 
-from droidherd import patterns
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
+from droidherd.flows import patterns
 from droidherd.vision.area import clipped
 from droidherd.vision.pixels import of_frame
 
@@ -30,7 +30,7 @@ _SIDE_MAX = 1920
 """A larger picture is scaled down before words are sought on it."""
 _SIDE_MIN = 8
 _NOWHERE = Box(0, 0, 0, 0)
-_LETTER = r"[^\W\u2e80-\uffff]"
+_CHAR = r"[^\W\u2e80-\uffff]"
 """Of a script that puts spaces between its words."""
 
 
@@ -65,8 +65,8 @@ def read(frame: Frame, area: Box | None = None) -> tuple[Line, ...]:
 def words(wanted: str) -> regex.Pattern[str]:
     """A pattern for these words: whole ones, in any case, with any white space in between (models lose some)."""
     spelled = r"\s*".join(re.escape(word) for word in wanted.split())
-    before = rf"(?<!{_LETTER})" if re.match(_LETTER, wanted.strip()) else ""
-    after = rf"(?!{_LETTER})" if re.search(rf"{_LETTER}\Z", wanted.strip()) else ""
+    before = rf"(?<!{_CHAR})" if re.match(_CHAR, wanted.strip()) else ""
+    after = rf"(?!{_CHAR})" if re.search(rf"{_CHAR}\Z", wanted.strip()) else ""
     return patterns.compiled(before + spelled + after, any_case=True)
 
 

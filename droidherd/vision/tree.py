@@ -11,8 +11,8 @@ from difflib import SequenceMatcher
 
 import regex
 
-from droidherd import patterns
 from droidherd.domain.ports import Box, Match
+from droidherd.flows import patterns
 
 NODES_MAX = 5_000
 """A screen of more elements is none that anybody could use."""
@@ -52,7 +52,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ElementQuery:
     """Which element is meant: all that is said has to fit."""
 
     text: str | None = None
@@ -91,7 +91,7 @@ def parse(text: str) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def find(nodes: Sequence[Node], query: Query, area: Box | None = None) -> Match:
+def find(nodes: Sequence[Node], query: ElementQuery, area: Box | None = None) -> Match:
     """The element that is meant; what cannot be seen is none. `area`: its centre has to be in there."""
     seen = [node for node in nodes if node.box.width > 0 and node.box.height > 0 and _in(area, node.box)]
     fitting = [node for node in seen if _fits(node, query)]
@@ -100,18 +100,18 @@ def find(nodes: Sequence[Node], query: Query, area: Box | None = None) -> Match:
         others = [each for each in fitting if each is not node]
         second = others[0].box if others else None
         again = 1.0 if others else 0.0
-        return Match(found=True, box=node.box, score=1.0, runner_up=again, runner_up_box=second, text=said(node))
+        return Match(found=True, box=node.box, score=1.0, runner_up=again, runner_up_box=second, text=words_of(node))
     score, nearest = max(((_likeness(node, query), node) for node in seen), key=lambda one: one[0], default=(0.0, None))
-    box, text = (nearest.box, said(nearest)) if nearest and score > 0 else (_NOWHERE, "")
+    box, text = (nearest.box, words_of(nearest)) if nearest and score > 0 else (_NOWHERE, "")
     return Match(found=False, box=box, score=score, runner_up=0.0, text=text)
 
 
-def said(node: Node) -> str:
+def words_of(node: Node) -> str:
     """What an element says to people."""
     return node.text or node.description
 
 
-def _fits(node: Node, query: Query) -> bool:
+def _fits(node: Node, query: ElementQuery) -> bool:
     wanted = ((query.text, node.text), (query.description, node.description))
     named = ((query.package, node.attributes.get("package", "")),)
     return (
@@ -133,7 +133,7 @@ def _matches(node: Node, pattern: regex.Pattern[str] | None) -> bool:
     return pattern is None or any(text and patterns.search(pattern, text) is not None for text in texts)
 
 
-def _likeness(node: Node, query: Query) -> float:
+def _likeness(node: Node, query: ElementQuery) -> float:
     """How near an element comes that is not meant: for people who read why nothing was found. Never 1."""
     pairs = [
         (wanted, value)

@@ -13,7 +13,7 @@ _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\]", re.A
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class AllowedOrigin:
     """Scheme, host and port. A host that begins with `*.` means every host below that one, not itself."""
 
     scheme: str
@@ -33,7 +33,7 @@ class Origin:
             raise ValueError(f"{text!r} names no port between 1 and 65535")
         return cls(scheme, host.strip("[]"), int(port))
 
-    def covers(self, other: "Origin") -> bool:
+    def covers(self, other: "AllowedOrigin") -> bool:
         if (self.scheme, self.port) != (other.scheme, other.port):
             return False
         if self.host.startswith("*."):
@@ -45,11 +45,11 @@ class Origin:
 class AllowList:
     """The origins of the settings. Empty: nothing is allowed."""
 
-    origins: tuple[Origin, ...]
+    origins: tuple[AllowedOrigin, ...]
 
     @classmethod
     def of(cls, texts: tuple[str, ...]) -> Self:
-        return cls(tuple(Origin.of(text) for text in texts))
+        return cls(tuple(AllowedOrigin.of(text) for text in texts))
 
     def checked(self, url: str) -> httpx.URL:
         """The address as it will be requested. It is read once, by who sends the request."""
@@ -65,7 +65,9 @@ class AllowList:
             raise BadParametersError(
                 "an address holds no user and no password", to=shown(parsed), remedy="send a header"
             )
-        origin = Origin(parsed.scheme, parsed.raw_host.decode("ascii").lower().rstrip(".").strip("[]"), _port(parsed))
+        origin = AllowedOrigin(
+            parsed.scheme, parsed.raw_host.decode("ascii").lower().rstrip(".").strip("[]"), _port(parsed)
+        )
         if not any(allowed.covers(origin) for allowed in self.origins):
             at = f"{origin.scheme}://{origin.host}:{origin.port}"
             raise AddressRefusedError(f"{at} is not in `web.allow`", to=shown(parsed), remedy="add the origin there")

@@ -5,10 +5,13 @@ are not used, so that what a task may reach stands in the settings alone.
 """
 
 import ssl
+import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Self
 
@@ -25,9 +28,7 @@ from droidherd.domain.errors import (
     ServerRefusedError,
 )
 from droidherd.settings import WebSettings
-from droidherd.web.allow import AllowList, Origin, shown
-from droidherd.web.patience import patience_s
-from droidherd.web.pool import Pool
+from droidherd.web.allow import AllowedOrigin, AllowList, shown
 
 _LATER = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
@@ -48,7 +49,68 @@ class WebLimits:
     """For a whole answer, however steadily it drips."""
 
 
-class Answer:
+class ConnectionPool:
+    """Clients with one connection each, made when they are first needed. Each is used by one thread at a time.
+
+    httpx offers one client for many threads, but its pool may close a connection that another thread has just been
+    given (encode/httpcore#1110).
+    """
+
+    def __init__(self, size: int, wait_s: float, make: Callable[[], httpx.Client]) -> None:
+        """NoAnswerError when none is free within `wait_s`."""
+        self._size = size
+        self._wait_s = wait_s
+        self._make = make
+        self._slots = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._free: list[tuple[str, httpx.Client]] = []
+        """With the origin each was last connected to; the one used last stands last."""
+        self._closed = False
+
+    @contextmanager
+    def taken(self, origin: str, to: str) -> Generator[httpx.Client]:
+        """One of them, if possible one that is connected to this origin."""
+        if not self._slots.acquire(timeout=self._wait_s):
+            raise NoAnswerError(
+                f"all {self._size} connections were in use for {self._wait_s:g} s",
+                to=to,
+                remedy="see `web.connections`",
+            )
+        try:
+            client = self._pick(origin)
+            try:
+                yield client
+            finally:
+                self._put_back(origin, client)
+        finally:
+            self._slots.release()
+
+    def close(self) -> None:
+        """Those in use are closed by who uses them."""
+        with self._lock:
+            self._closed, free, self._free = True, self._free, []
+        for _, client in free:
+            client.close()
+
+    def _pick(self, origin: str) -> httpx.Client:
+        with self._lock:
+            best = next((one for one in reversed(self._free) if one[0] == origin), None)
+            if best is None and self._free:
+                best = self._free[0]
+            if best is not None:
+                self._free.remove(best)
+                return best[1]
+        return self._make()
+
+    def _put_back(self, origin: str, client: httpx.Client) -> None:
+        with self._lock:
+            if not self._closed:
+                self._free.append((origin, client))
+                return
+        client.close()
+
+
+class WebResponse:
     """A good answer whose body is still on its way."""
 
     def __init__(self, response: httpx.Response, until_s: float) -> None:
@@ -71,7 +133,7 @@ class Answer:
                 yield piece
 
 
-class Web:
+class WebClient:
     """Safe for many threads. Close it when the process ends."""
 
     def __init__(self, allow: AllowList, limits: WebLimits | None = None, *, ca_file: str = "") -> None:
@@ -94,7 +156,7 @@ class Web:
                 headers={"accept-encoding": "identity", "user-agent": f"droidherd/{__version__}"},
             )
 
-        self._pool = Pool(chosen.connections, chosen.wait_s, make)
+        self._pool = ConnectionPool(chosen.connections, chosen.wait_s, make)
 
     @classmethod
     def of(cls, settings: WebSettings) -> Self:
@@ -106,7 +168,7 @@ class Web:
     @contextmanager
     def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, total_s: float | None = None
-    ) -> Generator[Answer]:
+    ) -> Generator[WebResponse]:
         """Ask, follow redirects inside the allow-list, hand out a good answer. `headers` go to this origin alone."""
         until_s = time.monotonic() + (self.limits.total_s if total_s is None else total_s)
         target = self._allow.checked(url)
@@ -116,7 +178,7 @@ class Web:
             with self._asked(target, own) as response:
                 if not response.has_redirect_location:
                     _refuse_unless_good(response)
-                    yield Answer(response, until_s)
+                    yield WebResponse(response, until_s)
                     return
                 target = self._next(response)
         raise ServerRefusedError(f"more than {self.limits.redirects} redirects", to=shown(target))
@@ -197,5 +259,28 @@ def _untrusted(error: BaseException | None) -> bool:
     return False
 
 
-def _origin(url: httpx.URL) -> Origin:
-    return Origin(url.scheme, url.host, url.port or 0)
+def _origin(url: httpx.URL) -> AllowedOrigin:
+    return AllowedOrigin(url.scheme, url.host, url.port or 0)
+
+
+def patience_s(retry_after: str, date: str, now_s: float) -> float:
+    """How long a busy server asks to be left alone: `Retry-After` in seconds or as a moment; 0 when it is unreadable.
+
+    A moment is of the server's own clock, which its `Date` tells; without one it is taken for ours.
+    """
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    moment = _moment(text)
+    if moment is None:
+        return 0.0
+    now = _moment(date) or datetime.fromtimestamp(now_s, UTC)
+    return max((moment - now).total_seconds(), 0.0)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

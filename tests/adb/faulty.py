@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from droidherd.adb.files import Files
+from droidherd.adb.files import DeviceFiles
 from droidherd.adb.server import AdbServer
 from droidherd.domain.errors import UnknownOutcomeError
-from droidherd.emulator.clock import UptimeClock
 from droidherd.emulator.hands import EmulatorHands
+from droidherd.emulator.lease import UptimeClock
 from droidherd.virtual.process import VirtualFleet
 from tests.emulator.farm import Farm, One
 
@@ -48,7 +48,7 @@ class Place:
 
     def calls(self) -> Mapping[str, Call]:
         adb, address = self.one.adb, self.one.address
-        files = Files(adb, address)
+        files = DeviceFiles(adb, address)
         return {
             "shell": lambda within_s: adb.shell(address, f"echo {LETTERS}", within_s).text,
             "effect": self._tap,

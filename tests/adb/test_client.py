@@ -9,8 +9,8 @@ import pytest
 
 from droidherd.adb import wire
 from droidherd.adb.client import STDIN_LIMIT_BYTES, AdbClient
-from droidherd.adb.files import Files
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.files import DeviceFiles
+from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import (
     AbandonedError,
     BadParametersError,
@@ -117,7 +117,7 @@ def ended_once(
     asked: threading.Event,
     script: Callable[[Talk], None],
     deadlines_s: Sequence[float] = DEADLINES_S,
-    interrupt: Interrupt | None = None,
+    interrupt: CallInterrupt | None = None,
 ) -> tuple[float, DroidherdError]:
     """The deadline of a call that came so far, and what it ended with."""
     for within_s in deadlines_s:
@@ -135,7 +135,7 @@ def test_a_reason_of_senseless_length_is_no_reason_to_make_room_for_it():
         talk.silence()
 
     with talking(script) as talker, pytest.raises(UnknownOutcomeError, match="a reason of 2147483647 bytes"):
-        Files(AdbClient(talker.port), SERIAL).pull("/x", LONG_S)
+        DeviceFiles(AdbClient(talker.port), SERIAL).pull("/x", LONG_S)
 
 
 def test_output_that_trickles_does_not_move_the_deadline():
@@ -153,7 +153,7 @@ def test_output_that_trickles_does_not_move_the_deadline():
 
 def test_an_interrupt_ends_a_call_from_another_thread():
     asked = threading.Event()
-    interrupt = Interrupt()
+    interrupt = CallInterrupt()
     caught: list[DroidherdError] = []
 
     def script(talk: Talk) -> None:
@@ -178,7 +178,7 @@ def test_an_interrupt_ends_a_call_from_another_thread():
 
 
 def test_after_an_interrupt_nothing_is_sent_any_more():
-    interrupt = Interrupt()
+    interrupt = CallInterrupt()
     interrupt.fire()
     with talking(Talk.silence) as talker:
         with pytest.raises(NotSentError, match="interrupted"):
@@ -211,7 +211,7 @@ def test_waiting_for_a_turn_to_connect_has_the_same_deadline():
     with talking(Talk.silence) as talker:
         adb = AdbClient(talker.port, connects_at_once=1)
         pulsed = adb.pulsed(lambda: None)
-        interrupt = Interrupt()
+        interrupt = CallInterrupt()
 
         def hang() -> None:
             with pytest.raises(NotSentError):
@@ -230,7 +230,7 @@ def test_waiting_for_a_turn_to_connect_has_the_same_deadline():
 
 def test_open_streams_do_not_count_as_connects():
     opened = threading.Semaphore(0)
-    interrupt = Interrupt()
+    interrupt = CallInterrupt()
 
     def script(talk: Talk) -> None:
         if talk.service().endswith(b"quick"):
@@ -288,7 +288,7 @@ def test_every_call_opens_a_span_with_its_operation_and_serial():
     assert [("shell", SERIAL), ("in", ""), ("out", "")] == seen
 
 
-def test_while_an_answer_is_waited_for_there_is_a_pulse_that_may_end_the_call():
+def test_a_wait_for_an_answer_has_a_pulse_that_may_end_the_call():
     beats: list[int] = []
 
     def pulse() -> None:
@@ -301,7 +301,7 @@ def test_while_an_answer_is_waited_for_there_is_a_pulse_that_may_end_the_call():
         talk.silence()
 
     with talking(script) as talker, pytest.raises(AbandonedError):
-        AdbClient(talker.port).shell(SERIAL, "x", 60.0, interrupt=Interrupt(pulse))
+        AdbClient(talker.port).shell(SERIAL, "x", 60.0, interrupt=CallInterrupt(pulse))
     assert [1, 1] == beats
 
 
@@ -327,5 +327,5 @@ def test_a_pulse_does_not_move_the_deadline():
         talk.silence()
 
     longer = [one for one in DEADLINES_S if one > wire.PULSE_S]
-    within_s, error = ended_once(asked, script, longer, Interrupt(lambda: None))
+    within_s, error = ended_once(asked, script, longer, CallInterrupt(lambda: None))
     assert (UnknownOutcomeError, True) == (type(error), f"no answer within {within_s:g} s" in str(error))

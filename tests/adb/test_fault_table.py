@@ -8,11 +8,12 @@ import io
 import threading
 import time
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from droidherd.adb.files import Files
+from droidherd.adb.files import DeviceFiles
 from droidherd.domain.errors import (
     CommandFailedError,
     DiskFullError,
@@ -24,9 +25,9 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Wanted
-from droidherd.domain.things import State
+from droidherd.domain.task.things import State
 from droidherd.emulator import lease
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.things import EmulatorThings
 from droidherd.emulator.token import Token
 from tests.adb import faulty
@@ -160,7 +161,7 @@ def _left_behind(before: tuple[set[str], set[int]]) -> tuple[set[str], set[int]]
 def _all_is_well_again(place: Place, name: str, operation: str, error: DroidherdError | None) -> None:
     """The same call gives the right answer now; an act is on the emulator's own record once at most."""
     place.farm.server.ensure()
-    found = Link(place.one.adb).ensure(place.one.address, "VIRT0001", deadline_s=LONG_S)
+    found = DeviceLink(place.one.adb).ensure(place.one.address, "VIRT0001", deadline_s=LONG_S)
     if not found.token:
         lease.floor(place.one.adb, place.one.address, Token(place.one.lease))
     answer = place.again(operation)
@@ -176,14 +177,14 @@ def _all_is_well_again(place: Place, name: str, operation: str, error: Droidherd
         assert taps == 1 or answer == "unknown"
 
 
-def test_a_file_of_several_packets_that_is_never_acknowledged_is_unknown_and_leaves_nothing_behind(place: Place):
+def test_a_file_never_acknowledged_is_unknown_and_leaves_nothing_behind(place: Place):
     """Only what does not fit into one packet waits for the word that the last one came."""
     before = held()
     place.one.control.set_fault(place.one.name, "no_ack")
     error: DroidherdError | None = None
     for within_s in DEADLINES_S:
         with pytest.raises(DroidherdError) as caught:
-            Files(place.one.adb, place.one.address).push(CONTENT * 20, PATH, within_s)
+            DeviceFiles(place.one.adb, place.one.address).push(CONTENT * 20, PATH, within_s)
         error = caught.value
         if not _too_early(UnknownOutcomeError, error):
             break
@@ -205,7 +206,7 @@ def test_nothing_lands_on_another_emulator_that_took_the_address(farm: Farm, pla
     farm.control.swap_ports(one.name, other.name)
     try:
         with pytest.raises(EmulatorLostError, match="expected VIRT0001, but VIRT0002"):
-            Link(one.adb).ensure(address, "VIRT0001", deadline_s=LONG_S)
+            DeviceLink(one.adb).ensure(address, "VIRT0001", deadline_s=LONG_S)
         assert "device" == one.adb.state(address)
         other.mark()
         with pytest.raises(FencedError):
@@ -213,8 +214,8 @@ def test_nothing_lands_on_another_emulator_that_took_the_address(farm: Farm, pla
         with pytest.raises(FencedError):
             hands.settle("1")
         with pytest.raises(FencedError):
-            hands.aimed(one.eyes()).look()
-        things = EmulatorThings(hands, Files(one.adb, address), one.token(), lambda: None)
+            one.eyes(coordinates=hands.coordinates).look()
+        things = EmulatorThings(hands, partial(DeviceFiles, one.adb, address), one.token(), lambda: None)
         file = Wanted("file", "/sdcard/x", State("0" * 64), content=lambda: io.BytesIO(CONTENT))
         for _ in range(2):
             with pytest.raises(FencedError):
@@ -235,9 +236,9 @@ def test_a_stage_that_begins_at_a_drifted_address_takes_nothing(farm: Farm, plac
     try:
         if serialno:
             with pytest.raises(EmulatorLostError):
-                Link(one.adb).ensure(address, serialno, deadline_s=LONG_S)
+                DeviceLink(one.adb).ensure(address, serialno, deadline_s=LONG_S)
         else:
-            Link(one.adb).ensure(address, deadline_s=LONG_S)
+            DeviceLink(one.adb).ensure(address, deadline_s=LONG_S)
         other.mark()
         with pytest.raises(EmulatorLostError, match="virtual-2 answers in its place"):
             lease.seize(one.adb, address, newest, name=one.name)
@@ -252,5 +253,5 @@ def test_a_stage_that_begins_at_a_drifted_address_takes_nothing(farm: Farm, plac
 
 def test_a_file_that_may_not_be_written_is_said_so_in_the_emulators_words(place: Place):
     with pytest.raises(CommandFailedError, match="Read-only file system"):
-        Files(place.one.adb, place.one.address).push(CONTENT, "/system/x", LONG_S)
-    assert len(CONTENT) == Files(place.one.adb, place.one.address).stat(PATH, LONG_S).size
+        DeviceFiles(place.one.adb, place.one.address).push(CONTENT, "/system/x", LONG_S)
+    assert len(CONTENT) == DeviceFiles(place.one.adb, place.one.address).stat(PATH, LONG_S).size

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from droidherd.adb.client import AdbClient
 from droidherd.adb.picture import uniform
-from droidherd.adb.shell import Frames
+from droidherd.adb.shell import ShellFrames
 from droidherd.adb.wire import WireClosedError
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, UnknownOutcomeError
 from tests.adb.talker import DEADLINES_S, Talk, exit_frame, frame, frames, talking
@@ -26,7 +26,7 @@ SERIAL = "127.0.0.1:16384"
 )
 def test_frames_mean_the_same_however_they_are_cut(parts: list[tuple[int, bytes]], rc: int, cuts: list[int]):
     wire = b"".join(frame(kind, payload) for kind, payload in parts) + exit_frame(rc)
-    reader = Frames()
+    reader = ShellFrames()
     position, turn = 0, 0
     while position < len(wire):
         assert reader.rc is None
@@ -40,7 +40,7 @@ def test_frames_mean_the_same_however_they_are_cut(parts: list[tuple[int, bytes]
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_frames_or_a_wire_error(data: bytes):
-    reader = Frames()
+    reader = ShellFrames()
     try:
         reader.feed(data)
     except WireClosedError:
@@ -94,7 +94,7 @@ def given_up(stream: bytes, expected: type[DroidherdError]) -> DroidherdError:
     st.lists(st.integers(0, 60), min_size=1, max_size=10),
     st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=50), max_size=4),
 )
-def test_a_picture_arrives_whole_however_it_is_cut_and_whatever_is_said_before_it(
+def test_a_picture_arrives_whole_however_it_is_cut_and_whatever_precedes_it(
     width: int, height: int, prologue: int, cuts: list[int], before: list[str]
 ):
     whole = picture(width, height, prologue=prologue)

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.files import Files
+from droidherd.adb.files import DeviceFiles
 from droidherd.adb.quote import QUOTED_LIMIT_BYTES, TEXT_LIMIT, is_plain, quote
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import State
+from droidherd.domain.task.things import State
 from droidherd.emulator import acts, making
-from droidherd.emulator.keyboard import KEYBOARD
+from droidherd.emulator.acts import KEYBOARD
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.emulator.farm import LONG_S, One, small_farm
 
@@ -156,7 +156,7 @@ def paths(bench: Bench, strings: Sequence[str]) -> None:
         text for text in numbered if all(len(part.encode("utf-8", "replace")) < NAME_BYTES for part in text.split("/"))
     ]
     made = bench.allowed(short, lambda text: making.checked("file", numbered[text])[1])
-    files = Files(bench.adb, bench.one.address)
+    files = DeviceFiles(bench.adb, bench.one.address)
     writes = [
         (text, f'f={word}; mkdir -p "${{f%/*}}" && printf %s {quote(text)} >"$f" || exit 9') for text, word in made
     ]

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.adb import parse
-from droidherd.adb.model import Listed
-from droidherd.adb.parse import Focus, Size
-from droidherd.domain.facts import InstalledPackage, Storage
+from droidherd.adb.parse import Focus, Listed, Size
+from droidherd.domain.fleet.facts import InstalledPackage, Storage
 
 WARNING = "WARNING: linker: something is unused\r\n"
 NONE = type(None)
@@ -78,7 +77,7 @@ def test_no_focus_is_none_and_a_hung_app_is_recognised():
     assert not Focus("a.b/.C").not_responding
 
 
-def test_a_window_of_another_display_is_not_in_front_while_the_display_with_the_focus_has_none():
+def test_a_window_of_another_display_is_not_in_front():
     other = "  Display: mDisplayId=2\n  mCurrentFocus=Window{4f1 u0 a.b/.C}\n"
     assert None is parse.focus(f"  Display: mDisplayId=0\n  mCurrentFocus=null\n{other}  mTopFocusedDisplayId=0\n")
     assert Focus("a.b/.C") == parse.focus(f"{other}  mTopFocusedDisplayId=2\n")

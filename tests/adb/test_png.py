@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from droidherd.adb.png import whole_png
+from droidherd.adb.picture import whole_png
 from droidherd.domain.errors import InvalidFrameError
 from droidherd.vision.pixels import decode_png
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from droidherd.adb.server import AdbServer, end_leftover, pid_file
-from droidherd.adb.track import Track
+from droidherd.adb.server import AdbServer, end_leftover, pid_path
 from droidherd.domain.errors import InfrastructureError, NotSentError
+from droidherd.emulator.connection_watch import Track
+from droidherd.processes import pidfile
 
 LONG_S = 10.0
 ANSWER_S = 10.0
@@ -93,7 +94,7 @@ def test_it_ends_with_its_owner_and_leaves_no_pid_file(tmp_path: Path):
     server.stop()
     assert gone(pid)
     assert 0 == server.pid
-    assert not (tmp_path / "adb-server.pid").exists()
+    assert not (tmp_path / "adb-server.json").exists()
     server.stop()
 
 
@@ -117,7 +118,7 @@ def test_what_a_dead_owner_left_can_be_ended_by_others_and_its_file_goes(tmp_pat
     server = AdbServer(0, tmp_path, environment=os.environ)
     server.start()
     assert end_leftover(tmp_path)
-    assert (True, False) == (gone(server.pid), pid_file(tmp_path).path.exists())
+    assert (True, False) == (gone(server.pid), pid_path(tmp_path).exists())
     assert not end_leftover(tmp_path)
     server.stop()
 
@@ -125,10 +126,9 @@ def test_what_a_dead_owner_left_can_be_ended_by_others_and_its_file_goes(tmp_pat
 def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path):
     innocent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        process = psutil.Process(innocent.pid)
-        for created_s, name in ((process.create_time() - 60, process.name()), (process.create_time(), "adb")):
-            content = {"pid": innocent.pid, "created_s": created_s, "name": name, "port": 1}
-            (tmp_path / "adb-server.pid").write_text(json.dumps(content))
+        for birth in (pidfile.birth(os.getpid()), ""):
+            content = {"name": "adb-server", "pid": innocent.pid, "birth": birth, "address": "127.0.0.1:1"}
+            (tmp_path / "adb-server.json").write_text(json.dumps(content))
             with AdbServer(0, tmp_path, environment=os.environ):
                 assert innocent.poll() is None
     finally:
@@ -138,7 +138,7 @@ def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path):
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
 def test_an_unreadable_pid_file_is_no_reason_to_stay_down(tmp_path: Path, content: str):
-    (tmp_path / "adb-server.pid").write_text(content)
+    (tmp_path / "adb-server.json").write_text(content)
     with AdbServer(0, tmp_path, environment=os.environ) as server:
         assert server.client().version() > 0
 

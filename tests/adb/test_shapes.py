@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from droidherd.adb import display, logcat, parse
-from droidherd.adb.display import DISPLAY_LINE, Display
-from droidherd.adb.logcat import LogLine
-from droidherd.adb.parse import Focus, Size
+from droidherd.adb import parse
+from droidherd.adb.parse import Focus, LogcatLine, Size
+from droidherd.emulator import coordinates
+from droidherd.emulator.coordinates import DISPLAY_LINE, Display
 from droidherd.emulator.eyes import FOCUS_LINE
 
 SHAPES = Path(__file__).parent / "shapes"
@@ -66,7 +66,7 @@ def test_the_window_in_front_is_that_of_the_display_with_the_focus(version: int,
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("line", "what", "read"), [(FOCUS_LINE, "window", parse.focus), (DISPLAY_LINE, "display", display.displays)]
+    ("line", "what", "read"), [(FOCUS_LINE, "window", parse.focus), (DISPLAY_LINE, "display", coordinates.displays_in)]
 )
 def test_what_we_ask_for_says_the_same_as_the_whole_dump(
     tmp_path: Path, version: int, line: str, what: str, read: Callable[[str], object]
@@ -107,14 +107,14 @@ def test_the_activity_at_work_is_found(version: int, expected: str):
     ],
 )
 def test_the_display_is_as_it_is_turned_and_overridden(version: int, expected: Display):
-    assert expected == display.default(shape(version, "display"))
+    assert expected == coordinates.default_display(shape(version, "display"))
 
 
 def test_a_second_display_is_not_taken_for_the_first():
     text = shape(13, "display")
-    assert (Display(0, 1280, 720, 0), Display(2, 1920, 1080, 0)) == display.displays(text)
+    assert (Display(0, 1280, 720, 0), Display(2, 1920, 1080, 0)) == coordinates.displays_in(text)
     alone = text.replace("displayId=0", "displayId=7")
-    assert None is display.default(alone)
+    assert None is coordinates.default_display(alone)
 
 
 def test_packages_are_read_with_what_the_version_tells():
@@ -143,29 +143,36 @@ def test_settings_are_read_with_their_lines_and_equal_signs():
     [
         (
             7,
-            LogLine(
+            LogcatLine(
                 "11-19 02:03:04.567", 1234, 1250, "I", "ActivityManager", "START u0 {act=android.intent.action.MAIN}"
             ),
         ),
-        (9, LogLine("2026-11-19 02:03:04.567", 1234, 1250, "E", "AndroidRuntime", "FATAL EXCEPTION: main")),
-        (11, LogLine("11-19 02:03:04.700000", 4711, 4711, "D", "Herd", "claims 3")),
-        (13, LogLine("1763517784.567", 1234, 1250, "F", "libc", "Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR)")),
-        (14, LogLine("11-19 02:03:04.567 +0100", 1234, 1250, "V", "a tag", "with: colons : inside")),
-        (15, LogLine("11-19 02:03:04.567", 1234, 1250, "S", "silent", "")),
+        (9, LogcatLine("2026-11-19 02:03:04.567", 1234, 1250, "E", "AndroidRuntime", "FATAL EXCEPTION: main")),
+        (11, LogcatLine("11-19 02:03:04.700000", 4711, 4711, "D", "Herd", "claims 3")),
+        (13, LogcatLine("1763517784.567", 1234, 1250, "F", "libc", "Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR)")),
+        (14, LogcatLine("11-19 02:03:04.567 +0100", 1234, 1250, "V", "a tag", "with: colons : inside")),
+        (15, LogcatLine("11-19 02:03:04.567", 1234, 1250, "S", "silent", "")),
     ],
 )
-def test_lines_of_the_log_are_read_in_all_their_variants(version: int, expected: LogLine):
-    assert expected in logcat.lines(shape(version, "logcat"))
+def test_lines_of_the_log_are_read_in_all_their_variants(version: int, expected: LogcatLine):
+    assert expected in parse.log_lines(shape(version, "logcat"))
 
 
 def test_the_beginning_of_a_buffer_is_no_line_of_the_log():
-    assert [2, 2, 2, 1, 1, 1] == [len(logcat.lines(shape(version, "logcat"))) for version in VERSIONS]
+    assert [2, 2, 2, 1, 1, 1] == [len(parse.log_lines(shape(version, "logcat"))) for version in VERSIONS]
 
 
 @given(st.sampled_from(VERSIONS), st.sampled_from(COMMANDS), st.integers(0, 400), st.text(max_size=8))
 def test_a_shape_that_is_cut_or_soiled_stops_no_parser(version: int, command: str, at: int, dirt: str):
     text = shape(version, command)
     soiled = text[:at] + dirt + text[at + len(dirt) :]
-    for read in (parse.properties, parse.settings, parse.focus, parse.resumed, display.displays, logcat.lines):
+    for read in (
+        parse.properties,
+        parse.settings,
+        parse.focus,
+        parse.resumed,
+        coordinates.displays_in,
+        parse.log_lines,
+    ):
         read(text[:at])
         read(soiled)

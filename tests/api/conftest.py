@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from tests.api.world import World
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from tests.api.recurring import ALL, add, show, tasks
 from tests.api.waiting import eventually
 from tests.api.world import World

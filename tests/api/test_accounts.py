@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from api.account_views import NextRun, next_of, planned
+from api.accounts.schemas import NextRun, next_of, planned
 from droidherd.contracts.subscriptions import SubscriptionRow
 from droidherd.contracts.tasks import TaskView
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
@@ -82,7 +82,7 @@ def test_a_task_of_a_bound_account_runs_there_and_nowhere_else(world: World, htt
     http.delete("/api/accounts/bound-1")
 
 
-def test_a_task_that_is_planned_stays_where_its_account_was_bound_until_it_is_tried_anew(http: httpx.Client):
+def test_a_planned_task_stays_where_its_account_was_bound_until_tried_anew(http: httpx.Client):
     put(http, "moved-1", emulator="e3")
     http.post("/api/queue/pause", json={"lane": "account"})
     stays, goes = (submit(http, "moved-1", on_busy="queue").json()["id"] for _ in range(2))
@@ -174,7 +174,7 @@ def test_a_name_that_can_be_none_names_nothing(http: httpx.Client):
     assert 404 == http.post("/api/accounts/a%20b/disable").status_code
 
 
-def task(name: str, state: TaskState, at: datetime | None = None) -> TaskView:
+def task(name: str, state: TaskStatus, at: datetime | None = None) -> TaskView:
     return TaskView(task_id=name, type="t", state=state, created_at=NOW, updated_at=NOW, not_before=at)
 
 
@@ -183,10 +183,10 @@ def name_of(run: NextRun | None) -> str:
 
 
 def test_the_next_run_is_the_earliest_of_what_waits():
-    later = task("later", TaskState.PENDING, NOW + timedelta(hours=2))
-    sooner = task("sooner", TaskState.PENDING, NOW + timedelta(hours=1))
-    queued = task("queued", TaskState.QUEUED, NOW)
-    runs = task("runs", TaskState.RUNNING)
+    later = task("later", TaskStatus.PENDING, NOW + timedelta(hours=2))
+    sooner = task("sooner", TaskStatus.PENDING, NOW + timedelta(hours=1))
+    queued = task("queued", TaskStatus.QUEUED, NOW)
+    runs = task("runs", TaskStatus.RUNNING)
     row = SubscriptionRow(id="nightly", next_times=(NOW + timedelta(days=1), NOW + timedelta(minutes=1)))
     due = planned([row, SubscriptionRow(id="paused")])
     assert "sooner" == name_of(next_of([later, runs, sooner]))

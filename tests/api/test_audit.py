@@ -39,7 +39,7 @@ def test_a_pool_nobody_knows_has_no_audit(http: httpx.Client):
         http.delete("/api/accounts/book-2", params={"pool": "nowhere"}),
         http.post("/api/maintenance/cleanup", json={"pool": "nowhere"}),
     ):
-        assert (404, "there is no pool nowhere") == (answer.status_code, answer.json()["detail"])
+        assert (404, "no pool `nowhere`") == (answer.status_code, answer.json()["detail"])
     assert None is http.get("/api/accounts/book-2").json()["record"]
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_was_refused_says_why_and_what_is_paused_still_has_an_end(
     http.request("DELETE", f"{ALL}/{name}", json=by)
     lines = told(http, by["actor"], 4)
     assert ["run", "refused", "paused", "deleted"] == [one.removeprefix("subscription_") for one, _, _ in lines]
-    assert "no other one may wait" in lines[1][2]
+    assert "lets no other run wait" in lines[1][2]
 
 
 def test_an_order_for_many_is_one_line_with_its_filter_and_count(http: httpx.Client):

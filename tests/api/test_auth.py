@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from api.auth import Guard, OpenDoorError, check_address, is_loopback, keys_of, roles_of
-from droidherd.cli.embedded import EmbeddedTemporal
+from api.auth import Guard, UnsafeSettingsError, check_address, is_loopback, keys_of, roles_of
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.settings import Api
 from tests.api.world import World
 
@@ -129,7 +129,7 @@ def test_a_page_of_this_machine_gets_in():
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.org", ""])  # noqa: S104
 def test_it_refuses_to_listen_to_strangers_without_a_key(host: str):
-    with pytest.raises(OpenDoorError):
+    with pytest.raises(UnsafeSettingsError):
         check_address(host, {})
     check_address(host, {"ann": KEY})
 
@@ -145,7 +145,7 @@ def test_the_key_comes_from_its_file(tmp_path: Path):
     assert {"api": KEY} == keys_of(Api(key_file=str(file)))
     file.write_text("\n")
     for broken in (file, tmp_path / "missing"):
-        with pytest.raises(OpenDoorError):
+        with pytest.raises(UnsafeSettingsError):
             keys_of(Api(key_file=str(broken)))
 
 
@@ -167,7 +167,7 @@ def test_keys_have_names_in_the_settings_and_in_a_file(tmp_path: Path):
     ],
 )
 def test_keys_that_would_not_say_who_it_is_are_refused(settings: dict[str, Any]):
-    with pytest.raises(OpenDoorError):
+    with pytest.raises(UnsafeSettingsError):
         keys_of(Api(**settings))
 
 
@@ -175,7 +175,7 @@ def test_keys_that_would_not_say_who_it_is_are_refused(settings: dict[str, Any])
 def test_a_file_of_keys_that_is_none_is_refused_without_repeating_it(tmp_path: Path, text: str):
     file = tmp_path / "keys"
     file.write_text(text)
-    with pytest.raises(OpenDoorError, match=str(file)) as refused:
+    with pytest.raises(UnsafeSettingsError, match=str(file)) as refused:
         keys_of(Api(keys_file=str(file)))
     assert "k-ann" not in str(refused.value)
 
@@ -202,7 +202,7 @@ def test_a_key_reaches_as_far_as_its_role_and_without_one_everywhere(role: str, 
 
 
 def test_a_role_of_a_key_that_is_not_there_is_refused():
-    with pytest.raises(OpenDoorError, match="'an'"):
+    with pytest.raises(UnsafeSettingsError, match="'an'"):
         roles_of(Api(keys={"ann": "k-ann"}, roles={"an": "viewer"}), {"ann"})
     with pytest.raises(ValidationError, match="viewer"):
         Api(keys={"ann": "k-ann"}, roles=cast("Any", {"ann": "Viewer"}))

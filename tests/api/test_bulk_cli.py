@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from droidherd.cli import bulk, output
+from droidherd.cli import output
+from droidherd.cli.commands import bulk
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
@@ -73,7 +74,7 @@ def test_who_could_not_is_named_and_the_exit_code_says_so(droidherd: Terminal, h
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        (("cancel",), 2, "all tasks there are is never meant"),
+        (("cancel",), 2, "no filter: this would be about every task there is"),
         (("delete", "--state", "failed"), 2, "is not one of"),
         (("cancel", "--state", "lost"), 1, "state"),
         (("cancel", "--label", "team"), 1, "label"),

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from api.by_hand import Order
-from api.schedules import Begun, Found
-from api.schemas import Wish
+from api.bodies import ActionRequest
+from api.subscriptions.service import ManualRun
 from droidherd.contracts.subscriptions import AuditLine, Subscription
 from droidherd.contracts.tasks import TaskSpec
-from droidherd.domain.reckoning import Reckoning
+from droidherd.domain.schedule.catchup import CatchUp
+from droidherd.engine.schedules import StartedRun, SubscriptionReading
 
-WISH = Wish(actor="ann", reason="now")
+WISH = ActionRequest(actor="ann", reason="now")
 
 
 def now() -> datetime:
@@ -22,17 +22,17 @@ def seconds_around(moment: datetime) -> list[datetime]:
     return [whole + timedelta(seconds=n) for n in range(-30, 300)]
 
 
-def found(*changes: AuditLine, begun: tuple[datetime, ...] = ()) -> Found:
+def found(*changes: AuditLine, begun: tuple[datetime, ...] = ()) -> SubscriptionReading:
     subscription = Subscription(
         id="daily",
         task=TaskSpec(type="tap_once"),
         every_s=86_400,
         created_at=now(),
-        reckoning=Reckoning(now()),
+        catch_up=CatchUp(now()),
         changes=changes,
     )
-    occasions = tuple(Begun(f"occasion/daily-{one}", "r", one) for one in begun)
-    return Found(subscription, paused=False, note="", token=b"", begun=occasions)
+    runs = tuple(StartedRun(f"subscription-run/daily-{one}", "r", one) for one in begun)
+    return SubscriptionReading(subscription, paused=False, note="", token=b"", begun=runs)
 
 
 def lines(what: str, moments: list[datetime]) -> list[AuditLine]:
@@ -42,7 +42,7 @@ def lines(what: str, moments: list[datetime]) -> list[AuditLine]:
 def test_an_order_is_dated_when_it_was_given_and_its_moment_is_nobody_elses():
     before = now()
     taken = seconds_around(before)
-    order = Order(WISH)
+    order = ManualRun(WISH)
     line = order.write(found(*lines("run", taken))).subscription.changes[-1]
     assert ("run", "ann", "now") == (line.what, line.actor, line.reason)
     assert before <= line.at <= now()
@@ -50,22 +50,22 @@ def test_an_order_is_dated_when_it_was_given_and_its_moment_is_nobody_elses():
     assert order.at == line.due
 
 
-def test_a_moment_that_an_occasion_had_is_taken():
+def test_a_moment_that_a_run_had_is_taken():
     taken = seconds_around(now())
-    order = Order(WISH)
+    order = ManualRun(WISH)
     order.write(found(begun=tuple(taken)))
     assert taken[0] - timedelta(seconds=1) == order.at
 
 
 def test_a_run_that_was_refused_takes_no_moment_from_the_next_one():
     before = now().replace(microsecond=0)
-    order = Order(WISH)
+    order = ManualRun(WISH)
     order.write(found(*lines("refused", seconds_around(before))))
     assert before <= order.at <= now()
 
 
 def test_a_refusal_takes_the_place_of_the_run_and_says_why():
-    order = Order(WISH)
+    order = ManualRun(WISH)
     written = order.write(found(AuditLine(at=now(), what="created", id="c"))).subscription
     others = AuditLine(at=now(), what="paused", actor="ben", id="p")
     there = found(*written.changes, others)

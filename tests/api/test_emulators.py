@@ -15,7 +15,7 @@ def becomes(http: httpx.Client, emulator: str, state: str) -> dict[str, object]:
     return eventually(there)
 
 
-def test_an_emulator_is_quarantined_released_and_drained_and_the_audit_says_by_whom(http: httpx.Client):
+def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http: httpx.Client):
     by = {"actor": "care-ann", "reason": "flickers"}
     for order, state in (("quarantine", "quarantined"), ("release", "up"), ("drain", "draining"), ("undrain", "up")):
         answer = http.post(f"/api/emulators/e3/{order}", json=by)

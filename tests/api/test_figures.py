@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from droidherd.contracts import names
-from droidherd.contracts.queue import Order, Ordered
+from droidherd.contracts.queue import CommandResult, OperatorCommand
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import POOL, World
@@ -112,10 +112,10 @@ def test_without_keys_the_body_says_who_it_is_and_somebody_else_is_somebody(http
 
 
 def test_what_a_foreign_client_orders_is_audited_with_the_name_it_gives(world: World, http: httpx.Client):
-    async def order(client: Client) -> Ordered:
+    async def order(client: Client) -> CommandResult:
         handle = client.get_workflow_handle(names.dispatcher_id(POOL))
-        wish = Order(actor="cron", reason="nightly", lane="foreign")
-        return await handle.execute_update(names.Update.PAUSE_LANE, wish, result_type=Ordered)
+        wish = OperatorCommand(actor="cron", reason="nightly", lane="foreign")
+        return await handle.execute_update(names.Update.PAUSE_LANE, wish, result_type=CommandResult)
 
     assert world.run(order(world.client)).done
     assert ["foreign"] == [one["lane"] for one in audit(http, actor="cron")]

@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from api.files import log_lines
+from api.tasks.files import log_lines
 from droidherd.artifacts.store import DirectoryStore
 from tests.api.test_tasks import submit
 from tests.api.world import World

@@ -97,7 +97,7 @@ def test_what_does_not_fit_names_its_field(http: httpx.Client, body: Any, field:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"type": "tap_once", "on_bussy": "queue"}, "there is no such field"),
+        ({"type": "tap_once", "on_bussy": "queue"}, "unknown field"),
         ({"type": "tap_once", "actor": "ann\nbob"}, "must be one line of readable characters"),
     ],
 )
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_told_in_plain_words(http: httpx.Client, body: Any,
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"), [("tasks/nobody", "there is no task nobody"), ("emulators/e77", "there is no emulator e77")]
+    ("path", "expected"), [("tasks/nobody", "no task `nobody`"), ("emulators/e77", "no emulator `e77`")]
 )
 def test_what_is_not_there_is_called_what_it_is(http: httpx.Client, path: str, expected: str):
     assert (404, expected) == ((answer := http.get(f"/api/{path}")).status_code, answer.json()["detail"])

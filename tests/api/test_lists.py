@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from api.engine import CursorError, Filters
-from api.visibility import as_cursor, from_cursor, query_for, quoted
+from droidherd.engine.errors import CursorError
+from droidherd.engine.visibility import TaskFilters, as_cursor, from_cursor, query_for, quoted
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
@@ -57,7 +57,7 @@ def test_a_cursor_of_another_list_is_refused(http: httpx.Client):
 
 
 def test_a_cursor_whose_inside_was_changed_is_refused(http: httpx.Client):
-    query = query_for(Filters())
+    query = query_for(TaskFilters())
     answer = http.get("/api/tasks", params={"cursor": as_cursor(b"not a token", query)})
     assert (422, ["cursor"]) == (answer.status_code, [one["field"] for one in answer.json()["errors"]])
 

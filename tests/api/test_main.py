@@ -130,6 +130,6 @@ def _wait_for(url: str) -> None:
             assert 200 == httpx.get(url, timeout=5).status_code
         except httpx.TransportError:
             assert time.monotonic() < end, "it never came up"
-            time.sleep(0.1)
+            time.sleep(0.05)
         else:
             return

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from activities.maintenance import keep_schedule
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.engine.maintenance import keep_schedule
 from droidherd.settings import Limits, RetentionSettings
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
@@ -36,15 +36,15 @@ def test_what_would_go_is_listed_and_then_goes(tidy: World):
             made = http.post(ROUTE, json={"dry_run": dry_run, "actor": "ann", "reason": "spring"})
             found = made.json()
             assert (200, "completed", dry_run) == (made.status_code, found["state"], found["report"]["dry_run"])
-            tally = found["report"]["tally"]
-            assert ({"completed": 1}, left, 0, 0) == (tally["tasks"], tally["bytes"], tally["orphans"], tally["more"])
-            (gone,) = tally["removed"]
+            stats = found["report"]["stats"]
+            assert ({"completed": 1}, left, 0, 0) == (stats["tasks"], stats["bytes"], stats["orphans"], stats["more"])
+            (gone,) = stats["removed"]
             assert (task_id, "completed", "age", left) == (gone["task_id"], gone["state"], gone["why"], gone["bytes"])
             assert dry_run == bool(tidy.store.list(task_id))
         page = http.get(ROUTE).json()
         assert ["maintenance/cleanup/by-hand", "maintenance/cleanup/dry-run"] == [one["id"] for one in page["cleanups"]]
         report = page["cleanups"][0]["report"]
-        assert ("ann", "spring", {"completed": 1}) == (report["actor"], report["reason"], report["tally"]["tasks"])
+        assert ("ann", "spring", {"completed": 1}) == (report["actor"], report["reason"], report["stats"]["tasks"])
 
 
 async def count(world: World, query: str) -> int:
@@ -58,8 +58,8 @@ def test_without_a_body_it_is_a_real_one_by_http(tidy: World):
         assert ("somebody", False, {}, []) == (
             report["actor"],
             report["dry_run"],
-            report["tally"]["tasks"],
-            report["tally"]["removed"],
+            report["stats"]["tasks"],
+            report["stats"]["removed"],
         )
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from droidherd.cli import ports
-from droidherd.cli.embedded import EmbeddedTemporal, Profile
+from droidherd.cli.local import ports
+from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
 from tests.api.test_tasks import submit, until
 from tests.api.world import World
 
-SHORT: dict[str, Any] = {"verdict_s": 0.5, "answer_s": 0.5}
+SHORT: dict[str, Any] = {"admission_s": 0.5, "answer_s": 0.5}
 URN = "urn:droidherd:problem:"
 
 
@@ -30,7 +30,7 @@ def quiet(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: 
 def test_without_workers_a_submission_is_durable_and_says_so(quiet: World):
     with httpx.Client(base_url=quiet.url, timeout=30) as http:
         made = submit(http, "late-1", id="late-1")
-        assert (202, False, "pending") == (made.status_code, made.json()["verdict"], made.json()["state"])
+        assert (202, "pending", "pending") == (made.status_code, made.json()["admission"], made.json()["state"])
         view = http.get("/api/tasks/late-1")
         assert (200, True, "pending") == (view.status_code, view.json()["stale"], view.json()["state"])
         assert (409, URN + "id-taken") == _kind(submit(http, id="late-1"))
@@ -77,9 +77,11 @@ def test_what_a_task_wrote_down_is_read_without_workers(quiet: World):
                 done["stale"],
                 [one["outcome"] for one in done["attempts"]],
             )
-            assert ("running", True) == (busy["state"], busy["stale"])
+            # A worker that stops also stops the stage: whether the task still wrote that down is a matter of timing.
+            assert busy["stale"]
+            assert busy["state"] in ("running", "pending")
             states = {one["task_id"]: one["state"] for one in http.get("/api/tasks").json()["tasks"]}
-            assert {"memo-1": "completed", "memo-2": "running"} == states
+            assert {"memo-1": "completed", "memo-2": busy["state"]} == states
 
 
 @pytest.fixture

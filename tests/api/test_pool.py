@@ -136,7 +136,7 @@ def test_an_order_a_pool_refuses_is_not_called_a_task(http: httpx.Client):
         http.post("/api/queue/capacity", json={"lane": lane, "capacity": 4})
     refused = http.post("/api/queue/capacity", json={"lane": "one-more", "capacity": 4})
     told = refused.json()
-    assert (422, "It was refused", True) == (refused.status_code, told["title"], "--reset" in told["detail"])
+    assert (422, "Refused", True) == (refused.status_code, told["title"], "--reset" in told["detail"])
     for lane in lanes:
         http.delete(f"/api/queue/lanes/{lane}")
     assert 200 == http.post("/api/queue/pause", json={"lane": "one-more"}).status_code
@@ -159,7 +159,7 @@ def test_a_list_says_of_each_task_why_it_waits(world: World, http: httpx.Client)
     until(http, waits, "completed")
 
 
-def test_why_a_task_waits_is_what_is_true_now_and_not_what_was_when_it_got_in_line(world: World, http: httpx.Client):
+def test_why_a_task_waits_is_what_is_true_now_not_when_it_got_in_line(world: World, http: httpx.Client):
     with world.holding("why-1"):
         until(http, submit(http, "why-1").json()["id"], "running")
         waits = submit(http, "why-1", on_busy="queue").json()["id"]
@@ -275,8 +275,8 @@ def test_a_method_that_does_not_fit_is_a_problem_too(http: httpx.Client):
 def test_openapi_shows_bodies_and_examples(http: httpx.Client):
     document = http.get("/openapi.json").json()
     body = document["paths"]["/api/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert {"$ref": "#/components/schemas/Submit"} == body
-    assert "daily_reward" == document["components"]["schemas"]["Submit"]["examples"][0]["type"]
+    assert {"$ref": "#/components/schemas/SubmitRequest"} == body
+    assert "daily_reward" == document["components"]["schemas"]["SubmitRequest"]["examples"][0]["type"]
     missing = {
         ref
         for ref in _references(document)

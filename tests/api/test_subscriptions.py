@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from droidherd.domain.reckoning import DROPPED
+from droidherd.domain.schedule.catchup import DROPPED
 from tests.api.recurring import ALL, add, kind, run, show, tasks
 from tests.api.test_tasks import until
 from tests.api.waiting import eventually
@@ -58,7 +58,7 @@ def test_a_subscription_that_says_a_priority_and_labels_has_them(http: httpx.Cli
 # --- no two at once ----------------------------------------------------------------------------------------------
 
 
-def test_while_a_run_goes_on_another_one_is_refused_and_told_who_holds_the_place(
+def test_while_a_run_goes_on_another_is_refused_and_told_who_holds_the_place(
     world: World, http: httpx.Client, name: str
 ):
     add(http, name)
@@ -147,7 +147,7 @@ def test_run_and_download_are_the_same_order(http: httpx.Client, name: str, word
     assert ("run", "ann", "now") == (line["what"], line["actor"], line["reason"])
 
 
-# --- ends of occasions -------------------------------------------------------------------------------------------
+# --- ends of runs -------------------------------------------------------------------------------------------
 
 
 def test_a_task_that_fails_or_is_rejected_does_not_end_the_subscription(world: World, http: httpx.Client, name: str):
@@ -233,11 +233,11 @@ def test_runs_that_waited_when_it_was_paused_are_dropped_and_reported(world: Wor
     assert waited == show(http, name)["missed"], "resumed, they are not counted again"
 
 
-def test_a_pause_on_the_engine_itself_is_obeyed_and_shown(world: World, http: httpx.Client, name: str):
+def test_a_pause_in_temporal_itself_is_obeyed_and_shown(world: World, http: httpx.Client, name: str):
     add(http, name, every_s=1)
     world.run(world.client.get_schedule_handle(f"subscription/{name}").pause(note="from the Web UI"))
     shown = show(http, name)
-    assert (True, "somebody on the engine", "from the Web UI") == (shown["paused"], shown["paused_by"], shown["note"])
+    assert (True, "somebody in Temporal", "from the Web UI") == (shown["paused"], shown["paused_by"], shown["note"])
     assert not http.post(f"{ALL}/{name}/resume").json()["paused"]
 
 
@@ -318,9 +318,7 @@ def test_two_who_amend_it_at_once_do_not_undo_each_other(http: httpx.Client, nam
 # --- the end -----------------------------------------------------------------------------------------------------
 
 
-def test_deleting_with_finish_lets_the_task_end_and_nothing_starts_afterwards(
-    world: World, http: httpx.Client, name: str
-):
+def test_deleting_with_finish_lets_the_task_end_and_starts_nothing_more(world: World, http: httpx.Client, name: str):
     add(http, name, every_s=1, overlap="buffer_all")
     with world.holding(name):
         running = eventually(lambda: tasks(http, name, "running"))[0]["task_id"]

@@ -76,9 +76,9 @@ def test_removing_may_cancel_the_task_that_runs(world: World, droidherd: Termina
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("show", "nobody"), (1, "there is no subscription nobody (HTTP 404)")),
-        (("run", "nobody"), (1, "there is no subscription nobody (HTTP 404)")),
-        (("add", "tap_once"), (1, "say either `cron` or `every_s`")),
+        (("show", "nobody"), (1, "no subscription `nobody` (HTTP 404)")),
+        (("run", "nobody"), (1, "no subscription `nobody` (HTTP 404)")),
+        (("add", "tap_once"), (1, "give either `cron` or `every_s`")),
         (("add", "tap_once", "--cron", "0 25 * * *"), (1, "cron: '25' is no hour")),
         (("add", "no_such", "--every", "1h"), (1, "task.type: there is no task type 'no_such'")),
         (("add", "tap_once", "--every", "soon"), (2, "'soon' is not a duration")),

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleIntervalSpec, ScheduleSpec
 
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from tests.api.recurring import ALL, NEVER, add, kind
 from tests.api.test_input import NASTY
 from tests.api.world import World

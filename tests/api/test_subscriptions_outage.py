@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.domain.reckoning import TOO_LATE
+from droidherd.domain.schedule.catchup import TOO_LATE
 from tests.api.outage import Outcome, Recurs, rehearse_outage
 
 EVERY_S = 2

@@ -8,12 +8,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import Client
 
-from api.schedules import Edited, Schedules
 from droidherd.contracts.names import subscription_id
 from droidherd.contracts.subscriptions import AuditLine, Subscription
 from droidherd.contracts.tasks import TaskSpec
-from droidherd.domain.reckoning import Reckoning
-from droidherd.domain.timetable import read_zone
+from droidherd.domain.schedule.catchup import CatchUp
+from droidherd.domain.schedule.timetable import read_zone
+from droidherd.engine.schedules import SubscriptionEdit, SubscriptionsClient
 
 ENGINE_MOST = 1000
 """The engine names no more at once."""
@@ -69,11 +69,11 @@ async def made(client: Client, name: str, **timing: str | int) -> Subscription:
         id=name,
         task=TaskSpec(type="tap_once"),
         created_at=now,
-        reckoning=Reckoning(now),
+        catch_up=CatchUp(now),
         changes=(AuditLine(at=now, what="created", id=name),),
         **timing,  # pyright: ignore[reportArgumentType]
     )
-    await Schedules(client, 2.0).create(Edited(subscription, paused=True, note=""))
+    await SubscriptionsClient(client, 2.0).create(SubscriptionEdit(subscription, paused=True, note=""))
     return subscription
 
 

@@ -21,33 +21,32 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.accounts import AccountBook
-from activities.archive import EngineArchive
+from activities.catchup import CatchUpActivities
+from activities.delivery import DeliveryActivities
 from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
 from activities.planning import PlanningActivities
-from activities.post import PostActivities
-from activities.reckoning import ReckoningActivities
 from api.app import create_app
 from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.cleanup import Keep
 from droidherd.contracts import names
-from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
-from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.plan import TaskTiming
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.messages import Health, Seen
+from droidherd.engine.accounts import CachedAccounts
+from droidherd.engine.archive import TaskArchive
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
+from droidherd.worker.activities import retention_limits
 from tests.support.serving import serving
 from workflows.account import AccountWorkflow
-from workflows.dispatcher import DispatcherWorkflow
+from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.guard import GuardedRunner
 from workflows.maintenance import MaintenanceWorkflow
-from workflows.occasion import OccasionWorkflow
-from workflows.sandbox import PASSED_THROUGH, LeanSandbox
-from workflows.task import TaskWorkflow
+from workflows.subscription_run import SubscriptionRunWorkflow
+from workflows.task.workflow import TaskWorkflow
 
 T = TypeVar("T")
 EMULATORS = ("e1", "e2", "e3")
@@ -110,8 +109,8 @@ class World:
         self._workers = AsyncExitStack()
         self.url = ""
         self._seen = 0
-        self._hasty_s = self.settings.api.verdict_s, self.settings.api.answer_s
-        self._houses: list[object] = []
+        self._hasty_s = self.settings.api.admission_s, self.settings.api.answer_s
+        self._configs: list[object] = []
         self.alone = False
         """No engine is there: only the door is opened."""
 
@@ -157,7 +156,7 @@ class World:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started:  # noqa: ASYNC110 (uvicorn has no event for it)
             await asyncio.sleep(0.01)
-        self._houses = [app.state.house.engine._house, app.state.house.settings.api]
+        self._configs = [app.state.droidherd.queue._config, self.settings.api]
 
         async def stop() -> None:
             server.should_exit = True
@@ -208,11 +207,11 @@ class World:
         finally:
             self._waits(PATIENCE_S, PATIENCE_S)
 
-    def _waits(self, verdict_s: float, answer_s: float) -> None:
-        """From now on the door waits so long for a worker, before it calls it silent."""
-        for house in self._houses:
-            object.__setattr__(house, "verdict_s", verdict_s)
-            object.__setattr__(house, "answer_s", answer_s)
+    def _waits(self, admission_s: float, answer_s: float) -> None:
+        """From now on the API waits so long for a worker, before it calls it silent."""
+        for config in self._configs:
+            object.__setattr__(config, "admission_s", admission_s)
+            object.__setattr__(config, "answer_s", answer_s)
 
     async def _work(self) -> None:
 
@@ -220,12 +219,14 @@ class World:
             await self._workers.enter_async_context(serving(worker))
 
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
-        book = AccountBook(self.client, self.loop, life_s=0.0)  # no test waits until a record is forgotten
-        planning = PlanningActivities(Catalogue(), TaskPhysics(heartbeat_timeout_s=60, start_grace_s=1), book)
-        engine = EngineActivities(self.client, PoolSettings(fence_s=0.2, audit_s=1.0))
-        carried = [*PostActivities(self.client).all()]
-        upkeep = MaintenanceActivities(EngineArchive(self.client), self.store, Keep.of(self.settings.retention))
-        activities = [*engine.all(), *carried, *planning.all(), *ReckoningActivities().all(), *upkeep.all()]
+        book = CachedAccounts(self.client, self.loop, cached_s=0.0)  # no test waits until a record is forgotten
+        planning = PlanningActivities(Catalogue(), TaskTiming(heartbeat_timeout_s=60, start_grace_s=1), book)
+        engine = EngineActivities(
+            self.client, self.settings.pool_settings.model_copy(update={"fence_s": 0.2, "audit_s": 1.0})
+        )
+        carried = [*DeliveryActivities(self.client).all()]
+        upkeep = MaintenanceActivities(TaskArchive(self.client), self.store, retention_limits(self.settings.retention))
+        activities = [*engine.all(), *carried, *planning.all(), *CatchUpActivities().all(), *upkeep.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
@@ -235,13 +236,13 @@ class World:
                         TaskWorkflow,
                         DispatcherWorkflow,
                         EmulatorWorkflow,
-                        OccasionWorkflow,
+                        SubscriptionRunWorkflow,
                         MaintenanceWorkflow,
                         AccountWorkflow,
                     ],
                     activities=activities,
                     activity_executor=threads,
-                    workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+                    workflow_runner=GuardedRunner(),
                     sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
                 )
             )
@@ -263,7 +264,7 @@ class World:
         """As a host would: what its probe saw."""
         self._seen += 1
         labels = (f"emulator_id={emulator_id}",)
-        seen = Seen(emulator_id, HOST, 1, self._seen, Sight.GOOD, "boot-1", "127.0.0.1:16384", "s-1", labels, POOL)
+        seen = Seen(emulator_id, HOST, 1, self._seen, Health.GOOD, "boot-1", "127.0.0.1:16384", "s-1", labels, POOL)
         await self.client.start_workflow(
             names.Workflow.EMULATOR.value,
             EmulatorInput(emulator_id=emulator_id),

@@ -20,7 +20,6 @@ WORKFLOW_CALLS = MappingProxyType(
         "uuid.uuid1": "workflow.uuid4()",
         "uuid.uuid4": "workflow.uuid4()",
         "os.urandom": "workflow.random()",
-        "secrets.token_hex": "workflow.random()",
         "os.getenv": "an input of the workflow",
         "open": "an activity",
         "print": "workflow.logger",
@@ -35,6 +34,9 @@ WORKFLOW_CALLS = MappingProxyType(
     }
 )
 """In workflows, and in the domain that runs inside them."""
+
+RANDOM_MODULES = ("random", "secrets")
+"""Not even imported in workflows and in the domain: a generator seeded by hand gives every run the same numbers."""
 
 EVERYWHERE_CALLS = MappingProxyType(
     {
@@ -57,31 +59,21 @@ ENVIRONMENT_ROOTS = (
 )
 """Who may read the environment: settings, and the roots that start processes."""
 
-BROAD_EDGES = ("activities/failures.py", "api/errors.py", "droidherd/stay.py", "worker_main.py")
+BROAD_EDGES = ("activities/errors.py", "api/errors.py", "droidherd/stage/attempt.py", "worker_main.py")
 """Where an exception nobody foresaw is turned into something people can read."""
 
 CLIENT_HOMES = (
-    "droidherd/connection.py",
-    "api/gateway.py",
-    "api/runs.py",
-    "api/accounts.py",
-    "api/audit.py",
-    "activities/accounts.py",
-    "api/schedules.py",
-    "api/maintenance.py",
-    "api/live.py",
-    "activities/archive.py",
+    "droidherd/engine/",
+    "api/app.py",
     "activities/engine.py",
-    "activities/maintenance.py",
-    "activities/dispatch.py",
-    "activities/post.py",
+    "activities/delivery.py",
     "activities/lifeline.py",
+    "droidherd/worker/",
     "worker_main.py",
     "droidherd/cli/",
     "droidherd/testing/",
 )
-"""Who may hold a Temporal client: the adapters of the port `Engine`, of schedules, of `Lifeline`, `Archive` and
-`Maintenance`, and the roots."""
+"""Where `temporalio.client` may be named: the engine library, the activities that use a bare client, the roots."""
 
 CLIENT_RATCHET = ("activities/fleet.py", "activities/stage.py")
 """Pass a client on, or call it once, where a port would do. Entries are only ever removed."""
@@ -128,13 +120,8 @@ def _call(module: Module, node: ast.Call, names: dict[str, str]) -> Iterator[tup
         yield node.lineno, "shell=True: start a process from a list"
     if name == "os.getenv" and not module.path.startswith(ENVIRONMENT_ROOTS):
         yield node.lineno, "os.getenv: only settings.py and composition roots read the environment"
-    if _deterministic(module):
-        if name in WORKFLOW_CALLS:
-            yield node.lineno, f"{name}: use {_replacement(module, name)}"
-        elif name.startswith("random.") and name != "random.Random":
-            yield node.lineno, f"{name}: use {_replacement(module, 'os.urandom')}"
-        elif name == "random.Random" and not node.args:
-            yield node.lineno, f"random.Random without a seed: use {_replacement(module, 'os.urandom')}"
+    if _deterministic(module) and name in WORKFLOW_CALLS:
+        yield node.lineno, f"{name}: use {_replacement(module, name)}"
 
 
 def _replacement(module: Module, name: str) -> str:
@@ -147,10 +134,12 @@ def _import(module: Module, node: ast.Import | ast.ImportFrom) -> Iterator[tuple
     found = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
     if isinstance(node, ast.ImportFrom) and node.module == "temporalio":
         found = [f"temporalio.{one.name}" for one in node.names]
+    if _deterministic(module) and (banned := [one for one in found if one in RANDOM_MODULES]):
+        yield node.lineno, f"{banned[0]}: use {_replacement(module, 'os.urandom')}"
     if any(one == "temporalio.client" or one.startswith("temporalio.client.") for one in found):
         kept = module.path.startswith((*CLIENT_HOMES, *CLIENT_RATCHET))
         if not kept:
-            yield node.lineno, f"temporalio.client: use the port Engine; its homes are {', '.join(CLIENT_HOMES[:3])}"
+            yield node.lineno, f"temporalio.client: use droidherd.engine; its homes are {', '.join(CLIENT_HOMES[:3])}"
 
 
 def _is_broad(node: ast.ExceptHandler, names: dict[str, str]) -> bool:

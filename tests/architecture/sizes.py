@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tests.architecture.source import Finding, Function, Module, body_lines, functions, qualified
 
 FUNCTION_LINES = 70
-FILE_LINES = 500
+FILE_LINES = 800
 ACTIVITY_LINES = 25
 ROUTE_LINES = 15
 RUN_LINES = 60

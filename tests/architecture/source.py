@@ -24,7 +24,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """`workflows` of `workflows/task.py`; `droidherd/domain` of `droidherd/domain/board.py`."""
+        """`workflows` of `workflows/task/workflow.py`; `droidherd/domain` of `droidherd/domain/dispatch/board.py`."""
         parts = self.path.split("/")[:-1]
         return "/".join(parts[:2])
 

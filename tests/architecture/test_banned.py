@@ -12,7 +12,9 @@ BREACHES = [
     ("workflows/a.py", "import time\ntime.sleep(1)", "workflow.sleep()"),
     ("workflows/a.py", "from time import time as now\nnow()", "workflow.time()"),
     ("workflows/a.py", "import random\nrandom.choice([1])", "workflow.random()"),
-    ("workflows/a.py", "import random\nr = random.Random()", "workflow.random()"),
+    ("workflows/a.py", "import random\nr = random.Random(4)", "workflow.random()"),
+    ("workflows/a.py", "from secrets import token_hex", "workflow.random()"),
+    ("droidherd/domain/a.py", "from random import Random", "a value the caller passes in"),
     ("workflows/a.py", "import uuid\nuuid.uuid4()", "workflow.uuid4()"),
     ("workflows/a.py", "open('x')", "an activity"),
     ("workflows/a.py", "print('x')", "workflow.logger"),
@@ -40,15 +42,13 @@ BREACHES = [
     ("workflows/a.py", "async def f():\n    workflow.get_external_workflow_handle('x').cancel()", "is not awaited"),
     ("workflows/a.py", "async def f(h):\n    await asyncio.gather(h.signal('a'), h.signal('b'))", "arrive swapped"),
     ("workflows/a.py", "async def f(h):\n    asyncio.create_task(h.signal('a'))", "arrive swapped"),
-    ("api/routes/a.py", "from temporalio.client import Client", "port Engine"),
-    ("activities/other.py", "from temporalio import client", "port Engine"),
-    ("droidherd/flows/a.py", "import temporalio.client", "port Engine"),
+    ("api/routes/a.py", "from temporalio.client import Client", "use droidherd.engine"),
+    ("activities/other.py", "from temporalio import client", "use droidherd.engine"),
+    ("droidherd/flows/a.py", "import temporalio.client", "use droidherd.engine"),
 ]
 
 HARMLESS = [
     ("workflows/a.py", "from temporalio import workflow\nx = workflow.now()"),
-    ("workflows/a.py", "import random\ndef f(r: random.Random): return r.choice([1])"),
-    ("workflows/a.py", "import random\nr = random.Random(4)"),
     ("workflows/a.py", "for x in sorted({'a', 'b'}):\n    pass"),
     ("workflows/a.py", "async def f(h):\n    await h.signal('x')"),
     ("workflows/a.py", "def f(task):\n    task.cancel()"),
@@ -57,9 +57,9 @@ HARMLESS = [
     ("droidherd/adb/a.py", "import time\ntime.sleep(1)"),
     ("droidherd/adb/a.py", "for x in {'a', 'b'}:\n    pass"),
     ("droidherd/adb/a.py", "try:\n    f()\nexcept OSError:\n    g()"),
-    ("droidherd/cli/up.py", "import os\nx = os.environ['A']"),
-    ("activities/failures.py", "try:\n    f()\nexcept Exception:\n    g()"),
-    ("api/gateway.py", "from temporalio.client import Client"),
+    ("droidherd/cli/local/start.py", "import os\nx = os.environ['A']"),
+    ("activities/errors.py", "try:\n    f()\nexcept Exception:\n    g()"),
+    ("droidherd/engine/tasks.py", "from temporalio.client import Client"),
 ]
 
 

@@ -8,7 +8,7 @@ from tests.architecture.source import everything, parse, product
 KNOWN_PARAMETERS = MappingProxyType[str, int](
     {
         "droidherd/emulator/lease.py::seize": 6,
-        "droidherd/flows/interpreter.py::Interpreter.__init__": 6,
+        "droidherd/flows/run/interpreter.py::Interpreter.__init__": 6,
     }
 )
 """Functions that may keep more than five parameters. Entries are only ever removed or lowered."""
@@ -25,15 +25,15 @@ TOO_LONG = [
     ("activities/a.py", "@activity.defn(name='x')\ndef f():\n" + lines(26), "activity f() has 26 lines, 25 allowed"),
     ("api/routes/a.py", "@router.post('/x')\ndef f():\n" + lines(16), "route f() has 16 lines, 15 allowed"),
     ("workflows/a.py", "@workflow.run\nasync def run():\n" + lines(61), "workflow run run() has 61 lines, 60 allowed"),
-    ("droidherd/a.py", "x = 1\n" * 501, "501 lines, 500 allowed: split by noun"),
+    ("droidherd/a.py", "x = 1\n" * 801, "801 lines, 800 allowed: split by noun"),
 ]
 
 FITS = [
     ("droidherd/a.py", "def f():\n" + lines(70)),
     ("activities/a.py", "@activity.defn\ndef f():\n    '''Said\n    at\n    length.'''\n" + lines(25)),
-    ("api/gateway.py", "@cache.get\ndef f():\n" + lines(15)),
+    ("droidherd/engine/gateway.py", "@cache.get\ndef f():\n" + lines(15)),
     ("workflows/a.py", "@workflow.run\nasync def run():\n" + lines(60)),
-    ("droidherd/a.py", "x = 1\n" * 500),
+    ("droidherd/a.py", "x = 1\n" * 800),
 ]
 
 

@@ -3,7 +3,7 @@
 from droidherd.artifacts.names import NAME_MAX, Taken, checked_name
 
 
-def test_whoever_keeps_something_under_a_name_that_is_taken_gets_a_number_and_the_first_keeps_the_name():
+def test_under_a_taken_name_the_second_gets_a_number_and_the_first_keeps_it():
     taken = Taken()
     assert ["page.txt", "page.2.txt", "page.3.txt"] == [taken.name("page.txt", step) for step in ("1", "2", "3.1")]
     assert ["plain", "plain.2"] == [taken.name("plain", step) for step in ("1", "2")]

@@ -164,7 +164,7 @@ def test_an_artifact_is_streamed_from_an_open_file(store: DirectoryStore) -> Non
         assert [b"line 1\n", b"line 2\n"] == list(file)
 
 
-def test_what_is_written_piece_by_piece_appears_whole_when_the_block_ends_well(
+def test_what_is_written_in_pieces_appears_whole_when_the_block_ends_well(
     store: DirectoryStore, tmp_path: Path
 ) -> None:
     with store.stream("task-1", "a.bin", size_max=1_000_000) as file:

@@ -17,7 +17,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.stage import SLOTS, StageActivities
 from droidherd.contracts.changes import Undo
-from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageTrouble, StageWork, UndoReport, UndoWork
+from droidherd.contracts.stage import Captured, StageFailure, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
 from droidherd.emulator.token import Token
 from tests.changes.world import World
 from tests.emulator.farm import eventually
@@ -51,7 +51,7 @@ class Errand:
 
 @asynccontextmanager
 async def working(client: Client, world: World) -> AsyncGenerator[None]:
-    stages = StageActivities(world.outfit(), client, asyncio.get_running_loop(), 0.5)
+    stages = StageActivities(world.services(), client, asyncio.get_running_loop(), 0.5)
     with ThreadPoolExecutor(4) as threads:
         async with Worker(
             client,
@@ -102,7 +102,7 @@ async def test_the_trouble_of_a_stage_that_failed_tells_what_it_left_changed(tem
     error = caught.value.cause
     assert isinstance(error, ActivityError)
     assert isinstance(error.cause, ApplicationError)
-    trouble = StageTrouble.model_validate(error.cause.details[0])
+    trouble = StageFailure.model_validate(error.cause.details[0])
     assert ("final", True) == (trouble.verdict, trouble.clean)
     assert {"global/x": (True, "1"), "/sdcard/none/x": (False, "")} == {
         value.name: (value.there, value.value) for value in trouble.after
@@ -112,7 +112,7 @@ async def test_the_trouble_of_a_stage_that_failed_tells_what_it_left_changed(tem
 async def test_an_undo_waits_for_its_turn_behind_a_stage_and_fences_it_afterwards(
     temporal_client: Client, world: World
 ):
-    world.replan([{"pause": {"for": "1s"}}, {"set": {"setting": "global/x", "to": "1"}}])
+    world.replan([{"sleep": {"for": "1s"}}, {"set": {"setting": "global/x", "to": "1"}}])
     before = world.dump()
     async with working(temporal_client, world):
         captured = Captured.model_validate(await said(temporal_client, world, "capture_before"))
@@ -129,7 +129,7 @@ async def test_an_undo_waits_for_its_turn_behind_a_stage_and_fences_it_afterward
 async def test_what_is_not_wanted_any_more_before_its_turn_touches_nothing(
     temporal_client: Client, world: World, name: str, report: type[StageReport]
 ):
-    world.replan([{"pause": {"for": "30s"}}, {"set": {"setting": "global/x", "to": "1"}}])
+    world.replan([{"sleep": {"for": "30s"}}, {"set": {"setting": "global/x", "to": "1"}}])
     async with working(temporal_client, world):
         stage = await started(temporal_client, world, "run_stage")
         mine = str(Token(world.one.lease, 0, world.tries))

@@ -11,7 +11,7 @@ from droidherd.contracts.stage import StageOutcome
 from droidherd.domain.errors import CommandFailedError, FencedError, FinalError, FlowError
 from droidherd.emulator import lease
 from droidherd.emulator.token import Token
-from droidherd.stay import Stay, StayError
+from droidherd.stage.attempt import StageAttempt, StageFailedError
 from tests.changes.world import APP, FRESH, GONE, GONE_CONTENT, SETTLED, CutOffError, World
 
 
@@ -91,7 +91,7 @@ def test_a_file_of_many_megabytes_comes_back(world: World):
     assert before == world.dump()
 
 
-def test_an_older_package_comes_back_though_android_refuses_it_over_a_newer_one(world: World):
+def test_an_older_package_comes_back_though_android_refuses_a_downgrade(world: World):
     before = world.dump()["packages"]
     world.replan([{"install": {"apk": "extra.apk"}}])
     captured, report = world.capture(), world.stage()
@@ -168,7 +168,7 @@ def test_cut_inside_a_line_that_restores_it_converges(world: World, match: str):
     before = world.dump()
     captured, report = world.capture(), world.stage()
     world.one.control.cut_after(world.one.name, match, when="after")
-    with pytest.raises(StayError):
+    with pytest.raises(StageFailedError):
         world.undo(captured.before, report.after)
     world.reconnect()
     assert () == world.undo(captured.before, report.after).conflicts
@@ -180,7 +180,7 @@ def test_a_rollback_that_failed_half_way_can_be_asked_for_again(world: World):
     before = world.dump()
     captured, report = world.capture(), world.stage()
     world.one.control.cut_after(world.one.name, "^pm uninstall", when="after")
-    with pytest.raises(StayError):
+    with pytest.raises(StageFailedError):
         world.undo(captured.before, report.after)
     world.reconnect()
     world.rollbacks = 2
@@ -188,7 +188,7 @@ def test_a_rollback_that_failed_half_way_can_be_asked_for_again(world: World):
     assert before == world.dump()
 
 
-def test_what_an_earlier_rollback_of_an_earlier_change_left_half_way_excuses_nothing(world: World):
+def test_a_half_done_rollback_of_an_earlier_change_excuses_nothing(world: World):
     captured, report = world.capture(), world.stage()
     world.undo(captured.before, report.after)
     world.one.lease += 1
@@ -210,10 +210,10 @@ def test_a_capture_that_is_cut_off_changes_nothing_and_can_be_repeated(world: Wo
 
 def test_who_was_fenced_out_by_the_undo_changes_nothing_any_more(world: World):
     captured = world.capture()
-    stale = Stay(world.outfit(), world.work(), world.life_line())
+    stale = StageAttempt(world.services(), world.work(), world.life_line())
     before = world.dump()
     world.undo(captured.before)
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         stale.run()
     assert isinstance(caught.value.cause, FencedError)
     assert before == world.dump()
@@ -234,7 +234,7 @@ MEDDLING = [
 
 
 @pytest.mark.parametrize(("line", "thing", "found"), MEDDLING)
-def test_what_somebody_else_changed_since_is_a_conflict_and_nothing_is_touched(
+def test_what_somebody_else_changed_is_a_conflict_and_nothing_is_touched(
     world: World, line: str, thing: Thing, found: str
 ):
     captured, report = world.capture(), world.stage()
@@ -271,7 +271,7 @@ def test_even_force_does_not_take_a_folder_away_that_stands_where_a_file_was(wor
     world.replan([{"put": {"file": FRESH, "text": "x"}}])
     captured, report = world.capture(), world.stage()
     world.shell(f"rm {FRESH}; mkdir {FRESH}")
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.undo(captured.before, report.after, force=True)
     assert isinstance(caught.value.cause, CommandFailedError)
     assert "is no plain file" in caught.value.cause.what
@@ -288,12 +288,12 @@ def test_a_value_nobody_knows_of_is_a_conflict_that_says_so(world: World):
     assert {FRESH: "", "global/x": ""} == {each.name: each.expected for each in undone.conflicts}
 
 
-def test_a_second_try_that_got_further_and_never_said_so_is_no_conflict_and_what_others_did_still_is(world: World):
+def test_an_unreported_second_try_is_no_conflict_but_foreign_changes_are(world: World):
     missing: JsonValue = {"put": {"file": "/sdcard/late/x", "text": "x"}}
     world.replan([{"set": {"setting": "global/x", "to": "1"}}, missing, {"set": {"setting": "global/long", "to": "1"}}])
     before = world.dump()
     captured = world.capture()
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage()
     first = caught.value.after
     assert "absent" == names(first)["global/long"]
@@ -319,7 +319,7 @@ def test_when_a_kept_content_is_gone_nothing_is_touched(world: World):
     for path in (world.root / "artifacts" / "task-1").glob("before-*.bin"):
         path.unlink()
     before = world.dump()
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.undo(captured.before, report.after)
     assert re.match(r"(task-1: )?step \d+, (file|package) .*has no artifact before-", str(caught.value.cause))
     assert before == world.dump()
@@ -357,13 +357,13 @@ def test_the_flows_own_undo_is_not_repeated_when_it_is_cut_off(world: World, see
     assert before == world.dump()
 
 
-def test_what_the_own_undo_took_back_by_itself_is_no_conflict_when_it_is_tried_again(world: World):
+def test_what_the_own_undo_took_back_is_no_conflict_when_tried_again(world: World):
     """The first try gets through the steps, which leave a value that is neither before nor after, and dies there."""
     before = world.dump()
     world.replan([{"set": {"setting": "global/x", "to": "1"}}], undo=OWN_UNDO)
     captured, report = world.capture(), world.stage()
     world.one.control.cut_after(world.one.name, "^settings delete", when="before")
-    with pytest.raises(StayError):
+    with pytest.raises(StageFailedError):
         world.undo(captured.before, report.after)
     world.reconnect()
     world.shell("settings put global x half")
@@ -379,7 +379,7 @@ def test_a_stage_that_failed_says_how_it_left_things(world: World):
     before = world.dump()
     world.replan([{"set": {"setting": "global/x", "to": "1"}}, {"put": {"file": "/sdcard/none/x", "text": "x"}}])
     captured = world.capture()
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage()
     assert {"global/x": "1", "/sdcard/none/x": "absent"} == names(caught.value.after)
     assert (True, CommandFailedError) == (caught.value.clean, type(caught.value.cause))
@@ -396,19 +396,19 @@ def test_what_could_not_be_put_back_is_refused_before_anything_is_changed(world:
     for step in steps:
         world.replan([step])
         before = world.dump()
-        with pytest.raises(StayError) as caught:
+        with pytest.raises(StageFailedError) as caught:
             world.capture()
         assert isinstance(caught.value.cause, FinalError)
         assert before == world.dump()
 
 
-def test_a_stage_that_needs_a_payload_of_another_flow_fails_before_it_changes_anything(world: World):
+def test_a_stage_that_needs_payload_of_another_flow_fails_before_any_change(world: World):
     world.capture()
     before = world.dump()
     plan = world.plan
     world.replan([{"set": {"setting": "global/x", "to": "1"}}])
     world.plan = plan
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage()
     assert isinstance(caught.value.cause, FlowError)
     assert before == world.dump()
@@ -418,7 +418,7 @@ def test_a_full_disk_fails_the_stage_and_says_so(world: World):
     world.replan([{"install": {"apk": "extra.apk"}}])
     world.capture()
     world.one.control.set_fault(world.one.name, "disk_full")
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage()
     assert "No space left" in str(caught.value.cause)
     assert {APP} == {value.name for value in caught.value.after}

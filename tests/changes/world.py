@@ -13,23 +13,24 @@ from pydantic import JsonValue
 from typing_extensions import override
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.files import Files
-from droidherd.adb.wire import Deadline, Interrupt, Wire
+from droidherd.adb.files import DeviceFiles
+from droidherd.adb.wire import CallInterrupt, Deadline, Wire
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.capture import CaptureStay
 from droidherd.contracts.changes import Undo, Value
 from droidherd.contracts.plan import Plan
 from droidherd.contracts.stage import Captured, StageReport, StageWork, UndoReport
 from droidherd.domain.messages import Key
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.flows.catalogue import Catalogue
-from droidherd.stay import ConfirmedLifeline, Outfit, Stay
-from droidherd.undoing import UndoStay
+from droidherd.flowtools.records import credential_store
+from droidherd.stage.attempt import StageAttempt
+from droidherd.stage.capture import CaptureAttempt
+from droidherd.stage.context import ConfirmedLifeline, StageServices
+from droidherd.stage.undo import UndoAttempt
 from droidherd.virtual.tinyapk import tiny_apk
 from droidherd.web.allow import AllowList
-from droidherd.web.client import Web, WebLimits
-from droidherd.workshop.records import keeper
+from droidherd.web.client import WebClient, WebLimits
 from tests.emulator.farm import LONG_S, One
 
 APP = "com.example.extra"
@@ -95,7 +96,7 @@ class MortalAdb(AdbClient):
     @override
     @contextlib.contextmanager
     def service(
-        self, serial: str, service: bytes, deadline: Deadline, interrupt: Interrupt | None = None
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None
     ) -> Generator[Wire]:
         self.calls += 1
         if self.calls == self.dies_at and not self.sent:
@@ -138,7 +139,7 @@ class World:
     def write_flow(self) -> None:
         folder = self.flows / "rearrange"
         (folder / "files").mkdir(parents=True, exist_ok=True)
-        stage: dict[str, Any] = {"stage": "main", "on_unknown": "repeat", "steps": self.steps}
+        stage: dict[str, Any] = {"stage": "main", "on_ambiguous": "repeat", "steps": self.steps}
         if self.undo_steps:
             stage["undo"] = self.undo_steps
         flow = {"flow": "rearrange", "stages": [stage], **({"cleanup": self.cleanup} if self.cleanup else {})}
@@ -174,14 +175,14 @@ class World:
         self.install(tiny_apk("com.example.second", 9, "9", b"second"))
 
     def reconnect(self) -> None:
-        """As the host's patrol does after a connection broke."""
-        Link(self.one.adb).ensure(self.one.address, deadline_s=LONG_S)
+        """As the host's probe loop does after a connection broke."""
+        DeviceLink(self.one.adb).ensure(self.one.address, deadline_s=LONG_S)
 
     def shell(self, line: str) -> str:
         return self.one.adb.shell(self.one.address, line, LONG_S).text
 
     def push(self, path: str, content: bytes) -> None:
-        Files(self.one.adb, self.one.address).push(content, path, LONG_S)
+        DeviceFiles(self.one.adb, self.one.address).push(content, path, LONG_S)
 
     def install(self, apk: bytes) -> None:
         self.push("/data/local/tmp/x.apk", apk)
@@ -194,12 +195,12 @@ class World:
 
     # --- the task ---------------------------------------------------------------------------------------------
 
-    def outfit(self) -> Outfit:
+    def services(self) -> StageServices:
         limits = WebLimits(connect_s=30.0, read_s=self.read_s, wait_s=30.0)
-        web, scratch = Web(AllowList.of(self.allow), limits), self.root / "scratch"
+        web, scratch = WebClient(AllowList.of(self.allow), limits), self.root / "scratch"
         self.open.enter_context(web)
-        at_hand = (self.inventory, self.catalogue, self.store, "worker", keeper({}), web, scratch)
-        return Outfit(self.adb, *at_hand, writer=self.store.writer)
+        at_hand = (self.inventory, self.catalogue, self.store, "worker", credential_store({}), web, scratch)
+        return StageServices(self.adb, *at_hand, writer=self.store.writer)
 
     def work(self, *, last: bool = False, lease: int = 0) -> StageWork:
         self.tries += 1
@@ -226,10 +227,10 @@ class World:
         return self.capture(), self.stage(last=True)
 
     def capture(self) -> Captured:
-        return CaptureStay(self.outfit(), self.work(), self.life_line()).capture()
+        return CaptureAttempt(self.services(), self.work(), self.life_line()).capture()
 
     def stage(self, *, last: bool = False) -> StageReport:
-        return Stay(self.outfit(), self.work(last=last), self.life_line()).run()
+        return StageAttempt(self.services(), self.work(last=last), self.life_line()).run()
 
     def undo(
         self,
@@ -254,7 +255,7 @@ class World:
         )
         key = Key("task-1", f"{self.run}-undo", self.rollbacks)
         work = self.work(last=last).model_copy(update={"key": key})
-        return UndoStay(self.outfit(), work, self.life_line(), undo=undo, force=force).take_back()
+        return UndoAttempt(self.services(), work, self.life_line(), undo=undo, force=force).take_back()
 
     # --- death ------------------------------------------------------------------------------------------------
 

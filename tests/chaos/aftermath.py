@@ -7,13 +7,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from droidherd.domain.lifecycle import FINAL, TABLE, TaskEvent, TaskState
-from droidherd.virtual import witness
+from droidherd.domain.task.lifecycle import FINAL, TABLE, TaskEvent, TaskStatus
+from droidherd.virtual import journal
 from tests.chaos.judge import HEIGHT, TAPS, WIDTH
 from tests.support.farm import Farm
 
 Document = Mapping[str, Any]
-RUN_STATES = (TaskState.RUNNING, TaskState.WAITING, TaskState.ROLLBACK_RUNNING)
+RUN_STATES = (TaskStatus.RUNNING, TaskStatus.WAITING, TaskStatus.ROLLBACK_RUNNING)
 EXPECTED = (("ScreenNotReachedError", "retryable"), ("", "infrastructure"))
 """What may end a task of the play: its picture never comes, or its emulators died too often."""
 
@@ -73,21 +73,21 @@ def complaints(
 def _audit(view: Document, events: list[Document]) -> list[str]:
     """The trail is one line without a gap, every step of it is in the table, and it leads to the state."""
     found: list[str] = []
-    state = TaskState.PENDING
+    state = TaskStatus.PENDING
     for line in events:
-        step = (TaskState(line["before"]), TaskEvent(line["event"]))
+        step = (TaskStatus(line["before"]), TaskEvent(line["event"]))
         if step[0] is not state:
             found.append(f"after {state} the audit goes on with {line['before']} → {line['after']}")
         if TABLE.get(step) != line["after"]:
             found.append(f"{step} → {line['after']} is not in the table")
         if not line["actor"]:
             found.append(f"nobody did {line['event']}")
-        state = TaskState(line["after"])
+        state = TaskStatus(line["after"])
     if state not in FINAL or state != view["state"]:
         trail = [(one["at"], one["event"], one["after"]) for one in events]
         found.append(f"the audit ends in {state}, the task is {view['state']}: {trail}, {view['attempts']}")
     error = view.get("error") or {}
-    if view["state"] == TaskState.FAILED and not _expected(error):
+    if view["state"] == TaskStatus.FAILED and not _expected(error):
         found.append(f"it failed by {error}")
     if view["intent"]:
         found.append(f"{view['intent']} is still asked for")
@@ -110,7 +110,7 @@ def _effects(part: Part, view: Document, events: list[Document], taps: list[Tap]
         twice = {key: times for key, times in counts.items() if times > 1}
         if twice:
             found.append(f"acts that happened more than once in one attempt: {twice}")
-    if view["state"] == TaskState.COMPLETED and (missing := set(TAPS) - {tap.y for tap in taps}):
+    if view["state"] == TaskStatus.COMPLETED and (missing := set(TAPS) - {tap.y for tap in taps}):
         found.append(f"completed, and these acts never happened: {missing}")
     if not part.forced:
         found += [
@@ -126,7 +126,7 @@ def _quiet(events: list[Document]) -> list[tuple[str, float, float]]:
     """When it was paused or over: from then until it ran again nothing may happen."""
     found: list[tuple[str, float, float]] = []
     for at, line in enumerate(events):
-        if line["after"] in (TaskState.CANCELLED, TaskState.PAUSED, TaskState.COMPLETED, TaskState.FAILED):
+        if line["after"] in (TaskStatus.CANCELLED, TaskStatus.PAUSED, TaskStatus.COMPLETED, TaskStatus.FAILED):
             later = [_seconds(one) for one in events[at + 1 :] if one["after"] in RUN_STATES]
             found.append((line["after"], _seconds(line), later[0] if later else float("inf")))
     return found
@@ -137,7 +137,7 @@ def _fences(farm: Farm) -> list[str]:
     found: list[str] = []
     for emulator in farm.emulators:
         newest = 0
-        for command in witness.effects(farm.journal(emulator)):
+        for command in journal.effects(farm.journal(emulator)):
             token = _token(command)
             if token and token < newest:
                 found.append(f"{emulator}: lease {token} acted after {newest} had begun: {command.line}")
@@ -162,7 +162,7 @@ def _accounts(parts: Mapping[str, Part], taps: Mapping[str, list[Tap]]) -> list[
     return found
 
 
-def _token(command: witness.Command) -> int:
+def _token(command: journal.ExecutedCommand) -> int:
     return int(command.token.partition(".")[0] or 0)
 
 

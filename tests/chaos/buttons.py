@@ -12,10 +12,10 @@ import httpx
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.domain.errors import DID_NOT, HAPPENED
-from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from tests.chaos import strikes
 from tests.chaos.aftermath import Part, tap_counts
-from tests.support.door import Door
+from tests.support.api_server import ApiServer
 from tests.support.farm import Farm, until
 
 EMULATORS = 6
@@ -62,7 +62,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(farm: Farm, door: Door, chance: random.Random) -> AsyncGenerator[Stage]:
+async def stage(farm: Farm, door: ApiServer, chance: random.Random) -> AsyncGenerator[Stage]:
     async with httpx.AsyncClient(base_url=door.url, timeout=60) as http:
         yield Stage(farm, http, chance)
 
@@ -196,7 +196,7 @@ async def _let_go(on: Stage) -> None:
 async def _ended(on: Stage, task_id: str) -> bool | None:
     """Whoever is paused goes on."""
     view = await on.task(task_id)
-    if view.get("state") == TaskState.PAUSED or view.get("intent") == "pause":
+    if view.get("state") == TaskStatus.PAUSED or view.get("intent") == "pause":
         await on.post(f"/api/tasks/{task_id}/resume", reason="over")
     await asyncio.sleep(0.2)
     return True if view.get("state") in FINAL else None

@@ -18,20 +18,21 @@ from pathlib import Path
 
 from droidherd.adb.client import AdbClient
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.plan import TaskTiming
 from droidherd.contracts.stage import StageWork
 from droidherd.domain.errors import DID_NOT, HAPPENED, DroidherdError, NeedsPersonError
 from droidherd.domain.messages import Key
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.token import Token
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.run import Tempo
-from droidherd.stay import Outfit, Stay, StayError
+from droidherd.flows.run.context import Tempo
+from droidherd.flowtools.records import NO_SECRETS, credential_store
+from droidherd.stage.attempt import StageAttempt, StageFailedError
+from droidherd.stage.context import StageServices
 from droidherd.web.allow import AllowList
-from droidherd.web.client import Web
-from droidherd.workshop.records import NO_SECRETS, keeper
+from droidherd.web.client import WebClient
 from tests.emulator.farm import LEASES, small_farm
 
 NAME = "virtual-1"
@@ -153,14 +154,16 @@ def work(job: Job, say: Connection) -> None:
     catalogue = Catalogue([job.home / "flows"])
     store = DirectoryStore(job.home / "artifacts")
     tempo = Tempo(late_s=GUARD_S, retry_s=0.05)
-    with Web(AllowList.of(())) as web:
-        outfit = Outfit(adb, inventory, catalogue, store, "test", keeper(NO_SECRETS), web, job.home / "scratch", tempo)
-        stay = Stay(outfit, _stage(job, catalogue), Alone())
+    with WebClient(AllowList.of(())) as web:
+        services = StageServices(
+            adb, inventory, catalogue, store, "test", credential_store(NO_SECRETS), web, job.home / "scratch", tempo
+        )
+        stay = StageAttempt(services, _stage(job, catalogue), Alone())
         try:
-            Link(adb).ensure(inventory.known()[0].address)
+            DeviceLink(adb).ensure(inventory.known()[0].address)
             stay.run()
             word = Word(COMPLETED)
-        except StayError as stopped:
+        except StageFailedError as stopped:
             step = stopped.cause.asks.step if isinstance(stopped.cause, NeedsPersonError) else ""
             word = Word(type(stopped.cause).__name__, str(stopped.cause), stopped.mark, step)
         except DroidherdError as lost:
@@ -184,7 +187,7 @@ def _stage(job: Job, catalogue: Catalogue) -> StageWork:
         answers=dict(job.answers),
         stage=plan.stages[0],
         last=True,
-        physics=TaskPhysics(lease_ttl_s=GUARD_S),
+        timing=TaskTiming(lease_ttl_s=GUARD_S),
     )
 
 
@@ -225,7 +228,7 @@ def write_flow(root: Path, number: int) -> str:
     taps = "".join(
         f"      - tap: {{percent: [{2 + ACROSS * column:.2f}, {6 + DOWN * number:.2f}]}}\n" for column in range(BLOCK)
     )
-    text = f"flow: {name}\nabout: Taps to be counted.\nstages:\n  - stage: one\n    lives: account\n    steps:\n{taps}"
+    text = f"flow: {name}\nabout: Taps to be counted.\nstages:\n  - stage: one\n    effect: account\n    steps:\n{taps}"
     (root / name).mkdir(parents=True)
     (root / name / "flow.yaml").write_text(text)
     return name
@@ -249,7 +252,7 @@ class Campaign:
         with small_farm(self.home) as self._farm:
             adb, address = self._farm.adb, self._farm.fleet.addresses[NAME]
             Inventory(self.home).add(InventoryEntry(emulator_id=NAME, address=address))
-            Link(adb).ensure(address, deadline_s=10.0)
+            DeviceLink(adb).ensure(address, deadline_s=10.0)
             lease.floor(adb, address, Token(next(LEASES)), NAME)
             self._record = Record(self._farm.fleet.state / NAME / "commands.jsonl")
             for number in range(STAGES_MAX):

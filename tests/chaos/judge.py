@@ -9,9 +9,9 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.contracts import names
 from droidherd.contracts.stage import StageReport, StageWork
-from droidherd.contracts.tasks import Answer, Ask, TaskView
+from droidherd.contracts.tasks import Answer, OperatorRequest, TaskView
 from droidherd.domain.errors import DID_NOT, HAPPENED
-from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from tests.support.farm import Farm, until
 
 TAPS = tuple(range(60, 90, 2))
@@ -24,7 +24,7 @@ class Verdict:
     """What was found about one task."""
 
     task_id: str
-    state: TaskState
+    state: TaskStatus
     attempt: int
     error: str
     repeated: tuple[int, ...]
@@ -38,7 +38,7 @@ class Verdict:
     @property
     def good(self) -> bool:
         """Completed, every tap once, no stage again, no attempt counted."""
-        done = self.state is TaskState.COMPLETED and not self.missing
+        done = self.state is TaskStatus.COMPLETED and not self.missing
         return done and self.attempt == 1 and not self.repeated and not self.stages_again
 
 
@@ -50,18 +50,18 @@ def wrong(verdicts: list[Verdict], victim: str) -> list[Verdict]:
 async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: float) -> TaskView:
     """The task once it ended. What it asks a person meanwhile is answered by one who has looked at the emulators."""
     while True:
-        view = await farm.reached(client, task_id, *FINAL, TaskState.WAITING)
+        view = await farm.reached(client, task_id, *FINAL, TaskStatus.WAITING)
         if view.question is None:
             return view
         y = int(view.question.text.rpartition(" ")[2].rstrip("%"))
         happened = taps(farm, x, since_s=since_s)[y] > 0
-        said = Answer(choice=HAPPENED if happened else DID_NOT, ask=Ask(actor="chaos", reason="looked"))
+        said = Answer(choice=HAPPENED if happened else DID_NOT, ask=OperatorRequest(actor="chaos", reason="looked"))
         await client.get_workflow_handle(task_id).signal(names.Signal.ANSWER, said)
         await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to take the answer")
 
 
 async def _goes_on(farm: Farm, client: Client, task_id: str) -> bool | None:
-    return True if (await farm.view(client, task_id)).state is not TaskState.WAITING else None
+    return True if (await farm.view(client, task_id)).state is not TaskStatus.WAITING else None
 
 
 async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Verdict:

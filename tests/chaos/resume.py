@@ -8,7 +8,7 @@ from temporalio.api.enums.v1 import TimeoutType
 from temporalio.client import Client
 
 from droidherd.contracts import names
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.chaos.judge import WIDTH
 from tests.support.farm import Farm, until
 
@@ -24,7 +24,7 @@ async def resume_after_restart_s(place: Farm, chance: random.Random, name: str) 
 
     async def all_run() -> bool | None:
         states = [(await place.view(client, t)).state for t in tasks]
-        return True if states.count(TaskState.RUNNING) == len(tasks) else None
+        return True if states.count(TaskStatus.RUNNING) == len(tasks) else None
 
     await until(all_run, "every emulator to be at work")
     await asyncio.sleep(chance.uniform(0.2, 1.0))

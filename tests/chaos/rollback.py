@@ -10,10 +10,10 @@ import httpx
 import yaml
 from temporalio.client import Client
 
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.chaos import strikes
-from tests.support.door import Door
+from tests.support.api_server import ApiServer
 from tests.support.farm import Farm, until
 
 EXTRA, SECOND = "com.example.extra", "com.example.second"
@@ -32,7 +32,7 @@ FURNISH: list[dict[str, Any]] = [
     {"install": {"apk": "old.apk"}},
     {"install": {"apk": "second.apk"}},
 ]
-BREATH = {"pause": {"for": "150ms"}}
+BREATH = {"sleep": {"for": "150ms"}}
 REARRANGE: dict[str, list[dict[str, Any]]] = {
     "looks": [
         {"set": {"setting": "global/first", "to": "${text}"}},
@@ -50,7 +50,7 @@ REARRANGE: dict[str, list[dict[str, Any]]] = {
         {"install": {"apk": "new.apk"}},
         {"uninstall": {"package": SECOND}},
         {"set": {"property": "debug.hwui.renderer", "to": "${text}"}},
-        {"pause": {"for": "1s"}},
+        {"sleep": {"for": "1s"}},
         {"set": {"setting": "secure/last", "to": "${number}"}},
     ],
 }
@@ -61,7 +61,7 @@ MARKS = (
 """Begin the commands of changes after which there is still another one to come."""
 LAST = "settings put secure last"
 BUSY = 503
-BACK = (TaskState.ROLLBACK_COMPLETED, TaskState.ROLLBACK_FAILED)
+BACK = (TaskStatus.ROLLBACK_COMPLETED, TaskStatus.ROLLBACK_FAILED)
 
 
 def write_flows(folder: Path) -> Path:
@@ -86,8 +86,8 @@ class Returned:
     """What became of one task that was taken back."""
 
     task_id: str
-    state: TaskState
-    ended: TaskState | None
+    state: TaskStatus
+    ended: TaskStatus | None
     """As what it ended before it was taken back; None: it was taken back while it ran."""
     changed: int
     """Things it had changed when it was taken back."""
@@ -99,8 +99,8 @@ class Returned:
 
     @property
     def good(self) -> bool:
-        there = self.ended in (None, TaskState.COMPLETED)
-        return there and self.state is TaskState.ROLLBACK_COMPLETED and self.changed > 0 and not self.differs
+        there = self.ended in (None, TaskStatus.COMPLETED)
+        return there and self.state is TaskStatus.ROLLBACK_COMPLETED and self.changed > 0 and not self.differs
 
 
 async def furnish(place: Farm) -> None:
@@ -111,10 +111,10 @@ async def furnish(place: Farm) -> None:
     for emulator in place.emulators:
         await place.submit(client, f"furnish-{emulator}", "furnish", emulator=emulator)
     for emulator in place.emulators:
-        assert TaskState.COMPLETED == (await place.ended(client, f"furnish-{emulator}")).state
+        assert TaskStatus.COMPLETED == (await place.ended(client, f"furnish-{emulator}")).state
 
 
-async def rehearse(place: Farm, api: Door, chance: random.Random, name: str, *, kill: bool) -> list[Returned]:
+async def rehearse(place: Farm, api: ApiServer, chance: random.Random, name: str, *, kill: bool) -> list[Returned]:
     """One round: a task on each emulator changes it, in some rounds the worker dies amid that, all are taken back.
 
     After a kill every third task is taken back at once, and never gets to say how it left things.
@@ -166,7 +166,7 @@ def _params(chance: random.Random) -> dict[str, Any]:
     }
 
 
-async def _back(place: Farm, client: Client, api: Door, task_id: str, *, at_once: bool) -> TaskState | None:
+async def _back(place: Farm, client: Client, api: ApiServer, task_id: str, *, at_once: bool) -> TaskStatus | None:
     """Take it back over HTTP, and see that it was. Gives as what it ended before."""
     ended = None if at_once else (await place.ended(client, task_id)).state
     await until(lambda: _accepted(api, task_id), f"the rollback of {task_id} to be accepted")
@@ -174,7 +174,7 @@ async def _back(place: Farm, client: Client, api: Door, task_id: str, *, at_once
     return ended
 
 
-async def _accepted(api: Door, task_id: str) -> bool | None:
+async def _accepted(api: ApiServer, task_id: str) -> bool | None:
     """While no worker answers nobody can say what the task did: 503, and the caller asks again."""
     async with httpx.AsyncClient(timeout=60) as http:
         said = await http.post(

@@ -40,7 +40,7 @@ def engine_away(seconds: float) -> Strike:
 
 async def adb_server(farm: Farm, chance: random.Random) -> None:
     """kill -9 of the adb server; the worker brings it back."""
-    content = json.loads((farm.data / "adb" / "adb-server.pid").read_text())
+    content = json.loads((farm.data / "adb" / "adb-server.json").read_text())
     os.kill(content["pid"], signal.SIGKILL)
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import httpx
 
-from droidherd.domain.lifecycle import FINAL
+from droidherd.domain.task.lifecycle import FINAL
 from tests.chaos.judge import TAPS, taps
-from tests.support.door import Door, door
+from tests.support.api_server import ApiServer, api_server
 from tests.support.farm import farm, until
 
 FLOWS = Path(__file__).parent / "flows"
 
 
-async def test_tasks_submitted_before_the_api_was_killed_end_and_can_be_read_afterwards(tmp_path: Path) -> None:
-    with farm(tmp_path, 2, flows=FLOWS) as place, door(place) as api:
+async def test_tasks_submitted_before_the_api_was_killed_end_and_can_be_read(tmp_path: Path) -> None:
+    with farm(tmp_path, 2, flows=FLOWS) as place, api_server(place) as api:
         await place.all_up(await place.client())
         columns = {f"h{i}": 5.0 + 3.0 * i for i in range(4)}
         answers = await asyncio.gather(*(_submit(api, task, x) for task, x in columns.items()))
@@ -31,7 +31,7 @@ async def test_tasks_submitted_before_the_api_was_killed_end_and_can_be_read_aft
 
 
 async def test_a_submission_repeated_after_the_api_died_is_the_same_task(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place, door(place) as api:
+    with farm(tmp_path, 1, flows=FLOWS) as place, api_server(place) as api:
         await place.all_up(await place.client())
         first = await _submit(api, "", 10.0, key="once")
         assert 201 == first.status_code, first.text
@@ -44,13 +44,13 @@ async def test_a_submission_repeated_after_the_api_died_is_the_same_task(tmp_pat
         assert dict.fromkeys(TAPS, 1) == dict(taps(place, 10.0))
 
 
-async def _submit(api: Door, task: str, x: float, *, key: str = "") -> httpx.Response:
+async def _submit(api: ApiServer, task: str, x: float, *, key: str = "") -> httpx.Response:
     body: dict[str, Any] = {"type": "pace", "params": {"x": x}, **({"id": task} if task else {})}
     async with httpx.AsyncClient(timeout=30) as http:
         return await http.post(f"{api.url}/api/tasks", json=body, headers={"Idempotency-Key": key} if key else {})
 
 
-async def _wait(api: Door, task: str) -> httpx.Response | None:
+async def _wait(api: ApiServer, task: str) -> httpx.Response | None:
     """A caller who waits for the end when the API dies gets a broken connection, not a wrong answer."""
     try:
         async with httpx.AsyncClient(timeout=60) as http:
@@ -59,7 +59,7 @@ async def _wait(api: Door, task: str) -> httpx.Response | None:
         return None
 
 
-async def _ended(api: Door, task: str) -> dict[str, Any] | None:
+async def _ended(api: ApiServer, task: str) -> dict[str, Any] | None:
     async with httpx.AsyncClient(timeout=30) as http:
         view: dict[str, Any] = (await http.get(f"{api.url}/api/tasks/{task}")).json()
     return view if view.get("state") in FINAL else None

@@ -9,8 +9,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.cli import ports
-from droidherd.cli.embedded import EmbeddedTemporal, Profile
+from droidherd.cli.local import ports
+from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
 from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.tasks import TaskInput, TaskSpec
@@ -48,7 +48,7 @@ async def test_a_cleanup_whose_worker_was_killed_goes_on_at_the_next(tmp_path: P
             worker.start()
             report = await asyncio.wait_for(cleanup.result(), 120)
             # What went in the last moment before the blow may be missing in the count, and nowhere else.
-            assert 0 < report.tally.tasks["failed"] <= TASKS
+            assert 0 < report.stats.tasks["failed"] <= TASKS
             await until(lambda: _fewer(client, 1), "every task to be forgotten")
             assert [] == list((tmp_path / "artifacts").glob("t*"))
         finally:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from droidherd.contracts import names
-from droidherd.contracts.queue import Order, Ordered
-from droidherd.domain.lifecycle import TaskState
+from droidherd.contracts.queue import CommandResult, OperatorCommand
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, attended, judge, wrong
 from tests.chaos.replayed import diverged
@@ -62,7 +62,7 @@ async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, n
 async def _some_run(place: Farm, tasks: list[str]) -> bool | None:
     client = await place.client()
     states = [(await place.view(client, t)).state for t in tasks]
-    return True if states.count(TaskState.RUNNING) >= EMULATORS else None
+    return True if states.count(TaskStatus.RUNNING) >= EMULATORS else None
 
 
 async def test_an_operators_pause_survives_the_death_of_the_dispatcher(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ async def test_an_operators_pause_survives_the_death_of_the_dispatcher(tmp_path:
         await place.wake(client)
         await place.all_up(client)
         handle = client.get_workflow_handle(names.dispatcher_id("default"))
-        order = Order(request_id="1", actor="operator", reason="maintenance", lane="account")
-        assert (await handle.execute_update(names.Update.PAUSE_LANE, order, result_type=Ordered)).done
+        order = OperatorCommand(request_id="1", actor="operator", reason="maintenance", lane="account")
+        assert (await handle.execute_update(names.Update.PAUSE_LANE, order, result_type=CommandResult)).done
         await place.submit(client, "waits", "tap_once", account="a")
-        await place.reached(client, "waits", TaskState.QUEUED)
+        await place.reached(client, "waits", TaskStatus.QUEUED)
         await handle.terminate("struck down by a test")
         await place.submit(client, "goes", "tap_once")
-        assert TaskState.COMPLETED == (await place.ended(client, "goes")).state
-        assert TaskState.QUEUED == (await place.view(client, "waits")).state
-        order = Order(request_id="2", actor="operator", lane="account")
-        await handle.execute_update(names.Update.RESUME_LANE, order, result_type=Ordered)
-        assert TaskState.COMPLETED == (await place.ended(client, "waits")).state
+        assert TaskStatus.COMPLETED == (await place.ended(client, "goes")).state
+        assert TaskStatus.QUEUED == (await place.view(client, "waits")).state
+        order = OperatorCommand(request_id="2", actor="operator", lane="account")
+        await handle.execute_update(names.Update.RESUME_LANE, order, result_type=CommandResult)
+        assert TaskStatus.COMPLETED == (await place.ended(client, "waits")).state

@@ -8,7 +8,7 @@ from tests.chaos.effects import Campaign
 SEED = 20261119
 
 
-def test_no_effect_happens_twice_or_never_though_its_worker_is_killed_in_the_middle(tmp_path: Path):
+def test_no_effect_happens_twice_or_never_though_its_worker_is_killed(tmp_path: Path):
     seed = int(os.environ.get("DROIDHERD_TEST_SEED", SEED))
     outcome = Campaign(tmp_path, effects=100, kills=5, cuts=5, seed=seed).run()
     assert ([], []) == (outcome.twice, outcome.missing), f"seed {seed}: {outcome}"

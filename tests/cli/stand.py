@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from droidherd.cli import processes
-from droidherd.cli.processes import PidFile
+from droidherd.processes import pidfile
+from droidherd.processes.pidfile import PidFile
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 200
@@ -22,7 +22,7 @@ class Stand:
         self.data = data
         self._program = program
         free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
-        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "30"}
+        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "TIMING__DRAIN_S": "30"}
         settings = {f"DROIDHERD_{name}": value for name, value in ours.items()}
         self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
 
@@ -49,13 +49,13 @@ class Stand:
         return json.loads(self.run("status", "--json").stdout)
 
     def processes(self) -> dict[str, PidFile]:
-        return {one.name: one for one in processes.read_all(self.data / "run")}
+        return {one.name: one for one in pidfile.read_all(self.data / "run")}
 
     def family(self) -> list[PidFile]:
-        """Every process of the house, and theirs: the adb server is the worker's."""
+        """Every process of the instance, and theirs: the adb server is the worker's."""
         mine = list(self.processes().values())
         children = [child.pid for one in mine for child in psutil.Process(one.pid).children(recursive=True)]
-        return [*mine, *[PidFile(name="", pid=pid, birth=processes.birth(pid)) for pid in children]]
+        return [*mine, *[PidFile(name="", pid=pid, birth=pidfile.birth(pid)) for pid in children]]
 
 
 def eventually(condition: Callable[[], bool]) -> bool:

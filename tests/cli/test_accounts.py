@@ -2,7 +2,7 @@
 
 import getpass
 
-from tests.cli.door_stand_in import Book
+from tests.cli.api_stand_in import Book
 from tests.cli.test_commands import book, droidherd
 from tests.support.terminal import Terminal
 
@@ -15,8 +15,8 @@ def test_what_is_not_named_stays_as_it_is(droidherd: Terminal, book: Book) -> No
     )
     found = droidherd.json("account", "set", "ann", "--credential", "pin=", "--note", "hers")["record"]
     assert ("e1", {"password": "env:A"}, "hers") == (found["emulator"], found["credentials"], found["note"])
-    _, _, said, _ = book.asked[-1]
-    assert getpass.getuser() == said["actor"]
+    _, _, printed, _ = book.asked[-1]
+    assert getpass.getuser() == printed["actor"]
     assert "" == droidherd.json("account", "set", "ann", "--emulator", "")["record"]["emulator"]
     assert "" == droidherd.json("account", "remove", "ann")["record"]["note"]
 

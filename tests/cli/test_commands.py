@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from droidherd.cli import output
-from droidherd.cli.door import Door
+from droidherd.cli.client import ApiClient
 from droidherd.cli.errors import CliError
-from droidherd.cli.house import serves
-from tests.cli.door_stand_in import Book, Document, running
+from droidherd.cli.local.instance import serves
+from tests.cli.api_stand_in import Book, Document, running
 from tests.support.terminal import Terminal
 
 
@@ -33,7 +33,7 @@ def droidherd(book: Book, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
     words = ("--account", "a42", "--param", "n=3", "--param", "tab=gift", "--label", "run=7", "--on-busy", "queue")
-    told = droidherd.json("submit", "scan", *words, "--idempotency-key", "k1")
+    document = droidherd.json("submit", "scan", *words, "--idempotency-key", "k1")
     expected = {
         "type": "scan",
         "account": "a42",
@@ -45,7 +45,7 @@ def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
     (asked,) = book.asked
     assert ("POST /api/tasks", expected) == (asked[0], asked[2])
     assert "k1" == asked[3]["Idempotency-Key"]
-    assert ("t1", "queued") == (told["id"], told["state"])
+    assert ("t1", "queued") == (document["id"], document["state"])
 
 
 def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal, book: Book):
@@ -65,9 +65,9 @@ def test_submit_takes_an_id_and_a_policy_of_its_own(droidherd: Terminal, book: B
 
 
 def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
-    code, said = droidherd("submit", "scan", "--account", "busy")
+    code, printed = droidherd("submit", "scan", "--account", "busy")
     assert 1 == code
-    assert "error: duplicate: account busy is held by task t0 (HTTP 409)" in said
+    assert "error: duplicate: account busy is held by task t0 (HTTP 409)" in printed
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
     ],
 )
 def test_what_does_not_make_sense_is_said_in_one_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
-    code, said = droidherd("submit", "scan", *words)
+    code, printed = droidherd("submit", "scan", *words)
     assert 2 == code
-    assert expected in said
-    assert "Traceback" not in said
+    assert expected in printed
+    assert "Traceback" not in printed
 
 
 def test_tasks_reads_all_pages(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": f"t{n}", "type": "scan", "state": "completed"} for n in range(5)]
     assert ["t0", "t1", "t2", "t3"] == [one["task_id"] for one in droidherd.json("tasks", "--limit", "4")["tasks"]]
-    code, said = droidherd("tasks", "t3")
-    assert (0, True) == (code, "t3" in said and "completed" in said)
+    code, printed = droidherd("tasks", "t3")
+    assert (0, True) == (code, "t3" in printed and "completed" in printed)
 
 
 def test_tasks_shows_why_one_waits(droidherd: Terminal, book: Book):
@@ -108,7 +108,7 @@ def test_tasks_shows_where_one_ran_last(droidherd: Terminal, book: Book):
     assert "e2" in droidherd("tasks", "t1")[1]
 
 
-def test_status_puts_what_the_engine_knows_beside_the_hosts_own_list(droidherd: Terminal, book: Book, tmp_path: Path):
+def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(droidherd: Terminal, book: Book, tmp_path: Path):
     for port, name in ((7001, "e10"), (7002, "e9"), (7003, "late")):
         droidherd("connect", f"127.0.0.1:{port}", "--name", name, "--wait", "0s")
     book.emulators = [{"emulator_id": "e10", "state": "up", "address": ""}, {"emulator_id": "e9", "state": "down"}]
@@ -121,31 +121,31 @@ def test_status_puts_what_the_engine_knows_beside_the_hosts_own_list(droidherd: 
 
 def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
-    code, said = droidherd("watch", "t1", "t2", "--json")
-    states = [json.loads(line) for line in said.splitlines()]
+    code, printed = droidherd("watch", "t1", "t2", "--json")
+    states = [json.loads(line) for line in printed.splitlines()]
     assert 0 == code
     assert ["running", "completed"] == [one["state"] for one in states if one["task_id"] == "t2"]
 
 
-def test_watch_outlasts_an_engine_that_is_away_for_a_while(droidherd: Terminal, book: Book):
+def test_watch_outlasts_a_temporal_server_that_is_away_for_a_while(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     book.refuse_next = 2
-    code, said = droidherd("watch", "t1", "--json")
+    code, printed = droidherd("watch", "t1", "--json")
     assert (0, 2) == (code, len([asked for asked in book.asked if asked[0] == "GET /api/tasks/t1"]) - 2)
-    assert "engine away" not in said
+    assert "engine away" not in printed
 
 
 def test_watch_does_not_wait_for_what_will_never_be(droidherd: Terminal, book: Book):
-    code, said = droidherd("watch", "t9", "--json")
+    code, printed = droidherd("watch", "t9", "--json")
     assert (1, 1) == (code, len(book.asked))
-    assert "there is no task t9" in said
+    assert "there is no task t9" in printed
 
 
 def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
-    code, said = droidherd("watch", "t1")
+    code, printed = droidherd("watch", "t1")
     assert 0 == code
-    assert "waiting 1   running 2   free 3   account paused by ann" in said
+    assert "waiting 1   running 2   free 3   account paused by ann" in printed
 
 
 def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: Book):
@@ -157,8 +157,8 @@ def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: B
 def test_a_task_is_put_in_front(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     assert "t1" == droidherd.json("prioritize", "t1", "--reason", "soon")["task_id"]
-    wish = {"reason": "soon", "actor": getpass.getuser(), "priority": 1}
-    assert ("POST /api/tasks/t1/prioritize", wish) == (book.asked[0][0], book.asked[0][2])
+    request = {"reason": "soon", "actor": getpass.getuser(), "priority": 1}
+    assert ("POST /api/tasks/t1/prioritize", request) == (book.asked[0][0], book.asked[0][2])
 
 
 def test_what_is_said_to_an_order_is_printed(droidherd: Terminal, book: Book):
@@ -177,19 +177,19 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
     droidherd("lanes", "account", "--reset", "--reason", "over")
     me = {"actor": getpass.getuser()}
     order = {"lane": "account", **me}
-    said = [(asked[0], asked[2]) for asked in book.asked if not asked[0].startswith("GET")]
+    printed = [(asked[0], asked[2]) for asked in book.asked if not asked[0].startswith("GET")]
     assert [
         ("POST /api/queue/pause", {**order, "reason": "night"}),
         ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
         ("POST /api/queue/order", {**order, "reason": "", "order": "priority", "ageing": 20}),
         ("DELETE /api/queue/lanes/account", {**me, "reason": "over"}),
-    ] == said
+    ] == printed
 
 
 def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
     assert 0 == droidherd("lanes", "nope", "--reset")[0], "it is forgotten, as was asked"
-    code, said = droidherd("lanes", "nope")
-    assert (1, True) == (code, "there is no lane nope" in said)
+    code, printed = droidherd("lanes", "nope")
+    assert (1, True) == (code, "there is no lane nope" in printed)
 
 
 @pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival"), ("--reset",)])
@@ -198,18 +198,18 @@ def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, book: Book,
 
 
 def test_statistics_are_shown_by_type_and_in_total(droidherd: Terminal, book: Book):
-    said = droidherd("stats", "scan")[1]
+    printed = droidherd("stats", "scan")[1]
     assert "type=scan" == book.asked[0][1]
-    assert [True, True] == [re.search(row, said) is not None for row in (r"scan +4 +2 +1 +1 +0 +67%", r"all +4")]
-    assert "1.5 s" in said
+    assert [True, True] == [re.search(row, printed) is not None for row in (r"scan +4 +2 +1 +1 +0 +67%", r"all +4")]
+    assert "1.5 s" in printed
     assert 4 == droidherd.json("stats")["total"]["count"]
 
 
 def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, book: Book):
-    said = droidherd("audit", "--actor", "ann", "--action", "lane_paused")[1]
+    printed = droidherd("audit", "--actor", "ann", "--action", "lane_paused")[1]
     assert "actor=ann&action=lane_paused" in book.asked[0][1]
     assert ["lane_paused", "ann for ben", "night", "mutex_broken", "shop"] == [
-        word for word in ("lane_paused", "ann for ben", "night", "mutex_broken", "shop") if word in said
+        word for word in ("lane_paused", "ann for ben", "night", "mutex_broken", "shop") if word in printed
     ]
     assert [12, 7] == [one["id"] for one in droidherd.json("audit")["entries"]]
 
@@ -231,9 +231,9 @@ def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Pa
 
 
 def test_nothing_there_is_exit_code_3_and_says_what_to_do(droidherd: Terminal):
-    code, said = droidherd("tasks", "--url", "http://127.0.0.1:1")
+    code, printed = droidherd("tasks", "--url", "http://127.0.0.1:1")
     assert 3 == code
-    assert "start the house with `droidherd up`" in said
+    assert "start the instance with `droidherd up`" in printed
 
 
 def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
@@ -242,8 +242,8 @@ def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
 
 def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book, tmp_path: Path):
     book.emulators = [{"emulator_id": "phone", "state": "up", "address": "127.0.0.1:7777"}]
-    code, said = droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
-    assert (0, "phone at 127.0.0.1:7777: up\n") == (code, said)
+    code, printed = droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
+    assert (0, "phone at 127.0.0.1:7777: up\n") == (code, printed)
     (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ("phone", {"app": "game"}) == (entry["emulator_id"], entry["labels"])
     droidherd("connect", "127.0.0.1:7777", "--label", "region=eu", "--label", "app=")
@@ -253,17 +253,17 @@ def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book,
 
 def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, book: Book):
     book.emulators = [{"emulator_id": "emulator-127.0.0.1-7777", "state": "registering", "evidence": "no frame"}]
-    code, said = droidherd("connect", "127.0.0.1:7777", "--wait", "500ms")
+    code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "500ms")
     assert 1 == code
-    assert "emulator-127.0.0.1-7777 is registering" in said
-    assert "no frame" in said
+    assert "emulator-127.0.0.1-7777 is registering" in printed
+    assert "no frame" in printed
 
 
 @pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "a b:1", "x:y"])
 def test_connect_refuses_what_is_no_address(droidherd: Terminal, address: str, tmp_path: Path):
-    code, said = droidherd("connect", address)
+    code, printed = droidherd("connect", address)
     assert 2 == code
-    assert "is not an address; write host:port" in said
+    assert "is not an address; write host:port" in printed
     assert not (tmp_path / ".droidherd/emulators.json").exists()
 
 
@@ -274,7 +274,7 @@ def test_connect_again_under_another_name_replaces(droidherd: Terminal, tmp_path
     assert ["phone"] == [one["emulator_id"] for one in found]
 
 
-def test_connect_says_who_starts_and_stops_an_emulator_and_keeps_what_is_not_said(droidherd: Terminal, tmp_path: Path):
+def test_connect_says_who_starts_an_emulator_and_keeps_what_is_not_said(droidherd: Terminal, tmp_path: Path):
     droidherd("connect", "emulator-5554", "--controller", "avd", "--instance", "Pixel_7", "--wait", "0s")
     droidherd("connect", "127.0.0.1:5555", "--label", "app=x", "--wait", "0s")
     (found,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
@@ -287,16 +287,16 @@ def test_connect_says_who_starts_and_stops_an_emulator_and_keeps_what_is_not_sai
 
 
 def test_connect_refuses_a_controller_that_is_not_there(droidherd: Terminal, tmp_path: Path):
-    code, said = droidherd("connect", "127.0.0.1:7777", "--controller", "nobody")
+    code, printed = droidherd("connect", "127.0.0.1:7777", "--controller", "nobody")
     assert (1, False) == (code, (tmp_path / ".droidherd/emulators.json").exists())
-    assert "there is no controller 'nobody'" in said
-    assert "none, virtual, avd, mumu, ldplayer" in said
+    assert "there is no controller 'nobody'" in printed
+    assert "none, virtual, avd, mumu, ldplayer" in printed
 
 
 @pytest.mark.parametrize("order", ["restart", "recover", "quarantine", "release", "drain", "undrain"])
 def test_an_order_to_an_emulator_says_who_and_why(order: str, droidherd: Terminal, book: Book):
-    code, said = droidherd("emulator", order, "phone", "--reason", "flickers")
-    assert (0, f"phone: {order} ordered\n") == (code, said)
+    code, printed = droidherd("emulator", order, "phone", "--reason", "flickers")
+    assert (0, f"phone: {order} requested\n") == (code, printed)
     asked, _, body, _ = book.asked[-1]
     expected = (f"POST /api/emulators/phone/{order}", "flickers", getpass.getuser())
     assert expected == (asked, body["reason"], body["actor"])
@@ -306,19 +306,19 @@ def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):
     logs = tmp_path / ".droidherd" / "logs"
     logs.mkdir(parents=True)
     (logs / "api.log").write_text("one\ntwo [x]\nthree\n")
-    code, said = droidherd("logs", "api", "--lines", "2")
-    assert (0, ["api       two [x]", "api       three"]) == (code, said.splitlines())
-    code, said = droidherd("logs", "apo")
+    code, printed = droidherd("logs", "api", "--lines", "2")
+    assert (0, ["api       two [x]", "api       three"]) == (code, printed.splitlines())
+    code, printed = droidherd("logs", "apo")
     assert 2 == code
-    assert "there are: api" in said
+    assert "there are: api" in printed
 
 
 def test_settings_that_make_no_sense_are_said(droidherd: Terminal, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DROIDHERD_API__PORT", "many")
-    code, said = droidherd("tasks")
+    code, printed = droidherd("tasks")
     assert 2 == code
-    assert "api.port" in said
-    assert "Traceback" not in said
+    assert "api.port" in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize(
@@ -342,36 +342,36 @@ def test_documents_are_json_with_accents(droidherd: Terminal, book: Book):
 
 
 def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, book: Book):
-    code, said = droidherd("cleanup", "--reason", "audit")
+    code, printed = droidherd("cleanup", "--reason", "audit")
     assert 0 == code
-    assert "gone: 2 failed, artifacts of 1 unknown tasks, 2.5 MB" in said
-    assert "and 2 more" in said
-    assert ["t1", "failed", "35", "d", "2.5", "MB", "old", "enough"] == said.splitlines()[1].split()
-    wish = {"dry_run": False, "reason": "audit", "actor": getpass.getuser()}
-    assert [("POST /api/maintenance/cleanup", "wait=30s", wish)] == [asked[:3] for asked in book.asked]
+    assert "removed: 2 failed, artifacts of 1 unknown tasks, 2.5 MB" in printed
+    assert "and 2 more" in printed
+    assert ["t1", "failed", "35", "d", "2.5", "MB", "old", "enough"] == printed.splitlines()[1].split()
+    request = {"dry_run": False, "reason": "audit", "actor": getpass.getuser()}
+    assert [("POST /api/maintenance/cleanup", "wait=30s", request)] == [asked[:3] for asked in book.asked]
 
 
 def test_a_dry_run_of_a_cleanup_says_what_would_go(droidherd: Terminal, book: Book):
-    assert "would go: 2 failed" in droidherd("cleanup", "--dry-run")[1]
+    assert "would be removed: 2 failed" in droidherd("cleanup", "--dry-run")[1]
     assert droidherd.json("cleanup", "--dry-run")["report"]["dry_run"]
 
 
 def test_a_cleanup_that_left_something_says_so_by_its_exit_code(droidherd: Terminal, book: Book):
     book.troubles = ["host h1 is away [x]"]
-    code, said = droidherd("cleanup")
-    assert (1, True) == (code, "not done: host h1 is away [x]" in said)
+    code, printed = droidherd("cleanup")
+    assert (1, True) == (code, "not done: host h1 is away [x]" in printed)
 
 
 def test_a_cleanup_that_takes_long_goes_on_by_itself(droidherd: Terminal, book: Book):
     book.slow = True
-    code, said = droidherd("cleanup")
-    assert (0, True) == (code, "still at it as maintenance/cleanup/by-hand" in said)
+    code, printed = droidherd("cleanup")
+    assert (0, True) == (code, "still running as maintenance/cleanup/by-hand" in printed)
 
 
-def test_a_door_that_is_not_ready_says_what_is_wrong(book: Book):
+def test_an_api_that_is_not_ready_says_what_is_wrong(book: Book):
     book.parts = {"engine": "", "disk": "0.10 GB free at /data (data), wanted are 1.00 GB"}
-    with Door(f"http://127.0.0.1:{os.environ['DROIDHERD_API__PORT']}") as door:
-        assert f"disk: {book.parts['disk']} (HTTP 503)" == door.healthy()
+    with ApiClient(f"http://127.0.0.1:{os.environ['DROIDHERD_API__PORT']}") as api:
+        assert f"disk: {book.parts['disk']} (HTTP 503)" == api.healthy()
 
 
 @pytest.mark.parametrize(
@@ -385,6 +385,6 @@ def test_a_door_that_is_not_ready_says_what_is_wrong(book: Book):
         (503, [], False),
     ],
 )
-def test_a_house_short_of_nothing_but_room_serves(status: int, content: object, expected: bool):
-    """Who is to make room needs its door."""
+def test_an_instance_short_of_nothing_but_disk_space_serves(status: int, content: object, expected: bool):
+    """Whoever frees disk space needs the API."""
     assert expected == serves(httpx.Response(status, json=content))

@@ -19,10 +19,11 @@ import pytest
 from rich.console import Console, ConsoleDimensions
 from typing_extensions import override
 
-from droidherd.cli import demo_judge, demo_parts, demo_view, processes
-from droidherd.cli.demo_play import Play, Role
-from droidherd.cli.door import Document, Door, RefusedError
+from droidherd.cli.client import ApiClient, ApiRefusedError, Document
+from droidherd.cli.demo import judge, script, view
+from droidherd.cli.demo.script import DemoRun, DemoTaskRun, demo_tasks
 from droidherd.flows.catalogue import Catalogue
+from droidherd.processes import pidfile
 from tests.cli.stand import ROOT
 
 LIMIT_S = 600
@@ -32,16 +33,16 @@ LEAVE = "import os, sys; sys.stdout.flush(); os._exit(0)"
 """After the program: Python's own exit crashes now and then in the threads of the SDK (docs/contract.md)."""
 
 
-class House(Door):
-    """Answers like the API of a house in which everything went as planned, unless told otherwise."""
+class Instance(ApiClient):
+    """Answers like the API of an instance in which everything went as planned, unless told otherwise."""
 
     def __init__(self) -> None:
         super().__init__("http://127.0.0.1:9")
         self.answers: dict[str, Any] = {"/api/queue": {"queue_info": []}, "/api/emulators": {"emulators": []}}
-        self.content = demo_judge.PNG
+        self.content = judge.PNG
         self.posted: list[tuple[str, str]] = []
         self.refuse: list[int] = []
-        self.verdicts: list[bool] = []
+        self.pending: list[bool] = []
 
     @override
     def get(self, path: str, **query: Any) -> Document:
@@ -51,8 +52,14 @@ class House(Door):
     def post(self, path: str, body: Any, *, headers: Any = None, **query: Any) -> Document:
         self.posted.append((path, (headers or {}).get("Idempotency-Key", "")))
         if self.refuse:
-            raise RefusedError("no", remedy="", status=self.refuse.pop(0), problem={"holder": "dave-k", "detail": "no"})
-        return {"id": body.get("id", ""), "verdict": self.verdicts.pop(0) if self.verdicts else True}
+            raise ApiRefusedError(
+                "no", remedy="", status=self.refuse.pop(0), problem={"holder": "dave-k", "detail": "no"}
+            )
+        return {
+            "id": body.get("id", ""),
+            "state": "pending",
+            "admission": "pending" if self.pending and self.pending.pop(0) else "accepted",
+        }
 
     @override
     def file(self, path: str) -> bytes:
@@ -60,27 +67,27 @@ class House(Door):
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    with House() as one:
+def instance() -> Iterator[Instance]:
+    with Instance() as one:
         yield one
 
 
 @pytest.fixture
-def play(house: House) -> Play:
-    """A play that is over, and went as it should."""
-    one = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    for token, role in enumerate(one.roles.values(), start=1):
-        _ended(role, token)
-        pictures = [{"name": f"{n}.png"} for n in range(role.part.pictures)]
-        house.answers[f"/api/tasks/{role.task_id}/artifacts"] = {"artifacts": pictures}
-    _attempts(one, demo_parts.AGAIN)[:] = [attempt(1, "failed"), attempt(2, "completed")]
-    _attempts(one, demo_parts.HELD)[:] = [attempt(1, "paused"), attempt(1, "completed")]
-    one.roles[demo_parts.LOST].task["error"] = {"kind": "ScreenNotReachedError"}
-    twin = one.roles[demo_parts.TWIN]
-    twin.status, twin.refusal = 409, {"holder": one.roles[demo_parts.HELD].task_id}
+def demo(instance: Instance) -> DemoRun:
+    """A run that is over, and went as it should."""
+    one = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    for token, run in enumerate(one.runs.values(), start=1):
+        _ended(run, token)
+        pictures = [{"name": f"{n}.png"} for n in range(run.task.pictures)]
+        instance.answers[f"/api/tasks/{run.task_id}/artifacts"] = {"artifacts": pictures}
+    _attempts(one, script.SECOND_LOOK)[:] = [attempt(1, "failed"), attempt(2, "completed")]
+    _attempts(one, script.DAVE)[:] = [attempt(1, "paused"), attempt(1, "completed")]
+    one.runs[script.GOLDEN].view["error"] = {"kind": "ScreenNotReachedError"}
+    twin = one.runs[script.DAVE_AGAIN]
+    twin.status, twin.refusal = 409, {"holder": one.runs[script.DAVE].task_id}
     asked = [{"event": "paused", "actor": "demo"}, {"event": "resumed", "actor": "demo"}, {"event": "completed"}]
-    _audit(house, demo_parts.HELD, asked)
-    _audit(house, demo_parts.STOPPED, [{"event": "granted"}, {"event": "cancelled", "actor": "demo"}])
+    _audit(instance, script.DAVE, asked)
+    _audit(instance, script.ERIN, [{"event": "granted"}, {"event": "cancelled", "actor": "demo"}])
     return one
 
 
@@ -89,50 +96,54 @@ def attempt(n: int, outcome: str, at: datetime = NOW + timedelta(minutes=1)) -> 
     return {"n": n, "outcome": outcome, "token": 1, "started": at.isoformat(), "ended": ended.isoformat()}
 
 
-def _ended(role: Role, token: int) -> None:
-    role.task_id, role.status = f"{role.part.name.replace(' ', '-')}-k", 201
+def _ended(run: DemoTaskRun, token: int) -> None:
+    run.task_id, run.status = f"{run.task.name.replace(' ', '-')}-k", 201
     start = NOW + timedelta(minutes=token)
-    attempts = [{**attempt(1, role.part.expected, start), "token": token}]
-    role.task = {"state": role.part.expected, "attempt": role.part.attempts, "attempts": attempts}
+    attempts = [{**attempt(1, run.task.expected, start), "token": token}]
+    run.view = {"state": run.task.expected, "attempt": run.task.attempts, "attempts": attempts}
 
 
-def _attempts(play: Play, name: str) -> list[Document]:
-    return play.roles[name].task["attempts"]
+def _attempts(demo: DemoRun, name: str) -> list[Document]:
+    return demo.runs[name].view["attempts"]
 
 
-def _audit(house: House, name: str, events: list[Document]) -> None:
-    house.answers[f"/api/tasks/{name}-k/events"] = {"events": events}
+def _audit(instance: Instance, name: str, events: list[Document]) -> None:
+    instance.answers[f"/api/tasks/{name}-k/events"] = {"events": events}
 
 
-def test_a_play_that_went_as_it_should_has_no_complaints(play: Play, house: House):
-    assert {name: [] for name in play.roles} == demo_judge.complaints(play, house)
+def test_a_run_that_went_as_it_should_has_no_complaints(demo: DemoRun, instance: Instance):
+    assert {name: [] for name in demo.runs} == judge.complaints(demo, instance)
 
 
-def _state(name: str, state: str) -> Callable[[Play, House], None]:
-    return lambda play, house: play.roles[name].task.update(state=state)
+def _state(name: str, state: str) -> Callable[[DemoRun, Instance], None]:
+    return lambda demo, instance: demo.runs[name].view.update(state=state)
 
 
-def _first_attempt(name: str, **changes: Any) -> Callable[[Play, House], None]:
-    return lambda play, house: _attempts(play, name)[0].update(changes)
+def _first_attempt(name: str, **changes: Any) -> Callable[[DemoRun, Instance], None]:
+    return lambda demo, instance: _attempts(demo, name)[0].update(changes)
 
 
-WRONG: list[tuple[str, Callable[[Play, House], object], str]] = [
+WRONG: list[tuple[str, Callable[[DemoRun, Instance], object], str]] = [
     ("alice", _state("alice", "failed"), "ended as failed, not completed"),
-    ("alice", lambda play, house: setattr(house, "content", b"GIF"), "0.png is not a PNG"),
-    ("frank", lambda play, house: house.answers["/api/tasks/frank-k/artifacts"]["artifacts"].pop(), "left 5 pictures"),
+    ("alice", lambda demo, instance: setattr(instance, "content", b"GIF"), "0.png is not a PNG"),
+    (
+        "frank",
+        lambda demo, instance: instance.answers["/api/tasks/frank-k/artifacts"]["artifacts"].pop(),
+        "left 5 pictures",
+    ),
     ("golden", _state("golden", "completed"), "ended as completed, not failed"),
     (
         "golden",
-        lambda play, house: play.roles["golden"].task["error"].update(kind="FlowError"),
+        lambda demo, instance: demo.runs["golden"].view["error"].update(kind="FlowError"),
         "failed with FlowError",
     ),
-    ("second look", lambda play, house: play.roles["second look"].task.update(attempt=3), "took 3 attempts, not 2"),
+    ("second look", lambda demo, instance: demo.runs["second look"].view.update(attempt=3), "took 3 attempts, not 2"),
     ("second look", _first_attempt("second look", outcome="lost"), "its attempts ended as {1: 'lost'"),
-    ("dave again", lambda play, house: play.roles["dave again"].refusal.update(holder="bob-k"), "naming bob-k"),
-    ("dave", lambda play, house: _audit(house, "dave", []), "its audit says [] was asked"),
-    ("dave", _first_attempt("dave", outcome="completed"), "its stays on emulators ended as"),
-    ("erin", lambda play, house: _audit(house, "erin", [{"event": "cancelled", "actor": "eve"}]), "by eve"),
-    ("erin", lambda play, house: _attempts(play, "erin").clear(), "never ran"),
+    ("dave again", lambda demo, instance: demo.runs["dave again"].refusal.update(holder="bob-k"), "naming bob-k"),
+    ("dave", lambda demo, instance: _audit(instance, "dave", []), "its audit says [] was asked"),
+    ("dave", _first_attempt("dave", outcome="completed"), "its attempts ended as ["),
+    ("erin", lambda demo, instance: _audit(instance, "erin", [{"event": "cancelled", "actor": "eve"}]), "by eve"),
+    ("erin", lambda demo, instance: _attempts(demo, "erin").clear(), "never ran"),
     ("later", _first_attempt("later", started=NOW.isoformat()), "before its time"),
     ("carol again", _first_attempt("carol again", started=NOW.isoformat()), "while another task of its account"),
     ("second tap", _first_attempt("second tap", token=1), "overtook"),
@@ -141,55 +152,55 @@ WRONG: list[tuple[str, Callable[[Play, House], object], str]] = [
 
 @pytest.mark.parametrize(("name", "spoil", "expected"), WRONG)
 def test_what_went_wrong_is_named(
-    play: Play, house: House, name: str, spoil: Callable[[Play, House], object], expected: str
+    demo: DemoRun, instance: Instance, name: str, spoil: Callable[[DemoRun, Instance], object], expected: str
 ):
-    spoil(play, house)
-    found = demo_judge.complaints(play, house)[name]
+    spoil(demo, instance)
+    found = judge.complaints(demo, instance)[name]
     assert [True] == [expected in one for one in found], found
 
 
-def test_what_the_house_cannot_take_now_is_submitted_again_under_the_same_key(house: House):
-    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    house.refuse = [503]
-    play.turn()
-    play.turn()
-    first = [key for path, key in house.posted if path == "/api/tasks"][:3]
+def test_what_the_api_cannot_take_now_is_sent_again_under_the_same_key(instance: Instance):
+    demo = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    instance.refuse = [503]
+    demo.turn()
+    demo.turn()
+    first = [key for path, key in instance.posted if path == "/api/tasks"][:3]
     assert ["second-look-k", "second-look-k", "carol-k"] == first
 
 
-def test_a_verdict_that_is_late_is_asked_for_again(house: House):
-    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    house.verdicts = [False]
-    play.turn()
-    play.turn()
-    play.turn()
-    assert 2 == [key for _, key in house.posted].count("second-look-k")
+def test_a_task_that_is_not_let_in_yet_is_submitted_again(instance: Instance):
+    demo = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    instance.pending = [True]
+    demo.turn()
+    demo.turn()
+    demo.turn()
+    assert 2 == [key for _, key in instance.posted].count("second-look-k")
 
 
-def test_a_refusal_for_good_ends_the_part(house: House):
-    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    house.refuse = [422]
-    play.turn()
-    role = play.roles[demo_parts.AGAIN]
-    assert (True, 422) == (role.over, role.status)
-    assert "" == role.state
+def test_a_refusal_for_good_ends_the_task(instance: Instance):
+    demo = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    instance.refuse = [422]
+    demo.turn()
+    run = demo.runs[script.SECOND_LOOK]
+    assert (True, 422) == (run.over, run.status)
+    assert "" == run.state
 
 
-def test_every_part_can_be_planned():
-    catalogue = Catalogue([demo_parts.FLOWS])
-    planned = [catalogue.plan(part.kind, part.body.get("params", {})).task_type for part in demo_parts.parts(NOW)]
-    assert [part.kind for part in demo_parts.parts(NOW)] == planned
+def test_every_task_can_be_planned():
+    catalogue = Catalogue([script.FLOWS])
+    planned = [catalogue.plan(task.kind, task.body.get("params", {})).task_type for task in demo_tasks(NOW)]
+    assert [task.kind for task in demo_tasks(NOW)] == planned
 
 
-def test_the_live_view_says_who_runs_where_and_why_others_wait(house: House):
-    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    runs, waits = play.roles["alice"], play.roles["first tap"]
+def test_the_live_view_says_who_runs_where_and_why_others_wait(instance: Instance):
+    demo = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    runs, waits = demo.runs["alice"], demo.runs["first tap"]
     stages = [{"name": "open", "state": "completed"}, {"name": "collect", "state": "running"}]
     runs.status = waits.status = 201
-    runs.task = {"state": "running", "emulator": "virtual-2", "stages": stages}
-    runs.task_id, waits.task, waits.waits = "alice-k", {"state": "queued"}, "lane anonymous is paused"
-    play.emulators = [{"emulator_id": "virtual-2", "state": "up", "task": "alice-k"}]
-    lines = _drawn(demo_view.live(play, {"docs": "http://d"}, ["12:00:00  news"]))
+    runs.view = {"state": "running", "emulator": "virtual-2", "stages": stages}
+    runs.task_id, waits.view, waits.waits = "alice-k", {"state": "queued"}, "lane anonymous is paused"
+    demo.emulators = [{"emulator_id": "virtual-2", "state": "up", "task": "alice-k"}]
+    lines = _drawn(view.live(demo, {"docs": "http://d"}, ["12:00:00  news"]))
     assert re.search(r"alice +daily_reward +running +virtual-2 +collect 2/2", lines)
     assert re.search(r"first tap +tap_once +queued +lane anonymous is paused", lines)
     assert re.search(r"virtual-2 +up +alice", lines)
@@ -197,19 +208,19 @@ def test_the_live_view_says_who_runs_where_and_why_others_wait(house: House):
 
 
 @pytest.mark.parametrize("height", [20, 25, 26, 30, 31, 60])
-def test_the_live_view_fits_the_terminal(house: House, height: int):
-    play = Play(house, demo_parts.parts(NOW), "k", lambda _: None)
-    play.emulators = [{"emulator_id": f"virtual-{n}", "state": "up"} for n in range(1, 5)]
+def test_the_live_view_fits_the_terminal(instance: Instance, height: int):
+    demo = DemoRun(instance, demo_tasks(NOW), "k", lambda _: None)
+    demo.emulators = [{"emulator_id": f"virtual-{n}", "state": "up"} for n in range(1, 5)]
     drawn = _drawn(
-        demo_view.live(play, {"docs": "http://d"}, [f"news {n}" for n in range(9)], ConsoleDimensions(80, height))
+        view.live(demo, {"docs": "http://d"}, [f"news {n}" for n in range(9)], ConsoleDimensions(80, height))
     )
     # Below this the tasks alone are too many, and the terminal cuts them off.
     assert max(height, 20) > drawn.count("\n")
 
 
 @pytest.mark.parametrize("width", [80, 112])
-def test_the_verdict_fits_the_terminal(play: Play, width: int):
-    lines = _drawn(demo_view.verdict(play, {name: [] for name in play.roles}, width)).splitlines()
+def test_the_results_fits_the_terminal(demo: DemoRun, width: int):
+    lines = _drawn(view.results(demo, {name: [] for name in demo.runs}, width)).splitlines()
     row = next(line for line in lines if "second look" in line)
     assert width >= max(len(line.rstrip()) for line in lines)
     assert ["✓", "second look", "second_look"] == re.split(r"  +", row)[:3]
@@ -217,7 +228,7 @@ def test_the_verdict_fits_the_terminal(play: Play, width: int):
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path):
-    """`demo --data .droidherd` must not take down the house that runs there."""
+    """`demo --data .droidherd` must not take down the instance that runs there."""
     (tmp_path / "something").touch()
     done = _run(["demo", "--data", str(tmp_path), "--json"])
     assert 2 == done.returncode
@@ -225,10 +236,10 @@ def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path):
     assert ["something"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_the_verdict_shows_every_complaint(play: Play):
-    found: dict[str, list[str]] = {name: [] for name in play.roles}
+def test_the_results_shows_every_complaint(demo: DemoRun):
+    found: dict[str, list[str]] = {name: [] for name in demo.runs}
     found["bob"] = ["left 0 pictures, not 1"]
-    lines = _drawn(demo_view.verdict(play, found))
+    lines = _drawn(view.results(demo, found))
     assert re.search(r"✗ +bob", lines)
     assert "bob: left 0 pictures, not 1" in lines
     assert 12 == lines.count("✓")
@@ -240,32 +251,32 @@ def _drawn(what: Any) -> str:
     return console.export_text()
 
 
-def test_everything_ends_as_it_should_and_the_house_can_be_kept(tmp_path: Path):
+def test_everything_ends_as_it_should_and_the_instance_can_be_kept(tmp_path: Path):
     """The whole demo, as `KEEP=1 make demo` starts it."""
     data = tmp_path / "data"
-    with contextlib.ExitStack() as house:
-        house.callback(_run, ["down", "--data", str(data), "--now"])
+    with contextlib.ExitStack() as instance:
+        instance.callback(_run, ["down", "--data", str(data), "--now"])
         _play_and_keep(data)
-        lived = processes.read_all(data / "run")
+        lived = pidfile.read_all(data / "run")
         assert 0 == _run(["down", "--data", str(data), "--drain", "5s"]).returncode
-        assert [] == [one.name for one in lived if processes.lives(one)]
+        assert [] == [one.name for one in lived if one.lives()]
 
 
 def _play_and_keep(data: Path) -> None:
     done = _run(["demo", "--data", str(data), "--json"], KEEP="1", DROIDHERD_API__PORT="1")
-    told = json.loads(done.stdout)
-    assert [] == [one for one in told["tasks"] if one["problems"]], done.stderr
-    assert (0, True, True) == (done.returncode, told["passed"], told["kept"])
+    document = json.loads(done.stdout)
+    assert [] == [one for one in document["tasks"] if one["problems"]], done.stderr
+    assert (0, True, True) == (done.returncode, document["passed"], document["kept"])
 
     status = json.loads(_run(["status", "--data", str(data), "--json"]).stdout)
     assert (True, 4) == (status["healthy"], len(status["emulators"]))
-    _try_the_readme(told["urls"])
+    _try_the_readme(document["urls"])
 
 
 def _try_the_readme(urls: dict[str, str]) -> None:
     """Its examples, as they are written, but for the ports."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    text = text.replace("http://localhost:8800", urls["api"]).replace("127.0.0.1:7243", urls["engine"])
+    text = text.replace("http://localhost:8800", urls["api"]).replace("127.0.0.1:7243", urls["temporal"])
     answers: list[Any] = []
     with httpx.Client(timeout=40, trust_env=False) as client:
         for line in re.findall(r"^curl .*$", text.replace("\\\n", " "), re.MULTILINE):
@@ -287,7 +298,7 @@ def _try_the_readme(urls: dict[str, str]) -> None:
 def test_a_ctrl_c_amid_an_import_still_ends_with_our_exit_code(tmp_path: Path):
     """Data classes are made by `exec`."""
     (tmp_path / "amid.py").write_text(
-        "import sys\nfrom droidherd.cli.demo import Interrupted\n"
+        "import sys\nfrom droidherd.cli.demo.command import Interrupted\n"
         "try:\n    exec('raise Interrupted')\nexcept KeyboardInterrupt:\n    sys.exit(130)\n",
         encoding="utf-8",
     )
@@ -307,13 +318,13 @@ def test_ctrl_c_takes_everything_down(tmp_path: Path):
         text=True,
     ) as process:
         assert process.stdout is not None
-        said = next((line for line in process.stdout if "api" in line and "✓" in line), "")
-        lived = processes.read_all(data / "run")
+        printed = next((line for line in process.stdout if "api" in line and "✓" in line), "")
+        lived = pidfile.read_all(data / "run")
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
-        assert 130 == process.wait(timeout=LIMIT_S), said + rest
+        assert 130 == process.wait(timeout=LIMIT_S), printed + rest
     assert ["api", "temporal", "up", "virtual", "worker"] == sorted(one.name for one in lived)
-    assert [] == [one.name for one in lived if processes.lives(one)]
+    assert [] == [one.name for one in lived if one.lives()]
 
 
 def _run(words: list[str], **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -23,8 +23,8 @@ def test_what_is_found_is_shown_and_joins_when_asked(droidherd: Terminal, tmp_pa
     with VirtualFleet.start(state=tmp_path / "virtual", count=1) as fleet:
         address = fleet.addresses["virtual-1"]
         port = address.rpartition(":")[2]
-        code, said = droidherd("discover", "--port", port)
-        assert (0, True) == (code, address in said)
+        code, printed = droidherd("discover", "--port", port)
+        assert (0, True) == (code, address in printed)
         assert not Inventory(tmp_path / ".droidherd").load()
         seen = droidherd.json("discover", "--port", port, "--connect")
         mine = next(one for one in seen["emulators"] if one["address"] == address)

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.cli import doctor, ports
-from droidherd.cli.doctor import Finding, Grade
-from droidherd.cli.layout import Layout
+from droidherd.cli.commands import doctor
+from droidherd.cli.commands.doctor import Finding, Grade
+from droidherd.cli.local import ports
+from droidherd.cli.local.layout import Layout
 from droidherd.settings import Settings
 
 
@@ -22,7 +23,7 @@ def test_a_misspelt_variable_is_found():
     assert (Grade.WARN, "DROIDHERD_APY__PORT is no setting") == (found.grade, found.detail)
 
 
-def test_a_policy_for_a_type_that_is_not_there_is_found_with_the_one_that_was_meant():
+def test_a_policy_for_an_unknown_type_is_found_with_the_one_that_was_meant():
     settings = Settings.model_validate({"policies": {"downlaod": {"retries": 1}, "scan": {"retries": 1}}})
     (found,) = doctor.policies(settings)
     assert (Grade.FAIL, "policies.downlaod: there is no task type 'downlaod'", "did you mean download?") == (

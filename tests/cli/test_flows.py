@@ -12,21 +12,20 @@ from pathlib import Path
 import pytest
 
 from droidherd.adb.server import AdbServer
-from droidherd.cli.reach import PREFIX
+from droidherd.cli.local.reach import PREFIX
 from droidherd.domain.ports import Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import probe
 from droidherd.emulator.token import Token
+from droidherd.evidence.recording import PackedRecordingWriter, RecordedPart
 from droidherd.flows.catalogue import GALLERY
-from droidherd.tapes.recording import Part
-from droidherd.tapes.tape import PackedTape
-from droidherd.testing.flows import VirtualEmulator, virtual_emulator
+from droidherd.testing.flows import FlowEmulator, virtual_emulator
 from tests.support.terminal import Terminal
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[VirtualEmulator]:
+def running() -> Iterator[FlowEmulator]:
     with virtual_emulator() as one:
         yield one
 
@@ -39,7 +38,7 @@ def droidherd(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 
 @pytest.fixture
-def emulator(running: VirtualEmulator, droidherd: Terminal) -> VirtualEmulator:
+def emulator(running: FlowEmulator, droidherd: Terminal) -> FlowEmulator:
     """In this host's list, signed out."""
     running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
     home = Path(".droidherd")
@@ -48,24 +47,24 @@ def emulator(running: VirtualEmulator, droidherd: Terminal) -> VirtualEmulator:
     return running
 
 
-def test_a_new_flow_lints_clean_and_runs_as_it_is(droidherd: Terminal, emulator: VirtualEmulator):
-    code, said = droidherd("flow", "new", "daily_gift", "--from", "e1")
+def test_a_new_flow_lints_clean_and_runs_as_it_is(droidherd: Terminal, emulator: FlowEmulator):
+    code, printed = droidherd("flow", "new", "daily_gift", "--from", "e1")
     assert 0 == code
-    assert "next: droidherd flow run flows/daily_gift --virtual" in said
+    assert "next: droidherd flow run flows/daily_gift --virtual" in printed
     assert Path("flows/screen.png").read_bytes().startswith(b"\x89PNG")
     assert "recorded: 1280x720" in Path("flows/daily_gift/flow.yaml").read_text()
     assert (0, "nothing is wrong\n") == droidherd("flow", "lint")
-    code, said = droidherd("flow", "run", "flows/daily_gift")
-    assert 0 == code, said
-    assert "completed" in said
-    assert "1: start com.example.herd" in said
+    code, printed = droidherd("flow", "run", "flows/daily_gift")
+    assert 0 == code, printed
+    assert "completed" in printed
+    assert "1: start com.example.herd" in printed
 
 
-def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidherd: Terminal, emulator: VirtualEmulator):
+def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidherd: Terminal, emulator: FlowEmulator):
     words = ("flow", "run", "daily_reward", "--param", "account=ben", "--keep", "kept", "--emulator", emulator.address)
-    told = droidherd.json(*words)
+    document = droidherd.json(*words)
     assert (True, "", "kept", ["collect.collected.png"]) == tuple(
-        told[name] for name in ("completed", "error", "folder", "frames")
+        document[name] for name in ("completed", "error", "folder", "frames")
     )
     assert "ben" == emulator.control.state(emulator.name)["app"]["signed_in"]
     assert {".png", ".jsonl"} == {path.suffix for path in Path("kept/evidence").iterdir()}
@@ -74,21 +73,21 @@ def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidher
     shutil.copytree(GALLERY / "daily_reward", changed)
     file = changed / "flow.yaml"
     file.write_text(file.read_text().replace('text: "${account}"', 'text: "${account}!"'))
-    told = droidherd.json("flow", "replay", "kept", "--flow", str(changed))
+    document = droidherd.json("flow", "replay", "kept", "--flow", str(changed))
     assert (False, [("open 6", "type ben!")]) == (
-        told["same"],
-        [(one["step"], one["found"]) for one in told["differences"]],
+        document["same"],
+        [(one["step"], one["found"]) for one in document["differences"]],
     )
     shutil.rmtree(changed)  # it came before the one of the gallery
     emulator.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
-    code, said = droidherd("flow", "replay", "kept", "--emulator", "e1")
-    assert 0 == code, said
+    code, printed = droidherd("flow", "replay", "kept", "--emulator", "e1")
+    assert 0 == code, printed
 
 
 ASKER = """flow: asker
 stages:
   - stage: only
-    on_unknown: repeat
+    on_ambiguous: repeat
     steps:
       - key: {name: home}
       - ask: {what: "Again?", choices: ["yes", "no"], within: 1m, into: again}
@@ -96,51 +95,49 @@ stages:
 """
 
 
-def test_what_a_flow_asks_is_answered_beforehand_and_replayed_with_the_answer(
-    droidherd: Terminal, emulator: VirtualEmulator
-):
+def test_a_question_of_a_flow_is_answered_beforehand_and_replayed_with_it(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/asker")
     flow.mkdir(parents=True)
     (flow / "flow.yaml").write_text(ASKER)
-    code, said = droidherd("flow", "run", "asker", "--answer", "no", "--keep", "kept")
-    assert (0, 1) == (code, said.count("key home\n"))
-    assert "3.0.1: key back" in said
+    code, printed = droidherd("flow", "run", "asker", "--answer", "no", "--keep", "kept")
+    assert (0, 1) == (code, printed.count("key home\n"))
+    assert "3.0.1: key back" in printed
     assert (0, "as recorded\n") == droidherd("flow", "replay", "kept")
-    code, said = droidherd("flow", "run", "asker", "--answer", "maybe")
+    code, printed = droidherd("flow", "run", "asker", "--answer", "maybe")
     assert 1 == code
-    assert "'maybe' is none of: yes, no" in said
-    assert "answer with --answer: yes, no" in said
+    assert "'maybe' is none of: yes, no" in printed
+    assert "answer with --answer: yes, no" in printed
 
 
 def test_a_flow_that_types_a_credential_is_replayed_on_an_emulator(
-    droidherd: Terminal, emulator: VirtualEmulator, monkeypatch: pytest.MonkeyPatch
+    droidherd: Terminal, emulator: FlowEmulator, monkeypatch: pytest.MonkeyPatch
 ):
     flow = Path("flows/typist")
     flow.mkdir(parents=True)
     (flow / "flow.yaml").write_text(
-        "flow: typist\nstages: [{stage: only, on_unknown: repeat, steps: [{type: {text: {secret: word}}}]}]\n"
+        "flow: typist\nstages: [{stage: only, on_ambiguous: repeat, steps: [{type: {text: {secret: word}}}]}]\n"
     )
     monkeypatch.setenv("WORD", "canary")
     secret = ("--secret", "word=env:WORD", "--emulator", "e1")
     assert 0 == droidherd("flow", "run", "typist", "--keep", "kept", *secret)[0]
-    code, said = droidherd("flow", "replay", "kept", *secret)
+    code, printed = droidherd("flow", "replay", "kept", *secret)
     assert 0 == code
-    assert "as recorded\n" in said
+    assert "as recorded\n" in printed
 
 
-def test_a_flow_that_fails_names_the_step_and_its_page_and_ends_with_1(droidherd: Terminal, emulator: VirtualEmulator):
+def test_a_flow_that_fails_names_the_step_and_its_page_and_ends_with_1(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/never")
     flow.mkdir(parents=True)
     shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
     (flow / "flow.yaml").write_text(
         "flow: never\nstages: [{stage: only, steps: [{wait: {image: gift.png, within: 100ms}}]}]\n"
     )
-    code, said = droidherd("flow", "run", str(flow))
+    code, printed = droidherd("flow", "run", str(flow))
     assert 1 == code
-    assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in said
-    (folder,) = re.findall(r"evidence: (\S+)", said)
+    assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in printed
+    (folder,) = re.findall(r"evidence: (\S+)", printed)
     assert [*Path(folder, "evidence").glob("*only.failed.png")]
-    (page,) = re.findall(r"open in a browser: (\S+)", said)
+    (page,) = re.findall(r"open in a browser: (\S+)", printed)
     assert "gift.png did not appear within 100ms" in Path(page).read_text()
 
 
@@ -153,13 +150,13 @@ stages:
 """
 
 
-def left_by(task: str, part: Part) -> None:
+def left_by(task: str, part: RecordedPart) -> None:
     """As a stage of this task would have left it."""
     flow, kept = Path("flows/gives_up"), Path(".droidherd/artifacts", task)
     flow.mkdir(parents=True, exist_ok=True)
     kept.mkdir(parents=True)
     (flow / "flow.yaml").write_text(GIVES_UP)
-    tape = PackedTape(where="only 2")
+    tape = PackedRecordingWriter(where="only 2")
     tape.begin("gives_up", {})
     tape.part(part)
     tape.act("key", key="back")
@@ -167,48 +164,48 @@ def left_by(task: str, part: Part) -> None:
     (kept / "1-1-1-only.run.zip").write_bytes(tape.content())
 
 
-def test_what_is_odd_about_a_flow_is_said_by_a_run_as_by_the_linter(droidherd: Terminal, emulator: VirtualEmulator):
+def test_what_is_odd_about_a_flow_is_said_by_a_run_as_by_the_linter(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/odd")
     flow.mkdir(parents=True)
     shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
     (flow / "flow.yaml").write_text("flow: odd\nstages: [{stage: only, steps: [{key: {name: home}}]}]\n")
     warning = "flow.yaml:1: warning: gift.png is not used (remove it)\n"
     assert warning in droidherd("flow", "lint", "flows/odd")[1]
-    code, said = droidherd("flow", "run", "odd", "--emulator", "e1")
-    assert (0, 1) == (code, said.count(warning))
-    (told,) = droidherd.json("flow", "run", "odd", "--emulator", "e1")["warnings"]
-    assert ("gift.png is not used", "warning", 1) == (told["what"], told["severity"], told["line"])
+    code, printed = droidherd("flow", "run", "odd", "--emulator", "e1")
+    assert (0, 1) == (code, printed.count(warning))
+    (document,) = droidherd.json("flow", "run", "odd", "--emulator", "e1")["warnings"]
+    assert ("gift.png is not used", "warning", 1) == (document["what"], document["severity"], document["line"])
 
 
 def test_what_a_task_left_is_replayed_by_its_id_or_its_file(droidherd: Terminal):
-    left_by("task-1", Part("only", {"1": Recalled.DONE}, missing=2))
+    left_by("task-1", RecordedPart("only", {"1": Recalled.DONE}, missing=2))
     expected = (
         "begins at only, behind step 1: of what was before, no frames are left\n2 looks have no frame here\n"
         "acts as recorded: 1, and it ends at the same place\n"
     )
     assert (0, expected) == droidherd("flow", "replay", "task-1")
     file = ".droidherd/artifacts/task-1/1-1-1-only.run.zip"
-    told = droidherd.json("flow", "replay", file)
-    assert (True, [], 1, 2) == (told["same"], told["differences"], told["acts"], len(told["notes"]))
+    document = droidherd.json("flow", "replay", file)
+    assert (True, [], 1, 2) == (document["same"], document["differences"], document["acts"], len(document["notes"]))
     flow = Path("flows/gives_up/flow.yaml")
     flow.write_text(GIVES_UP.replace("name: back", "name: home"))
-    code, said = droidherd("flow", "replay", file)
+    code, printed = droidherd("flow", "replay", file)
     assert 1 == code
-    assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in said
-    flow.write_text(GIVES_UP.replace("{fail:", "{pause: {for: 1s}}, {fail:"))
-    code, said = droidherd("flow", "replay", file)
+    assert "only 2: expected key back (recorded at only 2), found key home\nacts as recorded: 0, before that" in printed
+    flow.write_text(GIVES_UP.replace("{fail:", "{sleep: {for: 1s}}, {fail:"))
+    code, printed = droidherd("flow", "replay", file)
     assert 1 == code
-    assert "expected step 3: no way, found step 4: no way" in said, "the same acts, and another end"
-    code, said = droidherd("flow", "replay", "task-1", "--virtual")
+    assert "expected step 3: no way, found step 4: no way" in printed, "the same acts, and another end"
+    code, printed = droidherd("flow", "replay", "task-1", "--virtual")
     assert 1 == code
-    assert "no emulator can be brought there" in said
+    assert "no emulator can be brought there" in printed
 
 
 def test_a_run_is_not_mixed_with_what_its_folder_holds_already(droidherd: Terminal):
     Path("kept").mkdir()
     Path("kept/0001.png").write_bytes(b"of another run")
-    code, said = droidherd("flow", "run", "visit", "--virtual", "--keep", "kept")
-    assert (2, True) == (code, "kept: something is in it already\n  name a folder that is empty" in said)
+    code, printed = droidherd("flow", "run", "visit", "--virtual", "--keep", "kept")
+    assert (2, True) == (code, "kept: something is in it already\n  name a folder that is empty" in printed)
     assert ["kept/0001.png"] == [str(path) for path in Path("kept").iterdir()]
 
 
@@ -216,49 +213,49 @@ def test_a_flow_whose_file_has_another_ending_is_named(droidherd: Terminal):
     Path("x").mkdir()
     Path("x/flow.yml").write_text("flow: x\n")
     for flow in ("x/flow.yml", "./x"):
-        code, said = droidherd("flow", "run", flow)
-        assert (2, True) == (code, "rename x/flow.yml to flow.yaml" in said)
+        code, printed = droidherd("flow", "run", flow)
+        assert (2, True) == (code, "rename x/flow.yml to flow.yaml" in printed)
 
 
 def test_a_run_whose_flow_is_elsewhere_asks_where(droidherd: Terminal):
-    left_by("task-1", Part("only"))
+    left_by("task-1", RecordedPart("only"))
     Path("elsewhere").mkdir()
     shutil.move("flows/gives_up", "elsewhere")
     for more in ((), ("--virtual",)):
-        code, said = droidherd("flow", "replay", "task-1", *more)
-        assert (1, True) == (code, "there is no flow 'gives_up' here\n  say where it is with --flow PATH" in said)
+        code, printed = droidherd("flow", "replay", "task-1", *more)
+        assert (1, True) == (code, "there is no flow 'gives_up' here\n  say where it is with --flow PATH" in printed)
     assert "acts as recorded: 0" in droidherd("flow", "replay", "task-1", "--flow", "elsewhere/gives_up")[1]
 
 
 def test_what_cannot_be_replayed_says_why_and_what_to_do(droidherd: Terminal):
-    left_by("task-2", Part("only", refused="it ended inside the handler download"))
+    left_by("task-2", RecordedPart("only", refused="it ended inside the handler download"))
     for more in ((), ("--virtual",)):
-        code, said = droidherd("flow", "replay", "task-2", *more)
+        code, printed = droidherd("flow", "replay", "task-2", *more)
         assert 1 == code
-        assert "it ended inside the handler download" in said
+        assert "it ended inside the handler download" in printed
     assert "droidherd flow run" in droidherd("flow", "replay", "task-2")[1]
 
 
-def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: Terminal, emulator: VirtualEmulator):
-    left_by("task-3", Part("only"))
-    code, said = droidherd("flow", "replay", "task-3", "--emulator", "e1")
+def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: Terminal, emulator: FlowEmulator):
+    left_by("task-3", RecordedPart("only"))
+    code, printed = droidherd("flow", "replay", "task-3", "--emulator", "e1")
     assert 1 == code
-    assert "only 1: expected key back, found key menu" in said
+    assert "only 1: expected key back, found key menu" in printed
 
 
-def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: VirtualEmulator):
+def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/giver")
     flow.mkdir(parents=True)
     (flow / "flow.yaml").write_text(
         "flow: giver\nstages: [{stage: only, steps: [{fail: {what: 'choose [/b] or [red]'}}]}]\n"
     )
-    code, said = droidherd("flow", "run", "giver")
+    code, printed = droidherd("flow", "run", "giver")
     assert 1 == code
-    assert "failed GivenUpError: step 1: choose [/b] or [red]\n" in said
+    assert "failed GivenUpError: step 1: choose [/b] or [red]\n" in printed
 
 
 def test_what_a_killed_command_left_is_ended_by_the_next_one(
-    droidherd: Terminal, emulator: VirtualEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    droidherd: Terminal, emulator: FlowEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -272,38 +269,38 @@ def test_what_a_killed_command_left_is_ended_by_the_next_one(
     assert [alive] == [*tmp_path.glob(f"{PREFIX}*")]
 
 
-def test_who_lays_a_link_where_a_killed_command_was_has_nothing_ended_that_it_leads_to(
-    droidherd: Terminal, emulator: VirtualEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_link_laid_where_a_killed_command_was_ends_nothing_it_leads_to(
+    droidherd: Terminal, emulator: FlowEmulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    (tmp_path / f"{PREFIX}{gone.pid}-x").symlink_to(tmp_path / "house")
-    with AdbServer(0, tmp_path / "house" / "adb", environment=os.environ) as server:
+    (tmp_path / f"{PREFIX}{gone.pid}-x").symlink_to(tmp_path / "home")
+    with AdbServer(0, tmp_path / "home" / "adb", environment=os.environ) as server:
         assert 0 == droidherd("flow", "new", "x", "--from", "e1")[0]
         assert server.pid > 0
 
 
-def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: VirtualEmulator):
+def test_nobody_tries_a_flow_where_a_task_is_at_work(droidherd: Terminal, emulator: FlowEmulator):
     before = Token.parse(probe(emulator.adb, emulator.address).token)
     lease.seize(emulator.adb, emulator.address, Token(before.lease + 1))
-    code, said = droidherd("flow", "run", "visit")
+    code, printed = droidherd("flow", "run", "visit")
     lease.release(emulator.adb, emulator.address, Token(before.lease + 1))
     assert 1 == code
-    assert "is held by a task" in said
-    assert "--virtual" in said
+    assert "is held by a task" in printed
+    assert "--virtual" in printed
 
 
 def test_lint_names_file_line_and_fix(droidherd: Terminal):
     flow = Path("flows/demo")
     flow.mkdir(parents=True)
     (flow / "flow.yaml").write_text("flow: demo\nstages:\n  - stage: main\n    steps:\n      - tap: {imgae: x.png}\n")
-    code, said = droidherd("flow", "lint", "flows")
+    code, printed = droidherd("flow", "lint", "flows")
     assert 1 == code
-    assert "flows/demo/flow.yaml:5: error: unknown key 'imgae' (did you mean image?)" in said
-    code, said = droidherd("flow", "lint", "--json")
-    told = json.loads(said)
-    assert (1, False, 5) == (code, told["sound"], told["problems"][0]["line"])
+    assert "flows/demo/flow.yaml:5: error: unknown key 'imgae' (did you mean image?)" in printed
+    code, printed = droidherd("flow", "lint", "--json")
+    document = json.loads(printed)
+    assert (1, False, 5) == (code, document["sound"], document["problems"][0]["line"])
 
 
 @pytest.mark.parametrize(
@@ -328,7 +325,7 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
-    code, said = droidherd("flow", *words)
+    code, printed = droidherd("flow", *words)
     assert code > 0
-    assert expected in said
+    assert expected in printed
     assert not Path("flows").exists()

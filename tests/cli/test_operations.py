@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperGroup
 
 from droidherd.cli import main
-from droidherd.cli.ports import variable
+from droidherd.cli.local.ports import variable
 from droidherd.settings import Settings
 from tests.support.terminal import Terminal
 
@@ -39,12 +39,12 @@ def rows() -> list[str]:
 
 
 def test_the_table_of_settings_is_the_one_of_the_code():
-    said = [
+    printed = [
         line
         for line in PAGE.read_text(encoding="utf-8").splitlines()
         if re.match(r"\| `[a-z_.]+` \| `DROIDHERD_", line)
     ]
-    assert rows() == said
+    assert rows() == printed
 
 
 def words(command: object, path: str = "droidherd") -> Iterator[str]:
@@ -63,8 +63,8 @@ WORDS = sorted(words(typer.main.get_command(main.app)))
 def test_every_word_of_the_command_shows_an_example(
     line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    code, said = Terminal(capsys, monkeypatch)(*line.split()[1:], "--help")
-    assert (0, True) == (code, line in said.split("Example", 1)[-1]), said
+    code, printed = Terminal(capsys, monkeypatch)(*line.split()[1:], "--help")
+    assert (0, True) == (code, line in printed.split("Example", 1)[-1]), printed
 
 
 def named(spans: Iterable[str]) -> list[str]:

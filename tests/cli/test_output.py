@@ -49,10 +49,10 @@ def test_wrong_usage_is_one_json_document_where_json_is_asked_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    code, said = Terminal(capsys, monkeypatch)(*words, "--json")
-    assert (2, {"error": error, "remedy": f"see {command} --help"}) == (code, json.loads(said))
+    code, printed = Terminal(capsys, monkeypatch)(*words, "--json")
+    assert (2, {"error": error, "remedy": f"see {command} --help"}) == (code, json.loads(printed))
 
 
 def test_wrong_usage_is_told_to_people_as_before(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    code, said = Terminal(capsys, monkeypatch)("flow", "run")
-    assert (2, True) == (code, "Usage: droidherd flow run" in said)
+    code, printed = Terminal(capsys, monkeypatch)("flow", "run")
+    assert (2, True) == (code, "Usage: droidherd flow run" in printed)

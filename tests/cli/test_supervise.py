@@ -10,25 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.cli import ports, processes, supervise
 from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError, PortTakenError
-from droidherd.cli.lock import Lock, is_held
-from droidherd.cli.ports import Ports, free
-from droidherd.cli.supervise import Places, Spec, Supervisor
+from droidherd.cli.local import ports, supervise
+from droidherd.cli.local.lock import InstanceLock, is_held
+from droidherd.cli.local.ports import PortBook, free
+from droidherd.cli.local.supervise import ProcessFolders, ProcessSpec, Supervisor
+from droidherd.processes import pidfile
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
 LIMIT_S = 60
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Supervisor]:
-    one = Supervisor(Places(tmp_path / "run", tmp_path / "logs"))
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    one = Supervisor(ProcessFolders(tmp_path / "run", tmp_path / "logs"))
     yield one
     one.stop(grace_s=0)
 
 
-def spec(name: str, code: str = SLEEPER, ready: Callable[[int], None] = lambda _: None) -> Spec:
-    return Spec(name, [sys.executable, "-c", code], ready)
+def spec(name: str, code: str = SLEEPER, ready: Callable[[int], None] = lambda _: None) -> ProcessSpec:
+    return ProcessSpec(name, [sys.executable, "-c", code], ready)
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -44,49 +45,49 @@ def never(_: int) -> None:
     raise NotReadyError("no answer")
 
 
-def test_a_child_that_dies_is_started_again(house: Supervisor, tmp_path: Path):
-    house.start(spec("one"))
-    first = processes.read(tmp_path / "run/one.json")
+def test_a_child_that_dies_is_started_again(supervisor: Supervisor, tmp_path: Path):
+    supervisor.start(spec("one"))
+    first = pidfile.read(tmp_path / "run/one.json")
     assert first is not None
     os.kill(first.pid, signal.SIGKILL)
     seen: list[int] = []
 
     def again() -> bool:
-        file = processes.read(tmp_path / "run/one.json")
+        file = pidfile.read(tmp_path / "run/one.json")
         if file is not None and file.pid != first.pid:
             seen.append(file.restarts)
         return bool(seen)
 
     until = time.monotonic() + LIMIT_S
-    house.watch(lambda: again() or time.monotonic() > until)
+    supervisor.watch(lambda: again() or time.monotonic() > until)
     assert 1 == seen[0]
 
 
 def test_a_child_that_keeps_dying_is_given_up_and_said_so(
-    house: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(supervise, "RESTARTS_A_MINUTE", 2)
-    child = house.start(spec("one", "raise SystemExit(3)"))
+    child = supervisor.start(spec("one", "raise SystemExit(3)"))
     until = time.monotonic() + LIMIT_S
     with caplog.at_level(logging.WARNING):
-        house.watch(lambda: child.gave_up or time.monotonic() > until)
+        supervisor.watch(lambda: child.gave_up or time.monotonic() > until)
     assert 2 == child.restarts
     assert "one ended 3 times within a minute, the last time with code 3: given up" in caplog.text
 
 
-def test_a_child_that_does_not_get_ready_shows_the_end_of_its_log(house: Supervisor):
+def test_a_child_that_does_not_get_ready_shows_the_end_of_its_log(supervisor: Supervisor):
     def wait_for_end(pid: int) -> None:
-        eventually(lambda: not processes.birth(pid))
+        eventually(lambda: not pidfile.birth(pid))
         never(pid)
 
     with pytest.raises(CliError) as error:
-        house.start(spec("one", "print('the reason', flush=True); raise SystemExit(4)", wait_for_end))
+        supervisor.start(spec("one", "print('the reason', flush=True); raise SystemExit(4)", wait_for_end))
     assert "one ended with 4" in str(error.value)
     assert "the reason" in str(error.value)
 
 
-def test_children_end_in_reverse_order(house: Supervisor, tmp_path: Path):
+def test_children_end_in_reverse_order(supervisor: Supervisor, tmp_path: Path):
     ends = tmp_path / "ends"
     code = (
         "import signal, sys, time\n"
@@ -98,10 +99,10 @@ def test_children_end_in_reverse_order(house: Supervisor, tmp_path: Path):
         def up(_: int, name: str = name) -> None:
             assert eventually(lambda: "up" in (tmp_path / f"logs/{name}.log").read_text())
 
-        house.start(Spec(name, [sys.executable, "-c", code, str(ends), name], up))
-    house.stop()
+        supervisor.start(ProcessSpec(name, [sys.executable, "-c", code, str(ends), name], up))
+    supervisor.stop()
     assert "cba" == ends.read_text()
-    assert [] == processes.read_all(tmp_path / "run")
+    assert [] == pidfile.read_all(tmp_path / "run")
 
 
 def test_what_a_dead_predecessor_left_is_ended_in_order(tmp_path: Path):
@@ -111,9 +112,9 @@ def test_what_a_dead_predecessor_left_is_ended_in_order(tmp_path: Path):
         for name in ("worker", "temporal", "odd")
     }
     for name, process in left.items():
-        processes.record(run, name, process.pid)
+        pidfile.record(run, name, process.pid)
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    processes.record(run, "api", gone.pid)
+    pidfile.record(run, "api", gone.pid)
     gone.wait(timeout=10)
     ended = supervise.end_leftovers(run, ["api", "worker", "temporal"], grace_s=0)
     assert ["odd", "worker", "temporal"] == [file.name for file in ended]
@@ -135,18 +136,18 @@ def test_a_log_is_bounded_and_its_writer_goes_on(tmp_path: Path):
 
 def test_a_second_holder_is_refused_and_told_who_holds(tmp_path: Path):
     path = tmp_path / "run" / "up.lock"
-    with Lock(path):
+    with InstanceLock(path):
         assert is_held(path)
         with pytest.raises(AlreadyRunningError, match=f"in use by process {os.getpid()}"):
-            Lock(path).take()
+            InstanceLock(path).take()
     assert not is_held(path)
-    Lock(path).take().give_back()
+    InstanceLock(path).take().give_back()
 
 
 def test_a_killed_holder_gives_its_lock_back(tmp_path: Path):
     code = (
-        "import sys, time; from pathlib import Path; from droidherd.cli.lock import Lock\n"
-        "lock = Lock(Path(sys.argv[1])).take(); print('held', flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from droidherd.cli.local.lock import InstanceLock\n"
+        "lock = InstanceLock(Path(sys.argv[1])).take(); print('held', flush=True); time.sleep(60)"
     )
     path = tmp_path / "run" / "up.lock"
     with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True) as holder:
@@ -154,7 +155,7 @@ def test_a_killed_holder_gives_its_lock_back(tmp_path: Path):
         assert "held\n" == holder.stdout.readline()
         assert is_held(path)
         holder.kill()
-    Lock(path).take().give_back()
+    InstanceLock(path).take().give_back()
 
 
 def test_a_taken_port_names_its_setting(tmp_path: Path):
@@ -163,16 +164,16 @@ def test_a_taken_port_names_its_setting(tmp_path: Path):
         taken.listen()
         port = int(taken.getsockname()[1])
         with pytest.raises(PortTakenError) as error:
-            Ports(tmp_path / "ports.json").claim("api.port", port)
+            PortBook(tmp_path / "ports.json").claim("api.port", port)
     assert "`api.port`" in str(error.value)
     assert "DROIDHERD_API__PORT" in str(error.value)
 
 
 def test_port_0_is_chosen_once_and_remembered(tmp_path: Path):
     path = tmp_path / "run" / "ports.json"
-    first = Ports(path).claim("api.port", 0)
-    assert first == Ports(path).claim("api.port", 0)
-    assert first != Ports(path).claim("adb.port", 0)
+    first = PortBook(path).claim("api.port", 0)
+    assert first == PortBook(path).claim("api.port", 0)
+    assert first != PortBook(path).claim("adb.port", 0)
 
 
 def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.MonkeyPatch):
@@ -184,9 +185,9 @@ def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.Monke
 
 def test_ports_where_adb_looks_are_refused(tmp_path: Path):
     with pytest.raises(PortTakenError, match="adb looks"):
-        Ports(tmp_path / "ports.json").claim("api.port", 5555)
+        PortBook(tmp_path / "ports.json").claim("api.port", 5555)
 
 
 def test_a_wanted_free_port_is_taken_as_it_is(tmp_path: Path):
     port = free()
-    assert port == Ports(tmp_path / "ports.json").claim("api.port", port)
+    assert port == PortBook(tmp_path / "ports.json").claim("api.port", port)

@@ -1,4 +1,4 @@
-"""The house as a whole: started, killed in parts and as a whole, started again, taken down."""
+"""The instance as a whole: started, killed in parts and as a whole, started again, taken down."""
 
 import json
 import os
@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.adb.server import AdbServer, pid_file
-from droidherd.cli import processes
+from droidherd.adb.server import AdbServer, pid_path
 from tests.cli.stand import Stand, eventually
 
-PROGRAM = [sys.executable, str(Path(__file__).with_name("house_stand_in.py"))]
+PROGRAM = [sys.executable, str(Path(__file__).with_name("instance_stand_in.py"))]
 LIMIT_S = 60
 NAMES = {"up", "temporal", "worker", "api"}
 
@@ -26,16 +25,16 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
     one.run("down", "--now")
 
 
-def test_a_house_lives_its_life(stand: Stand):
+def test_an_instance_lives_its_life(stand: Stand):
     """One start for several questions: each start costs a second of every test run."""
-    told = stand.up()
+    document = stand.up()
     status = stand.status()
     assert (True, NAMES) == (status["healthy"], {one["name"] for one in status["processes"]})
-    assert told["api"] == status["urls"]["api"]
+    assert document["api"] == status["urls"]["api"]
 
     refused = stand.run("up")
     assert 2 == refused.returncode
-    assert f"in use by process {told['pid']}" in refused.stderr
+    assert f"in use by process {document['pid']}" in refused.stderr
 
     worker = stand.processes()["worker"]
     os.kill(worker.pid, signal.SIGKILL)
@@ -49,16 +48,16 @@ def test_a_house_lives_its_life(stand: Stand):
     assert ({}, 3) == (stand.processes(), stand.run("status").returncode)
 
 
-def test_a_killed_house_goes_on_where_it_stopped(stand: Stand):
+def test_a_killed_instance_goes_on_where_it_stopped(stand: Stand):
     first = stand.up()
     before = stand.processes()
     os.kill(before["up"].pid, signal.SIGKILL)
-    assert eventually(lambda: not processes.lives(before["up"]))
-    assert processes.lives(before["temporal"])
+    assert eventually(lambda: not before["up"].lives())
+    assert before["temporal"].lives()
 
     second = stand.up()
     after = stand.processes()
-    assert [] == [name for name, file in before.items() if processes.lives(file)]
+    assert [] == [name for name, file in before.items() if file.lives()]
     assert NAMES == set(after)
     # Same ports and same database: whoever spoke to it goes on.
     assert {**first, "pid": 0} == {**second, "pid": 0}
@@ -69,22 +68,22 @@ def test_down_ends_what_outlived_its_supervisor(stand: Stand):
     stand.up()
     before = stand.processes()
     os.kill(before["up"].pid, signal.SIGKILL)
-    assert eventually(lambda: not processes.lives(before["up"]))
+    assert eventually(lambda: not before["up"].lives())
     ended = json.loads(stand.run("down", "--now", "--json").stdout)
     assert sorted(NAMES - {"up"}) == sorted(ended["ended"])
-    assert [] == [name for name, file in before.items() if processes.lives(file)]
+    assert [] == [name for name, file in before.items() if file.lives()]
 
 
 def test_down_takes_along_the_adb_server_of_a_worker_that_could_not(stand: Stand):
     stand.up()
     with AdbServer(0, stand.data / "adb", environment=os.environ) as server:
         assert 0 == stand.run("down", "--now").returncode
-        assert (0, False) == (server.pid, pid_file(server.home).path.exists())
+        assert (0, False) == (server.pid, pid_path(server.home).exists())
 
 
-def test_down_where_no_house_is_removes_a_stale_pid_file_and_ends_nothing(stand: Stand):
+def test_down_without_an_instance_removes_a_stale_pid_file_and_ends_nothing(stand: Stand):
     with AdbServer(0, stand.data / "adb", environment=os.environ) as server:
-        pid, file = server.pid, pid_file(server.home).path
+        pid, file = server.pid, pid_path(server.home)
         assert 0 == stand.run("down", "--now").returncode
         assert (pid, True) == (server.pid, file.exists())
         kept = file.read_text()
@@ -93,7 +92,7 @@ def test_down_where_no_house_is_removes_a_stale_pid_file_and_ends_nothing(stand:
     assert not file.exists()
 
 
-def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):
+def test_ctrl_c_takes_the_instance_down_in_order(stand: Stand):
     with subprocess.Popen(
         stand.line("up", "--json"), env=stand.environment, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -108,15 +107,15 @@ def test_ctrl_c_takes_the_house_down_in_order(stand: Stand):
 
 def test_a_taken_port_is_named_before_anything_starts(stand: Stand, tmp_path: Path):
     other = Stand(tmp_path / "other", PROGRAM)
-    told = stand.up()
-    other.environment["DROIDHERD_API__PORT"] = told["api"].rpartition(":")[2]
+    document = stand.up()
+    other.environment["DROIDHERD_API__PORT"] = document["api"].rpartition(":")[2]
     done = other.run("up", "--json")
     assert 1 == done.returncode
     assert "`api.port` is in use" in json.loads(done.stdout)["error"]
     assert {} == other.processes()
 
 
-def test_a_database_of_another_engine_is_refused(stand: Stand):
+def test_a_database_of_another_temporal_version_is_refused(stand: Stand):
     stand.data.joinpath("temporal").mkdir(parents=True)
     stand.data.joinpath("temporal/temporal.db").touch()
     stand.data.joinpath("temporal/engine.json").write_text('{"cli": "0.9.0"}')

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from droidherd.emulator import lines
-from droidherd.emulator.lines import NEVER_S, Entry, Places
+from droidherd.emulator.lines import NEVER_S, DevicePaths, JournalEntry
 from droidherd.emulator.token import Token
-from droidherd.virtual import witness
+from droidherd.virtual import journal
 from tests.emulator import stand as real_stand
 from tests.virtual.stand import Stand, stand_in
 from tests.virtual.test_shell_like_sh import SCRIPTS, both, real
@@ -70,9 +70,9 @@ KINDS = st.sampled_from(["seize", "effect", "effect", "settle", "forget", "relea
 STEPS = st.tuples(KINDS, TOKENS, st.booleans())
 
 
-def line(step: tuple[str, Token, bool], places: Places) -> str:
+def line(step: tuple[str, Token, bool], places: DevicePaths) -> str:
     kind, token, flag = step
-    entry = Entry("task.run.1", "1/1.1", token, NEVER_S if flag else 2)
+    entry = JournalEntry("task.run.1", "1/1.1", token, NEVER_S if flag else 2)
     return {
         "seize": lines.seize(token, deck=flag, places=places),
         "effect": lines.effect(entry, "input tap 1 2", places),
@@ -94,9 +94,9 @@ def test_the_lines_of_the_product_get_the_same_answers(
     with stand_in(root / "virtual") as stand:
         for step in steps:
             expected = real_one.raw(line(step, real_one.places))
-            said = stand.run(line(step, Places()))
+            said = stand.run(line(step, DevicePaths()))
             assert (expected.rc, words(expected.out)) == (said.rc, words(said.out)), step
-        done = [command for command in witness.read(root / "virtual", "virtual-1") if command.argv[0] == "input"]
+        done = [command for command in journal.read(root / "virtual", "virtual-1") if command.argv[0] == "input"]
         assert len(real_one.acts()) == len(done)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from droidherd.cli.embedded import find_program
+from droidherd.cli.local.embedded import find_program
 from tests.api.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "contract.md"
@@ -35,7 +35,7 @@ def until(ask: Callable[[], Any], wanted: str) -> None:
     end = time.monotonic() + LIMIT_S
     while wanted not in json.dumps(ask()):
         assert time.monotonic() < end, wanted
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def test_the_commands_of_the_page_do_what_it_says(herd: World):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from droidherd.controllers import parse
-from droidherd.controllers.model import ControllerError, Instance, Power, Status
+from droidherd.controllers import ldplayer, mumu
+from droidherd.controllers.model import ControllerError, Power, PowerStatus, VendorInstance
 
 MUMU_TWO = """{
   "0": {"adb_host_ip": "127.0.0.1", "adb_port": 16384, "created_timestamp": 1700000000, "disk_size_bytes": 1,
@@ -18,19 +18,19 @@ MUMU_ONE = '{"index": "0", "name": "MuMu", "is_process_started": true, "is_andro
 
 def test_mumus_list_of_several_instances_is_an_object_by_number():
     assert (
-        Instance("0", "MuMu", Status(Power.ON, "127.0.0.1:16384")),
-        Instance("3", "second, with a comma", Status(Power.OFF, "127.0.0.1:16480")),
-    ) == parse.mumu_info(MUMU_TWO)
+        VendorInstance("0", "MuMu", PowerStatus(Power.ON, "127.0.0.1:16384")),
+        VendorInstance("3", "second, with a comma", PowerStatus(Power.OFF, "127.0.0.1:16480")),
+    ) == mumu.parse_info(MUMU_TWO)
 
 
 def test_mumus_only_instance_is_not_wrapped_and_may_be_on_its_way():
-    assert (Instance("0", "MuMu", Status(Power.STARTING, "127.0.0.1:16384")),) == parse.mumu_info(MUMU_ONE)
+    assert (VendorInstance("0", "MuMu", PowerStatus(Power.STARTING, "127.0.0.1:16384")),) == mumu.parse_info(MUMU_ONE)
 
 
 @pytest.mark.parametrize("text", ["", "not running", "[]", "7"])
 def test_what_is_no_list_of_mumu_is_named(text: str):
     with pytest.raises(ControllerError, match="MuMuManager"):
-        parse.mumu_info(text)
+        mumu.parse_info(text)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_no_list_of_mumu_is_named(text: str):
     ],
 )
 def test_mumu_says_in_its_answer_whether_it_did_what_it_was_told(text: str, expected: str):
-    assert expected == parse.mumu_verdict(text)
+    assert expected == mumu.parse_refusal(text)
 
 
 def test_ldplayers_list_in_its_longer_and_its_shorter_form():
@@ -52,10 +52,10 @@ def test_ldplayers_list_in_its_longer_and_its_shorter_form():
         "0,LDPlayer,2032678,1704928,1,7456,3092,960,540,160\r\n1,a, b,0,0,0,-1,-1,960,540,160\r\n2,old,0,0,0,77,-1\r\n"
     )
     assert (
-        Instance("0", "LDPlayer", Status(Power.ON, "127.0.0.1:5555")),
-        Instance("1", "a, b", Status(Power.OFF, "127.0.0.1:5557")),
-        Instance("2", "old", Status(Power.STARTING, "127.0.0.1:5559")),
-    ) == parse.ldplayer_list(text)
+        VendorInstance("0", "LDPlayer", PowerStatus(Power.ON, "127.0.0.1:5555")),
+        VendorInstance("1", "a, b", PowerStatus(Power.OFF, "127.0.0.1:5557")),
+        VendorInstance("2", "old", PowerStatus(Power.STARTING, "127.0.0.1:5559")),
+    ) == ldplayer.parse_list(text)
 
 
 @pytest.mark.parametrize(
@@ -71,24 +71,24 @@ def test_ldplayers_list_in_its_longer_and_its_shorter_form():
     ],
 )
 def test_lines_that_are_no_instances_are_passed_over(line: str):
-    assert () == parse.ldplayer_list(line)
+    assert () == ldplayer.parse_list(line)
 
 
 def test_a_port_of_mumu_that_is_no_number_is_told_by_its_instance():
-    (one,) = parse.mumu_info('{"index": "1", "is_process_started": true, "adb_port": "\u00b2"}')
+    (one,) = mumu.parse_info('{"index": "1", "is_process_started": true, "adb_port": "\u00b2"}')
     assert "127.0.0.1:16416" == one.status.address
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"index":' * 100_000])
 def test_what_is_nested_without_end_is_no_answer_either(text: str):
     with pytest.raises(ControllerError, match="which is no JSON"):
-        parse.mumu_info(text)
-    assert "" == parse.mumu_verdict(text)
+        mumu.parse_info(text)
+    assert "" == mumu.parse_refusal(text)
 
 
 @pytest.mark.parametrize("number", ["9" * 5_000, "99999", "²", "-1"])
 def test_a_number_that_leads_to_no_port_is_no_address(number: str):
-    (told,) = parse.mumu_info(f'{{"index": "0", "adb_port": "{number}"}}')
-    (mine,) = parse.mumu_info(f'{{"index": "{number}"}}')
-    assert ("127.0.0.1:16384", "") == (told.status.address, mine.status.address)
-    assert () == parse.ldplayer_list(f"{number},title,0,0,1,-1,-1")
+    (given,) = mumu.parse_info(f'{{"index": "0", "adb_port": "{number}"}}')
+    (mine,) = mumu.parse_info(f'{{"index": "{number}"}}')
+    assert ("127.0.0.1:16384", "") == (given.status.address, mine.status.address)
+    assert () == ldplayer.parse_list(f"{number},title,0,0,1,-1,-1")

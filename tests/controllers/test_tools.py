@@ -11,13 +11,20 @@ from droidherd.controllers import run as running
 from droidherd.controllers.avd import AvdController
 from droidherd.controllers.command import CommandController
 from droidherd.controllers.ldplayer import LDPlayerController
-from droidherd.controllers.model import Call, Controller, ControllerError, Power, Status, Target
+from droidherd.controllers.model import (
+    ControlledEmulator,
+    Controller,
+    ControllerCall,
+    ControllerError,
+    Power,
+    PowerStatus,
+)
 from droidherd.controllers.mumu import MuMuController
 from droidherd.settings import Settings
 from tests.controllers.tools import AVD, LDPLAYER, MUMU, Tool
 
-CALL = Call(20.0)
-ONE = Target("e1", "127.0.0.1:16416", "1")
+CALL = ControllerCall(20.0)
+ONE = ControlledEmulator("e1", "127.0.0.1:16416", "1")
 
 
 def mumu(root: Path) -> tuple[Controller, Tool]:
@@ -46,21 +53,21 @@ def test_a_vendors_instance_is_started_restarted_and_stopped(make: type, words: 
     controller.stop(ONE, CALL)
     controller.stop(ONE, CALL)
     assert Power.OFF is controller.status(ONE, CALL).power
-    told = [call for call in tool.calls() if not call.startswith(("info", "list2"))]
-    assert words == told[:3]
+    given = [call for call in tool.calls() if not call.startswith(("info", "list2"))]
+    assert words == given[:3]
 
 
 def test_mumu_says_where_an_instance_is_now(tmp_path: Path):
     controller, _ = mumu(tmp_path)
     controller.restart(ONE, CALL)
-    assert Status(Power.ON, "127.0.0.1:16416") == controller.status(ONE, CALL)
+    assert PowerStatus(Power.ON, "127.0.0.1:16416") == controller.status(ONE, CALL)
 
 
 @pytest.mark.parametrize("make", [mumu, ldplayer])
 def test_a_number_the_vendor_does_not_know_is_named_with_what_to_do(make: type, tmp_path: Path):
     controller, _ = make(tmp_path)
     with pytest.raises(ControllerError, match="no instance '7'") as raised:
-        controller.start(Target("e1", "127.0.0.1:1", "7"), CALL)
+        controller.start(ControlledEmulator("e1", "127.0.0.1:1", "7"), CALL)
     assert "set `instance` in the inventory" in raised.value.remedy
 
 
@@ -78,7 +85,7 @@ def given_up(controller: Controller) -> ControllerError:
     """What is said when time is up; there is more of it where the machine was too busy to run a program meanwhile."""
     for deadline_s in (0.5, 5.0, 30.0):
         with pytest.raises(ControllerError) as raised:
-            controller.start(ONE, Call(deadline_s))
+            controller.start(ONE, ControllerCall(deadline_s))
         if "did not end" not in str(raised.value):
             return raised.value
     pytest.fail("no program ended within 30 s")
@@ -95,7 +102,7 @@ def test_a_program_that_prints_without_end_is_ended_before_the_disk_is_full(monk
     monkeypatch.setattr(running, "PRINTED_LIMIT_BYTES", 1 << 20)
     line = [sys.executable, "-c", "import time\nprint('x' * (2 << 20), flush=True)\ntime.sleep(600)"]
     with pytest.raises(ControllerError, match="printed more than 1 MB"):
-        running.run(line, Call(60.0), to="e1", remedy="")
+        running.run(line, ControllerCall(60.0), to="e1", remedy="")
 
 
 def test_an_argument_no_program_can_be_given_is_an_error_of_its_controller():
@@ -107,7 +114,7 @@ def test_a_program_that_hangs_is_ended_with_its_children_in_time(tmp_path: Path)
     mark = tmp_path / "mark"
     line = [sys.executable, "-c", f"import subprocess; subprocess.run(['sh', '-c', 'sleep 60; touch {mark}'])"]
     with pytest.raises(ControllerError, match=r"did not end within 0\.3 s"):
-        running.run(line, Call(0.3), to="e1", remedy="")
+        running.run(line, ControllerCall(0.3), to="e1", remedy="")
 
 
 def test_a_beat_that_raises_ends_the_program():
@@ -118,7 +125,7 @@ def test_a_beat_that_raises_ends_the_program():
         raise AskedToStopError
 
     with pytest.raises(AskedToStopError):
-        running.run(["sleep", "60"], Call(30.0, beat), to="e1", remedy="")
+        running.run(["sleep", "60"], ControllerCall(30.0, beat), to="e1", remedy="")
 
 
 # --- commands of the operator -----------------------------------------------------------------------------------
@@ -169,11 +176,11 @@ def free_console() -> int:
     pytest.fail("no console port is free")
 
 
-def avd(root: Path, name: str = "Pixel_7") -> tuple[AvdController, Target, Tool]:
+def avd(root: Path, name: str = "Pixel_7") -> tuple[AvdController, ControlledEmulator, Tool]:
     """The stand-in serves a console; the adb that ends it is the real one."""
     tool = Tool(root / "sdk", "emulator", AVD)
     controller = AvdController(tool.program, ("-no-window",), bundled(), root / "logs")
-    return controller, Target("e1", f"127.0.0.1:{free_console() + 1}", name), tool
+    return controller, ControlledEmulator("e1", f"127.0.0.1:{free_console() + 1}", name), tool
 
 
 def test_an_avd_is_started_on_its_ports_and_ended_through_its_console(tmp_path: Path):
@@ -181,7 +188,7 @@ def test_an_avd_is_started_on_its_ports_and_ended_through_its_console(tmp_path: 
     assert Power.OFF is controller.status(target, CALL).power
     controller.start(target, CALL)
     controller.start(target, CALL)
-    assert Status(Power.ON, target.address) == controller.status(target, CALL)
+    assert PowerStatus(Power.ON, target.address) == controller.status(target, CALL)
     assert [f"-avd Pixel_7 -port {target.port - 1} -no-window"] == tool.calls()
     controller.restart(target, CALL)
     assert 2 == len(tool.calls())
@@ -198,11 +205,11 @@ def test_an_avd_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path):
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        (Target("e1", "127.0.0.1:16384", "Pixel_7"), "is no address of an AVD"),
-        (Target("e1", "127.0.0.1:5555"), "which AVD it is stands nowhere"),
+        (ControlledEmulator("e1", "127.0.0.1:16384", "Pixel_7"), "is no address of an AVD"),
+        (ControlledEmulator("e1", "127.0.0.1:5555"), "which AVD it is stands nowhere"),
     ],
 )
-def test_an_avd_that_could_not_be_meant_is_refused(target: Target, expected: str, tmp_path: Path):
+def test_an_avd_that_could_not_be_meant_is_refused(target: ControlledEmulator, expected: str, tmp_path: Path):
     controller = AvdController("emulator", (), "adb", tmp_path)
     with pytest.raises(ControllerError, match=expected) as raised:
         controller.start(target, CALL)

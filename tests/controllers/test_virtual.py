@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.controllers.model import Call, ControllerError, Power, Target
+from droidherd.controllers.model import ControlledEmulator, ControllerCall, ControllerError, Power
 from droidherd.controllers.registry import Controllers
 from droidherd.controllers.virtual import VirtualController
+from droidherd.recovery.build import controllers_of
 from droidherd.settings import CommandSettings, ControllerSettings, Settings
-from droidherd.tending import controllers_of
 from droidherd.virtual.process import VirtualFleet
 
-CALL = Call(20.0)
+CALL = ControllerCall(20.0)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[VirtualFleet]:
 
 def test_a_virtual_emulator_is_stopped_started_and_restarted(fleet: VirtualFleet):
     controller = VirtualController(fleet.state / "ready.json")
-    target = Target("virtual-1", fleet.addresses["virtual-1"])
+    target = ControlledEmulator("virtual-1", fleet.addresses["virtual-1"])
     with fleet.control() as control:
         boots = [control.counters("virtual-1")["boot"]]
     controller.stop(target, CALL)
@@ -38,9 +38,9 @@ def test_a_virtual_emulator_is_stopped_started_and_restarted(fleet: VirtualFleet
 
 
 def test_an_emulator_or_a_process_that_is_not_there_is_named_with_what_to_do(fleet: VirtualFleet, tmp_path: Path):
-    for ready, said in ((fleet.state / "ready.json", "no emulator 'ghost'"), (tmp_path / "none.json", "none.json")):
-        with pytest.raises(ControllerError, match=said) as raised:
-            VirtualController(ready).start(Target("ghost", "127.0.0.1:1"), CALL)
+    for ready, words in ((fleet.state / "ready.json", "no emulator 'ghost'"), (tmp_path / "none.json", "none.json")):
+        with pytest.raises(ControllerError, match=words) as raised:
+            VirtualController(ready).start(ControlledEmulator("ghost", "127.0.0.1:1"), CALL)
         assert "droidherd up --virtual" in raised.value.remedy
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import yaml
 from prometheus_client import CollectorRegistry
 
-from droidherd.telemetry import Metrics, Spread, Tallied, Tallies
-from droidherd.vitals import Vitals
+from droidherd.processes.resources import ProcessStats
+from droidherd.telemetry import DurationSample, Metrics, PoolStatsCollector, TypeStatsSample
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 Document = dict[str, Any]
@@ -36,7 +36,7 @@ def series() -> dict[str, frozenset[str]]:
     for collector in vars(metrics).values():
         if isinstance(collector, CollectorRegistry):
             continue
-        if isinstance(collector, Tallies | Vitals):
+        if isinstance(collector, PoolStatsCollector | ProcessStats):
             found |= _shown(collector)
             continue
         name, labels = str(collector._name), frozenset(collector._labelnames)
@@ -51,11 +51,11 @@ def series() -> dict[str, frozenset[str]]:
     return found
 
 
-def _shown(collector: Tallies | Vitals) -> dict[str, frozenset[str]]:
+def _shown(collector: PoolStatsCollector | ProcessStats) -> dict[str, frozenset[str]]:
     """Of a collector that reads when it is asked: what it says once it knows something."""
-    if isinstance(collector, Tallies):
-        spread = Spread(1, 1.0, (1.0,), (1,))
-        collector.show("p", [Tallied("t", {"completed": 1}, spread, spread)])
+    if isinstance(collector, PoolStatsCollector):
+        spread = DurationSample(1, 1.0, (1.0,), (1,))
+        collector.show("p", [TypeStatsSample("t", {"completed": 1}, spread, spread)])
     else:
         collector.watch("worker", "h", DEPLOY)
     samples = [sample for family in collector.collect() for sample in family.samples]

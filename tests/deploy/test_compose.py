@@ -103,9 +103,9 @@ def test_the_example_names_every_variable():
 
 def test_no_password_stands_in_the_file():
     text = (DEPLOY / "compose/compose.yaml").read_text()
-    said = re.findall(r"^ *\w*(?:PASSWORD|PWD|SECRET)\w*: *(\S+)", text, re.MULTILINE)
-    assert said
-    assert [] == [value for value in said if not value.startswith("${")]
+    values = re.findall(r"^ *\w*(?:PASSWORD|PWD|SECRET)\w*: *(\S+)", text, re.MULTILINE)
+    assert values
+    assert [] == [value for value in values if not value.startswith("${")]
 
 
 def test_an_api_outside_loopback_gets_a_key():

@@ -61,16 +61,20 @@ def test_every_module_the_glossary_names_is_there():
     assert [] == missing
 
 
-def test_every_noun_of_the_domain_stands_in_the_glossary():
+def test_every_package_stands_in_the_glossary():
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    nouns = {path.stem for path in (ROOT / "droidherd" / "domain").glob("*.py")} - {"__init__"}
-    assert set() == {noun for noun in nouns if f"domain/{noun}.py" not in text}
+    packages = {path.parent for path in (ROOT / "droidherd").glob("*/__init__.py")}
+    packages |= {path.parent for path in (ROOT / "droidherd" / "domain").glob("*/__init__.py")}
+    named = {str(package.relative_to(ROOT)) for package in packages}
+    assert set() == {name for name in named if f"`{name}/" not in text}
 
 
-def test_every_package_of_the_core_stands_in_the_glossary():
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    packages = {path.parent.name for path in (ROOT / "droidherd").glob("*/__init__.py")} - {"testing"}
-    assert set() == {name for name in packages if f"`{name}/" not in text}
+def test_the_glossary_is_short_enough_to_be_read():
+    """A word more means that another one goes: newcomers read this page whole."""
+    rows = re.findall(r"^\| (\*\*.*?) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    words = [word for row in rows for word in re.findall(r"\*\*([^*]+)\*\*", row)]
+    assert len(words) == len(set(words))
+    assert 85 >= len(words)
 
 
 def test_adrs_are_numbered_without_a_double():

@@ -11,7 +11,7 @@ from droidherd.domain import messages
 ROOT = Path(__file__).parents[2]
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PARTS = {"Key", "Lease", "Care"}
+PARTS = {"Key", "Lease", "RecoveryPolicy"}
 """Values inside messages."""
 
 

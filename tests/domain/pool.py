@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.board import Place
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.messages import EmulatorState, OnBusy, Sight
-from droidherd.domain.moves import Config
-from droidherd.domain.tally import Tally
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.board import EntryState
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.stats import AttemptStats
+from droidherd.domain.messages import EmulatorStatus, Health, OnBusy
 
 NOW = 1_700_000_000_000
 
@@ -18,7 +18,7 @@ class Pool:
     """What tests say is sent at `now`; what comes back is kept until it is asked for."""
 
     def __init__(self, **config: Any) -> None:
-        self.d = Dispatcher("pool", Config(**config))
+        self.d = Dispatcher("pool", PoolConfig(**config))
         self.now = NOW
         self._seq = 0
 
@@ -44,21 +44,21 @@ class Pool:
         self.d.on_ending(m.Ending(m.Key(task_id, "r1", 1), self.seq()), self.now)
 
     def emulator(
-        self, name: str, state: EmulatorState = EmulatorState.UP, *, incarnation: int = 1, boot: str = "b1",
+        self, name: str, state: EmulatorStatus = EmulatorStatus.UP, *, incarnation: int = 1, boot: str = "b1",
         labels: tuple[str, ...] = (), tidied: int = 0,
     ) -> None:  # fmt: skip
         self.d.on_announce(m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, tidied), self.now)
 
     def short_tasks(self) -> None:
         """The type `check` is known to end soon, so that others may stand on deck behind it."""
-        self.d.tallies.by_type["check"] = Tally.known(1, 1, 1.0)
+        self.d.stats.by_type["check"] = AttemptStats.known(1, 1, 1.0)
 
     def on(self, emulator_id: str) -> str:
-        return self.d.board.rows[emulator_id].active
+        return self.d.board.emulators[emulator_id].active
 
-    def place(self, task_id: str) -> Place | None:
+    def place(self, task_id: str) -> EntryState | None:
         entry = self.d.board.entries.get(task_id)
-        return entry.place if entry else None
+        return entry.state if entry else None
 
     def lease(self, task_id: str) -> m.Lease:
         lease = self.d.board.entries[task_id].lease
@@ -85,13 +85,13 @@ class Pool:
         return granted
 
 
-def seen(host: str, sight: Sight = Sight.GOOD, *, incarnation: int = 1, seq: int = 1, boot: str = "b1") -> m.Seen:
-    return m.Seen("e1", host, incarnation, seq, sight, boot, pool="pool")
+def seen(host: str, health: Health = Health.GOOD, *, incarnation: int = 1, seq: int = 1, boot: str = "b1") -> m.Seen:
+    return m.Seen("e1", host, incarnation, seq, health, boot, pool="pool")
 
 
-def again(pool: Pool, config: Config | None = None) -> Pool:
+def again(pool: Pool, config: PoolConfig | None = None) -> Pool:
     """After a continue-as-new."""
     other = Pool()
-    other.d = snapshot.load(snapshot.dump(pool.d), "pool", config or pool.d.config)
+    other.d = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), config or pool.d.state.config))
     other.now, other._seq = pool.now, pool._seq
     return other

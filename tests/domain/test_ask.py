@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.claim import Claim
 from droidherd.domain.messages import OnBusy
+from droidherd.domain.task.claim import Claim
 from tests.domain.pool import Pool
 
 
@@ -78,14 +78,14 @@ def test_an_emulator_that_was_tidied_beyond_a_lease_is_not_soiled_by_it() -> Non
     assert "e1" in pool.d.board.free
 
 
-def test_a_verdict_that_is_on_its_way_is_not_taken_back_for_an_asker_who_may_be_gone() -> None:
+def test_a_verdict_on_its_way_is_not_taken_back_for_an_asker_who_may_be_gone() -> None:
     pool = Pool()
     ask = pool.enqueue("task")  # it gave up asking, and said it by a signal
     assert pool.d.ask(ask, pool.now) is None
     assert 1 == len(pool.said("task", m.Admitted))
 
 
-def test_who_never_asked_as_far_as_he_knows_takes_back_what_a_lost_step_may_have_asked() -> None:
+def test_who_knows_of_no_question_takes_back_what_a_lost_step_may_have_asked() -> None:
     pool = Pool()
     ask = pool.enqueue("task")
     claim = Claim("dispatcher/pool", seq=0, run="r1")
@@ -101,7 +101,7 @@ def test_runs_of_one_minute_have_journals_of_their_own() -> None:
     assert 2 == len({m.Key("task", run, 1).text() for run in runs})
 
 
-def test_an_expired_lease_whose_emulator_was_tidied_beyond_it_is_freed_at_once() -> None:
+def test_expired_lease_whose_emulator_was_reset_beyond_it_is_freed_at_once() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("task")

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.claim import Claim, Want
 from droidherd.domain.messages import RevokeReason
+from droidherd.domain.task.claim import Claim, Want
 
 KEY = m.Key("t", "r1", 1)
 ASK = m.Enqueue(KEY, 0, "anonymous", "check")
@@ -31,7 +31,7 @@ def test_what_was_waited_for_is_taken() -> None:
     assert (Want.HOLDING, 100, 7) == (claim.want, claim.lease.token, claim.ticket)
 
 
-def test_a_grant_for_a_withdrawn_wish_is_not_taken_for_the_present_one_and_the_present_one_is_said_again() -> None:
+def test_a_grant_for_a_withdrawn_request_is_refused_and_present_one_repeated() -> None:
     claim = a_claim()
     first = claim.seq
     claim.done()
@@ -42,7 +42,7 @@ def test_a_grant_for_a_withdrawn_wish_is_not_taken_for_the_present_one_and_the_p
     assert [m.Enqueue] == [type(one) for one in said(claim)]
 
 
-def test_a_grant_for_an_older_attempt_is_given_back_and_the_present_wish_is_said_again() -> None:
+def test_a_grant_for_an_older_attempt_is_returned_and_the_request_repeated() -> None:
     claim = a_claim()
     claim.done("retry")
     claim.request(replace(ASK, key=m.Key("t", "r1", 2)))
@@ -121,7 +121,7 @@ def test_a_rejection_of_an_older_request_is_not_for_the_present_one() -> None:
     assert (Want.NOTHING, True) == (claim.want, claim.rejected is not None)
 
 
-def test_recalled_a_holder_says_what_it_holds_and_that_its_last_stage_is_queued() -> None:
+def test_a_recalled_holder_says_what_it_holds_and_that_its_stage_is_queued() -> None:
     claim = a_claim()
     claim.on_grant(grant(100, claim.seq))
     claim.ending()
@@ -133,7 +133,7 @@ def test_recalled_a_holder_says_what_it_holds_and_that_its_last_stage_is_queued(
     assert isinstance(ending, m.Ending)
 
 
-def test_recalled_about_an_older_attempt_a_task_says_that_it_is_over_and_not_known_to_be_clean() -> None:
+def test_recalled_about_an_older_attempt_a_task_says_it_is_over_and_unclean() -> None:
     claim = a_claim()
     said(claim)
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0 + 9)))
@@ -153,7 +153,7 @@ def told(ticket: int, attempt: int = 1, priority: int = 0) -> m.Admitted:
     return m.Admitted(m.Key("t", "r1", attempt), 11, ticket, 1, 300.0, priority=priority)
 
 
-def test_precedence_stays_with_a_task_that_draws_a_new_ticket_until_what_it_was_for_is_over() -> None:
+def test_priority_stays_with_a_task_that_draws_a_new_ticket_until_it_is_used() -> None:
     claim = a_claim()
     claim.on_admitted(told(7))
     claim.on_admitted(told(-2, priority=1))
@@ -171,7 +171,7 @@ def test_an_answer_that_is_older_than_the_precedence_does_not_take_it_back() -> 
     assert (-2, 7) == (claim.ticket, claim.admitted.ticket if claim.admitted else 0)
 
 
-def test_precedence_is_heard_by_a_task_that_has_just_left_the_line_and_by_no_other_run_of_it() -> None:
+def test_priority_is_heard_by_a_task_that_left_the_line_and_by_no_other_run() -> None:
     claim = a_claim()
     claim.done()
     claim.on_admitted(told(-2, attempt=2, priority=1))
@@ -181,7 +181,7 @@ def test_precedence_is_heard_by_a_task_that_has_just_left_the_line_and_by_no_oth
     assert -2 == claim.ticket
 
 
-def test_a_request_that_is_repeated_says_the_precedence_that_was_given_meanwhile() -> None:
+def test_a_repeated_request_says_the_priority_that_was_given_meanwhile() -> None:
     """Both parts of it: to a dispatcher that lost its memory nobody else can say how urgent this is."""
     claim = a_claim()
     claim.on_admitted(told(-2, priority=1))
@@ -199,7 +199,7 @@ def test_a_grant_by_somebody_who_knew_of_no_precedence_does_not_take_it_back() -
     assert (Want.HOLDING, -2) == (claim.want, claim.ticket)
 
 
-def test_precedence_that_was_given_to_a_wish_of_before_is_said_with_the_present_one() -> None:
+def test_priority_of_an_earlier_request_is_said_with_the_present_one() -> None:
     """Its dispatcher gave it to somebody who had left the line already, and stands elsewhere by now."""
     for again in (ASK, replace(ASK, key=m.Key("t", "r1", 2))):
         claim = a_claim()
@@ -217,7 +217,7 @@ def test_precedence_that_was_given_to_a_wish_of_before_is_said_with_the_present_
         assert [] == said(claim)
 
 
-def test_precedence_that_was_given_to_the_present_wish_is_known_where_it_was_given() -> None:
+def test_priority_of_the_present_request_is_known_where_it_was_given() -> None:
     claim = a_claim()
     said(claim)
     claim.on_admitted(told(-2, priority=1))

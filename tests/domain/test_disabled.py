@@ -3,24 +3,25 @@
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.audit import SAID
-from droidherd.domain.board import Place
-from droidherd.domain.keys import BARRED_MAX
-from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.audit import TEXT_MAX
+from droidherd.domain.dispatch.board import EntryState
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.keys import DISABLED_MAX
+from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
 from tests.domain.pool import NOW, Pool
 
 
 def again(pool: Pool) -> Pool:
     """After a continue-as-new, or a terminate."""
     other = Pool()
-    other.d = snapshot.load(snapshot.dump(pool.d), "pool", pool.d.config)
+    other.d = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), pool.d.state.config))
     other.now, other._seq = pool.now, pool._seq
     return other
 
 
 def why(pool: Pool, task_id: str) -> str:
-    return pool.d.why(pool.d.board.entries[task_id])
+    return pool.d.admission.why(pool.d.board.entries[task_id])
 
 
 def test_its_tasks_stay_in_line_and_say_why_while_others_go_on() -> None:
@@ -29,7 +30,7 @@ def test_its_tasks_stay_in_line_and_say_why_while_others_go_on() -> None:
     pool.enqueue("hers", "account", account="ann")
     pool.enqueue("his", "account", account="ben")
     pool.emulator("e1")
-    assert ("his", Place.PARKED) == (pool.on("e1"), pool.place("hers"))
+    assert ("his", EntryState.PARKED) == (pool.on("e1"), pool.place("hers"))
     assert "account ann is disabled by bob: banned" == why(pool, "hers")
     pool.done("his")
     assert "" == pool.on("e1")
@@ -42,7 +43,7 @@ def test_what_runs_goes_on_and_its_next_attempt_waits() -> None:
     pool.emulator("e1")
     pool.enqueue("t", "account", account="ann")
     pool.d.disable("ann", "bob", "", NOW)
-    assert Place.ACTIVE is pool.place("t")
+    assert EntryState.ACTIVE is pool.place("t")
     pool.done("t", "retry")
     pool.enqueue("t", "account", account="ann")
     assert "account ann is disabled by bob: no reason given" == why(pool, "t")
@@ -56,7 +57,7 @@ def test_who_stands_on_deck_is_taken_off() -> None:
     pool.deliver("first")
     pool.ending("first")
     pool.enqueue("t", "account", account="ann")
-    assert Place.DECK is pool.place("t")
+    assert EntryState.DECK is pool.place("t")
     pool.deliver("t")
     pool.d.disable("ann", "bob", "banned", NOW)
     assert [RevokeReason.DECK] == [one.reason for one in pool.said("t", m.Revoked)]
@@ -70,7 +71,7 @@ def test_a_mutex_that_becomes_free_does_not_let_it_through() -> None:
     pool.enqueue("other", mutex=("shop",))
     pool.d.disable("ann", "bob", "", NOW)
     pool.done("holder")
-    assert ("other", Place.PARKED) == (pool.on("e1"), pool.place("t"))
+    assert ("other", EntryState.PARKED) == (pool.on("e1"), pool.place("t"))
     pool.d.enable("ann", "bob", NOW)
     pool.done("other")
     assert "t" == pool.on("e1")
@@ -91,7 +92,7 @@ def test_it_outlives_a_continue_as_new_with_who_is_parked() -> None:
     pool.enqueue("t", "account", account="ann")
     pool.emulator("e1")
     later = again(pool)
-    assert (pool.d.keys, pool.d.size_bytes) == (later.d.keys, later.d.size_bytes)
+    assert (pool.d.keys, pool.d.state.weight.size_bytes) == (later.d.keys, later.d.state.weight.size_bytes)
     assert "account ann is disabled by bob: banned" == why(later, "t")
     later.d.enable("ann", "bob", NOW)
     assert "t" == later.on("e1")
@@ -106,36 +107,36 @@ def test_the_system_overrules_nobody_and_takes_back_only_its_own() -> None:
     assert not pool.d.enable("ann", "system:ban_seen", NOW)
     assert pool.d.enable("ann", "cid", NOW, "a mistake")
     assert not pool.d.enable("ann", "cid", NOW)
-    kinds = [(one.kind, one.actor, one.detail) for one in pool.d.by_people]
+    kinds = [(one.kind, one.actor, one.detail) for one in pool.d.state.audit.by_people]
     assert [("account_disabled", "bob", "ann"), ("account_enabled", "cid", "ann")] == kinds
 
 
 def test_there_is_an_end_to_how_many_and_to_how_much_is_said() -> None:
     pool = Pool()
-    for number in range(BARRED_MAX):
-        assert "" == pool.d.refusal_to_disable(f"a{number}")
+    for number in range(DISABLED_MAX):
+        assert "" == pool.d.accounts.refusal(f"a{number}")
         pool.d.disable(f"a{number}", "b" * 1_000, "r" * 1_000, NOW)
-    assert "keeps 1000 accounts disabled" in pool.d.refusal_to_disable("one-more")
-    assert "" == pool.d.refusal_to_disable("a7")
-    bar = pool.d.keys.barred["a:a7"]
-    assert (SAID, SAID) == (len(bar.actor), len(bar.why))
-    weight = pool.d.size_bytes
-    assert len(snapshot.dump(pool.d)) <= weight + 20_000
-    for number in range(BARRED_MAX):
+    assert "keeps 1000 accounts disabled" in pool.d.accounts.refusal("one-more")
+    assert "" == pool.d.accounts.refusal("a7")
+    bar = pool.d.keys.disabled["a:a7"]
+    assert (TEXT_MAX, TEXT_MAX) == (len(bar.actor), len(bar.why))
+    weight = pool.d.state.weight.size_bytes
+    assert len(snapshot.dump(pool.d.state)) <= weight + 20_000
+    for number in range(DISABLED_MAX):
         pool.d.enable(f"a{number}", "bob", NOW)
-    assert (0, {}) == (pool.d.size_bytes, pool.d.keys.barred)
+    assert (0, {}) == (pool.d.state.weight.size_bytes, pool.d.keys.disabled)
 
 
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (EmulatorState.RETIRED, "emulator e1, the only one that may run it, is retired: connect it again"),
-        (EmulatorState.DOWN, "none of the 1 emulators that could run it is up"),
+        (EmulatorStatus.RETIRED, "emulator e1, the only one that may run it, is retired: connect it again"),
+        (EmulatorStatus.DOWN, "none of the 1 emulators that could run it is up"),
     ],
 )
-def test_a_task_of_an_emulator_that_is_not_there_says_so(state: EmulatorState, expected: str) -> None:
+def test_a_task_of_an_emulator_that_is_not_there_says_so(state: EmulatorStatus, expected: str) -> None:
     pool = Pool()
-    pool.emulator("e1", EmulatorState.DOWN)
+    pool.emulator("e1", EmulatorStatus.DOWN)
     pool.enqueue("t", requires=("emulator_id=e1",))
     pool.emulator("e1", state)
     assert expected in why(pool, "t")

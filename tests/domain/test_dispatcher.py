@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.board import Place
-from droidherd.domain.dispatcher import HOLD_MAX_MS
-from droidherd.domain.keys import account_key
-from droidherd.domain.lane import Ordering
-from droidherd.domain.messages import EmulatorState, OnBusy, RevokeReason
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.board import EntryState
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.keys import account_key
+from droidherd.domain.dispatch.lane import Ordering
+from droidherd.domain.dispatch.leases import HOLD_MAX_MS
+from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
 from tests.domain.pool import NOW, Pool
 
 
@@ -34,14 +35,14 @@ def test_a_lane_at_capacity_does_not_delay_its_neighbour() -> None:
     assert {"a0", "b"} == {pool.on("e1"), pool.on("e2")}
 
 
-def test_a_paused_lane_does_not_delay_its_neighbour_and_goes_on_where_it_stopped() -> None:
+def test_a_paused_lane_delays_no_neighbour_and_goes_on_where_it_stopped() -> None:
     pool = Pool()
     pool.enqueue("a", "account")
     pool.d.pause("account", "ann", "holiday", NOW)
     pool.enqueue("b", "anonymous")
     pool.emulator("e1")
     assert "b" == pool.on("e1")
-    assert "lane account is paused by ann: holiday" == pool.d.why(pool.d.board.entries["a"])
+    assert "lane account is paused by ann: holiday" == pool.d.admission.why(pool.d.board.entries["a"])
     pool.d.resume("account", "ann", NOW)
     pool.done("b")
     assert "a" == pool.on("e1")
@@ -55,7 +56,7 @@ def test_a_blocked_bucket_does_not_delay_another() -> None:
     assert "modest" == pool.on("e1")
 
 
-def test_a_task_whose_account_is_busy_is_parked_and_comes_back_with_its_ticket() -> None:
+def test_task_whose_account_is_busy_is_parked_and_comes_back_with_its_ticket() -> None:
     pool = Pool()
     for name, account in (("first", "ann"), ("second", "ann"), ("third", "bob")):
         pool.enqueue(name, account=account)
@@ -69,20 +70,20 @@ def test_a_task_whose_account_is_busy_is_parked_and_comes_back_with_its_ticket()
     assert ticket == pool.d.board.entries["second"].ticket
 
 
-def test_a_parked_task_of_a_paused_lane_does_not_keep_a_free_account_from_another_lane() -> None:
+def test_a_parked_task_of_a_paused_lane_keeps_no_account_from_another_lane() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.emulator("e2")
     pool.enqueue("holder", "one", account="ann")
     pool.enqueue("early", "one", account="ann")
     pool.enqueue("late", "two", account="ann")
-    assert (Place.PARKED, Place.PARKED) == (pool.place("early"), pool.place("late"))
+    assert (EntryState.PARKED, EntryState.PARKED) == (pool.place("early"), pool.place("late"))
     pool.d.pause("one", "op", "", NOW)
     pool.done("holder")
-    assert Place.ACTIVE is pool.place("late")
+    assert EntryState.ACTIVE is pool.place("late")
 
 
-def test_a_key_that_its_first_waiter_cannot_use_is_offered_to_the_next_at_once() -> None:
+def test_a_key_that_its_first_waiter_cannot_use_goes_to_the_next_at_once() -> None:
     pool = Pool()
     for name in ("e1", "e2", "e3"):
         pool.emulator(name)
@@ -91,8 +92,8 @@ def test_a_key_that_its_first_waiter_cannot_use_is_offered_to_the_next_at_once()
     pool.enqueue("both", account="ann", mutex=("shop",))
     pool.enqueue("next", account="ann")
     pool.done("ann")
-    assert Place.PARKED is pool.place("both")
-    assert Place.ACTIVE is pool.place("next")
+    assert EntryState.PARKED is pool.place("both")
+    assert EntryState.ACTIVE is pool.place("next")
 
 
 def test_a_mutex_is_held_by_one_task() -> None:
@@ -101,8 +102,8 @@ def test_a_mutex_is_held_by_one_task() -> None:
     pool.emulator("e2")
     pool.enqueue("a", mutex=("shop",))
     pool.enqueue("b", mutex=("shop",))
-    assert (Place.ACTIVE, Place.PARKED) == (pool.place("a"), pool.place("b"))
-    assert "mutex shop is busy with task a" == pool.d.why(pool.d.board.entries["b"])
+    assert (EntryState.ACTIVE, EntryState.PARKED) == (pool.place("a"), pool.place("b"))
+    assert "mutex shop is busy with task a" == pool.d.admission.why(pool.d.board.entries["b"])
 
 
 def test_lanes_take_turns_by_weight() -> None:
@@ -116,7 +117,7 @@ def test_lanes_take_turns_by_weight() -> None:
     assert ["a", "a", "b", "a", "a", "b", "a", "a", "b"] == [name[0] for name in pool.order()[:9]]
 
 
-def test_within_a_lane_by_priority_the_smaller_number_goes_first_and_equals_by_ticket() -> None:
+def test_within_a_lane_the_smaller_priority_goes_first_and_equals_by_ticket() -> None:
     pool = Pool()
     pool.d.set_ordering("anonymous", Ordering(by_priority=True), "op", NOW)
     for name, priority in (("late", 9), ("first", 1), ("usual", 5), ("second", 1)):
@@ -131,7 +132,7 @@ def test_prioritize_is_the_audited_exception() -> None:
         pool.enqueue(f"t{i}")
     assert pool.d.prioritize("t2", 1, "ann", NOW)
     assert not pool.d.prioritize("nobody", 1, "ann", NOW)
-    assert ["prioritized"] == [e.kind for e in pool.d.events if "ann" in e.detail]
+    assert ["prioritized"] == [e.kind for e in pool.d.state.events.events if "ann" in e.detail]
     pool.emulator("e1")
     assert ["t2", "t0", "t1"] == pool.order()
 
@@ -180,33 +181,33 @@ def test_what_no_emulator_can_do_is_refused_only_after_the_pool_settled() -> Non
     pool.enqueue("early", requires=("app=y",))
     pool.now += 61_000
     pool.enqueue("late", requires=("app=y",))
-    assert Place.WAITING is pool.place("early")
+    assert EntryState.WAITING is pool.place("early")
     assert ["cannot_be_satisfied"] == [one.reason for one in pool.said("late", m.Rejected)]
 
 
-def test_the_next_task_stands_on_deck_once_the_last_stage_of_a_short_one_is_queued() -> None:
+def test_the_next_task_is_on_deck_once_last_stage_of_a_short_one_is_queued() -> None:
     pool = Pool()
     pool.short_tasks()
     pool.emulator("e1")
     pool.enqueue("first")
     pool.enqueue("second")
-    assert Place.WAITING is pool.place("second")
+    assert EntryState.WAITING is pool.place("second")
     pool.ending("first")
-    assert Place.DECK is pool.place("second")
+    assert EntryState.DECK is pool.place("second")
     assert pool.lease("first").token == pool.lease("second").after
     pool.done("first")
-    assert ("second", Place.ACTIVE, 0) == (pool.on("e1"), pool.place("second"), pool.lease("second").after)
+    assert ("second", EntryState.ACTIVE, 0) == (pool.on("e1"), pool.place("second"), pool.lease("second").after)
 
 
-def test_who_has_one_stage_is_followed_on_deck_only_after_its_own_grant_arrived() -> None:
+def test_who_has_one_stage_is_followed_on_deck_only_after_its_grant_arrived() -> None:
     pool = Pool()
     pool.short_tasks()
     pool.emulator("e1")
     pool.enqueue("first", single=True)
     pool.enqueue("second", single=True)
-    assert Place.WAITING is pool.place("second")
+    assert EntryState.WAITING is pool.place("second")
     pool.deliver("first")
-    assert Place.DECK is pool.place("second")
+    assert EntryState.DECK is pool.place("second")
 
 
 def test_nobody_stands_on_deck_behind_a_long_task_or_on_a_draining_emulator() -> None:
@@ -214,11 +215,11 @@ def test_nobody_stands_on_deck_behind_a_long_task_or_on_a_draining_emulator() ->
     pool.emulator("e1")
     pool.enqueue("first", single=True)
     pool.enqueue("second")
-    assert Place.WAITING is pool.place("second")
+    assert EntryState.WAITING is pool.place("second")
     pool.short_tasks()
-    pool.emulator("e1", EmulatorState.DRAINING)
+    pool.emulator("e1", EmulatorStatus.DRAINING)
     pool.d.assign(pool.now)
-    assert Place.WAITING is pool.place("second")
+    assert EntryState.WAITING is pool.place("second")
 
 
 def test_an_idle_emulator_steals_from_the_deck_of_a_slow_one() -> None:
@@ -241,7 +242,7 @@ def test_down_never_frees_a_lease() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t", account="ann")
-    pool.emulator("e1", EmulatorState.DOWN)
+    pool.emulator("e1", EmulatorStatus.DOWN)
     assert [RevokeReason.DOWN] == [one.reason for one in pool.said("t", m.Revoked)]
     assert ("t", {"a:ann": "t"}) == (pool.on("e1"), pool.d.keys.held)
 
@@ -253,8 +254,8 @@ def test_an_unclean_end_has_the_emulator_tidied_before_the_next_grant() -> None:
     token = pool.lease("first").token
     pool.done("first", "", clean=False)
     pool.enqueue("second")
-    assert Place.WAITING is pool.place("second")
-    assert [token] == [one.token for one in pool.said("emulator/e1", m.Tidy)]
+    assert EntryState.WAITING is pool.place("second")
+    assert [token] == [one.token for one in pool.said("emulator/e1", m.Reset)]
     pool.emulator("e1", tidied=token)
     assert "second" == pool.on("e1")
 
@@ -265,35 +266,35 @@ def test_a_closed_holder_is_fenced_before_its_lease_is_freed() -> None:
     pool.enqueue("t", account="ann")
     token = pool.lease("t").token
     pool.d.on_closed("t", "r0", NOW)
-    assert Place.ACTIVE is pool.place("t"), "another run of it was closed"
+    assert EntryState.ACTIVE is pool.place("t"), "another run of it was closed"
     pool.d.on_closed("t", "r1", NOW)
-    assert (Place.FENCING, {"a:ann": "t"}) == (pool.place("t"), pool.d.keys.held)
+    assert (EntryState.FENCING, {"a:ann": "t"}) == (pool.place("t"), pool.d.keys.held)
     pool.emulator("e1", tidied=token)
     assert (None, {}) == (pool.place("t"), pool.d.keys.held)
 
 
-def test_a_successor_that_finds_an_older_run_on_its_board_still_recalls_the_one_that_is_open() -> None:
+def test_a_successor_with_an_older_run_on_its_board_recalls_the_open_one() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t")
     pool.deliver("t")
-    pool.d.rebuild({"t": "r2"}, NOW, 600.0, blind=False)  # what r2 asked was lost with the predecessor
+    pool.d.take_over({"t": "r2"}, NOW, 600.0, blind=False)  # what r2 asked was lost with the predecessor
     pool.d.on_closed("t", "r1", NOW)
     assert [m.Key("t", "r2", 0)] == [one.key for one in pool.said("t", m.Recall)]
 
 
-def test_the_lease_of_a_closed_holder_on_an_unreachable_emulator_is_freed_when_its_guards_have_run_out() -> None:
+def test_the_lease_of_a_closed_holder_out_of_reach_is_freed_after_its_guards() -> None:
     pool = Pool(fence_s=15.0)
     pool.emulator("e1")
     pool.enqueue("t", account="ann")
     pool.d.on_closed("t", "r1", NOW)
     pool.d.tick(NOW + 14_999)
-    assert Place.FENCING is pool.place("t")
+    assert EntryState.FENCING is pool.place("t")
     pool.d.tick(NOW + 15_000)
-    assert ({}, True) == (pool.d.keys.held, bool(pool.d.board.rows["e1"].dirty))
+    assert ({}, True) == (pool.d.keys.held, bool(pool.d.board.emulators["e1"].dirty))
 
 
-def test_who_leaves_without_stopping_what_runs_keeps_its_keys_until_its_emulator_is_fenced() -> None:
+def test_who_leaves_without_stopping_keeps_its_keys_until_it_is_fenced() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.emulator("e2")
@@ -301,31 +302,31 @@ def test_who_leaves_without_stopping_what_runs_keeps_its_keys_until_its_emulator
     token = pool.lease("t").token
     pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "cancelled", clean=False, abandoned=True), NOW)
     pool.enqueue("next", account="ann")
-    assert (Place.FENCING, Place.PARKED) == (pool.place("t"), pool.place("next"))
-    assert [token] == [one.token for one in pool.said("emulator/e1", m.Tidy)]
+    assert (EntryState.FENCING, EntryState.PARKED) == (pool.place("t"), pool.place("next"))
+    assert [token] == [one.token for one in pool.said("emulator/e1", m.Reset)]
     pool.emulator("e1", tidied=token)
-    assert (None, Place.ACTIVE) == (pool.place("t"), pool.place("next"))
+    assert (None, EntryState.ACTIVE) == (pool.place("t"), pool.place("next"))
 
 
-def test_what_was_abandoned_on_an_unreachable_emulator_is_free_when_its_guards_have_run_out() -> None:
+def test_what_was_abandoned_out_of_reach_is_free_after_its_guards() -> None:
     pool = Pool(fence_s=15.0)
     pool.emulator("e1")
     pool.enqueue("t", account="ann")
     pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "cancelled", clean=False, abandoned=True), NOW)
     pool.d.tick(NOW + 14_999)
-    assert Place.FENCING is pool.place("t")
+    assert EntryState.FENCING is pool.place("t")
     pool.d.tick(NOW + 15_000)
     assert (None, {}) == (pool.place("t"), pool.d.keys.held)
 
 
-def test_an_expired_lease_is_fenced_but_time_alone_does_not_free_that_of_a_living_holder() -> None:
+def test_an_expired_lease_is_fenced_but_time_alone_frees_no_living_holder() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t", hold_s=10.0)
     pool.d.tick(NOW + 10_000)
     assert [RevokeReason.EXPIRED] == [one.reason for one in pool.said("t", m.Revoked)]
     pool.d.tick(NOW + 1_000_000)
-    assert Place.FENCING is pool.place("t")
+    assert EntryState.FENCING is pool.place("t")
     pool.done("t", "", clean=False)
     assert pool.place("t") is None
 
@@ -337,7 +338,7 @@ def test_who_asks_a_person_holds_its_lease_for_longer_and_not_for_ever() -> None
     longer = replace(pool.lease("t"), expires_at_ms=NOW + 60_000)
     pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=longer), NOW)
     pool.d.tick(NOW + 10_000)
-    assert (Place.ACTIVE, NOW + 60_000) == (pool.place("t"), pool.lease("t").expires_at_ms)
+    assert (EntryState.ACTIVE, NOW + 60_000) == (pool.place("t"), pool.lease("t").expires_at_ms)
     for_ever = replace(pool.lease("t"), expires_at_ms=NOW + 10 * HOLD_MAX_MS)
     pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=for_ever), NOW)
     assert NOW + HOLD_MAX_MS == pool.lease("t").expires_at_ms
@@ -353,9 +354,9 @@ def test_a_manual_retry_waits_until_what_its_older_run_left_behind_is_fenced() -
     pool.enqueue("t", account="ann")
     token = pool.lease("t").token
     pool.enqueue("t", account="ann", key=m.Key("t", "r2", 1), on_busy=OnBusy.REJECT)
-    assert (f"t~{token}", Place.PARKED) == (pool.d.keys.held["a:ann"], pool.place("t"))
+    assert (f"t~{token}", EntryState.PARKED) == (pool.d.keys.held["a:ann"], pool.place("t"))
     pool.emulator("e1", tidied=token)
-    assert Place.ACTIVE is pool.place("t")
+    assert EntryState.ACTIVE is pool.place("t")
 
 
 def test_repeating_a_request_gives_the_same_grant() -> None:
@@ -376,11 +377,11 @@ def test_what_is_older_than_the_last_word_changes_nothing() -> None:
     assert {} == pool.d.board.entries
 
 
-def test_a_worker_that_restarted_is_told_to_the_holder_once_the_emulator_is_up_again() -> None:
+def test_a_restarted_worker_is_told_to_the_holder_once_the_emulator_is_up() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t")
-    pool.emulator("e1", EmulatorState.SUSPECT, incarnation=2)
+    pool.emulator("e1", EmulatorStatus.SUSPECT, incarnation=2)
     assert [] == pool.said("t", m.Revoked)
     pool.emulator("e1", incarnation=2)
     pool.emulator("e1", incarnation=2)
@@ -388,27 +389,27 @@ def test_a_worker_that_restarted_is_told_to_the_holder_once_the_emulator_is_up_a
 
 
 @pytest.mark.parametrize("first_to_answer", ["active", "deck"])
-def test_without_memory_the_active_and_the_one_on_deck_are_known_again_in_any_order(first_to_answer: str) -> None:
+def test_without_memory_active_and_the_one_on_deck_are_known_in_any_order(first_to_answer: str) -> None:
     pool = Pool(fence_s=1.0)
     leases = {"active": m.Lease(7, "e1", "h", NOW + 9_000), "deck": m.Lease(8, "e1", "h", NOW + 9_000, after=7)}
-    pool.d.rebuild({"active": "r1", "deck": "r1"}, NOW, 60.0, blind=True)
+    pool.d.take_over({"active": "r1", "deck": "r1"}, NOW, 60.0, blind=True)
     names = [first_to_answer, *({"active", "deck"} - {first_to_answer})]
     for name in names:
         pool.enqueue(name, lease=leases[name], ticket=5)
-    assert (Place.ACTIVE, Place.DECK) == (pool.place("active"), pool.place("deck"))
-    assert ("active", "deck") == (pool.d.board.rows["e1"].active, pool.d.board.rows["e1"].deck)
+    assert (EntryState.ACTIVE, EntryState.DECK) == (pool.place("active"), pool.place("deck"))
+    assert ("active", "deck") == (pool.d.board.emulators["e1"].active, pool.d.board.emulators["e1"].deck)
 
 
-def test_without_memory_nothing_is_granted_until_everybody_answered_and_guards_have_run_out() -> None:
+def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() -> None:
     pool = Pool(fence_s=15.0)
-    pool.d.rebuild({"t": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
+    pool.d.take_over({"t": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
     pool.emulator("e1")
     pool.enqueue("new")
     pool.enqueue("t", ticket=3)
     pool.d.tick(NOW + 14_999)
     assert "" == pool.on("e1")
     pool.d.tick(NOW + 15_000)
-    sweep = pool.said("emulator/e1", m.Tidy)
+    sweep = pool.said("emulator/e1", m.Reset)
     assert 1 == len(sweep)
     pool.emulator("e1", tidied=sweep[0].token)
     assert "t" == pool.on("e1"), "its ticket is older than any drawn since"
@@ -417,7 +418,7 @@ def test_without_memory_nothing_is_granted_until_everybody_answered_and_guards_h
 def test_an_operators_pause_survives_the_dispatcher() -> None:
     pool = Pool()
     pool.d.pause("account", "ann", "holiday", NOW)
-    again = snapshot.load(snapshot.dump(pool.d), "pool", Config())
+    again = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), PoolConfig()))
     assert ("ann", "holiday") == (again.board.lane("account").paused_by, again.board.lane("account").paused_why)
 
 
@@ -427,9 +428,9 @@ def test_while_it_hands_over_to_the_next_run_nothing_is_granted() -> None:
     pool.d.held_back = True
     pool.enqueue("t")
     assert "" == pool.on("e1")
-    again = snapshot.load(snapshot.dump(pool.d), "pool", Config())
+    again = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), PoolConfig()))
     again.tick(NOW)
-    assert "t" == again.board.rows["e1"].active
+    assert "t" == again.board.emulators["e1"].active
 
 
 def test_lanes_that_submitters_make_up_are_forgotten_when_nobody_uses_them() -> None:
@@ -480,4 +481,4 @@ def test_what_an_older_run_held_no_longer_is_not_taken_from_who_holds_it_now() -
     assert {account_key("ann"): "new"} == pool.d.keys.held
     pool.now += 1_000 * 60
     pool.d.tick(pool.now)
-    assert ("new", Place.PARKED) == (pool.d.keys.held[account_key("ann")], pool.place("old"))
+    assert ("new", EntryState.PARKED) == (pool.d.keys.held[account_key("ann")], pool.place("old"))

@@ -3,79 +3,83 @@
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.emulator import GATE_TRIES, Emulator, GateOrder
-from droidherd.domain.messages import Care, EmulatorState, Sight
+from droidherd.domain.fleet.emulator import GATE_TRIES, Emulator, EmulatorState, GateRequest
+from droidherd.domain.messages import EmulatorStatus, Health, RecoveryPolicy
 from tests.domain.pool import seen
 
 
 def up() -> Emulator:
-    emulator = Emulator("e1")
+    emulator = Emulator(EmulatorState("e1"))
     emulator.on_seen(seen("h1"))
     pass_gate(emulator)
     return emulator
 
 
-def pass_gate(emulator: Emulator, evidence: str = "") -> GateOrder:
-    order = emulator.order()
+def pass_gate(emulator: Emulator, evidence: str = "") -> GateRequest:
+    order = emulator.gate_request()
     assert order is not None
     emulator.on_gate(order, evidence)
     return order
 
 
-def told(emulator: Emulator) -> list[EmulatorState]:
+def told(emulator: Emulator) -> list[EmulatorStatus]:
     lines = emulator.outbox.lines.get("dispatcher/pool", [])
     assert [one.seq for one in lines] == sorted({one.seq for one in lines})
     return [one.state for one in lines]
 
 
 def test_a_new_emulator_is_up_after_its_boot_gate() -> None:
-    emulator = Emulator("e1")
+    emulator = Emulator(EmulatorState("e1"))
     emulator.on_seen(seen("h1"))
-    assert EmulatorState.RECOVERING is emulator.state
-    assert GateOrder("b1", full=True, fence=0) == pass_gate(emulator)
-    assert [EmulatorState.RECOVERING, EmulatorState.UP] == told(emulator)
+    assert EmulatorStatus.RECOVERING is emulator.state.status
+    assert GateRequest("b1", full=True, fence=0) == pass_gate(emulator)
+    assert [EmulatorStatus.RECOVERING, EmulatorStatus.UP] == told(emulator)
 
 
-def test_a_reboot_leads_through_the_full_gate_and_a_bad_end_through_the_short_one() -> None:
+def test_a_reboot_leads_through_full_gate_a_bad_end_through_the_short_one() -> None:
     emulator = up()
-    emulator.on_tidy(m.Tidy(7))
-    assert GateOrder("b1", full=False, fence=7) == pass_gate(emulator)
-    assert 7 == emulator.announcement().tidied
+    emulator.on_reset(m.Reset(7))
+    assert GateRequest("b1", full=False, fence=7) == pass_gate(emulator)
+    assert 7 == emulator.announcement().reset_up_to
     emulator.on_seen(seen("h1", seq=2, boot="b2"))
-    assert GateOrder("b2", full=True, fence=7) == emulator.order()
+    assert GateRequest("b2", full=True, fence=7) == emulator.gate_request()
 
 
 def test_a_gate_passed_for_an_older_boot_does_not_count_for_the_present_one() -> None:
-    emulator = Emulator("e1")
+    emulator = Emulator(EmulatorState("e1"))
     emulator.on_seen(seen("h1"))
-    order = emulator.order()
+    order = emulator.gate_request()
     assert order is not None
     emulator.on_seen(seen("h1", seq=2, boot="b2"))
     emulator.on_gate(order, "")
-    assert EmulatorState.RECOVERING is emulator.state
+    assert EmulatorStatus.RECOVERING is emulator.state.status
 
 
-def test_an_emulator_that_never_passes_is_quarantined_with_evidence_until_it_boots_again() -> None:
-    emulator = Emulator("e1")
+def test_an_emulator_that_never_passes_is_quarantined_until_it_boots_again() -> None:
+    emulator = Emulator(EmulatorState("e1"))
     emulator.on_seen(seen("h1"))
     for _ in range(GATE_TRIES):
         pass_gate(emulator, "black frame")
-    assert (EmulatorState.QUARANTINED, "black frame", None) == (emulator.state, emulator.evidence, emulator.order())
+    assert (EmulatorStatus.QUARANTINED, "black frame", None) == (
+        emulator.state.status,
+        emulator.state.evidence,
+        emulator.gate_request(),
+    )
     emulator.on_seen(seen("h1", seq=2, boot="b2"))
-    assert EmulatorState.RECOVERING is emulator.state
+    assert EmulatorStatus.RECOVERING is emulator.state.status
 
 
 def test_suspicion_passes_and_down_is_down() -> None:
     emulator = up()
-    emulator.on_seen(seen("h1", Sight.SUSPECT, seq=2))
-    assert EmulatorState.SUSPECT is emulator.state
-    emulator.on_seen(seen("h1", Sight.GOOD, seq=3))
-    assert EmulatorState.UP is emulator.state
-    emulator.on_seen(seen("h1", Sight.DOWN, seq=4))
-    assert (EmulatorState.DOWN, None) == (emulator.state, emulator.order())
+    emulator.on_seen(seen("h1", Health.SUSPECT, seq=2))
+    assert EmulatorStatus.SUSPECT is emulator.state.status
+    emulator.on_seen(seen("h1", Health.GOOD, seq=3))
+    assert EmulatorStatus.UP is emulator.state.status
+    emulator.on_seen(seen("h1", Health.DOWN, seq=4))
+    assert (EmulatorStatus.DOWN, None) == (emulator.state.status, emulator.gate_request())
 
 
-def test_labels_are_those_that_were_seen_last_and_the_pool_hears_of_each_change() -> None:
+def test_labels_are_those_seen_last_and_the_pool_hears_of_each_change() -> None:
     emulator = up()
     for number, labels in enumerate([("account=ann",), (), ()]):
         emulator.on_seen(replace(seen("h1", seq=2 + number), labels=labels))
@@ -84,94 +88,94 @@ def test_labels_are_those_that_were_seen_last_and_the_pool_hears_of_each_change(
     assert [("account=ann",), ()] == [one.labels for one in lines[2:]]
 
 
-def test_of_a_host_that_leaves_in_order_what_runs_may_end_and_then_the_emulator_is_gone() -> None:
+def test_of_a_host_that_leaves_in_order_what_runs_may_end() -> None:
     emulator = up()
-    emulator.on_seen(seen("h1", Sight.LEAVING, seq=2))
-    assert EmulatorState.DRAINING is emulator.state
-    emulator.on_seen(seen("h1", Sight.LEFT, seq=3))
-    assert EmulatorState.RETIRED is emulator.state
+    emulator.on_seen(seen("h1", Health.LEAVING, seq=2))
+    assert EmulatorStatus.DRAINING is emulator.state.status
+    emulator.on_seen(seen("h1", Health.LEFT, seq=3))
+    assert EmulatorStatus.RETIRED is emulator.state.status
     emulator.on_seen(seen("h1", incarnation=2))
-    assert EmulatorState.UP is emulator.state
+    assert EmulatorStatus.UP is emulator.state.status
 
 
 def test_what_a_host_said_before_is_not_news() -> None:
     emulator = up()
-    emulator.on_seen(seen("h1", Sight.DOWN, seq=3))
-    emulator.on_seen(seen("h1", Sight.GOOD, seq=2))
-    assert EmulatorState.DOWN is emulator.state
+    emulator.on_seen(seen("h1", Health.DOWN, seq=3))
+    emulator.on_seen(seen("h1", Health.GOOD, seq=2))
+    assert EmulatorStatus.DOWN is emulator.state.status
 
 
 def test_one_owner_and_a_second_host_takes_over_when_the_first_one_lost_it() -> None:
     emulator = up()
     emulator.on_seen(seen("h2"))
-    assert "h1" == emulator.owner
-    before = emulator.incarnation
-    emulator.on_seen(seen("h1", Sight.DOWN, seq=2))
-    assert ("h2", EmulatorState.UP) == (emulator.owner, emulator.state)
-    assert before < emulator.incarnation
+    assert "h1" == emulator.state.owner
+    before = emulator.state.incarnation
+    emulator.on_seen(seen("h1", Health.DOWN, seq=2))
+    assert ("h2", EmulatorStatus.UP) == (emulator.state.owner, emulator.state.status)
+    assert before < emulator.state.incarnation
 
 
-def test_what_its_owner_let_go_belongs_to_a_host_that_could_start_it_also_while_it_is_down() -> None:
+def test_what_its_owner_let_go_goes_to_a_host_that_could_start_it() -> None:
     emulator = up()
-    emulator.on_seen(replace(seen("h2", Sight.DOWN), care=Care(controller="virtual")))
-    assert "h1" == emulator.owner
-    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
-    assert ("h2", EmulatorState.DOWN) == (emulator.owner, emulator.state)
+    emulator.on_seen(replace(seen("h2", Health.DOWN), recovery=RecoveryPolicy(controller="virtual")))
+    assert "h1" == emulator.state.owner
+    emulator.on_seen(seen("h1", Health.LEFT, seq=2))
+    assert ("h2", EmulatorStatus.DOWN) == (emulator.state.owner, emulator.state.status)
 
 
-def test_what_its_owner_let_go_is_not_given_to_a_host_that_could_not_start_it_either() -> None:
+def test_what_its_owner_let_go_does_not_go_to_a_host_that_cannot_start_it() -> None:
     emulator = up()
-    emulator.on_seen(replace(seen("h2", Sight.DOWN), care=Care()))
-    emulator.on_seen(replace(seen("h3", Sight.DOWN), care=Care(controller="virtual")))
-    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
-    assert "h3" == emulator.owner
+    emulator.on_seen(replace(seen("h2", Health.DOWN), recovery=RecoveryPolicy()))
+    emulator.on_seen(replace(seen("h3", Health.DOWN), recovery=RecoveryPolicy(controller="virtual")))
+    emulator.on_seen(seen("h1", Health.LEFT, seq=2))
+    assert "h3" == emulator.state.owner
 
 
 def test_what_its_owner_let_go_is_not_given_to_a_host_that_fell_silent() -> None:
     emulator = up()
-    emulator.on_seen(seen("h2", Sight.DOWN))
-    emulator.on_seen(seen("h1", Sight.LEFT, seq=2))
-    assert ("h1", EmulatorState.RETIRED) == (emulator.owner, emulator.state)
+    emulator.on_seen(seen("h2", Health.DOWN))
+    emulator.on_seen(seen("h1", Health.LEFT, seq=2))
+    assert ("h1", EmulatorStatus.RETIRED) == (emulator.state.owner, emulator.state.status)
 
 
 def test_a_pool_hears_that_an_emulator_left_it_for_another_one() -> None:
     emulator = up()
     emulator.on_seen(replace(seen("h1", incarnation=2), pool="other"))
-    assert EmulatorState.RETIRED is told(emulator)[-1]
+    assert EmulatorStatus.RETIRED is told(emulator)[-1]
     (news,) = emulator.outbox.lines["dispatcher/other"]
-    assert (EmulatorState.UP, 2) == (news.state, news.incarnation)
+    assert (EmulatorStatus.UP, 2) == (news.state, news.incarnation)
     emulator.on_seen(replace(seen("h1", incarnation=3), pool="pool"))
-    assert EmulatorState.UP is told(emulator)[-1]
-    assert EmulatorState.RETIRED is emulator.outbox.lines["dispatcher/other"][-1].state
+    assert EmulatorStatus.UP is told(emulator)[-1]
+    assert EmulatorStatus.RETIRED is emulator.outbox.lines["dispatcher/other"][-1].state
 
 
 def test_a_late_word_of_a_host_that_lost_the_emulator_does_not_give_it_back() -> None:
     emulator = up()
     emulator.on_seen(seen("h2"))
-    emulator.on_seen(seen("h1", Sight.DOWN, seq=2))
-    emulator.on_seen(seen("h2", Sight.DOWN, seq=2))
-    emulator.on_seen(seen("h2", Sight.GOOD, seq=1))
-    emulator.on_seen(seen("h1", Sight.GOOD, seq=1))
-    assert EmulatorState.DOWN is emulator.state
+    emulator.on_seen(seen("h1", Health.DOWN, seq=2))
+    emulator.on_seen(seen("h2", Health.DOWN, seq=2))
+    emulator.on_seen(seen("h2", Health.GOOD, seq=1))
+    emulator.on_seen(seen("h1", Health.GOOD, seq=1))
+    assert EmulatorStatus.DOWN is emulator.state.status
 
 
 def test_draining_lets_nobody_new_in_and_ends() -> None:
     emulator = up()
     emulator.on_drain(on=True)
-    assert EmulatorState.DRAINING is emulator.state
+    assert EmulatorStatus.DRAINING is emulator.state.status
     emulator.on_drain(on=False)
-    assert EmulatorState.UP is emulator.state
+    assert EmulatorStatus.UP is emulator.state.status
 
 
 def test_recalled_it_announces_itself_again_with_a_greater_number() -> None:
     emulator = up()
     before = told(emulator)
     emulator.on_recall()
-    assert [*before, EmulatorState.UP] == told(emulator)
+    assert [*before, EmulatorStatus.UP] == told(emulator)
 
 
 def test_before_any_host_saw_it_there_is_nobody_to_tell() -> None:
-    emulator = Emulator("e1")
-    emulator.on_tidy(m.Tidy(3))
+    emulator = Emulator(EmulatorState("e1"))
+    emulator.on_reset(m.Reset(3))
     emulator.on_recall()
     assert 0 == len(emulator.outbox)

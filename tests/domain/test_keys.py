@@ -2,7 +2,7 @@
 
 import pytest
 
-from droidherd.domain.keys import reserved, subscription_mutex
+from droidherd.domain.dispatch.keys import reserved, subscription_mutex
 
 
 @pytest.mark.parametrize("name", [subscription_mutex("daily"), "subscription.", "subscription.a.b"])

@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from droidherd.domain.errors import IllegalTransitionError
-from droidherd.domain.lifecycle import (
+from droidherd.domain.task.lifecycle import (
     FINAL,
     TABLE,
     Intent,
     TaskEvent,
-    TaskState,
+    TaskStatus,
     combine,
     may,
     possible,
@@ -18,8 +18,8 @@ from droidherd.domain.lifecycle import (
     transition,
 )
 
-S, E = TaskState, TaskEvent
-PAIRS = list(itertools.product(TaskState, TaskEvent))
+S, E = TaskStatus, TaskEvent
+PAIRS = list(itertools.product(TaskStatus, TaskEvent))
 DRAWN = {
     S.PENDING: {S.QUEUED, S.REJECTED, S.PAUSED, S.FAILED, S.CANCELLED},
     S.QUEUED: {S.RUNNING, S.PAUSED, S.FAILED, S.PENDING, S.CANCELLED},
@@ -30,21 +30,21 @@ DRAWN = {
     S.COMPLETED: {S.ROLLBACK_PENDING},
     S.FAILED: {S.PENDING, S.ROLLBACK_PENDING},
     S.CANCELLED: {S.PENDING, S.ROLLBACK_PENDING},
-    S.REJECTED: set[TaskState](),
+    S.REJECTED: set[TaskStatus](),
     S.ROLLBACK_PENDING: {S.ROLLBACK_RUNNING, S.CANCELLED},
     S.ROLLBACK_RUNNING: {S.ROLLBACK_COMPLETED, S.ROLLBACK_FAILED, S.ROLLBACK_PENDING, S.CANCELLED},
-    S.ROLLBACK_COMPLETED: set[TaskState](),
+    S.ROLLBACK_COMPLETED: set[TaskStatus](),
     S.ROLLBACK_FAILED: {S.ROLLBACK_PENDING},
 }
 """The machine as design.md draws it, plus: a start that came too late fails wherever a task waits."""
 
 
 def test_the_table_is_the_machine_that_is_drawn() -> None:
-    assert DRAWN == {state: {after for (before, _), after in TABLE.items() if before is state} for state in TaskState}
+    assert DRAWN == {state: {after for (before, _), after in TABLE.items() if before is state} for state in TaskStatus}
 
 
 @pytest.mark.parametrize(("state", "event"), [pair for pair in PAIRS if pair in TABLE])
-def test_a_legal_pair_leads_where_the_table_says_and_is_audited(state: TaskState, event: TaskEvent) -> None:
+def test_a_legal_pair_leads_where_the_table_says_and_is_audited(state: TaskStatus, event: TaskEvent) -> None:
     done = transition(state, event, 17, "ann", "because")
     assert (17, state, event, TABLE[state, event], "ann", "because") == (
         done.at_ms, done.before, done.event, done.after, done.actor, done.reason,
@@ -53,7 +53,7 @@ def test_a_legal_pair_leads_where_the_table_says_and_is_audited(state: TaskState
 
 
 @pytest.mark.parametrize(("state", "event"), [pair for pair in PAIRS if pair not in TABLE])
-def test_an_illegal_pair_raises_and_names_what_is_possible(state: TaskState, event: TaskEvent) -> None:
+def test_an_illegal_pair_raises_and_names_what_is_possible(state: TaskStatus, event: TaskEvent) -> None:
     possible = sorted(e for s, e in TABLE if s is state)
     with pytest.raises(IllegalTransitionError) as caught:
         transition(state, event, 17, "ann", "because")
@@ -61,13 +61,13 @@ def test_an_illegal_pair_raises_and_names_what_is_possible(state: TaskState, eve
     assert not may(state, event)
 
 
-@pytest.mark.parametrize("state", [s for s in TaskState if s not in FINAL])
-def test_every_state_that_is_not_final_can_be_cancelled(state: TaskState) -> None:
+@pytest.mark.parametrize("state", [s for s in TaskStatus if s not in FINAL])
+def test_every_state_that_is_not_final_can_be_cancelled(state: TaskStatus) -> None:
     assert S.CANCELLED is transition(state, E.CANCELLED, 0, "", "").after
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
-def test_out_of_a_final_state_only_a_person_leads(state: TaskState) -> None:
+def test_out_of_a_final_state_only_a_person_leads(state: TaskStatus) -> None:
     assert {event for before, event in TABLE if before is state} <= {E.MANUAL_RETRY, E.ROLLBACK_ASKED}
 
 
@@ -89,8 +89,8 @@ ASKABLE = {
 }
 
 
-@pytest.mark.parametrize("state", list(TaskState))
-def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskState) -> None:
+@pytest.mark.parametrize("state", list(TaskStatus))
+def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskStatus) -> None:
     assert ASKABLE[state].split() == list(possible(state))
     assert {"resume"} | set(possible(state)) - {"resume"} >= set(possible(state, Intent.PAUSE))
     beyond_recall = {"cancel", "rollback"} & set(ASKABLE[state].split())
@@ -98,8 +98,8 @@ def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskState) ->
         assert beyond_recall == set(possible(state, Intent.CANCEL)) == set(possible(state, Intent.FORCE))
 
 
-@pytest.mark.parametrize("state", list(TaskState))
-def test_a_refusal_says_what_is_possible_in_the_words_of_the_doors(state: TaskState) -> None:
+@pytest.mark.parametrize("state", list(TaskStatus))
+def test_a_refusal_says_what_is_possible_in_the_words_of_the_doors(state: TaskStatus) -> None:
     said = refusal("retry", state, Intent.NONE, possible(state))
     nothing = "nothing; submit it anew"
     assert f"retry is not possible while {state}; possible now: {', '.join(possible(state)) or nothing}" == said
@@ -109,7 +109,7 @@ def test_every_state_can_be_reached() -> None:
     reached = {S.PENDING}
     while more := {after for (before, _), after in TABLE.items() if before in reached} - reached:
         reached |= more
-    assert set(TaskState) == reached
+    assert set(TaskStatus) == reached
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.dispatcher import Dispatcher
 from tests.domain.pool import Pool
 
 TASKS = st.sampled_from([f"t{i}" for i in range(8)])
@@ -66,8 +67,8 @@ class AgainstTheModel(RuleBasedStateMachine):
     @rule()
     def continue_as_new(self) -> None:
         before = self.pool.d
-        self.pool.d = snapshot.load(snapshot.dump(before), "pool", before.config)
-        assert (before.board, before.keys, before.texts) == (self.pool.d.board, self.pool.d.keys, self.pool.d.texts)
+        self.pool.d = Dispatcher(state=snapshot.load(snapshot.dump(before.state), before.state.config))
+        assert before.state == self.pool.d.state
 
     def follow(self) -> None:
         """Take over who was granted, each one judged by the model."""

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.audit import DEEDS, SAID
-from droidherd.domain.board import Place
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.lane import KEPT_BY_HAND, LaneRules, Ordering
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch.audit import AUDIT_ENTRIES, TEXT_MAX
+from droidherd.domain.dispatch.board import EntryState
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.lane import KEPT_BY_HAND, LaneRules, Ordering
+from droidherd.domain.dispatch.state import PoolConfig
 from tests.domain.pool import NOW, Pool, again
 
 PRIORITY = Ordering(by_priority=True)
 
 
-def rules(**given: Any) -> Config:
-    return Config(rules=LaneRules(**given))
+def rules(**given: Any) -> PoolConfig:
+    return PoolConfig(rules=LaneRules(**given))
 
 
 def pauses(pool: Pool) -> dict[str, str]:
@@ -37,15 +36,15 @@ def test_a_pool_that_is_paused_pauses_lanes_to_come_and_opens_one_by_one() -> No
     pool.d.pause("", "ann", "holiday", NOW)
     pool.enqueue("b", "later")
     assert {"account": "ann", "later": "ann"} == pauses(pool)
-    assert "lane later is paused by ann: holiday" == pool.d.why(pool.d.board.entries["b"])
+    assert "lane later is paused by ann: holiday" == pool.d.admission.why(pool.d.board.entries["b"])
     pool = again(pool)
     pool.enqueue("c", "latest")
     assert "ann" == pauses(pool)["latest"]
     pool.d.resume("later", "ben", NOW)
-    assert Place.ACTIVE is pool.place("b")
+    assert EntryState.ACTIVE is pool.place("b")
     pool.d.resume("", "ben", NOW)
     pool.done("b")
-    assert Place.ACTIVE is pool.place("c")
+    assert EntryState.ACTIVE is pool.place("c")
 
 
 def test_the_system_overrules_nobody_and_takes_back_only_its_own() -> None:
@@ -64,7 +63,7 @@ def test_the_system_overrules_nobody_and_takes_back_only_its_own() -> None:
     assert {"account": "", "anonymous": ""} == pauses(pool)
 
 
-def test_a_lane_nobody_was_in_is_kept_while_it_is_paused_and_forgotten_afterwards() -> None:
+def test_an_unused_lane_is_kept_while_it_is_paused_and_forgotten_afterwards() -> None:
     pool = Pool()
     pool.d.pause("fresh", "ann", "", NOW)
     assert {"fresh": "ann"} == pauses(again(pool))
@@ -75,13 +74,13 @@ def test_a_lane_nobody_was_in_is_kept_while_it_is_paused_and_forgotten_afterward
 def test_lanes_set_by_hand_have_an_end() -> None:
     pool = Pool()
     for number in range(KEPT_BY_HAND):
-        assert "" == pool.d.refusal(f"made-up-{number}")
+        assert "" == pool.d.lanes.refusal(f"made-up-{number}")
         pool.d.set_capacity(f"made-up-{number}", 1, "ann", NOW)
-    refused = pool.d.refusal("one-more")
+    refused = pool.d.lanes.refusal("one-more")
     assert (True, True) == ("keeps 100 lanes set by hand" in refused, "droidherd lanes LANE --reset" in refused)
-    assert ["", "", ""] == [pool.d.refusal(name) for name in ("", "made-up-7", "made-up-99")]
-    assert pool.d.reset("made-up-7", "ann", NOW, "a slip of the pen")
-    assert ("", False) == (pool.d.refusal("one-more"), "made-up-7" in pool.d.board.lanes)
+    assert ["", "", ""] == [pool.d.lanes.refusal(name) for name in ("", "made-up-7", "made-up-99")]
+    assert pool.d.reset_lane("made-up-7", "ann", NOW, "a slip of the pen")
+    assert ("", False) == (pool.d.lanes.refusal("one-more"), "made-up-7" in pool.d.board.lanes)
 
 
 def test_a_pool_that_is_paused_has_not_set_its_lanes_by_hand() -> None:
@@ -89,7 +88,7 @@ def test_a_pool_that_is_paused_has_not_set_its_lanes_by_hand() -> None:
     for number in range(KEPT_BY_HAND):
         pool.enqueue(f"t{number}", lane=f"made-up-{number}")
     pool.d.pause("", "ann", "holiday", NOW)
-    assert "" == pool.d.refusal("one-more")
+    assert "" == pool.d.lanes.refusal("one-more")
 
 
 def test_a_lane_that_is_reset_is_as_the_settings_and_the_pool_say() -> None:
@@ -100,15 +99,15 @@ def test_a_lane_that_is_reset_is_as_the_settings_and_the_pool_say() -> None:
     pool.d.set_capacity("account", 4, "ann", NOW)
     pool.d.set_ordering("account", Ordering(), "ann", NOW)
     pool.d.pause("account", "ann", "release", NOW)
-    assert pool.d.reset("account", "ben", NOW, "over")
+    assert pool.d.reset_lane("account", "ben", NOW, "over")
     lane = pool.d.board.lane("account")
     assert (9, "", "", "") == (lane.capacity, lane.capacity_by, lane.ordering_by, lane.paused_by)
     pool.emulator("e1")
     assert ["t1", "t0"] == pool.order()
-    told = [(one.kind, one.actor, one.reason, one.lane) for one in pool.d.by_people]
+    told = [(one.kind, one.actor, one.reason, one.lane) for one in pool.d.state.audit.by_people]
     assert ("lane_reset", "ben", "over", "account") == told[-1]
-    assert not pool.d.reset("account", "ben", NOW)
-    assert len(told) == len(pool.d.by_people)
+    assert not pool.d.reset_lane("account", "ben", NOW)
+    assert len(told) == len(pool.d.state.audit.by_people)
 
 
 def test_a_lane_that_is_reset_in_a_paused_pool_is_paused_like_the_pool() -> None:
@@ -117,7 +116,7 @@ def test_a_lane_that_is_reset_in_a_paused_pool_is_paused_like_the_pool() -> None
     pool.d.pause("fresh", "ann", "mine", NOW)
     pool.d.pause("", "ben", "all", NOW)
     pool.d.pause("fresh", "ann", "mine", NOW)
-    assert pool.d.reset("fresh", "ann", NOW)
+    assert pool.d.reset_lane("fresh", "ann", NOW)
     assert "ben" == pauses(pool)["fresh"]
 
 
@@ -221,8 +220,8 @@ def test_settings_that_say_nothing_new_leave_no_trace() -> None:
     pool = Pool()
     assert pool.d.configure(rules(capacities={"account": 9}), NOW)
     assert not pool.d.configure(rules(capacities={"account": 9}), NOW)
-    assert [("configured", "system:settings")] == [(one.kind, one.actor) for one in pool.d.by_system]
-    assert "capacity of account 100 → 9" == pool.d.by_system[0].detail
+    assert [("configured", "system:settings")] == [(one.kind, one.actor) for one in pool.d.state.audit.by_system]
+    assert "capacity of account 100 → 9" == pool.d.state.audit.by_system[0].detail
 
 
 def test_a_larger_capacity_of_the_settings_grants_at_once() -> None:
@@ -232,16 +231,9 @@ def test_a_larger_capacity_of_the_settings_grants_at_once() -> None:
         pool.emulator(name)
     for number in range(2):
         pool.enqueue(f"t{number}")
-    assert Place.WAITING is pool.place("t1")
+    assert EntryState.WAITING is pool.place("t1")
     pool.d.configure(rules(capacities={"anonymous": 2}), NOW)
-    assert Place.ACTIVE is pool.place("t1")
-
-
-def test_a_lane_of_an_older_snapshot_that_differs_from_the_settings_was_set_by_hand() -> None:
-    row = ["account", 4, 1, False, "", "", 0]
-    lane = snapshot._read_lane(row, LaneRules({"account": 9}))
-    same = snapshot._read_lane(["account", 9, 1, False, "", "", 0], LaneRules({"account": 9}))
-    assert ((4, "somebody"), (9, "")) == ((lane.capacity, lane.capacity_by), (same.capacity, same.capacity_by))
+    assert EntryState.ACTIVE is pool.place("t1")
 
 
 # --- mutexes --------------------------------------------------------------------------------------------------
@@ -264,18 +256,21 @@ def held_for_too_long() -> tuple[Pool, int]:
 
 
 def kinds(pool: Pool) -> list[str]:
-    return [one.kind for one in pool.d.by_system]
+    return [one.kind for one in pool.d.state.audit.by_system]
 
 
 def test_a_mutex_held_for_too_long_is_fenced_first_and_then_broken() -> None:
     pool, token = held_for_too_long()
     assert [m.RevokeReason.EXPIRED] == [one.reason for one in pool.said("holder", m.Revoked)]
-    assert ([token], Place.PARKED) == ([one.token for one in pool.said("emulator/e1", m.Tidy)], pool.place("other"))
+    assert ([token], EntryState.PARKED) == (
+        [one.token for one in pool.said("emulator/e1", m.Reset)],
+        pool.place("other"),
+    )
     pool.d.tick(NOW + 10_000_000)
-    assert (Place.PARKED, ["mutex_overdue"]) == (pool.place("other"), kinds(pool)), "time alone breaks nothing"
+    assert (EntryState.PARKED, ["mutex_overdue"]) == (pool.place("other"), kinds(pool)), "time alone breaks nothing"
     pool.emulator("e1", tidied=token)
-    assert (Place.ACTIVE, ["mutex_overdue", "mutex_broken"]) == (pool.place("other"), kinds(pool))
-    broken = pool.d.by_system[-1]
+    assert (EntryState.ACTIVE, ["mutex_overdue", "mutex_broken"]) == (pool.place("other"), kinds(pool))
+    broken = pool.d.state.audit.by_system[-1]
     assert ("system:mutex_hold", "holder", "e1", "shop") == (
         broken.actor, broken.task_id, broken.emulator_id, broken.detail,
     )  # fmt: skip
@@ -284,10 +279,10 @@ def test_a_mutex_held_for_too_long_is_fenced_first_and_then_broken() -> None:
 def test_a_holder_that_lets_go_when_asked_has_its_mutex_not_broken() -> None:
     pool, _ = held_for_too_long()
     pool.done("holder", "", clean=False)
-    assert (Place.ACTIVE, ["mutex_overdue"]) == (pool.place("other"), kinds(pool))
+    assert (EntryState.ACTIVE, ["mutex_overdue"]) == (pool.place("other"), kinds(pool))
 
 
-def test_the_hold_survives_continue_as_new_and_a_task_without_a_mutex_has_none() -> None:
+def test_the_hold_survives_continue_as_new_and_no_mutex_means_no_hold() -> None:
     pool = Pool(mutex_hold_s=10.0)
     pool.emulator("e1")
     pool.emulator("e2")
@@ -296,25 +291,25 @@ def test_the_hold_survives_continue_as_new_and_a_task_without_a_mutex_has_none()
     pool.now += 9_000
     pool = again(pool)
     pool.d.tick(NOW + 10_000)
-    assert (Place.FENCING, Place.ACTIVE) == (pool.place("holder"), pool.place("free"))
+    assert (EntryState.FENCING, EntryState.ACTIVE) == (pool.place("holder"), pool.place("free"))
     unlimited = Pool(mutex_hold_s=0.0)
     unlimited.emulator("e1")
     unlimited.enqueue("holder", mutex=("shop",), hold_s=10**6)
     unlimited.d.tick(NOW + 10**8)
-    assert Place.ACTIVE is unlimited.place("holder")
+    assert EntryState.ACTIVE is unlimited.place("holder")
 
 
-def test_a_task_of_a_subscription_may_run_for_longer_than_a_mutex_may_be_held() -> None:
+def test_a_task_of_a_subscription_may_outlast_the_hold_of_a_mutex() -> None:
     pool = Pool(mutex_hold_s=10.0)
     pool.emulator("e1")
     pool.emulator("e2")
     pool.enqueue("alone", mutex=("subscription.daily",))
     pool.enqueue("shops", mutex=("shop", "subscription.weekly"))
     pool.d.tick(NOW + 10_000)
-    assert (Place.ACTIVE, Place.FENCING) == (pool.place("alone"), pool.place("shops"))
+    assert (EntryState.ACTIVE, EntryState.FENCING) == (pool.place("alone"), pool.place("shops"))
 
 
-def test_whoever_asks_while_a_lease_it_never_knew_of_is_fenced_is_asked_again_afterwards() -> None:
+def test_who_asks_while_an_unknown_lease_is_fenced_is_asked_again_afterwards() -> None:
     pool, token = held_for_too_long()
     pool.enqueue("holder", mutex=("shop",))
     assert [] == pool.said("holder", m.Recall)
@@ -333,44 +328,44 @@ def test_a_lease_that_comes_back_after_it_was_counted_is_not_counted_again() -> 
     lease = pool.lease("t")
     pool.done("t")
     pool.d.on_enqueue(replace(ask, seq=pool.seq(), lease=lease), NOW)
-    assert pool.d.board.entries["t"].told
+    assert pool.d.board.entries["t"].counted
     pool.done("t")
-    assert 1 == pool.d.tallies.of("check").completed
+    assert 1 == pool.d.stats.of("check").completed
 
 
-def test_a_lease_that_was_fenced_without_a_word_is_counted_when_the_word_comes() -> None:
+def test_a_lease_that_was_fenced_without_a_word_is_counted_when_word_comes() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t", hold_s=10.0)
     lease = pool.lease("t")
     pool.d.tick(NOW + 10_000)
     pool.emulator("e1", tidied=lease.token)
-    assert (None, 0) == (pool.place("t"), pool.d.tallies.total().count)
+    assert (None, 0) == (pool.place("t"), pool.d.stats.total().count)
     pool = again(pool)
     for _ in range(2):
         pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "completed", seconds=2.0, token=lease.token), NOW)
-    assert (1, 2.0) == (pool.d.tallies.of("check").completed, pool.d.tallies.of("check").run.seconds)
+    assert (1, 2.0) == (pool.d.stats.of("check").completed, pool.d.stats.of("check").run.seconds)
 
 
 def test_a_lease_from_before_our_memory_counts_once_and_without_its_wait() -> None:
     pool = Pool(fence_s=0.0)
-    pool.d.rebuild({"t": "r1"}, NOW, 60.0, blind=True)
+    pool.d.take_over({"t": "r1"}, NOW, 60.0, blind=True)
     lease = m.Lease(7, "e1", "h", NOW + 9_000)
     for _ in range(2):
         ask = pool.enqueue("t", lease=lease)
         pool.d.on_done(m.Done(ask.key, pool.seq(), "completed", seconds=2.0, token=7), NOW)
-    tally = pool.d.tallies.of("check")
+    tally = pool.d.stats.of("check")
     assert (1, 1, 0) == (tally.completed, tally.run.count, tally.wait.count)
 
 
-def test_an_earlier_unclean_end_is_not_believed_clean_because_a_later_wish_was_withdrawn_cleanly() -> None:
+def test_an_unclean_end_is_not_believed_clean_by_a_later_clean_withdrawal() -> None:
     """Both the unclean `done` and the next request were lost with a terminated dispatcher."""
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t")
     token = pool.lease("t").token
     pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), lost=token), NOW)
-    assert token == pool.d.board.rows["e1"].dirty
+    assert token == pool.d.board.emulators["e1"].dirty
 
 
 def test_a_grant_its_task_never_knew_of_leaves_nothing_behind() -> None:
@@ -378,7 +373,7 @@ def test_a_grant_its_task_never_knew_of_leaves_nothing_behind() -> None:
     pool.emulator("e1")
     pool.enqueue("t")
     pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), lost=pool.lease("t").token - 1), NOW)
-    assert 0 == pool.d.board.rows["e1"].dirty
+    assert 0 == pool.d.board.emulators["e1"].dirty
 
 
 # --- audit ----------------------------------------------------------------------------------------------------
@@ -391,12 +386,12 @@ def test_every_order_is_audited_with_its_actor_and_reason() -> None:
     pool.d.resume("account", "ann", NOW, "done")
     pool.d.set_capacity("account", 4, "ann", NOW, "slow")
     pool.d.set_ordering("account", PRIORITY, "ann", NOW, "event")
-    pool.d.prioritize("t", 1, "ann", NOW, "late")
-    told = [(one.kind, one.actor, one.reason, one.at_ms) for one in pool.d.by_people]
+    pool.d.prioritize("t", 1, "ann", NOW, reason="late")
+    told = [(one.kind, one.actor, one.reason, one.at_ms) for one in pool.d.state.audit.by_people]
     kinds_ = ("lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized")
     reasons = ("release", "done", "slow", "event", "late")
     assert [(kind, "ann", reason, NOW) for kind, reason in zip(kinds_, reasons, strict=True)] == told
-    assert list(pool.d.by_people) == list(again(pool).d.by_people)
+    assert list(pool.d.state.audit.by_people) == list(again(pool).d.state.audit.by_people)
 
 
 REPEATED: dict[str, Callable[[Dispatcher], object]] = {
@@ -405,7 +400,7 @@ REPEATED: dict[str, Callable[[Dispatcher], object]] = {
     "resume": lambda d: d.resume("anonymous", "ann", NOW, "done"),
     "capacity": lambda d: d.set_capacity("account", 4, "ann", NOW),
     "order": lambda d: d.set_ordering("account", PRIORITY, "ann", NOW),
-    "reset": lambda d: d.reset("shop", "ann", NOW),
+    "reset": lambda d: d.reset_lane("shop", "ann", NOW),
     "prioritize": lambda d: d.prioritize("t", 1, "ann", NOW),
     "disable": lambda d: d.disable("ann", "ann", "banned", NOW),
     "enable": lambda d: d.enable("ben", "ann", NOW),
@@ -419,39 +414,39 @@ def test_a_repeat_that_changes_nothing_leaves_no_second_line(order: Callable[[Di
     pool.d.pause("anonymous", "ann", "before", NOW)
     pool.d.set_capacity("shop", 4, "ann", NOW)
     pool.d.disable("ben", "ann", "before", NOW)
-    lines = len(pool.d.by_people)
+    lines = len(pool.d.state.audit.by_people)
     order(pool.d)
-    assert lines + 1 == len(pool.d.by_people)
+    assert lines + 1 == len(pool.d.state.audit.by_people)
     order(pool.d)
-    assert lines + 1 == len(pool.d.by_people)
+    assert lines + 1 == len(pool.d.state.audit.by_people)
 
 
 def test_what_the_system_does_never_pushes_out_what_people_did() -> None:
     pool = Pool()
     pool.d.pause("account", "ann", "x" * 5_000, NOW)
-    for number in range(3 * DEEDS):
+    for number in range(3 * AUDIT_ENTRIES):
         pool.d.configure(rules(capacities={"account": number + 1}), NOW)
-    assert (1, DEEDS) == (len(pool.d.by_people), len(pool.d.by_system))
-    assert SAID == len(pool.d.by_people[0].reason)
+    assert (1, AUDIT_ENTRIES) == (len(pool.d.state.audit.by_people), len(pool.d.state.audit.by_system))
+    assert TEXT_MAX == len(pool.d.state.audit.by_people[0].reason)
 
 
-@pytest.mark.parametrize("order", ["drain", "undrain"])
-def test_a_drain_is_audited_by_the_word_of_the_emulator(order: str) -> None:
+@pytest.mark.parametrize("action", ["drain", "undrain"])
+def test_a_drain_is_audited_by_the_word_of_the_emulator(action: str) -> None:
     pool = Pool()
-    news = m.Announce("e1", "h", 1, 1, m.EmulatorState.UP, order=order, actor="ann", reason="new image")
+    news = m.Announce("e1", "h", 1, 1, m.EmulatorStatus.UP, action=action, actor="ann", reason="new image")
     pool.d.on_announce(news, NOW)
     pool.d.on_announce(news, NOW)
-    told = [(one.kind, one.actor, one.reason, one.emulator_id) for one in pool.d.by_people]
-    assert [(f"emulator_{order}", "ann", "new image", "e1")] == told
+    told = [(one.kind, one.actor, one.reason, one.emulator_id) for one in pool.d.state.audit.by_people]
+    assert [(f"emulator_{action}", "ann", "new image", "e1")] == told
 
 
 def test_a_successor_says_whether_it_remembers() -> None:
     pool = Pool()
-    pool.d.rebuild({}, NOW, 60.0, blind=False)
-    assert [] == list(pool.d.by_system), "the first one of a pool takes over from nobody"
+    pool.d.take_over({}, NOW, 60.0, blind=False)
+    assert [] == list(pool.d.state.audit.by_system), "the first one of a pool takes over from nobody"
     pool = again(pool)
-    pool.d.rebuild({}, NOW, 60.0, blind=False)
+    pool.d.take_over({}, NOW, 60.0, blind=False)
     blind = Pool()
-    blind.d.rebuild({}, NOW, 60.0, blind=True)
-    assert ["with what its predecessor knew"] == [one.reason for one in pool.d.by_system]
-    assert ["without any memory of what was before"] == [one.reason for one in blind.d.by_system]
+    blind.d.take_over({}, NOW, 60.0, blind=True)
+    assert ["with what its predecessor knew"] == [one.reason for one in pool.d.state.audit.by_system]
+    assert ["without any memory of what was before"] == [one.reason for one in blind.d.state.audit.by_system]

@@ -22,9 +22,9 @@ EVERY_KIND = [
     m.Revoked(KEY, 5, m.RevokeReason.DECK, 2),
     m.Recall(3, KEY),
     m.Recall(3),
-    m.Announce("e1", "h", 1, 2, m.EmulatorState.UP, ("a=b",), "b1", 5),
-    m.Tidy(5),
-    m.Seen("e1", "h", 1, 2, m.Sight.GOOD, "b1", "addr", "sn", ("a=b",), "pool"),
+    m.Announce("e1", "h", 1, 2, m.EmulatorStatus.UP, ("a=b",), "b1", 5),
+    m.Reset(5),
+    m.Seen("e1", "h", 1, 2, m.Health.GOOD, "b1", "addr", "sn", ("a=b",), "pool"),
 ]
 
 
@@ -34,46 +34,46 @@ def test_a_message_crosses_as_a_row_of_json(message: Any) -> None:
 
 
 def test_a_row_from_before_a_field_was_added_takes_its_default() -> None:
-    assert m.Grant(KEY, 6, LEASE) == unpack(pack(m.Grant(KEY, 6, LEASE, 9))[:-1])
+    assert m.Grant(KEY, 6, LEASE) == unpack(pack(m.Grant(KEY, 6, LEASE, 9))[:-2])
 
 
 def test_one_message_flies_per_target_and_stays_until_it_was_delivered() -> None:
-    box: Outbox[m.Tidy] = Outbox()
+    box: Outbox[m.Reset] = Outbox()
     for token in (1, 2):
-        box.put("e1", m.Tidy(token))
-    box.put("e2", m.Tidy(3))
+        box.put("e1", m.Reset(token))
+    box.put("e2", m.Reset(3))
     assert ["e1", "e2"] == box.ready()
-    assert m.Tidy(1) == box.launch("e1")
+    assert m.Reset(1) == box.launch("e1")
     assert ["e2"] == box.ready()
     box.failed("e1")
-    assert m.Tidy(1) == box.launch("e1")
+    assert m.Reset(1) == box.launch("e1")
     box.delivered("e1")
-    assert m.Tidy(2) == box.launch("e1")
+    assert m.Reset(2) == box.launch("e1")
     assert 2 == len(box)
 
 
-def test_what_flies_to_somebody_forgotten_is_acknowledged_without_taking_a_newer_message_along() -> None:
-    box: Outbox[m.Tidy] = Outbox()
-    box.put("e1", m.Tidy(1))
-    box.put("e1", m.Tidy(2))
+def test_what_flies_to_somebody_forgotten_acknowledges_no_newer_message() -> None:
+    box: Outbox[m.Reset] = Outbox()
+    box.put("e1", m.Reset(1))
+    box.put("e1", m.Reset(2))
     box.launch("e1")
     box.forget("e1", lambda _: True)
-    box.put("e1", m.Tidy(3))
+    box.put("e1", m.Reset(3))
     assert [] == box.ready()
     box.delivered("e1")
-    assert m.Tidy(3) == box.launch("e1")
+    assert m.Reset(3) == box.launch("e1")
     box.delivered("e1")
     box.delivered("e1")
     assert 0 == len(box)
 
 
 def test_only_what_was_meant_for_who_is_gone_is_forgotten() -> None:
-    box: Outbox[m.Tidy] = Outbox()
+    box: Outbox[m.Reset] = Outbox()
     for token in (1, 2, 3):
-        box.put("e1", m.Tidy(token))
+        box.put("e1", m.Reset(token))
     box.forget("e1", lambda message: message.token < 3)
     box.forget("e2", lambda _: True)
-    assert {"e1": [m.Tidy(3)]} == box.lines
+    assert {"e1": [m.Reset(3)]} == box.lines
     box.forget("e1", lambda _: True)
     assert {} == box.lines
 
@@ -94,13 +94,13 @@ def test_a_newer_answer_replaces_the_one_that_has_not_left() -> None:
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["put", "launch", "delivered", "failed"])), max_size=40)
 )
 def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tuple[str, str]]) -> None:
-    box: Outbox[m.Tidy] = Outbox()
+    box: Outbox[m.Reset] = Outbox()
     sent: dict[str, list[int]] = {"a": [], "b": []}
     put: dict[str, list[int]] = {"a": [], "b": []}
     for target, act in acts:
         if act == "put":
             put[target].append(len(put[target]))
-            box.put(target, m.Tidy(put[target][-1]))
+            box.put(target, m.Reset(put[target][-1]))
         elif act == "launch" and target in box.ready():
             box.launch(target)
         elif act == "delivered" and target in box.flying:
@@ -108,7 +108,7 @@ def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tu
             box.delivered(target)
         elif act == "failed" and target in box.flying:
             box.failed(target)
-        again: Outbox[m.Tidy] = Outbox()
+        again: Outbox[m.Reset] = Outbox()
         again.restore(json.loads(json.dumps(box.rows())))
         assert box.lines == again.lines
     for target in "ab":

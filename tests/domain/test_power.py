@@ -5,26 +5,26 @@ from dataclasses import replace
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.messages import EmulatorState
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import ExpectedTask, PoolConfig
+from droidherd.domain.messages import EmulatorStatus
 
-LAZY = Config(idle_stop_s=60.0, repeat_min_s=300.0)
+LAZY = PoolConfig(idle_stop_s=60.0, repeat_min_s=300.0)
 
 
 class Pool:
     """A dispatcher, its clock, and emulators that do what they are told."""
 
-    def __init__(self, *emulators: str, config: Config = LAZY, startable: bool = True) -> None:
+    def __init__(self, *emulators: str, config: PoolConfig = LAZY, startable: bool = True) -> None:
         self.d = Dispatcher("pool", config)
-        self.d.joined_ms = 0
+        self.d.state.joined_ms = 0
         self.now_ms, self.seq = 1_000_000, 0
         self.switched: dict[str, int] = {}
         for name in emulators:
-            self.says(name, EmulatorState.UP, startable=startable)
+            self.says(name, EmulatorStatus.UP, startable=startable)
 
-    def says(self, name: str, state: EmulatorState, *, startable: bool = True) -> None:
+    def says(self, name: str, state: EmulatorStatus, *, startable: bool = True) -> None:
         self.seq += 1
         labels = (f"emulator_id={name}", f"kind={name[0]}")
         news = m.Announce(name, "h", 1, self.seq, state, labels, "b", startable=startable)
@@ -65,11 +65,11 @@ class Pool:
         self.passes(60)
         assert dict.fromkeys(names, "off") == self.told()
         for name in names:
-            self.says(name, EmulatorState.STOPPED)
+            self.says(name, EmulatorStatus.STOPPED)
         return self
 
 
-def test_an_emulator_that_is_idle_for_long_enough_is_switched_off_and_not_before():
+def test_an_emulator_idle_for_long_enough_is_switched_off_and_not_before():
     pool = Pool("a1")
     assert pool.now_ms + 60_000 == pool.d.next_due_ms()
     pool.passes(59.9)
@@ -81,7 +81,7 @@ def test_an_emulator_that_is_idle_for_long_enough_is_switched_off_and_not_before
 
 
 def test_without_a_policy_or_without_a_controller_nothing_is_switched_off():
-    for pool in (Pool("a1", config=Config()), Pool("a1", startable=False)):
+    for pool in (Pool("a1", config=PoolConfig()), Pool("a1", startable=False)):
         pool.passes(86_400)
         assert ({}, None) == (pool.told(), pool.d.next_due_ms())
 
@@ -90,7 +90,7 @@ def test_the_last_ones_are_kept():
     pool = Pool("a1", "a2", "a3", config=replace(LAZY, idle_keep=2))
     pool.passes(600)
     assert {"a1": "off"} == pool.told()
-    pool.says("a1", EmulatorState.STOPPED)
+    pool.says("a1", EmulatorStatus.STOPPED)
     pool.passes(600)
     assert {} == pool.told()
 
@@ -110,8 +110,8 @@ def test_who_waits_is_started_for_and_told_so_and_gets_it_when_it_is_up():
     pool = Pool("a1").stopped("a1")
     pool.submit("t1")
     assert {"a1": "on"} == pool.told()
-    assert "emulator a1 is being switched on for it" == pool.d.why(pool.d.board.entries["t1"])
-    for state in (EmulatorState.RECOVERING, EmulatorState.UP):
+    assert "emulator a1 is being switched on for it" == pool.d.admission.why(pool.d.board.entries["t1"])
+    for state in (EmulatorStatus.RECOVERING, EmulatorStatus.UP):
         pool.says("a1", state)
     assert ["t1"] == [one.task_id for one in pool.d.board.held()]
 
@@ -122,7 +122,7 @@ def test_as_many_are_started_as_wait_and_could_run_and_no_more():
     pool.submit("t2", "kind=a")
     pool.submit("t3", "kind=c")
     assert {"a1": "on", "a2": "on"} == pool.told()
-    pool.says("a1", EmulatorState.RECOVERING)
+    pool.says("a1", EmulatorStatus.RECOVERING)
     pool.passes(1)
     assert {} == pool.told()
     pool.submit("t4")
@@ -144,24 +144,24 @@ def test_when_one_does_not_start_another_one_is_started():
     pool = Pool("a1", "a2").stopped("a1", "a2")
     pool.submit("t1")
     assert {"a1": "on"} == pool.told()
-    pool.says("a1", EmulatorState.DOWN)
+    pool.says("a1", EmulatorStatus.DOWN)
     assert {"a2": "on"} == pool.told()
 
 
-def test_one_that_could_not_be_stopped_is_granted_again_and_tried_again_later():
+def test_one_that_could_not_be_stopped_is_granted_again_and_tried_later():
     pool = Pool("a1")
     pool.passes(60)
     assert {"a1": "off"} == pool.told()
-    pool.says("a1", EmulatorState.UP)
+    pool.says("a1", EmulatorStatus.UP)
     pool.submit("t1")
     assert ["t1"] == [one.task_id for one in pool.d.board.held()]
 
 
-def test_a_task_whose_time_is_near_has_one_started_and_keeps_one_from_being_stopped():
+def test_a_task_due_soon_has_one_started_and_keeps_one_from_being_stopped():
     pool = Pool("a1", "b1").stopped("a1", "b1")
     pool.expects("t1", "kind=b")
     assert {"b1": "on"} == pool.told()
-    pool.says("b1", EmulatorState.UP)
+    pool.says("b1", EmulatorStatus.UP)
     pool.passes(61)
     assert {} == pool.told()
     pool.passes(60)
@@ -169,7 +169,7 @@ def test_a_task_whose_time_is_near_has_one_started_and_keeps_one_from_being_stop
     assert {"b1": "off"} == pool.told()
 
 
-def test_for_tasks_whose_time_is_near_no_more_are_started_than_their_lane_has_room_for():
+def test_for_tasks_due_soon_no_more_are_started_than_their_lane_has_room_for():
     pool = Pool("a1", "a2", "a3").stopped("a1", "a2", "a3")
     pool.d.set_capacity("account", 2, "ann", pool.now_ms)
     pool.submit("t0")
@@ -189,11 +189,11 @@ def test_a_task_that_asks_or_ends_is_not_expected_any_more():
     pool = Pool("a1").stopped("a1")
     for task in ("t1", "t2"):
         pool.expects(task)
-    assert ["t1", "t2"] == [*pool.d.soon]
+    assert ["t1", "t2"] == [*pool.d.state.expected]
     pool.submit("t1")
     pool.seq += 1
     pool.d.on_done(m.Done(m.Key("t2", "run", 1), pool.seq), pool.now_ms)
-    assert [] == [*pool.d.soon]
+    assert [] == [*pool.d.state.expected]
 
 
 def test_every_switch_is_audited():
@@ -201,7 +201,7 @@ def test_every_switch_is_audited():
     pool.submit("t1")
     pool.told()
     assert [("emulator_rest", "idle for 60 s"), ("emulator_wake", "work waits for it")] == [
-        (one.kind, one.reason) for one in pool.d.by_system
+        (one.kind, one.reason) for one in pool.d.state.audit.by_system
     ]
 
 
@@ -211,31 +211,31 @@ def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
     pool.passes(60)
     if moment != "told":
         pool.told()
-        pool.says("a1", EmulatorState.STOPPED)
-        pool.says("a2", EmulatorState.STOPPED)
+        pool.says("a1", EmulatorStatus.STOPPED)
+        pool.says("a2", EmulatorStatus.STOPPED)
     if moment == "waking":
         pool.submit("t1")
-    pool.d.soon["t9"] = (pool.now_ms, ("kind=a",), "account")
-    text = snapshot.dump(pool.d)
-    again = snapshot.load(text, "pool", LAZY)
-    assert (pool.d.board, pool.d.soon, text) == (again.board, again.soon, snapshot.dump(again))
-
-
-def test_an_older_snapshot_does_not_say_in_which_lane_a_task_is_expected():
-    assert (7, ("kind=a",), "") == snapshot._read_expected([7, ["kind=a"]])
+    pool.d.state.expected["t9"] = ExpectedTask(pool.now_ms, ("kind=a",), "account")
+    text = snapshot.dump(pool.d.state)
+    again = Dispatcher(state=snapshot.load(text, LAZY))
+    assert (pool.d.board, pool.d.state.expected, text) == (
+        again.board,
+        again.state.expected,
+        snapshot.dump(again.state),
+    )
 
 
 def test_an_older_snapshot_knows_nothing_of_all_this():
     pool = Pool("a1", startable=False)
-    text = snapshot.dump(pool.d)
-    row = pool.d.board.rows["a1"]
-    assert (False, "", 0) == (row.startable, row.wish, row.wish_seq)
-    assert pool.d.board == snapshot.load(text, "pool", LAZY).board
+    text = snapshot.dump(pool.d.state)
+    row = pool.d.board.emulators["a1"]
+    assert (False, "", 0) == (row.startable, row.switch, row.switch_seq)
+    assert pool.d.board == Dispatcher(state=snapshot.load(text, LAZY)).board
 
 
-def test_who_waits_for_somebody_busy_keeps_no_room_in_the_lane_from_whom_one_can_be_started_for():
+def test_who_waits_for_a_busy_one_keeps_no_room_from_whom_one_can_be_started():
     pool = Pool("a1", "b1").stopped("a1", "b1")
-    pool.says("b1", EmulatorState.UP)
+    pool.says("b1", EmulatorStatus.UP)
     pool.submit("t1", "kind=b", lane="anonymous")
     pool.d.set_capacity("account", 1, "ann", pool.now_ms)
     pool.submit("t2", "kind=b")
@@ -249,18 +249,18 @@ def test_an_emulator_is_not_kept_on_for_somebody_who_does_not_come():
     due_ms = pool.d.next_due_ms()
     assert due_ms is not None
     pool.passes((due_ms - pool.now_ms) / 1000)
-    assert ({}, {"a1": "off"}) == (pool.d.soon, pool.told())
+    assert ({}, {"a1": "off"}) == (pool.d.state.expected, pool.told())
 
 
-def test_who_was_told_to_rest_is_granted_to_nobody_though_its_host_was_away_meanwhile():
+def test_who_was_told_to_rest_is_granted_to_nobody_though_its_host_was_away():
     pool = Pool("a1")
     pool.passes(60)
-    pool.says("a1", EmulatorState.SUSPECT, startable=False)
-    pool.says("a1", EmulatorState.UP)
+    pool.says("a1", EmulatorStatus.SUSPECT, startable=False)
+    pool.says("a1", EmulatorStatus.UP)
     pool.submit("t1")
     assert [] == list(pool.d.board.held())
     assert {"a1": "off"} == pool.told()
-    pool.says("a1", EmulatorState.STOPPED)
+    pool.says("a1", EmulatorStatus.STOPPED)
     assert {"a1": "on"} == pool.told()
 
 
@@ -269,7 +269,7 @@ def test_nobody_is_waited_for_whose_host_is_away():
     pool.submit("t1")
     assert {"a1": "on"} == pool.told()
     pool.switched["a1"] = 0
-    pool.says("a1", EmulatorState.STOPPED, startable=False)
+    pool.says("a1", EmulatorStatus.STOPPED, startable=False)
     assert {"a2": "on"} == pool.told()
 
 
@@ -278,15 +278,15 @@ def test_a_new_incarnation_of_an_emulator_is_told_again_what_is_wished_of_it():
     pool.passes(60)
     assert {"a1": "off"} == pool.told()
     pool.seq += 1
-    news = m.Announce("a1", "h", 2, pool.seq, EmulatorState.UP, (), "b", startable=True)
+    news = m.Announce("a1", "h", 2, pool.seq, EmulatorStatus.UP, (), "b", startable=True)
     pool.d.on_announce(news, pool.now_ms)
     assert {"a1": "off"} == pool.told()
 
 
 def test_a_dispatcher_without_memory_voids_what_may_have_been_wished_before():
     pool = Pool("a1")
-    pool.d.rebuild({}, pool.now_ms, 600.0, blind=True, emulators=["a1"])
+    pool.d.take_over({}, pool.now_ms, 600.0, blind=True, emulators=["a1"])
     assert m.Recall(1, voids=pool.now_ms) == pool.d.outbox.lines["emulator/a1"][0]
     pool.d.outbox.lines.clear()
-    pool.d.rebuild({}, pool.now_ms, 600.0, blind=False, emulators=["a1"])
+    pool.d.take_over({}, pool.now_ms, 600.0, blind=False, emulators=["a1"])
     assert m.Recall(2) == pool.d.outbox.lines["emulator/a1"][0]

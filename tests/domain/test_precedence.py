@@ -1,16 +1,12 @@
 """Who was put in front of the others by a person: to which place, and for how long."""
 
-import base64
-import json
-import zlib
 from typing import Any
 
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.lane import Ordering
-from droidherd.domain.messages import EmulatorState
+from droidherd.domain.dispatch.lane import Ordering
+from droidherd.domain.messages import EmulatorStatus
 from tests.domain.pool import NOW, Pool, again
 
 
@@ -23,7 +19,7 @@ def waits(pool: Pool, count: int = 3, **more: Any) -> list[str]:
 
 def line(pool: Pool) -> list[str]:
     entries = pool.d.board.entries
-    return sorted(entries, key=lambda name: pool.d.board.order(entries[name]))
+    return sorted(entries, key=lambda name: pool.d.board.rank(entries[name]))
 
 
 def test_who_is_given_precedence_last_goes_first() -> None:
@@ -57,7 +53,7 @@ def test_a_task_is_told_of_its_precedence_and_comes_back_with_it() -> None:
     assert "t2" == line(pool)[0]
 
 
-def test_a_task_hears_of_its_precedence_though_it_has_left_the_line_and_come_back_before_it_was_told() -> None:
+def test_a_task_hears_of_its_priority_though_it_left_the_line_and_came_back() -> None:
     pool = Pool()
     waits(pool)
     pool.d.prioritize("t1", 1, "ann", NOW)
@@ -69,18 +65,18 @@ def test_a_task_hears_of_its_precedence_though_it_has_left_the_line_and_come_bac
 
 def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() -> None:
     pool = Pool(fence_s=0.0)
-    pool.d.rebuild({"old": "r1"}, NOW, 60.0, blind=True)
+    pool.d.take_over({"old": "r1"}, NOW, 60.0, blind=True)
     pool.enqueue("new")
     pool.d.prioritize("new", 1, "ann", NOW)
     pool.enqueue("old", ticket=-3)
     assert ["new", "old"] == line(pool)
 
 
-def test_precedence_that_is_said_after_an_older_request_arrived_counts_all_the_same() -> None:
+def test_priority_that_is_said_after_an_older_request_arrived_counts() -> None:
     """The request was on its way when a person gave precedence, and reached a successor that knows nothing of that."""
     pool = Pool(fence_s=0.0)
     pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
-    pool.d.rebuild({"first": "r1", "t": "r1", "more": "r1"}, NOW, 60.0, blind=True)
+    pool.d.take_over({"first": "r1", "t": "r1", "more": "r1"}, NOW, 60.0, blind=True)
     pool.enqueue("first", priority=2)
     pool.enqueue("t", priority=9)
     assert ["first", "t"] == line(pool)
@@ -102,7 +98,7 @@ def test_what_is_said_again_takes_no_precedence_back() -> None:
     assert ["t2", "t1", "t0"] == stood == line(pool)
 
 
-def test_a_parked_task_that_says_its_precedence_again_is_the_first_when_its_key_is_free() -> None:
+def test_a_parked_task_that_says_its_priority_again_is_first_for_its_key() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("holder", mutex=("shop",))
@@ -110,19 +106,8 @@ def test_a_parked_task_that_says_its_precedence_again_is_the_first_when_its_key_
         pool.enqueue(name, mutex=("shop",))
     pool.emulator("e2")
     pool.enqueue("t2", mutex=("shop",), ticket=-1)
-    pool.emulator("e2", EmulatorState.DOWN)
+    pool.emulator("e2", EmulatorStatus.DOWN)
     assert ["holder", "t2", "t1"] == pool.order()
-
-
-def test_precedence_of_a_board_from_before_it_was_kept_is_drawn_in_front() -> None:
-    pool = Pool()
-    waits(pool, 2)
-    document = json.loads(zlib.decompress(base64.b85decode(snapshot.dump(pool.d))))
-    del document["counters"][-1]
-    text = base64.b85encode(zlib.compress(json.dumps(document).encode())).decode()
-    pool.d = snapshot.load(text, "pool", pool.d.config)
-    pool.d.prioritize("t1", 1, "ann", NOW)
-    assert ["t1", "t0"] == line(pool)
 
 
 def test_a_thousand_put_in_front_at_once_push_nobodys_deed_out_of_the_audit() -> None:
@@ -130,6 +115,6 @@ def test_a_thousand_put_in_front_at_once_push_nobodys_deed_out_of_the_audit() ->
     for name in waits(pool, 1_000):
         pool.d.prioritize_in_bulk(name, 1, "ann", NOW)
     pool.d.prioritize("t0", 1, "ben", NOW)
-    assert ["ben"] == [one.actor for one in pool.d.by_people]
-    assert 1_001 == sum(one.kind == "prioritized" for one in pool.d.events)
+    assert ["ben"] == [one.actor for one in pool.d.state.audit.by_people]
+    assert 1_001 == sum(one.kind == "prioritized" for one in pool.d.state.events.events)
     assert ["t0", "t999"] == line(pool)[:2]

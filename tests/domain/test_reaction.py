@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import Verdict
-from droidherd.domain.reaction import FENCED, Budget, Next, Trouble, again_s, backoff_problem, delay_s, react
+from droidherd.domain.task.reaction import FENCED, Budget, FailureCause, Next, again_s, backoff_problem, delay_s, react
 
 PLENTY = Budget(tries_left=7, moves_left=10, retries_left=3)
 NO_TRIES = Budget(tries_left=0, moves_left=10, retries_left=3)
@@ -18,51 +18,51 @@ INFRA, RETRYABLE, FINAL, HUMAN = Verdict.INFRASTRUCTURE, Verdict.RETRYABLE, Verd
 
 TABLE = [
     # trouble, kind, verdict, budget, what comes next
-    (Trouble.ERROR, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
-    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
-    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_RETRIES, Next.AGAIN),
-    (Trouble.ERROR, "EmulatorLostError", INFRA, NO_MOVES, Next.AGAIN),
-    (Trouble.ERROR, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
-    (Trouble.ERROR, "NotReleasedError", INFRA, PLENTY, Next.AGAIN),
-    (Trouble.ERROR, FENCED, INFRA, PLENTY, Next.MOVE),
-    (Trouble.ERROR, FENCED, INFRA, NO_TRIES, Next.MOVE),
-    (Trouble.ERROR, FENCED, INFRA, NO_MOVES, Next.FAIL),
-    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, PLENTY, Next.RETRY),
-    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_TRIES, Next.RETRY),
-    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, NO_RETRIES, Next.FAIL),
-    (Trouble.ERROR, "FlowError", FINAL, PLENTY, Next.FAIL),
-    (Trouble.ERROR, "NeedsPersonError", HUMAN, PLENTY, Next.ASK),
-    (Trouble.ERROR, "UnclassifiedError", "", PLENTY, Next.FAIL),
-    (Trouble.ERROR, "SomebodyElsesError", "a word we do not know", PLENTY, Next.FAIL),
-    (Trouble.SILENT, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
-    (Trouble.SILENT, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
-    (Trouble.SILENT, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
-    (Trouble.RESTARTED, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
-    (Trouble.RESTARTED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
-    (Trouble.NOT_STARTED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
-    (Trouble.NOT_STARTED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
-    (Trouble.REVOKED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
-    (Trouble.REVOKED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
-    (Trouble.REVOKED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
-    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, PLENTY, Next.RETRY),
-    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, NO_RETRIES, Next.FAIL),
-    (Trouble.TOO_LONG, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
-    (Trouble.ERROR, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
-    (Trouble.ERROR, "StuckError", RETRYABLE, TIMEOUTS, Next.RETRY),
-    (Trouble.ERROR, "ScreenNotReachedError", RETRYABLE, TIMEOUTS, Next.FAIL),
-    (Trouble.ERROR, "ServerBusyError", RETRYABLE, TIMEOUTS, Next.FAIL),
-    (Trouble.ERROR, "EmulatorLostError", INFRA, TIMEOUTS, Next.AGAIN),
-    (Trouble.ERROR, "NeedsPersonError", HUMAN, TIMEOUTS, Next.ASK),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, NO_RETRIES, Next.AGAIN),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, NO_MOVES, Next.AGAIN),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
+    (FailureCause.ERROR, "NotReleasedError", INFRA, PLENTY, Next.AGAIN),
+    (FailureCause.ERROR, FENCED, INFRA, PLENTY, Next.MOVE),
+    (FailureCause.ERROR, FENCED, INFRA, NO_TRIES, Next.MOVE),
+    (FailureCause.ERROR, FENCED, INFRA, NO_MOVES, Next.FAIL),
+    (FailureCause.ERROR, "ScreenNotReachedError", RETRYABLE, PLENTY, Next.RETRY),
+    (FailureCause.ERROR, "ScreenNotReachedError", RETRYABLE, NO_TRIES, Next.RETRY),
+    (FailureCause.ERROR, "ScreenNotReachedError", RETRYABLE, NO_RETRIES, Next.FAIL),
+    (FailureCause.ERROR, "FlowError", FINAL, PLENTY, Next.FAIL),
+    (FailureCause.ERROR, "NeedsPersonError", HUMAN, PLENTY, Next.ASK),
+    (FailureCause.ERROR, "UnclassifiedError", "", PLENTY, Next.FAIL),
+    (FailureCause.ERROR, "SomebodyElsesError", "a word we do not know", PLENTY, Next.FAIL),
+    (FailureCause.SILENT, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (FailureCause.SILENT, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (FailureCause.SILENT, "EmulatorLostError", INFRA, NOTHING, Next.FAIL),
+    (FailureCause.RESTARTED, "EmulatorLostError", INFRA, PLENTY, Next.AGAIN),
+    (FailureCause.RESTARTED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (FailureCause.NOT_STARTED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
+    (FailureCause.NOT_STARTED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
+    (FailureCause.REVOKED, "EmulatorLostError", INFRA, PLENTY, Next.MOVE),
+    (FailureCause.REVOKED, "EmulatorLostError", INFRA, NO_TRIES, Next.MOVE),
+    (FailureCause.REVOKED, "EmulatorLostError", INFRA, NO_MOVES, Next.FAIL),
+    (FailureCause.TOO_LONG, "StageTimeoutError", RETRYABLE, PLENTY, Next.RETRY),
+    (FailureCause.TOO_LONG, "StageTimeoutError", RETRYABLE, NO_RETRIES, Next.FAIL),
+    (FailureCause.TOO_LONG, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (FailureCause.ERROR, "StageTimeoutError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (FailureCause.ERROR, "StuckError", RETRYABLE, TIMEOUTS, Next.RETRY),
+    (FailureCause.ERROR, "ScreenNotReachedError", RETRYABLE, TIMEOUTS, Next.FAIL),
+    (FailureCause.ERROR, "ServerBusyError", RETRYABLE, TIMEOUTS, Next.FAIL),
+    (FailureCause.ERROR, "EmulatorLostError", INFRA, TIMEOUTS, Next.AGAIN),
+    (FailureCause.ERROR, "NeedsPersonError", HUMAN, TIMEOUTS, Next.ASK),
 ]
 
 
 @pytest.mark.parametrize(("trouble", "kind", "verdict", "budget", "expected"), TABLE)
-def test_each_trouble_has_its_answer(trouble: Trouble, kind: str, verdict: str, budget: Budget, expected: Next):
+def test_each_trouble_has_its_answer(trouble: FailureCause, kind: str, verdict: str, budget: Budget, expected: Next):
     assert expected is react(trouble, kind, verdict, budget)
 
 
 def test_every_trouble_stands_in_the_table():
-    assert set(Trouble) == {row[0] for row in TABLE}
+    assert set(FailureCause) == {row[0] for row in TABLE}
 
 
 budgets = st.builds(Budget, *[st.integers(min_value=0, max_value=20)] * 3, timeouts_only=st.booleans())
@@ -70,16 +70,16 @@ kinds = st.sampled_from([FENCED, "EmulatorLostError", "FlowError", "Anything"])
 verdicts = st.sampled_from([*Verdict, "", "unknown"])
 
 
-@given(st.sampled_from(Trouble), kinds, verdicts)
-def test_with_nothing_left_every_trouble_is_the_end_but_a_person_can_always_be_asked(
-    trouble: Trouble, kind: str, verdict: str
+@given(st.sampled_from(FailureCause), kinds, verdicts)
+def test_with_nothing_left_every_trouble_is_end_but_a_person_can_be_asked(
+    trouble: FailureCause, kind: str, verdict: str
 ):
-    asks = trouble is Trouble.ERROR and verdict == HUMAN and kind != FENCED
+    asks = trouble is FailureCause.ERROR and verdict == HUMAN and kind != FENCED
     assert (Next.ASK if asks else Next.FAIL) is react(trouble, kind, verdict, NOTHING)
 
 
-@given(st.sampled_from(Trouble), kinds, verdicts, budgets)
-def test_no_answer_spends_what_is_not_there(trouble: Trouble, kind: str, verdict: str, budget: Budget):
+@given(st.sampled_from(FailureCause), kinds, verdicts, budgets)
+def test_no_answer_spends_what_is_not_there(trouble: FailureCause, kind: str, verdict: str, budget: Budget):
     left = {
         Next.AGAIN: budget.tries_left,
         Next.MOVE: budget.moves_left,
@@ -90,9 +90,9 @@ def test_no_answer_spends_what_is_not_there(trouble: Trouble, kind: str, verdict
     assert left[react(trouble, kind, verdict, budget)] > 0
 
 
-@given(st.sampled_from(Trouble), kinds, budgets)
-def test_infrastructure_never_eats_an_attempt(trouble: Trouble, kind: str, budget: Budget):
-    if trouble is not Trouble.TOO_LONG:
+@given(st.sampled_from(FailureCause), kinds, budgets)
+def test_infrastructure_never_eats_an_attempt(trouble: FailureCause, kind: str, budget: Budget):
+    if trouble is not FailureCause.TOO_LONG:
         assert Next.RETRY is not react(trouble, kind, Verdict.INFRASTRUCTURE, budget)
 
 
@@ -109,7 +109,7 @@ def test_an_exponential_delay_of_the_largest_policy_is_five_minutes():
 
 
 @pytest.mark.parametrize("kind", ["fixed", "exponential"])
-def test_a_server_that_says_how_long_is_left_alone_as_long_but_never_longer_than_five_minutes(kind: str):
+def test_a_server_that_says_how_long_is_left_alone_for_five_minutes_at_most(kind: str):
     assert [7.0, 299.0, 300.0, 60.0] == [delay_s(kind, 60.0, 1, asked) for asked in (7.0, 299.0, 86_400.0, 0.0)]
 
 
@@ -118,5 +118,5 @@ def test_only_an_exponential_delay_that_begins_above_its_end_makes_no_sense():
     assert "cannot begin with 3600" in backoff_problem("exponential", 3600)
 
 
-def test_the_moment_before_the_same_stage_runs_again_doubles_up_to_five_seconds():
+def test_the_pause_before_same_stage_runs_again_doubles_up_to_five_seconds():
     assert [0.25, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0] == [again_s(n) for n in range(1, 8)]

@@ -2,17 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from droidherd.domain.lifecycle import FINAL, TaskState
 from droidherd.domain.retention import DAY_MS, Folder, Retention, Run, Stored, shed
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 
 NOW = 100 * DAY_MS
 KEPT = {
-    TaskState.COMPLETED: 7,
-    TaskState.CANCELLED: 7,
-    TaskState.ROLLBACK_COMPLETED: 7,
-    TaskState.FAILED: 30,
-    TaskState.ROLLBACK_FAILED: 30,
-    TaskState.REJECTED: 1,
+    TaskStatus.COMPLETED: 7,
+    TaskStatus.CANCELLED: 7,
+    TaskStatus.ROLLBACK_COMPLETED: 7,
+    TaskStatus.FAILED: 30,
+    TaskStatus.ROLLBACK_FAILED: 30,
+    TaskStatus.REJECTED: 1,
 }
 
 
@@ -21,44 +21,44 @@ def run(state: str, age_ms: int, *, broken: bool = False) -> Run:
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
-def test_each_state_is_kept_for_its_days_and_not_a_moment_longer(state: TaskState):
+def test_each_state_is_kept_for_its_days_and_not_a_moment_longer(state: TaskStatus):
     days = KEPT[state] * DAY_MS
     assert [False, True] == [Retention().due(run(state, age), NOW) for age in (days - 1, days)]
 
 
-@pytest.mark.parametrize("state", sorted(TaskState))
-def test_a_task_that_was_terminated_is_kept_like_a_failed_one(state: TaskState):
+@pytest.mark.parametrize("state", sorted(TaskStatus))
+def test_a_task_that_was_terminated_is_kept_like_a_failed_one(state: TaskStatus):
     ages = (30 * DAY_MS - 1, 30 * DAY_MS)
     assert [False, True] == [Retention().due(run(state, age, broken=True), NOW) for age in ages]
     assert "failed" == run(state, 1, broken=True).ending
 
 
-@pytest.mark.parametrize("state", ["", "nonsense", *(one.value for one in TaskState if one not in FINAL)])
+@pytest.mark.parametrize("state", ["", "nonsense", *(one.value for one in TaskStatus if one not in FINAL)])
 def test_a_closed_task_that_wrote_down_no_end_has_failed(state: str):
     assert ("failed", False) == (run(state, 0).ending, Retention().due(run(state, 29 * DAY_MS), NOW))
 
 
-@pytest.mark.parametrize("state", sorted(TaskState))
-def test_an_open_task_is_never_due(state: TaskState):
+@pytest.mark.parametrize("state", sorted(TaskStatus))
+def test_an_open_task_is_never_due(state: TaskStatus):
     nothing = Retention(0.0, 0.0, 0.0)
     assert not nothing.due(Run("t1", "r1", state), NOW)
 
 
 def test_with_no_days_everything_that_ended_is_due():
     nothing = Retention(0.0, 0.0, 0.0)
-    assert all(nothing.due(run(state, 0), NOW) for state in TaskState)
+    assert all(nothing.due(run(state, 0), NOW) for state in TaskStatus)
 
 
 days = st.floats(min_value=0, max_value=60)
 
 
 @given(
-    st.sampled_from(sorted(TaskState)),
+    st.sampled_from(sorted(TaskStatus)),
     st.integers(0, 90 * DAY_MS),
     st.booleans(),
     st.builds(Retention, days, days, days),
 )
-def test_what_is_due_is_found_in_exactly_one_cohort(state: TaskState, age_ms: int, broken: bool, retention: Retention):
+def test_what_is_due_is_found_in_exactly_one_cohort(state: TaskStatus, age_ms: int, broken: bool, retention: Retention):
     one = run(state, age_ms, broken=broken)
     holding = [
         cohort

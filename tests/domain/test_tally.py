@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from droidherd.domain.tally import BOUNDS_S, OTHER, TYPES, UNSPOKEN, Histogram, Stint, Tallies, Tally
+from droidherd.domain.dispatch.stats import (
+    BOUNDS_S,
+    OTHER,
+    TYPES,
+    UNREPORTED,
+    AttemptStats,
+    CountedLease,
+    Histogram,
+    PoolStats,
+)
 
 SECONDS = st.floats(min_value=0.01, max_value=86_400.0)
 
@@ -35,7 +44,7 @@ def test_the_bounds_reach_from_ten_milliseconds_to_a_day():
 
 
 def test_nothing_counted_has_no_mean_and_no_percentile():
-    assert (None, None, None) == (Histogram().mean_s(), Histogram().quantile_s(0.5), Tally().success_rate())
+    assert (None, None, None) == (Histogram().mean_s(), Histogram().quantile_s(0.5), AttemptStats().success_rate())
 
 
 @given(st.lists(SECONDS, max_size=50), st.lists(SECONDS, max_size=50))
@@ -58,68 +67,47 @@ def test_a_million_durations_take_no_more_space_than_a_hundred():
 
 
 def test_each_outcome_has_its_count_and_cancelled_attempts_no_time():
-    tallies = Tallies()
+    pool = PoolStats()
     for outcome in ("completed", "completed", "failed", "retry", "cancelled", "", "lost"):
-        tallies.add(Stint("scan", 3.0), outcome, 2.0)
-    tally = tallies.of("scan")
-    assert (2, 1, 1, 1, 5) == (tally.completed, tally.failed, tally.retries, tally.cancelled, tally.count)
-    assert (4, 4, 8.0, 12.0) == (tally.run.count, tally.wait.count, tally.run.seconds, tally.wait.seconds)
-    assert tally.success_rate() == pytest.approx(2 / 3)
+        pool.add(CountedLease("scan", 3.0), outcome, 2.0)
+    stats = pool.of("scan")
+    assert (2, 1, 1, 1, 5) == (stats.completed, stats.failed, stats.retries, stats.cancelled, stats.count)
+    assert (4, 4, 8.0, 12.0) == (stats.run.count, stats.wait.count, stats.run.seconds, stats.wait.seconds)
+    assert stats.success_rate() == pytest.approx(2 / 3)
 
 
 def test_a_wait_nobody_knows_is_not_counted_as_none():
-    tallies = Tallies()
-    tallies.add(Stint("scan"), "completed", 2.0)
-    assert (1, 0) == (tallies.of("scan").run.count, tallies.of("scan").wait.count)
+    pool = PoolStats()
+    pool.add(CountedLease("scan"), "completed", 2.0)
+    assert (1, 0) == (pool.of("scan").run.count, pool.of("scan").wait.count)
 
 
 def test_types_used_least_are_folded_and_the_total_stays_exact():
-    tallies = Tallies()
+    pool = PoolStats()
     for number in range(TYPES):
         for _ in range(number + 2):
-            tallies.add(Stint(f"kind-{number}", 1.0), "completed", 1.0)
-    tallies.add(Stint("newest", 1.0), "failed", 1.0)
-    assert (TYPES + 1, False, 1) == (len(tallies.by_type), "kind-0" in tallies.by_type, tallies.of("newest").failed)
-    assert 2 == tallies.of(OTHER).completed
+            pool.add(CountedLease(f"kind-{number}", 1.0), "completed", 1.0)
+    pool.add(CountedLease("newest", 1.0), "failed", 1.0)
+    assert (TYPES + 1, False, 1) == (len(pool.by_type), "kind-0" in pool.by_type, pool.of("newest").failed)
+    assert 2 == pool.of(OTHER).completed
     for number in range(10_000):
-        tallies.add(Stint(f"made-up-{number}", 1.0), "cancelled", 1.0)
-    total = tallies.total()
-    assert (TYPES + 1, 10_000, 1) == (len(tallies.by_type), total.cancelled, total.failed)
+        pool.add(CountedLease(f"made-up-{number}", 1.0), "cancelled", 1.0)
+    total = pool.total()
+    assert (TYPES + 1, 10_000, 1) == (len(pool.by_type), total.cancelled, total.failed)
     assert sum(number + 2 for number in range(TYPES)) == total.completed
 
 
-def test_a_word_that_comes_late_counts_once():
-    tallies = Tallies()
-    tallies.owe(7, Stint("scan", 1.0))
+def test_a_report_that_comes_late_counts_once():
+    pool = PoolStats()
+    pool.await_report(7, CountedLease("scan", 1.0))
     for _ in range(2):
-        tallies.hear(7, "completed", 2.0)
-    tallies.hear(8, "completed", 2.0)
-    assert 1 == tallies.total().count
+        pool.report(7, "completed", 2.0)
+    pool.report(8, "completed", 2.0)
+    assert 1 == pool.total().count
 
 
-def test_words_that_never_come_are_forgotten():
-    tallies = Tallies()
-    for token in range(10 * UNSPOKEN):
-        tallies.owe(token, Stint("scan"))
-    assert list(range(9 * UNSPOKEN, 10 * UNSPOKEN)) == list(tallies.unspoken)
-
-
-def test_a_tally_of_the_older_kind_is_read_with_its_sums():
-    tally = Tally.of([4, 3, 10.0, 2.0])
-    assert (3, 1, 10.0, 4, 2.0) == (
-        tally.completed,
-        tally.failed,
-        tally.run.seconds,
-        tally.run.count,
-        tally.wait.seconds,
-    )
-    assert tally.run.quantile_s(0.5) == pytest.approx(2.5, rel=0.1)
-    assert 0 == Tally.of([0, 0, 0.0, 0.0]).run.count
-
-
-@given(st.lists(st.tuples(st.sampled_from(["completed", "failed", "retry", "cancelled"]), SECONDS), max_size=40))
-def test_a_row_holds_all_of_a_tally(attempts: list[tuple[str, float]]):
-    tallies = Tallies()
-    for outcome, seconds in attempts:
-        tallies.add(Stint("scan", seconds / 2), outcome, seconds)
-    assert tallies.of("scan") == Tally.of(tallies.of("scan").row())
+def test_reports_that_never_come_are_forgotten():
+    pool = PoolStats()
+    for token in range(10 * UNREPORTED):
+        pool.await_report(token, CountedLease("scan"))
+    assert list(range(9 * UNREPORTED, 10 * UNREPORTED)) == list(pool.unreported)

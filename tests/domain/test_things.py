@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.contracts.changes import Thing
-from droidherd.domain.things import (
+from droidherd.domain.task.things import (
     ABSENT,
     MIRRORS,
     OWN_FOLDER,

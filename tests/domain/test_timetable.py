@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import BadParametersError
-from droidherd.domain.timetable import CRON_MOST, MACROS, Timetable, read_cron, read_zone
+from droidherd.domain.schedule.timetable import CRON_MOST, MACROS, Timetable, read_cron, read_zone
 
 BEGINS = st.integers(0, 3 * 366 * 86_400).map(lambda n: datetime(2025, 1, 1, tzinfo=UTC) + timedelta(seconds=n))
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import httpx
 
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.emulator.inventory import Inventory
-from tests.support.door import door
+from tests.support.api_server import api_server
 from tests.support.farm import Farm, farm, until
 
 HOST = "virtual-2"
 
 
-async def test_a_task_that_requires_an_account_runs_where_it_was_bound_until_that_is_taken_back(tmp_path: Path) -> None:
+async def test_a_task_that_requires_an_account_runs_where_it_was_bound(tmp_path: Path) -> None:
     with (
         farm(tmp_path, 2, in_memory=True) as place,
-        door(place) as front,
+        api_server(place) as front,
         httpx.Client(base_url=front.url, timeout=60) as http,
     ):
         await asyncio.wait_for(bound_and_free_again(place, http), 400)
@@ -31,7 +31,7 @@ async def bound_and_free_again(place: Farm, http: httpx.Client) -> None:
 
     async def ran(task_id: str) -> list[str]:
         view = await place.ended(client, task_id)
-        assert TaskState.COMPLETED == view.state, view.error
+        assert TaskStatus.COMPLETED == view.state, view.error
         return [one.emulator for one in view.attempts]
 
     async def labelled(*emulators: str) -> None:
@@ -51,12 +51,12 @@ async def bound_and_free_again(place: Farm, http: httpx.Client) -> None:
     inventory.label(HOST, "account", "")
     await labelled()
     submit(http, "waits", "check", requires=["account=ann"])
-    await place.reached(client, "waits", TaskState.QUEUED)
+    await place.reached(client, "waits", TaskStatus.QUEUED)
     inventory.label(HOST, "account", "ann")
     assert [HOST] == await ran("waits")
 
     take_back(http, "bind")
-    await place.reached(client, "bind", TaskState.ROLLBACK_COMPLETED)
+    await place.reached(client, "bind", TaskStatus.ROLLBACK_COMPLETED)
     await labelled()
     assert {} == labels(http)[HOST]
     assert ["" for _ in inventory.load()] == [one.labels.get("account", "") for one in inventory.load()]

@@ -11,10 +11,10 @@ from temporalio.client import Client
 from droidherd.contracts import names
 from droidherd.contracts.queue import EventsPage
 from droidherd.contracts.tasks import TaskView
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.dispatch.audit import Event
 from droidherd.domain.messages import OnBusy
-from droidherd.domain.moves import Event
-from droidherd.virtual.witness import Command
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.virtual.journal import ExecutedCommand
 from tests.support.farm import Farm, farm
 
 FLOWS = Path(__file__).parent / "flows"
@@ -35,12 +35,10 @@ class Size:
         pytest.param(Size(8, 40, 5, 40), id="full", marks=pytest.mark.long),
     ],
 )
-async def test_no_emulator_has_two_tasks_no_account_two_emulators_and_grants_keep_their_order(
-    size: Size, tmp_path: Path
-) -> None:
+async def test_no_emulator_has_two_tasks_no_account_two_emulators_grants_in_order(size: Size, tmp_path: Path) -> None:
     with farm(tmp_path, size.emulators, flows=FLOWS) as place:
         views, events = await asyncio.wait_for(_run(place, size), 400)
-        assert {TaskState.COMPLETED} == {view.state for view in views}
+        assert {TaskStatus.COMPLETED} == {view.state for view in views}
         acts = _acts(place, views)
         assert len(views) * 2 == sum(len(commands) for commands in acts.values())
         assert [] == _emulators_shared(acts)
@@ -67,7 +65,7 @@ async def _events(client: Client) -> list[Event]:
     return list((await handle.query(names.Query.EVENTS, 0, result_type=EventsPage)).events)
 
 
-def _acts(place: Farm, views: list[TaskView]) -> dict[str, list[tuple[Command, TaskView]]]:
+def _acts(place: Farm, views: list[TaskView]) -> dict[str, list[tuple[ExecutedCommand, TaskView]]]:
     """Per emulator: every tap with the task whose lease stood on the emulator at that moment."""
     owners = {attempt.token: view for view in views for attempt in view.attempts}
     return {
@@ -80,12 +78,12 @@ def _acts(place: Farm, views: list[TaskView]) -> dict[str, list[tuple[Command, T
     }
 
 
-def _tokens(acts: dict[str, list[tuple[Command, TaskView]]]) -> list[int]:
+def _tokens(acts: dict[str, list[tuple[ExecutedCommand, TaskView]]]) -> list[int]:
     """Every lease the emulators saw, in the order in which it was granted."""
     return sorted({int(command.token.split(".")[0]) for commands in acts.values() for command, _ in commands})
 
 
-def _emulators_shared(acts: dict[str, list[tuple[Command, TaskView]]]) -> list[str]:
+def _emulators_shared(acts: dict[str, list[tuple[ExecutedCommand, TaskView]]]) -> list[str]:
     """Where a task acted after another one had begun, on the same emulator."""
     wrong: list[str] = []
     for emulator, commands in acts.items():
@@ -95,7 +93,7 @@ def _emulators_shared(acts: dict[str, list[tuple[Command, TaskView]]]) -> list[s
     return wrong
 
 
-def _accounts_on_two(acts: dict[str, list[tuple[Command, TaskView]]]) -> list[str]:
+def _accounts_on_two(acts: dict[str, list[tuple[ExecutedCommand, TaskView]]]) -> list[str]:
     """Accounts whose stays on two emulators overlap in time."""
     stays: dict[tuple[str, str], list[float]] = {}
     for commands in acts.values():

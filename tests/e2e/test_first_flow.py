@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.virtual.control import Control
-from tests.workshop.person import Person
+from droidherd.virtual.control import VirtualControl
+from tests.flowtools.person import Person
 
 ROOT = Path(__file__).parents[2]
 _, PAGE, *_ = re.split(r"^## ", (ROOT / "docs" / "flows.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -30,7 +30,7 @@ class Newcomer:
     def __init__(self, home: Path) -> None:
         self.home = home
         free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
-        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "PHYSICS__DRAIN_S": "5"}
+        ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "TIMING__DRAIN_S": "5"}
         settings = {f"DROIDHERD_{name}": value for name, value in ours.items()}
         self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT), "BROWSER": "true", "COLUMNS": "200"}
 
@@ -58,16 +58,16 @@ class Newcomer:
         ) as recording:
             try:
                 self.does(acts, recording)
-                said, _ = recording.communicate(timeout=LIMIT_S)
+                printed, _ = recording.communicate(timeout=LIMIT_S)
             finally:
                 recording.kill()  # a person who gave up would leave it waiting for ever
-            assert 0 == recording.returncode, said
-            assert "it lints clean and replays as recorded" in said
+            assert 0 == recording.returncode, printed
+            assert "it lints clean and replays as recorded" in printed
 
     def does(self, acts: list[tuple[str, str]], recording: "subprocess.Popen[str]") -> None:
         assert recording.stdout is not None
         address = recording.stdout.readline().partition("open ")[2].strip()
-        with Control(self.virtual()) as control, Person(address, control, "virtual-1") as person:
+        with VirtualControl(self.virtual()) as control, Person(address, control, "virtual-1") as person:
             for act, words in acts:
                 if act == "tap":
                     person.taps(words)
@@ -77,8 +77,8 @@ class Newcomer:
                     person.ask(words.lower())
 
     def virtual(self) -> str:
-        told = json.loads((self.home / ".droidherd" / "virtual" / "ready.json").read_text(encoding="utf-8"))
-        return str(told["control"])
+        answer = json.loads((self.home / ".droidherd" / "virtual" / "ready.json").read_text(encoding="utf-8"))
+        return str(answer["control"])
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from droidherd.contracts import names
 from droidherd.contracts.queue import QueuePage, StatsPage
 from droidherd.contracts.tasks import Control, TaskView
-from droidherd.domain.lifecycle import TaskState
-from droidherd.virtual import witness
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.virtual import journal
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parents[1] / "chaos" / "flows"
@@ -59,16 +59,16 @@ async def _one_after_the_other(place: Farm, client: Client, numbers: Any, views:
         more = TRIP if _kind(number) == "trip" else {}
         handle = await place.submit(client, f"f{number}", _kind(number), params=params, **more)
         if number % 25 == 11:
-            wish = Control(action="cancel")
-            await until(lambda handle=handle, wish=wish: _asked(handle, wish), "the cancel to be heard")
+            request = Control(action="cancel")
+            await until(lambda handle=handle, request=request: _asked(handle, request), "the cancel to be heard")
         views[number] = await place.ended(client, f"f{number}", 300)
 
 
-async def _asked(handle: Any, wish: Control) -> bool | None:
+async def _asked(handle: Any, request: Control) -> bool | None:
     """Or too late: on a machine that stood still it has ended before."""
     if (await handle.describe()).close_time is None:
         with contextlib.suppress(WorkflowUpdateFailedError):
-            await handle.execute_update(names.Update.CONTROL, wish)
+            await handle.execute_update(names.Update.CONTROL, request)
     return True
 
 
@@ -84,7 +84,7 @@ async def _idle(place: Farm, client: Client) -> QueuePage | None:
 
 def _taps_wanted(views: dict[int, TaskView]) -> Counter[int]:
     """Of the tasks that tap once and completed, each its own."""
-    done = [number for number, view in views.items() if view.state is TaskState.COMPLETED]
+    done = [number for number, view in views.items() if view.state is TaskStatus.COMPLETED]
     return Counter(number for number in done if _kind(number) == "tap_once")
 
 
@@ -92,7 +92,7 @@ def _taps(place: Farm) -> Counter[int]:
     """All that happened, by whose place on the screen it was; but for those of the tasks that fail."""
     found: Counter[int] = Counter()
     for emulator in place.emulators:
-        for command in witness.effects(place.journal(emulator)):
+        for command in journal.effects(place.journal(emulator)):
             if command.argv[:2] == ("input", "tap"):
                 x, y = (100 * int(command.argv[2]) / 1280 - 1) / 1.9, (100 * int(command.argv[3]) / 720 - 1) / 1.4
                 found[round(x) + COLUMNS * round(y)] += round(x) < COLUMNS

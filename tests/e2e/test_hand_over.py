@@ -13,8 +13,8 @@ from temporalio.client import Client
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.plan import PolicyChange
-from droidherd.domain.lifecycle import TaskState
-from droidherd.virtual.witness import Command
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.virtual.journal import ExecutedCommand
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -32,13 +32,13 @@ async def standing(data: Path, *, silence_s: float = 15.0) -> AsyncGenerator[tup
             yield place, client
 
 
-async def test_what_is_on_deck_is_taken_ahead_and_begins_after_the_task_before_let_go(tmp_path: Path) -> None:
+async def test_what_is_on_deck_is_taken_ahead_and_begins_after_the_task_before(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
         await one_on_deck(place, client)
         assert [] == _taps(place, 20)
         shows(place, "home")
         first, second = await place.ended(client, "first"), await place.ended(client, "second")
-        assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+        assert (TaskStatus.COMPLETED, TaskStatus.COMPLETED) == (first.state, second.state)
         before, after = _taps(place, 10), _taps(place, 20)
         assert (2, 2) == (len(before), len(after))
         let_go = [c for c in place.journal(place.emulators[0]) if "dh:released" in c.argv]
@@ -51,14 +51,14 @@ async def test_what_is_on_deck_can_be_cancelled_there_and_has_touched_nothing(tm
         await one_on_deck(place, client)
         await client.get_workflow_handle("second").signal("cancel", {"actor": "test"})
         second = await place.ended(client, "second")
-        assert TaskState.CANCELLED is second.state
-        assert TaskState.RUNNING is (await place.view(client, "first")).state
+        assert TaskStatus.CANCELLED is second.state
+        assert TaskStatus.RUNNING is (await place.view(client, "first")).state
         shows(place, "home")
-        assert TaskState.COMPLETED is (await place.ended(client, "first")).state
+        assert TaskStatus.COMPLETED is (await place.ended(client, "first")).state
         assert [] == _taps(place, 20)
 
 
-async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_worker_does(tmp_path: Path) -> None:
+async def test_a_draining_worker_does_not_begin_what_is_on_deck_the_next_one_does(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
         await one_on_deck(place, client)
         await stops(place, lambda: _turned_away(client))
@@ -67,15 +67,15 @@ async def test_a_worker_that_drains_does_not_begin_what_is_on_deck_and_the_next_
         )
         place.worker.start()
         first, second = await place.ended(client, "first"), await place.ended(client, "second")
-        assert (TaskState.COMPLETED, TaskState.COMPLETED) == (first.state, second.state)
+        assert (TaskStatus.COMPLETED, TaskStatus.COMPLETED) == (first.state, second.state)
         assert (2, 1) == (len(_taps(place, 20)), second.attempt)
 
 
-async def test_a_stage_that_takes_longer_than_every_patience_for_silence_completes_in_one_try(tmp_path: Path) -> None:
+async def test_a_stage_longer_than_every_patience_for_silence_completes_in_one_try(tmp_path: Path) -> None:
     async with standing(tmp_path, silence_s=12.0) as (place, client):
         await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"})
         view = await place.ended(client, "first")
-        assert (TaskState.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
+        assert (TaskStatus.COMPLETED, 1, 2) == (view.state, len(view.attempts), len(_taps(place, 10)))
 
 
 async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ async def test_a_stage_that_outlasts_its_attempt_says_so_itself_with_evidence(tm
         await place.submit(client, "first", "linger", params={"x": 10, "lasts": "20s"}, policy=change)
         view = await place.ended(client, "first")
         assert view.error is not None
-        assert (TaskState.FAILED, "StageTimeoutError", 1) == (view.state, view.error.kind, len(_taps(place, 10)))
+        assert (TaskStatus.FAILED, "StageTimeoutError", 1) == (view.state, view.error.kind, len(_taps(place, 10)))
         assert [one.name for one in view.attempts[-1].artifacts if one.name.startswith("log-")]
 
 
-async def test_between_two_stages_a_worker_that_drains_leaves_the_emulator_in_order(tmp_path: Path) -> None:
+async def test_between_two_stages_a_draining_worker_leaves_the_emulator_in_order(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, client):
         await place.submit(client, "first", "held_twice", params={"x": 10})
         await until(lambda: _begun(place), "the first to act")
@@ -97,7 +97,7 @@ async def test_between_two_stages_a_worker_that_drains_leaves_the_emulator_in_or
         assert ["home", "released"] == _last_words(place)[-2:]
         place.worker.start()
         view = await place.ended(client, "first")
-        assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+        assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
 
 
 async def test_asked_twice_a_worker_stops_its_stages_at_their_next_boundary(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ async def _begun(place: Farm) -> bool | None:
 
 
 async def _taken(client: Client) -> bool | None:
-    told = await client.get_workflow_handle("second").describe()
-    states = [one.state for one in told.raw_description.pending_activities]
+    answer = await client.get_workflow_handle("second").describe()
+    states = [one.state for one in answer.raw_description.pending_activities]
     return True if PendingActivityState.PENDING_ACTIVITY_STATE_STARTED in states else None
 
 
@@ -166,7 +166,7 @@ async def _turned_away(client: Client) -> bool | None:
     return None if await _taken(client) else True
 
 
-def _taps(place: Farm, x: float) -> list[Command]:
+def _taps(place: Farm, x: float) -> list[ExecutedCommand]:
     """Of the task that taps at so many percent across."""
     across = str(round(x / 100 * (WIDTH - 1)))
     return [c for c in place.journal(place.emulators[0]) if c.argv[:3] == ("input", "tap", across)]

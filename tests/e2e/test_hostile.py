@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
-from droidherd.domain.lifecycle import FINAL, TaskState
-from tests.support.door import Door, door
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
+from tests.support.api_server import ApiServer, api_server
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -39,20 +39,20 @@ NAMES = ("../x", "a'b", 'a"b', "a\nb", "a\x00b", "🐑", "a b", "a;b", "x" * 65)
 
 
 async def test_hostile_texts_reach_the_emulator_as_text_or_are_refused(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, flows=FLOWS) as place, door(place) as api:
+    with farm(tmp_path, 1, flows=FLOWS) as place, api_server(place) as api:
         await place.all_up(await place.client())
         answers = [await _submit(api, {"type": "typed", "params": {"text": text}}) for text in (*TYPED, *REFUSED)]
         assert {201, 422} == {answer.status_code for answer in answers}
         ended = [await _end(api, a.json()["id"]) if a.status_code == 201 else None for a in answers]
         assert ["completed"] * len(TYPED) == [view["state"] for view in ended[: len(TYPED)] if view]
         # What may not be typed is refused at the door, or fails with a reason and without a single effect.
-        assert not [view for view in ended[len(TYPED) :] if view and view["state"] == TaskState.COMPLETED]
+        assert not [view for view in ended[len(TYPED) :] if view and view["state"] == TaskStatus.COMPLETED]
         assert list(TYPED) == _typed(place)
         assert [] == _strays(place)
 
 
-async def test_hostile_names_are_refused_at_the_door_each_by_its_field(tmp_path: Path) -> None:
-    with farm(tmp_path, 1, in_memory=True) as place, door(place) as api:
+async def test_hostile_names_are_refused_by_the_api_each_by_its_field(tmp_path: Path) -> None:
+    with farm(tmp_path, 1, in_memory=True) as place, api_server(place) as api:
         await place.all_up(await place.client())
         for field in FIELDS:
             answers = [await _submit(api, {"type": "tap_once", field: name}) for name in NAMES]
@@ -61,12 +61,12 @@ async def test_hostile_names_are_refused_at_the_door_each_by_its_field(tmp_path:
         assert [] == [c for c in place.journal(place.emulators[0]) if c.argv[:1] == ("input",)]
 
 
-async def _submit(api: Door, body: dict[str, Any]) -> httpx.Response:
+async def _submit(api: ApiServer, body: dict[str, Any]) -> httpx.Response:
     async with httpx.AsyncClient(timeout=30) as http:
         return await http.post(f"{api.url}/api/tasks", json=body)
 
 
-async def _end(api: Door, task: str) -> dict[str, Any]:
+async def _end(api: ApiServer, task: str) -> dict[str, Any]:
     async def ended() -> dict[str, Any] | None:
         async with httpx.AsyncClient(timeout=30) as http:
             view: dict[str, Any] = (await http.get(f"{api.url}/api/tasks/{task}")).json()

@@ -9,11 +9,18 @@ from pathlib import Path
 from temporalio.client import Client
 
 from droidherd.contracts import names
-from droidherd.contracts.queue import DispatcherInput, Order, Ordered, QueuePage, QueueQuery
+from droidherd.contracts.queue import (
+    CommandResult,
+    DispatcherInput,
+    OperatorCommand,
+    PoolSettings,
+    QueuePage,
+    QueueQuery,
+)
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
 from tests.support.farm import farm, until
 
 LIMIT = 10_000
@@ -25,7 +32,7 @@ ALPHABET = string.ascii_letters + string.digits + "._-"
 def full_board(count: int) -> str:
     """Waiting tasks with the longest ids there may be, as random as ids get."""
     chance = random.Random(5)
-    machine = Dispatcher(POOL, Config(limit=LIMIT))
+    machine = Dispatcher(POOL, PoolConfig(limit=LIMIT))
 
     def longest() -> str:
         return "".join(chance.choices(ALPHABET, k=64))
@@ -35,7 +42,7 @@ def full_board(count: int) -> str:
         key = m.Key(longest(), run, 1)
         machine.on_enqueue(m.Enqueue(key, 1, "account", "tap_once", account=longest()), 1_700_000_000_000 + number)
     machine.outbox.lines.clear()
-    return snapshot.dump(machine)
+    return snapshot.dump(machine.state)
 
 
 async def test_a_dispatcher_at_its_limit_continues_as_new_with_everybody_in_line(tmp_path: Path) -> None:
@@ -56,7 +63,7 @@ async def test_a_dispatcher_at_its_limit_continues_as_new_with_everybody_in_line
 async def _start(client: Client, text: str) -> QueuePage:
     await client.start_workflow(
         names.Workflow.DISPATCHER,
-        DispatcherInput(pool=POOL, snapshot=text, continue_after=5),
+        DispatcherInput(pool=POOL, snapshot=text, settings=PoolSettings(continue_after=5)),
         id=names.dispatcher_id(POOL),
         task_queue=names.FLEET_QUEUE,
     )
@@ -71,10 +78,10 @@ async def _queue(client: Client) -> QueuePage:
 async def _order(client: Client, number: int) -> None:
     """Once, though it is repeated when the dispatcher continues as new just then: the request id says so."""
     handle = client.get_workflow_handle(names.dispatcher_id(POOL))
-    order = Order(request_id=str(number), actor="operator", reason="full", lane="account")
+    order = OperatorCommand(request_id=str(number), actor="operator", reason="full", lane="account")
 
-    async def ask() -> Ordered:
-        return await handle.execute_update(names.Update.PAUSE_LANE, order, id=str(number), result_type=Ordered)
+    async def ask() -> CommandResult:
+        return await handle.execute_update(names.Update.PAUSE_LANE, order, id=str(number), result_type=CommandResult)
 
     assert (await until(ask, "the order to be taken", 60)).done
 

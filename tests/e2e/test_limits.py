@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from droidherd.cli.embedded import EmbeddedTemporal
-from droidherd.cli.supervise import Places, Spec, Supervisor
+from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.cli.local.supervise import ProcessFolders, ProcessSpec, Supervisor
 from droidherd.contracts import names
 from droidherd.contracts.queue import QueuePage
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.room import ACTOR
+from droidherd.domain.fleet.disk_space import ACTOR
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.support.farm import ROOT, Farm, farm, until
 from worker_main import AGAIN, REFUSED
 
@@ -23,7 +23,7 @@ GROWS_BYTES = 3_000_000
 """What a flow with pictures needs for sure beyond an idle worker."""
 
 
-async def test_a_worker_that_grows_beyond_its_limit_drains_and_its_task_goes_on_at_the_next(tmp_path: Path):
+async def test_a_worker_beyond_its_memory_limit_drains_and_its_task_goes_on(tmp_path: Path):
     with farm(tmp_path, 1) as place:
         client = await place.client()
         await place.all_up(client)
@@ -34,17 +34,17 @@ async def test_a_worker_that_grows_beyond_its_limit_drains_and_its_task_goes_on_
         await place.submit(client, "walk", "long_walk")
         assert AGAIN == await _ended(place)
         assert "this worker drains and ends" in place.worker.log.read_text()
-        assert TaskState.COMPLETED != (await _state(place))
+        assert TaskStatus.COMPLETED != (await _state(place))
         place.worker.environment["DROIDHERD_LIMITS__WORKER_RSS_BYTES"] = "0"
         place.worker.start()
         view = await place.ended(client, "walk")
-        assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+        assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
 
 
-async def _state(place: Farm) -> TaskState:
+async def _state(place: Farm) -> TaskStatus:
     client = await place.client()
     known = await client.get_workflow_handle("walk").describe()
-    return TaskState(str(known.search_attributes[names.Attribute.TASK_STATE.value][0]))
+    return TaskStatus(str(known.search_attributes[names.Attribute.TASK_STATE.value][0]))
 
 
 async def _ended(place: Farm) -> int:
@@ -67,18 +67,18 @@ def _environment(data: Path, engine: EmbeddedTemporal, namespace: str) -> dict[s
 def test_its_supervisor_starts_it_again(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
     limit = {"DROIDHERD_LIMITS__WORKER_RSS_BYTES": "1000000"}
     environment = {**_environment(tmp_path, temporal_server, temporal_namespace), **limit}
-    house = Supervisor(Places(tmp_path / "run", tmp_path / "logs"))
-    spec = Spec("worker", [sys.executable, str(ROOT / "worker_main.py"), "run"], lambda _: None, environment)
+    supervisor = Supervisor(ProcessFolders(tmp_path / "run", tmp_path / "logs"))
+    spec = ProcessSpec("worker", [sys.executable, str(ROOT / "worker_main.py"), "run"], lambda _: None, environment)
     try:
-        child = house.start(spec)
+        child = supervisor.start(spec)
         deadline = time.monotonic() + 60
-        house.watch(lambda: child.restarts > 0 or time.monotonic() > deadline)
+        supervisor.watch(lambda: child.restarts > 0 or time.monotonic() > deadline)
         assert (1, False) == (child.restarts, child.gave_up)
         log = child.log.read_text()
         assert "allowed: this worker drains and ends" in log
         assert "Traceback" not in log
     finally:
-        house.stop(grace_s=20)
+        supervisor.stop(grace_s=20)
 
 
 async def test_a_full_disk_pauses_the_pool_until_there_is_room(tmp_path: Path):
@@ -93,10 +93,10 @@ async def test_a_full_disk_pauses_the_pool_until_there_is_room(tmp_path: Path):
 
         await until(paused, "every lane to be paused")
         await place.submit(client, "waits", "tap_once")
-        view = await place.reached(client, "waits", TaskState.QUEUED)
+        view = await place.reached(client, "waits", TaskStatus.QUEUED)
         assert "host local: " in view.why
         await asyncio.to_thread(_restart, place, 1000)
-        assert TaskState.COMPLETED == (await place.ended(client, "waits")).state
+        assert TaskStatus.COMPLETED == (await place.ended(client, "waits")).state
 
 
 def _restart(place: Farm, wanted: int) -> None:

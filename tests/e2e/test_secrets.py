@@ -11,11 +11,11 @@ import pytest
 from temporalio.client import Client
 
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountWish
-from droidherd.domain.lifecycle import TaskState
+from droidherd.contracts.accounts import AccountInput, AccountRecord, SetAccount
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.evidence.recording import read
 from droidherd.flows.catalogue import GALLERY
-from droidherd.tapes.recording import read
-from droidherd.workshop.replay import replay
+from droidherd.flowtools.replay import replay
 from tests.support.farm import Farm, farm
 
 CANARY = "Canary7 it's 100%s"
@@ -27,13 +27,13 @@ recorded: 1280x720
 policy: {{time_limit: 60s}}
 stages:
   - stage: enter
-    on_unknown: repeat
+    on_ambiguous: repeat
     steps:
       - stop_app: {{}}
       - start_app: {{then: {{image: sign_in.png, within: 15s}}}}
       - tap: {{image: password_empty.png}}
       - type: {{text: {{secret: {secret}}}, then: {{gone: password_empty.png, within: 5s}}}}
-      - frame: {{name: typed}}
+      - screenshot: {{name: typed}}
 {more}
 """
 NEVER = "      - wait: {gone: sign_in.png, within: 500ms}"
@@ -68,7 +68,7 @@ async def record(client: Client, credentials: dict[str, str]) -> AccountRecord:
         names.Workflow.ACCOUNT, AccountInput(), id=names.account_id("ann"), task_queue=names.FLEET_QUEUE
     )
     return await account.execute_update(
-        names.Update.SET, AccountWish(credentials=credentials), result_type=AccountRecord
+        names.Update.SET, SetAccount(credentials=credentials), result_type=AccountRecord
     )
 
 
@@ -99,14 +99,14 @@ async def test_a_secret_stands_on_the_emulator_and_nowhere_else(place: Farm) -> 
         "password": "env:ANN_PASSWORD", "pin": f"file:{place.data}/pin", "lost": "env:ANN_LOST",
     }  # fmt: skip
     await record(client, references)
-    states: dict[str, TaskState] = {}
+    states: dict[str, TaskStatus] = {}
     errors: dict[str, str] = {}
     for name in NAMES:
         await place.submit(client, name, name, account="ann")
         view = await place.ended(client, name)
         states[name] = view.state
         errors[name] = f"{view.error.kind}: {view.error.message} ({view.error.remedy})" if view.error else ""
-    assert [TaskState.COMPLETED, *[TaskState.FAILED] * 3] == [states[name] for name in NAMES], errors
+    assert [TaskStatus.COMPLETED, *[TaskStatus.FAILED] * 3] == [states[name] for name in NAMES], errors
     assert "ScreenNotReachedError" in errors["fails"]
     assert "CredentialError: env:ANN_LOST: is not set on this worker" in errors["unset"]
     assert "BadParametersError: account ann: has no credential other" in errors["unnamed"]
@@ -126,7 +126,7 @@ def replayed(data: Path) -> None:
     recorded = read(data / "artifacts" / "fails")
     assert "step 6: sign_in.png did not go away" in recorded.end
     assert recorded.part is not None
-    assert 4 == len(recorded.part.behind) + len(recorded.acts()), "what the reel had no time for is behind"
+    assert 4 == len(recorded.part.behind) + len(recorded.acts()), "what the frame buffer had no time for is behind"
     assert {"***"} >= {str(act.args["text"]) for act in recorded.acts() if act.kind == "type"}
     done = replay(recorded, data / "flows" / "fails")
     assert ((), len(recorded.acts())) == (done.differences, done.acts), (done.notes, done.log)

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.chaos.judge import TAPS, taps
 from tests.support.farm import Farm, farm, until
 
@@ -30,7 +30,7 @@ class Stall:
     """What the emulator that stalled still did in the task's name, once it went on."""
 
 
-async def test_a_stalled_emulator_is_noticed_its_task_moves_and_its_late_tap_does_nothing(tmp_path: Path) -> None:
+async def test_a_stalled_emulators_task_moves_and_its_late_tap_does_nothing(tmp_path: Path) -> None:
     with farm(tmp_path, 2, flows=FLOWS) as place:
         stall = await asyncio.wait_for(rehearse_stall(place, "s"), 400)
         assert stall.moved_to != stall.left
@@ -44,7 +44,7 @@ async def rehearse_stall(place: Farm, name: str) -> Stall:
     await place.wake(client)
     await place.all_up(client)
     await place.submit(client, name, "walk", params={"x": 40.0})
-    running = await place.reached(client, name, TaskState.RUNNING)
+    running = await place.reached(client, name, TaskStatus.RUNNING)
     left = running.emulator
     await until(lambda: _acted(place, 40.0), "the task to act")
     with place.control() as control:
@@ -54,7 +54,7 @@ async def rehearse_stall(place: Farm, name: str) -> Stall:
         view = await place.ended(client, name)
         await asyncio.to_thread(control.release, left)
     await place.all_up(client)
-    if view.state is not TaskState.COMPLETED:
+    if view.state is not TaskStatus.COMPLETED:
         raise AssertionError(f"the task ended as {view.state}: {view.error}")
     after = {y: _count_after(place, 40.0, y, view.attempts[-1].token) for y in TAPS}
     tapped = [c for c in place.journal(left) if c.argv[:2] == ("input", "tap")]

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.support.farm import farm
 
 FLOWS = Path(__file__).with_name("flows")
 
 
-async def test_a_task_whose_screen_stands_still_ends_with_evidence_though_the_emulator_answers(tmp_path: Path) -> None:
+async def test_a_task_whose_screen_stands_still_ends_with_evidence(tmp_path: Path) -> None:
     with farm(tmp_path, 1, flows=FLOWS, progress_s=1.0) as place:
         client = await place.client()
         await place.wake(client)
         await place.all_up(client)
         await place.submit(client, "stuck", "never")
         view = await place.ended(client, "stuck")
-        assert (TaskState.FAILED, "StuckError") == (view.state, view.error and view.error.kind)
+        assert (TaskStatus.FAILED, "StuckError") == (view.state, view.error and view.error.kind)
         kept = {one.name.rpartition("-")[2] for one in view.attempts[0].artifacts if one.name.endswith(".png")}
         assert {"hope.failed.png"} == kept
         logs = [one for one in view.attempts[0].artifacts if one.name.endswith(".jsonl")]

@@ -6,7 +6,7 @@ import httpx
 
 from tests.api.recurring import ALL, add, show, tasks
 from tests.api.waiting import eventually
-from tests.support.door import door
+from tests.support.api_server import api_server
 from tests.support.farm import farm
 
 LIMIT_S = 120.0
@@ -15,7 +15,7 @@ LIMIT_S = 120.0
 def test_a_task_recurs_on_an_emulator_until_its_subscription_is_deleted(tmp_path: Path):
     with (
         farm(tmp_path, 1, in_memory=True) as place,
-        door(place) as front,
+        api_server(place) as front,
         httpx.Client(base_url=front.url, timeout=60) as http,
     ):
         add(http, "often", every_s=1, overlap="buffer_one")

@@ -31,7 +31,7 @@ async def states(here: Farm, client: Client, **wanted: str) -> None:
     await until(there, f"the emulators to be {wanted}")
 
 
-async def test_dead_emulators_are_started_again_and_one_that_never_boots_is_quarantined_with_evidence(tmp_path: Path):
+async def test_dead_emulators_are_started_and_one_that_never_boots_is_quarantined(tmp_path: Path):
     with farm(
         tmp_path, 2, in_memory=True, settings=SETTINGS, probe_every_s=0.3, probe_timeout_s=10.0, down_after_s=1.5
     ) as here:
@@ -52,12 +52,12 @@ async def test_dead_emulators_are_started_again_and_one_that_never_boots_is_quar
             after = [control.counters(name)["boot"] for name in here.emulators]
             assert [1, 2] == [b - a for a, b in zip(before, after, strict=True)]
 
-            async def told() -> EmulatorView | None:
+            async def answer() -> EmulatorView | None:
                 handle = client.get_workflow_handle(names.emulator_id("virtual-2"))
                 view = await handle.query(names.Query.VIEW, result_type=EmulatorView)
                 return view if "see " in view.evidence else None
 
-            view = await until(told, "the evidence")
+            view = await until(answer, "the evidence")
             kept = Path(view.evidence.partition("see ")[2])
             assert ("did not reach booted" in view.evidence, "virtual") == (True, view.controller)
             assert {"what.txt"} <= names_in(kept) <= {"what.txt", "screen.png", "logcat.txt"}

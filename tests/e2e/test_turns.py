@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from droidherd.domain.lifecycle import FINAL
-from tests.support.door import door
+from droidherd.domain.task.lifecycle import FINAL
+from tests.support.api_server import api_server
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -22,7 +22,7 @@ PIN = "2468013579"
 @contextlib.asynccontextmanager
 async def standing(data: Path) -> AsyncGenerator[tuple[Farm, httpx.AsyncClient]]:
     """A farm of one emulator that is up, and somebody at its door."""
-    with farm(data, 1, flows=FLOWS) as place, door(place) as api:
+    with farm(data, 1, flows=FLOWS) as place, api_server(place) as api:
         client = await place.client()
         await place.wake(client)
         await place.all_up(client)
@@ -30,7 +30,7 @@ async def standing(data: Path) -> AsyncGenerator[tuple[Farm, httpx.AsyncClient]]
             yield place, http
 
 
-async def test_a_task_asks_with_a_picture_keeps_its_emulator_and_goes_on_with_the_answer(tmp_path: Path) -> None:
+async def test_a_task_asks_with_a_picture_keeps_its_emulator_and_goes_on(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, http):
         await submit(http, "first", "asks", params={"pin": PIN})
         asked = await reached(http, "first", "waiting")
@@ -68,7 +68,7 @@ async def test_a_task_that_frees_its_emulator_lets_another_one_have_it_meanwhile
         assert [10, 50, 30] == taps(place)
 
 
-async def test_a_worker_that_dies_after_the_answer_repeats_nothing_and_asks_nobody_again(tmp_path: Path) -> None:
+async def test_a_worker_that_dies_after_the_answer_repeats_nothing_and_asks_nobody(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, http):
         await submit(http, "first", "asks", params={"pin": PIN})
         await reached(http, "first", "waiting")
@@ -85,7 +85,7 @@ async def test_a_worker_that_dies_after_the_answer_repeats_nothing_and_asks_nobo
         assert [10, 30, 40] == taps(place)
 
 
-async def test_a_worker_that_dies_while_a_person_is_asked_leaves_the_emulator_to_the_task(tmp_path: Path) -> None:
+async def test_a_worker_that_dies_while_a_person_is_asked_leaves_emulator_to_it(tmp_path: Path) -> None:
     async with standing(tmp_path) as (place, http):
         await submit(http, "first", "asks", params={"pin": PIN})
         await reached(http, "first", "waiting")
@@ -109,8 +109,8 @@ async def test_a_task_runs_again_at_its_own_word_and_so_often(tmp_path: Path) ->
 
 
 async def submit(http: httpx.AsyncClient, task: str, type_: str, **more: Any) -> None:
-    told = await http.post("/api/tasks", json={"id": task, "type": type_, **more})
-    assert 201 == told.status_code, told.text
+    answer = await http.post("/api/tasks", json={"id": task, "type": type_, **more})
+    assert 201 == answer.status_code, answer.text
 
 
 async def view(http: httpx.AsyncClient, task: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.emulator.inventory import Inventory
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.handlers.server import Site, serving
@@ -59,4 +59,4 @@ async def run_all(place: Farm, site: Site) -> None:
     for name, params in tasks.items():
         await place.submit(client, f"t-{name}", name, params=params)
         view = await place.ended(client, f"t-{name}")
-        assert (name, TaskState.COMPLETED) == (name, view.state), view.error
+        assert (name, TaskStatus.COMPLETED) == (name, view.state), view.error

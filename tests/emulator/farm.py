@@ -11,17 +11,17 @@ from pathlib import Path
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.emulator import lease
-from droidherd.emulator.boot import Times
-from droidherd.emulator.clock import UptimeClock
-from droidherd.emulator.eyes import EmulatorEyes
-from droidherd.emulator.hands import EmulatorHands, Grip
-from droidherd.emulator.lease import Seized
-from droidherd.emulator.probe import Link
+from droidherd.emulator.boot import BootClock
+from droidherd.emulator.coordinates import CoordinateMap
+from droidherd.emulator.eyes import EmulatorEyes, FrameSource
+from droidherd.emulator.hands import EmulatorHands, LeaseHandle
+from droidherd.emulator.lease import Seized, UptimeClock
+from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.token import Token
-from droidherd.virtual import witness
-from droidherd.virtual.control import Control
+from droidherd.virtual import journal
+from droidherd.virtual.control import VirtualControl
+from droidherd.virtual.journal import ExecutedCommand
 from droidherd.virtual.process import VirtualFleet
-from droidherd.virtual.witness import Command
 
 LONG_S = 30.0
 LEASES = itertools.count(1_790_000_000_000, 10)
@@ -31,7 +31,7 @@ LEASES = itertools.count(1_790_000_000_000, 10)
 class Farm:
     fleet: VirtualFleet
     server: AdbServer
-    control: Control
+    control: VirtualControl
 
     @property
     def adb(self) -> AdbClient:
@@ -45,7 +45,7 @@ class Farm:
         self.control.clear_fault(name)
         floor = Token(next(LEASES))
         one = One(self, name)
-        Link(self.adb).ensure(one.address, deadline_s=LONG_S)
+        DeviceLink(self.adb).ensure(one.address, deadline_s=LONG_S)
         lease.floor(self.adb, one.address, floor)
         lease.fence(self.adb, one.address, floor)
         one.mark()
@@ -81,7 +81,7 @@ class One:
         return self.farm.adb
 
     @property
-    def control(self) -> Control:
+    def control(self) -> VirtualControl:
         return self.farm.control
 
     @property
@@ -93,7 +93,7 @@ class One:
 
     def seize(self, stage: int = 1, attempt: int = 1) -> Seized:
         """As a stage begins: make sure of the link, then take the emulator."""
-        Link(self.adb).ensure(self.address, deadline_s=LONG_S)
+        DeviceLink(self.adb).ensure(self.address, deadline_s=LONG_S)
         return lease.seize(self.adb, self.address, self.token(stage, attempt))
 
     def hands(self, *, attempt: int = 1, until_s: float = 60.0, act_s: float = LONG_S) -> EmulatorHands:
@@ -104,17 +104,20 @@ class One:
     def bare_hands(
         self, clock: UptimeClock, until_host_s: float, *, attempt: int = 1, act_s: float = LONG_S
     ) -> EmulatorHands:
-        grip = Grip(self.address, self.key, self.token(1, attempt), 1)
-        return EmulatorHands(self.adb, grip, lambda: clock.deadline(until_host_s), act_s=act_s)
+        handle = LeaseHandle(self.address, self.key, self.token(1, attempt), 1)
+        hands = EmulatorHands(self.adb, handle, lambda: clock.deadline(until_host_s))
+        hands.act_s = act_s
+        return hands
 
-    def eyes(self, look_s: float = LONG_S) -> EmulatorEyes:
-        return EmulatorEyes(self.adb, self.address, look_s=look_s)
+    def eyes(self, look_s: float = LONG_S, coordinates: CoordinateMap | None = None) -> EmulatorEyes:
+        source = FrameSource(self.adb.capture, coordinates=coordinates, look_s=look_s)
+        return EmulatorEyes(self.adb, self.address, source=source)
 
     def mark(self) -> None:
         commands = self._commands()
         self._seen = commands[-1].seq if commands else 0
 
-    def did(self, start: str) -> list[Command]:
+    def did(self, start: str) -> list[ExecutedCommand]:
         """The commands since the mark that begin with `start`, by the emulator's own journal."""
         return [one for one in self._commands() if one.seq > self._seen and one.line.startswith(start)]
 
@@ -123,12 +126,12 @@ class One:
 
     def journal(self) -> list[str]:
         """Of effects: name and word only."""
-        Link(self.adb).ensure(self.address, deadline_s=LONG_S)
+        DeviceLink(self.adb).ensure(self.address, deadline_s=LONG_S)
         text = self.adb.shell(self.address, f"cat /data/local/tmp/droidherd/j/{self.key}", LONG_S).text
         return [" ".join(line.split()[:2]) for line in text.splitlines()]
 
-    def _commands(self) -> list[Command]:
-        return witness.read(self.farm.fleet.state, self.name)
+    def _commands(self) -> list[ExecutedCommand]:
+        return journal.read(self.farm.fleet.state, self.name)
 
 
 @dataclass
@@ -144,10 +147,10 @@ class Tries:
         self.left -= 1
         time.sleep(seconds)
 
-    def times(self) -> Times:
-        return Times(self.now, self.sleep)
+    def times(self) -> BootClock:
+        return BootClock(self.now, self.sleep)
 
-    def patient(self, beat: Callable[[], None]) -> Times:
+    def patient(self, beat: Callable[[], None]) -> BootClock:
         return self.times()
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from droidherd.adb.model import ShellResult
+from droidherd.adb.shell import ShellResult
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.emulator.stand import SETPROP, SHELLS, Stand
 from tests.virtual.stand import stand_in

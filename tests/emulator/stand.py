@@ -5,9 +5,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from droidherd.adb.model import ShellResult
-from droidherd.emulator.answer import Answer
-from droidherd.emulator.lines import FREE_PROPERTY, TOKEN_PROPERTY, Places
+from droidherd.adb.shell import ShellResult
+from droidherd.emulator.lines import FREE_PROPERTY, TOKEN_PROPERTY, DevicePaths, ShellReply
 
 SHELLS = [name for name in ("sh", "bash", "mksh") if shutil.which(name)]
 BOOT_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -36,8 +35,8 @@ class Stand:
         return stand
 
     @property
-    def places(self) -> Places:
-        return Places(
+    def places(self) -> DevicePaths:
+        return DevicePaths(
             str(self.root / "data" / "droid herd"),
             str(self.root / "uptime"),
             str(self.root / "boot_id"),
@@ -98,8 +97,8 @@ class Stand:
         )
         return ShellResult(done.returncode, done.stdout, done.stderr)
 
-    def run(self, line: str) -> Answer:
-        return Answer.of(self.raw(line), "stand")
+    def run(self, line: str) -> ShellReply:
+        return ShellReply.of(self.raw(line), "stand")
 
     def _property(self, name: str) -> str:
         path = self.root / "props" / name

@@ -15,7 +15,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.domain.ports import Frame
 from droidherd.emulator import lease
-from droidherd.emulator.boot import FULL, SHORT, BootGate, Reached, Times, baseline, open_gate
+from droidherd.emulator.boot import FULL, SHORT, BootClock, BootGate, BootStep, baseline, open_gate
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.token import Token
@@ -25,8 +25,8 @@ from tests.emulator.farm import LONG_S, One, Tries, eventually
 APP = "com.example.herd"
 
 
-def gate(one: One, times: Times | None = None) -> tuple[BootGate, list[Reached]]:
-    reached: list[Reached] = []
+def gate(one: One, times: BootClock | None = None) -> tuple[BootGate, list[BootStep]]:
+    reached: list[BootStep] = []
     return BootGate(one.adb, one.address, reached.append, times), reached
 
 
@@ -39,8 +39,8 @@ class Patience:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def times(self) -> Times:
-        return Times(lambda: self.now_s, self.sleep)
+    def times(self) -> BootClock:
+        return BootClock(lambda: self.now_s, self.sleep)
 
 
 def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
@@ -63,14 +63,14 @@ def test_an_emulator_that_kept_running_keeps_its_token(one: One):
 @pytest.mark.parametrize(
     ("fault", "last", "why", "within_s"),
     [
-        ("black_screencap", Reached.FRAME, "one colour", LONG_S),
-        ("half_screencap", Reached.FRAME, "truncated", LONG_S),
-        ("shell_hang", Reached.SHELL, "no answer", 1.0),
-        ("shell_cut", Reached.SHELL, "closed", LONG_S),
+        ("black_screencap", BootStep.FRAME, "one colour", LONG_S),
+        ("half_screencap", BootStep.FRAME, "truncated", LONG_S),
+        ("shell_hang", BootStep.SHELL, "no answer", 1.0),
+        ("shell_cut", BootStep.SHELL, "closed", LONG_S),
     ],
 )
 def test_a_gate_that_closes_names_the_stage_and_the_reason(
-    one: One, fault: str, last: Reached, why: str, within_s: float
+    one: One, fault: str, last: BootStep, why: str, within_s: float
 ):
     one.control.set_fault(one.name, fault)
     passage, reached = gate(one, Tries(2).times())
@@ -86,7 +86,7 @@ def test_the_reason_is_not_hidden_by_a_last_try_that_has_no_time(one: One):
 
     gate = BootGate(one.adb, one.address, lambda _: None, Patience().times(), take=take)
     with pytest.raises(EmulatorLostError, match="did not reach frame: one colour"):
-        gate.wait(0.6, (Reached.FRAME,))
+        gate.wait(0.6, (BootStep.FRAME,))
 
 
 def test_an_emulator_that_never_comes_is_given_up_at_the_first_stage(one: One):
@@ -151,12 +151,12 @@ def test_after_a_boot_an_app_has_to_be_in_front(window: str, why: str):
         talk.service()
         talk.say(frames([f"  mCurrentFocus=Window{{4f1 u0 {window}}}\n".encode()]))
 
-    reached: list[Reached] = []
+    reached: list[BootStep] = []
     with talking(script) as talker:
         passage = BootGate(AdbClient(talker.port), "127.0.0.1:1", reached.append, Tries(2).times())
         with pytest.raises(EmulatorLostError, match=why or "no answer|answered a probe|shell answered"):
-            passage.wait(LONG_S, (Reached.FOCUS, Reached.HOME))
-    assert ([Reached.FOCUS, Reached.HOME] if not why else [Reached.FOCUS]) == reached
+            passage.wait(LONG_S, (BootStep.FOCUS, BootStep.HOME))
+    assert ([BootStep.FOCUS, BootStep.HOME] if not why else [BootStep.FOCUS]) == reached
 
 
 def test_a_gate_shows_that_it_goes_on_while_one_answer_stays_away(
@@ -170,9 +170,9 @@ def test_a_gate_shows_that_it_goes_on_while_one_answer_stays_away(
 
     def beat(text: str) -> None:
         beats.append(text)
-        if beats.count(Reached.DEVICE) > 5:
+        if beats.count(BootStep.DEVICE) > 5:
             raise AbandonedError("seen often enough")
 
     work = GateWork(emulator_id=one.name, boot="", floor=one.lease, full=True)
     result = Gatekeeper(one.adb, Inventory(tmp_path), LONG_S).work(work, beat)
-    assert ([Reached.DEVICE], "seen often enough") == ([*result.stages], result.evidence)
+    assert ([BootStep.DEVICE], "seen often enough") == ([*result.stages], result.evidence)

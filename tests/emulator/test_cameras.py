@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from droidherd import telemetry
 from droidherd.adb.cameras import Camera, FramebufferCamera, PngCamera, RawCamera
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import (
     DroidherdError,
     InvalidFrameError,
@@ -20,7 +20,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Frame
-from droidherd.emulator.boot import BootGate, Reached
+from droidherd.emulator.boot import BootGate, BootStep
 from droidherd.emulator.cameras import Cameras
 from droidherd.vision.pixels import decode_png
 from tests.emulator.farm import LONG_S, Farm, One
@@ -33,7 +33,7 @@ MAKERS: dict[str, Callable[[One], Camera]] = {
 each = pytest.mark.parametrize("name", MAKERS)
 
 
-def take(one: One, name: str, seconds: float = LONG_S, interrupt: Interrupt | None = None) -> Frame:
+def take(one: One, name: str, seconds: float = LONG_S, interrupt: CallInterrupt | None = None) -> Frame:
     return MAKERS[name](one).take(one.address, seconds, interrupt)
 
 
@@ -94,7 +94,7 @@ def test_an_emulator_the_server_does_not_know_was_never_asked(one: One, name: st
 
 @each
 def test_any_camera_can_be_interrupted(one: One, name: str):
-    interrupt = Interrupt()
+    interrupt = CallInterrupt()
     one.control.set_fault(one.name, "no_open")
     threading.Timer(0.1, interrupt.fire).start()
     with pytest.raises(DroidherdError):
@@ -240,8 +240,8 @@ def test_a_screen_that_is_black_for_a_while_costs_no_camera_its_place(one: One, 
 
 def test_an_emulator_whose_raw_frames_are_no_good_passes_the_boot_gate(one: One, cameras: Cameras):
     one.control.set_fault(one.name, "no_camera", camera="raw")
-    reached: list[Reached] = []
+    reached: list[BootStep] = []
     gate = BootGate(one.adb, one.address, reached.append, take=partial(cameras.take, one.name))
-    gate.wait(LONG_S, (Reached.FRAME,))
-    assert [Reached.FRAME] == reached
+    gate.wait(LONG_S, (BootStep.FRAME,))
+    assert [BootStep.FRAME] == reached
     assert "raw" not in names(cameras, one)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from typing_extensions import override
 
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import AbandonedError, InvalidFrameError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 from droidherd.emulator.cameras import Cameras
@@ -44,7 +44,7 @@ class Scripted:
         self._levels = [*levels]
         self._age_s = age_s
 
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         level = self._levels.pop(0) if len(self._levels) > 1 else self._levels[0]
         return Frame(2, 1, bytes([level] * 3 + [255] + [0] * 3 + [255]), CLOCK.monotonic() - self._age_s)
 
@@ -72,7 +72,7 @@ class Fickle(Scripted):
     broken = False
 
     @override
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         if interrupt is not None:
             interrupt.check()
         if self.broken:
@@ -80,17 +80,17 @@ class Fickle(Scripted):
         return super().take(serial, deadline_s, interrupt)
 
 
-def test_whoever_waits_for_a_probe_can_give_up_and_is_not_taken_for_a_broken_camera():
+def test_who_gives_up_waiting_for_a_probe_is_not_taken_for_a_broken_camera():
     def given_up() -> None:
         raise AbandonedError("the engine gave this try up")
 
     cameras = Cameras([Fickle("raw", 1), Fickle("png", 1)])
     with pytest.raises(AbandonedError):
-        cameras.take("e", "s", LONG_S, Interrupt(pulse=given_up))
+        cameras.take("e", "s", LONG_S, CallInterrupt(pulse=given_up))
     assert None is cameras.known("e")
 
 
-def test_a_camera_that_was_left_out_once_is_tried_again_when_no_other_sees_anything():
+def test_a_camera_left_out_once_is_tried_again_when_no_other_sees_anything():
     raw, png = Fickle("raw", 1), Fickle("png", 1)
     png.broken = True
     cameras = Cameras([raw, png])
@@ -108,7 +108,7 @@ def test_to_find_out_about_a_suspect_takes_no_longer_than_the_frame_may():
         given_s = 0.0
 
         @override
-        def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
             self.given_s = deadline_s
             return super().take(serial, deadline_s, interrupt)
 
@@ -137,7 +137,7 @@ class Asked(Scripted):
         self.given_s: list[float] = []
 
     @override
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         self.given_s.append(deadline_s)
         return super().take(serial, deadline_s, interrupt)
 
@@ -149,7 +149,7 @@ class Stalled(Asked):
         super().__init__(name, 0)
 
     @override
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         super().take(serial, deadline_s, interrupt)
         CLOCK.sleep(deadline_s)
         raise UnknownOutcomeError(f"no answer within {deadline_s:g} s")
@@ -183,7 +183,7 @@ class Slow(Asked):
     """Needs a third of the time there is."""
 
     @override
-    def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         frame = super().take(serial, deadline_s, interrupt)
         CLOCK.sleep(min(deadline_s, D_S / 3))
         if deadline_s < D_S / 3:
@@ -206,7 +206,7 @@ def test_a_probe_and_its_frame_take_no_longer_than_a_frame_may(monkeypatch: pyte
 def test_a_reference_that_drops_one_frame_is_asked_again():
     class Dropping(Asked):
         @override
-        def take(self, serial: str, deadline_s: float, interrupt: Interrupt | None = None) -> Frame:
+        def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
             frame = super().take(serial, deadline_s, interrupt)
             if len(self.given_s) == 1:
                 raise InvalidFrameError("dropped")

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from droidherd.emulator.clock import UptimeClock
+from droidherd.emulator.lease import UptimeClock
 
 seconds = st.floats(0, 1e6, allow_nan=False)
 

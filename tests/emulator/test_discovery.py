@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.controllers.model import Call, ControllerError, Instance, Power, Status
-from droidherd.emulator import addresses, discovery
-from droidherd.emulator.discovery import Found, Lists
+from droidherd.controllers import addresses
+from droidherd.controllers.model import ControllerCall, ControllerError, Power, PowerStatus, VendorInstance
+from droidherd.emulator import discovery
+from droidherd.emulator.discovery import FoundEmulator, Lists
 from droidherd.emulator.inventory import InventoryEntry
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from tests.emulator.farm import LONG_S, Farm, One, small_farm
 
 
 class Tool:
-    def __init__(self, *instances: Instance) -> None:
+    def __init__(self, *instances: VendorInstance) -> None:
         self._instances = instances
 
-    def instances(self, call: Call, to: str = "") -> tuple[Instance, ...]:
+    def instances(self, call: ControllerCall, to: str = "") -> tuple[VendorInstance, ...]:
         if not self._instances:
             raise ControllerError("MuMuManager did not end", remedy="try it by hand")
         return self._instances
@@ -35,7 +36,7 @@ def silent() -> Generator[str]:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_the_vendors_conventions_are_among_the_known_ports_and_there_are_not_many():
+def test_the_vendors_conventions_are_among_the_few_known_ports():
     known = addresses.known_ports()
     expected = {5555, 5557, 5565, 5585, 16384, 16385, 16386, 16416, 7555, 62001, 62025, 21503, 21513, 6520}
     assert (set(), True, len(set(known))) == (expected - set(known), len(known) < 200, len(known))
@@ -86,7 +87,7 @@ def test_only_who_listens_is_knocked_at(silent: str):
 def test_an_emulator_tells_who_it_is_and_gets_a_name(farm: Farm, one: One, silent: str):
     (found,) = look(farm, one.address, silent).found
     assert (
-        Found(
+        FoundEmulator(
             one.address,
             "device",
             emulator_id=addresses.name_of(one.address),
@@ -100,7 +101,7 @@ def test_an_emulator_tells_who_it_is_and_gets_a_name(farm: Farm, one: One, silen
     )
 
 
-def test_whoever_is_found_is_written_down_by_the_number_that_later_probes_compare(tmp_path: Path):
+def test_whoever_is_found_is_written_down_by_the_number_later_probes_compare(tmp_path: Path):
     store = tmp_path / "virtual" / "virtual-1" / "store"
     store.mkdir(parents=True)
     (store / "properties.json").write_text(json.dumps({"ro.serialno": "AB 12"}), "utf-8")
@@ -108,7 +109,7 @@ def test_whoever_is_found_is_written_down_by_the_number_that_later_probes_compar
         (address,) = farm.fleet.addresses.values()
         (entry,) = discovery.entries(look(farm, address).found, lambda _: False)
         assert "AB 12" in farm.adb.shell(address, "getprop ro.serialno", LONG_S).text
-        assert entry.serialno == Link(farm.adb).ensure(address, entry.serialno, deadline_s=LONG_S).serialno
+        assert entry.serialno == DeviceLink(farm.adb).ensure(address, entry.serialno, deadline_s=LONG_S).serialno
 
 
 def test_the_same_emulator_behind_two_addresses_is_one(farm: Farm, one: One, other: One):
@@ -117,24 +118,24 @@ def test_the_same_emulator_behind_two_addresses_is_one(farm: Farm, one: One, oth
     assert ((one.address, (second,)), (other.address, ())) == ((first.address, first.also), (last.address, last.also))
 
 
-def test_two_names_of_one_boot_are_one_and_two_emulators_with_equal_numbers_are_two():
-    a = Found("127.0.0.1:5555", "device", serialno="same", boot_id="b1")
-    b = Found("127.0.0.1:16384", "device", serialno="same", boot_id="b1")
-    c = Found("127.0.0.1:16416", "device", serialno="same", boot_id="b2")
+def test_two_names_of_one_boot_are_one_and_equal_numbers_do_not_make_one():
+    a = FoundEmulator("127.0.0.1:5555", "device", serialno="same", boot_id="b1")
+    b = FoundEmulator("127.0.0.1:16384", "device", serialno="same", boot_id="b1")
+    c = FoundEmulator("127.0.0.1:16416", "device", serialno="same", boot_id="b2")
     found = discovery._once_each([a, b, c])
     assert [("127.0.0.1:5555", ("127.0.0.1:16384",)), ("127.0.0.1:16416", ())] == [(x.address, x.also) for x in found]
 
 
 def test_containers_without_a_serial_number_share_a_boot_and_are_not_one():
-    a, b = (Found(f"10.0.0.7:{port}", "device", boot_id="host") for port in (5555, 5556))
+    a, b = (FoundEmulator(f"10.0.0.7:{port}", "device", boot_id="host") for port in (5555, 5556))
     assert [a, b] == discovery._once_each([a, b])
 
 
 def test_a_vendors_list_adds_its_number_and_those_that_do_not_run(farm: Farm, one: One):
     tool = Tool(
-        Instance("0", "main", Status(Power.ON, "127.0.0.1:16384")),
-        Instance("2", "second", Status(Power.OFF, "127.0.0.1:16448")),
-        Instance("3", "no port", Status(Power.OFF)),
+        VendorInstance("0", "main", PowerStatus(Power.ON, "127.0.0.1:16384")),
+        VendorInstance("2", "second", PowerStatus(Power.OFF, "127.0.0.1:16448")),
+        VendorInstance("3", "no port", PowerStatus(Power.OFF)),
     )
     found = look(farm, one.address, tools={"mumu": tool}).found
     rows = [(x.emulator_id, x.address, x.state, x.controller, x.instance) for x in found]
@@ -146,7 +147,7 @@ def test_a_vendors_list_adds_its_number_and_those_that_do_not_run(farm: Farm, on
 
 
 def test_a_vendors_word_does_not_win_over_that_of_the_emulator_at_its_port(farm: Farm, one: One):
-    tool = Tool(Instance("0", "LDPlayer", Status(Power.ON, one.address)))
+    tool = Tool(VendorInstance("0", "LDPlayer", PowerStatus(Power.ON, one.address)))
     first, second = look(farm, one.address, tools={"ldplayer": tool}).found
     assert (("virtual", "none"), ("no answer", "ldplayer")) == (
         (first.vendor, first.controller),
@@ -169,9 +170,11 @@ def test_who_stands_in_the_list_keeps_its_name_also_at_another_address(farm: Far
     assert () == discovery.entries(found, lambda name: True)
 
 
-def avd(name: str, port: int) -> Found:
+def avd(name: str, port: int) -> FoundEmulator:
     """Every AVD of one version of the emulator has the same serial number."""
-    return Found(f"127.0.0.1:{port}", "device", vendor="avd", instance=name, serialno="EMULATOR36X1X9X0", boot_id=name)
+    return FoundEmulator(
+        f"127.0.0.1:{port}", "device", vendor="avd", instance=name, serialno="EMULATOR36X1X9X0", boot_id=name
+    )
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -186,7 +189,7 @@ def test_another_emulator_with_the_serial_number_of_a_known_one_is_new(runs: boo
     assert new == [one.emulator_id for one in discovery.entries(named, lambda _: True)]
 
 
-def test_nobody_guesses_which_of_the_known_ones_with_one_serial_number_it_is_that_moved():
+def test_nobody_guesses_which_of_several_with_one_serial_number_has_moved():
     known = tuple(
         InventoryEntry(emulator_id=name, address=f"127.0.0.1:{port}", serialno="EMULATOR36X1X9X0")
         for name, port in (("first", 5555), ("second", 5557))
@@ -206,8 +209,8 @@ def test_of_emulators_that_say_their_names_the_one_that_moved_keeps_its_id():
 
 def test_what_joins_is_what_runs_or_can_be_started(farm: Farm, one: One):
     tool = Tool(
-        Instance("0", "a", Status(Power.OFF, "127.0.0.1:16384")),
-        Instance("1", "b", Status(Power.STARTING, "127.0.0.1:16416")),
+        VendorInstance("0", "a", PowerStatus(Power.OFF, "127.0.0.1:16384")),
+        VendorInstance("1", "b", PowerStatus(Power.STARTING, "127.0.0.1:16416")),
     )
     found = look(farm, one.address, tools={"mumu": tool}).found
     rows = [(x.emulator_id, x.controller, x.instance) for x in discovery.entries(found, lambda name: name == "mumu")]

@@ -9,14 +9,14 @@ from typing_extensions import override
 from droidherd.domain.errors import FencedError
 from droidherd.emulator import lease
 from droidherd.emulator.lines import NAME_PROPERTY
-from droidherd.emulator.probe import Link
-from droidherd.stay import StayError
+from droidherd.emulator.probe import DeviceLink
+from droidherd.stage.attempt import StageFailedError
 from tests.changes.world import Life, World
 from tests.emulator.farm import LONG_S, One
 
 
 class Drifting(Life):
-    """Swaps the ports of two emulators at the first word of a step, and reconnects as a patrol does."""
+    """Swaps the ports of two emulators at the first word of a step, and reconnects as a probe loop does."""
 
     def __init__(self, one: One, other: One, step: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Drifting(Life):
         if progress == self._step:
             self._step = ""
             self.swap()
-            Link(self._one.adb).ensure(self._one.address, deadline_s=LONG_S)
+            DeviceLink(self._one.adb).ensure(self._one.address, deadline_s=LONG_S)
 
     def swap(self) -> None:
         self.drifted = not self.drifted
@@ -46,12 +46,12 @@ def test_a_stage_that_ended_by_looking_at_another_emulator_is_not_complete(one: 
     names = {each.address: f"setprop {NAME_PROPERTY} {each.name}" for each in (one, other)}
     one.adb.shell(one.address, f"setprop {NAME_PROPERTY} e1", LONG_S)
     try:
-        with world.open, pytest.raises(StayError) as caught:
+        with world.open, pytest.raises(StageFailedError) as caught:
             world.stage()
         assert (FencedError, True) == (type(caught.value.cause), life.drifted)
     finally:
         if life.drifted:
             life.swap()
         for address, line in names.items():
-            Link(one.adb).ensure(address, deadline_s=LONG_S)
+            DeviceLink(one.adb).ensure(address, deadline_s=LONG_S)
             one.adb.shell(address, line, LONG_S)

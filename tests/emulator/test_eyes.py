@@ -6,8 +6,8 @@ import time
 import psutil
 import pytest
 
-from droidherd.adb.files import Files
-from droidherd.adb.wire import Interrupt
+from droidherd.adb.files import DeviceFiles
+from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import (
     CommandFailedError,
     DiskFullError,
@@ -92,7 +92,7 @@ def test_an_adb_server_that_dies_or_hangs_under_a_call_leaves_it_unknown(farm: F
 
 
 def test_a_look_can_be_interrupted(one: One):
-    interrupt = Interrupt()
+    interrupt = CallInterrupt()
     one.control.set_fault(one.name, "shell_hang")
     threading.Timer(0.1, interrupt.fire).start()
     with pytest.raises(EmulatorLostError, match="interrupted"):
@@ -104,7 +104,7 @@ def test_a_look_can_be_interrupted(one: One):
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 1_000_003])
 def test_a_file_comes_back_as_it_went(one: One, size: int):
-    files = Files(one.adb, one.address)
+    files = DeviceFiles(one.adb, one.address)
     content = bytes(position % 253 for position in range(size))
     path = "/data/local/tmp/it's a file"
     files.push(content, path, LONG_S)
@@ -113,7 +113,7 @@ def test_a_file_comes_back_as_it_went(one: One, size: int):
 
 
 def test_a_file_that_is_not_there_is_no_file(one: One):
-    files = Files(one.adb, one.address)
+    files = DeviceFiles(one.adb, one.address)
     assert not files.stat("/data/local/tmp/none", LONG_S).exists
     with pytest.raises(CommandFailedError):
         files.pull("/data/local/tmp/none", LONG_S)
@@ -122,12 +122,12 @@ def test_a_file_that_is_not_there_is_no_file(one: One):
 def test_a_full_emulator_takes_no_file(one: One):
     one.control.set_fault(one.name, "push_full")
     with pytest.raises(DiskFullError, match="free space"):
-        Files(one.adb, one.address).push(b"x" * 100, "/data/local/tmp/x", LONG_S)
+        DeviceFiles(one.adb, one.address).push(b"x" * 100, "/data/local/tmp/x", LONG_S)
 
 
 @pytest.mark.parametrize("fault", ["half_pull", "no_open", "stall", "refuse_open"])
 def test_half_a_file_is_no_file(one: One, fault: str):
-    files = Files(one.adb, one.address)
+    files = DeviceFiles(one.adb, one.address)
     files.push(b"x" * 200_000, "/data/local/tmp/x", LONG_S)
     one.control.set_fault(one.name, fault)
     with pytest.raises(UnknownOutcomeError):

@@ -20,7 +20,7 @@ from droidherd.domain.errors import (
 from droidherd.domain.ports import Acted, Eyes, Hands, Recalled
 from droidherd.emulator import lease
 from droidherd.emulator.hands import recalled
-from droidherd.emulator.probe import Link
+from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.token import Token
 from tests.emulator.farm import LONG_S, Farm, One, eventually
 
@@ -121,7 +121,7 @@ def test_an_app_that_is_not_there_failed_and_stays_failed(one: One):
     assert 1 == len(one.did("am start"))
 
 
-def test_a_command_that_reached_nobody_was_not_sent_and_is_sent_again_when_somebody_is_there(one: One):
+def test_a_command_that_reached_nobody_is_sent_again_when_somebody_is_there(one: One):
     hands = one.hands()
     for _ in range(2):
         with pytest.raises(NotSentError, match="its services are not up"):
@@ -188,7 +188,7 @@ def test_a_rebooted_emulator_refuses_until_it_has_a_floor(one: One):
     hands = one.hands()
     hands.tap("1", 100, 200)
     one.control.reboot(one.name, boot_s=0.0)
-    Link(one.adb).ensure(one.address, deadline_s=LONG_S)
+    DeviceLink(one.adb).ensure(one.address, deadline_s=LONG_S)
     with pytest.raises(FencedError, match="restarted"):
         hands.tap("2", 100, 200)
     with pytest.raises(FencedError, match="restarted"):

@@ -9,11 +9,11 @@ import pytest
 
 from droidherd.contracts.fleet import GateResult, GateWork
 from droidherd.domain.errors import BadParametersError
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.messages import Health, Seen
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.emulator.patrol import Patrol, Post, Round
 from droidherd.emulator.probe import probe
+from droidherd.emulator.probe_loop import ProbedHost, ProbeLoop, ProbeTiming
 from tests.emulator.farm import LONG_S, Farm, One
 
 
@@ -40,7 +40,7 @@ def readdress(inventory: Inventory, **addresses: str) -> None:
     inventory.add(*(InventoryEntry(emulator_id=name.replace("_", "-"), address=to) for name, to in addresses.items()))
 
 
-def test_an_emulator_is_told_its_name_at_the_gate_and_forgets_it_with_its_boot(two: tuple[Inventory, One, One]):
+def test_an_emulator_learns_its_name_at_gate_and_forgets_it_with_its_boot(two: tuple[Inventory, One, One]):
     inventory, one, _ = two
     assert passes(inventory, one, one.name).passed
     assert one.name == probe(one.adb, one.address, LONG_S).name
@@ -84,8 +84,10 @@ async def walk(inventory: Inventory, one: One, until: Callable[[list[Seen]], boo
         told.extend(news)
 
     with ThreadPoolExecutor(4) as threads:
-        patrol = Patrol(Post("h", "default"), one.farm.server, inventory, Round(0.1, 2.0, 0.5), threads)
-        rounds = asyncio.create_task(patrol.run(tell, 1))
+        probe_loop = ProbeLoop(
+            ProbedHost("h", "default"), one.farm.server, inventory, ProbeTiming(0.1, 2.0, 0.5), threads
+        )
+        rounds = asyncio.create_task(probe_loop.run(tell, 1))
         async with asyncio.timeout(60):
             for _ in range(3000):
                 if until(told):
@@ -107,7 +109,7 @@ async def test_the_rounds_call_nobody_well_who_answers_for_another(two: tuple[In
     assert all(passes(inventory, each, each.name).passed for each in (one, other))
     readdress(inventory, virtual_1=other.address, virtual_2=one.address)
     told = await walk(inventory, one, lambda told: {seen.emulator_id for seen in told} == {one.name, other.name})
-    assert Sight.GOOD not in {seen.sight for seen in told}
+    assert Health.GOOD not in {seen.health for seen in told}
     assert ["", ""] == [entry.serialno for entry in inventory.load()]
 
 

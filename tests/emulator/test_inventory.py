@@ -132,7 +132,7 @@ def test_a_label_comes_and_goes_and_leaves_the_others_alone(tmp_path: Path):
     assert [{"region": "cn"}, TWO.labels] == [one.labels for one in inventory.load()]
 
 
-def test_a_controller_enlists_its_emulators_anew_and_leaves_labels_and_others_alone(tmp_path: Path):
+def test_a_controller_enlists_its_emulators_anew_and_leaves_others_alone(tmp_path: Path):
     inventory = Inventory(tmp_path)
     mine = ONE.model_copy(update={"controller": "virtual", "labels": {"kind": "virtual"}})
     gone = mine.model_copy(update={"emulator_id": "gone", "address": "127.0.0.1:5557"})

@@ -7,11 +7,11 @@ import pytest
 
 from droidherd.domain.errors import BadParametersError, CommandFailedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted
-from droidherd.domain.things import OWN_FOLDER
-from droidherd.emulator import keyboard, lease, lines
+from droidherd.domain.task.things import OWN_FOLDER
+from droidherd.emulator import acts, lease, lines
+from droidherd.emulator.acts import KEYBOARD
 from droidherd.emulator.boot import baseline
 from droidherd.emulator.hands import EmulatorHands
-from droidherd.emulator.keyboard import KEYBOARD
 from droidherd.emulator.token import Token
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.emulator.farm import LONG_S, One
@@ -68,7 +68,7 @@ def test_without_a_keyboard_for_it_the_remedy_is_named(one: One):
     before = settings(one)
     with pytest.raises(CommandFailedError, match=r"install ADBKeyBoard \(com\.android\.adbkeyboard\)") as caught:
         one.hands().type_text("1", "größer")
-    assert (keyboard.NO_KEYBOARD, before) == (caught.value.rc, settings(one))
+    assert (acts.NO_KEYBOARD, before) == (caught.value.rc, settings(one))
     assert "größer" not in str(caught.value)
 
 
@@ -77,7 +77,7 @@ def test_without_a_field_in_focus_nothing_is_typed_into_nowhere(typist: One):
     before = settings(typist)
     with pytest.raises(CommandFailedError, match="no text field has the focus") as caught:
         typist.hands().type_text("1", "ü")
-    assert (keyboard.NOT_SHOWN, before) == (caught.value.rc, settings(typist))
+    assert (acts.NOT_SHOWN, before) == (caught.value.rc, settings(typist))
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\tü", "\x7f", "\ud800", "a\u2028b", "ü" * 1001])
@@ -125,7 +125,7 @@ def test_the_keyboard_from_before_the_first_death_is_the_one_that_comes_back(typ
 
 def test_a_keyboard_that_is_gone_is_replaced_by_androids_own_choice(typist: One):
     typist.adb.shell(typist.address, f"echo 'gone.app/.Keys ' >{OWN_FOLDER}/keyboard", LONG_S)
-    typist.adb.shell(typist.address, keyboard.back(), LONG_S)
+    typist.adb.shell(typist.address, acts.restore_keyboard(), LONG_S)
     assert LATIN == settings(typist)[0]
 
 

@@ -10,12 +10,12 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.fleet import FleetActivities
-from droidherd.caretaker import Caretaker
 from droidherd.contracts.fleet import PresenceWork
 from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
-from droidherd.emulator.patrol import Patrol
+from droidherd.emulator.probe_loop import ProbeLoop
+from droidherd.recovery.recovery import Recovery
 
 
 class Rounds:
@@ -49,8 +49,8 @@ class Nowhere:
 
 def fleet_of(*rounds: Rounds) -> FleetActivities:
     line = list(rounds)
-    patrol = cast("Callable[[], Patrol]", lambda: line.pop(0))
-    return FleetActivities(cast("Client", Nowhere()), patrol, cast("Gatekeeper", None), cast("Caretaker", None))
+    probe_loop = cast("Callable[[], ProbeLoop]", lambda: line.pop(0))
+    return FleetActivities(cast("Client", Nowhere()), probe_loop, cast("Gatekeeper", None), cast("Recovery", None))
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def present(fleet: FleetActivities, rounds: Rounds) -> AsyncGenerator["asy
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_presence_that_runs_is_told_and_goes_on_until_the_stages_have_ended() -> None:
+async def test_a_running_presence_is_told_and_goes_on_until_the_stages_have_ended() -> None:
     rounds = Rounds()
     fleet = fleet_of(rounds)
     async with present(fleet, rounds) as running:
@@ -94,7 +94,7 @@ async def test_an_older_presence_that_ends_late_does_not_take_the_newer_one_alon
     assert not fleet.present.is_set()
 
 
-async def test_a_presence_that_begins_ends_the_one_before_it_which_the_engine_has_given_up() -> None:
+async def test_a_presence_that_begins_ends_the_one_before_that_temporal_gave_up() -> None:
     """Of two that tell changes only, the last word of the older one would stand for ever."""
     older, newer = Rounds(), Rounds()
     fleet = fleet_of(older, newer)

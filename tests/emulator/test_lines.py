@@ -18,8 +18,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.emulator import acts, lines
-from droidherd.emulator.answer import Answer
-from droidherd.emulator.lines import NEVER_S, TOKEN_PROPERTY, Entry
+from droidherd.emulator.lines import NEVER_S, TOKEN_PROPERTY, JournalEntry, ShellReply
 from droidherd.emulator.token import Token
 from tests.emulator.stand import BOOT_ID, SHELLS, Stand
 
@@ -34,11 +33,11 @@ def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
     return Stand.build(tmp_path / "stand", str(request.param))
 
 
-def entry(effect: str = "2/1.1", token: Token = MINE, until_s: int = NEVER_S) -> Entry:
-    return Entry(KEY, effect, token, until_s)
+def entry(effect: str = "2/1.1", token: Token = MINE, until_s: int = NEVER_S) -> JournalEntry:
+    return JournalEntry(KEY, effect, token, until_s)
 
 
-def tap(stand: Stand, token: Token = MINE, until_s: int = NEVER_S, act: str = TAP) -> Answer:
+def tap(stand: Stand, token: Token = MINE, until_s: int = NEVER_S, act: str = TAP) -> ShellReply:
     return stand.run(lines.effect(entry(token=token, until_s=until_s), act, stand.places))
 
 
@@ -268,7 +267,7 @@ def test_a_stage_recalls_its_own_effects_only(stand: Stand):
     stand.write_journal(KEY, *mine, "12/1 begin x", "1/2/1 begin x")
     answer = stand.run(lines.recall(entry(), 2, stand.places))
     assert ("recalled", mine) == (answer.word, answer.output.splitlines())
-    assert "" == stand.run(lines.recall(Entry("another", "2/1", MINE, 1), 2, stand.places)).output
+    assert "" == stand.run(lines.recall(JournalEntry("another", "2/1", MINE, 1), 2, stand.places)).output
     stand.set(Token(LEASE, 2, 2))
     assert "fenced" == stand.run(lines.recall(entry(), 2, stand.places)).word
 
@@ -417,10 +416,10 @@ def test_an_app_is_started_by_component_or_by_launcher(stand: Stand):
         lambda: acts.type_text("Enter\n"),
         lambda: acts.type_text("Grüße\n"),
         lambda: acts.type_text("x" * 1001),
-        lambda: Entry(KEY, "2 done", MINE, 1),
-        lambda: lines.effect(Entry("../x", "1", MINE, 1), TAP),
-        lambda: lines.effect(Entry(".", "1", MINE, 1), TAP),
-        lambda: lines.effect(Entry(KEY, "1", MINE, 2**31), TAP),
+        lambda: JournalEntry(KEY, "2 done", MINE, 1),
+        lambda: lines.effect(JournalEntry("../x", "1", MINE, 1), TAP),
+        lambda: lines.effect(JournalEntry(".", "1", MINE, 1), TAP),
+        lambda: lines.effect(JournalEntry(KEY, "1", MINE, 2**31), TAP),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_sent(make: object):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from droidherd.adb.model import ShellResult
+from droidherd.adb.shell import ShellResult
 from droidherd.domain.errors import BadParametersError, FinalError, UnknownOutcomeError
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import ABSENT, State, spare_of
+from droidherd.domain.task.things import ABSENT, State, spare_of
 from droidherd.emulator import making
 from tests.emulator.ground import GROUNDS, Ground, digest, ground_in
 
@@ -38,7 +38,7 @@ def value(ground: Ground, thing: str, name: str) -> State:
     return State("null") if making.is_listed(name, ground.raw(making.all_settings(name))) else ABSENT
 
 
-def facts(ground: Ground, path: str) -> making.FileFacts | None:
+def facts(ground: Ground, path: str) -> making.PlainFile | None:
     return making.file_facts(path, ground.raw(making.question("file", path)))
 
 
@@ -117,7 +117,7 @@ def test_a_file_appears_whole_with_the_mode_it_had(ground: Ground):
     path = ground.write("it's a file.cfg", b"old")
     ground.raw(f'chmod 600 "{path}"')
     assert 0 == put(ground, path, b"new\0\r\n")[0]
-    assert (b"new\0\r\n", making.FileFacts("600", 6)) == (ground.read(path), facts(ground, path))
+    assert (b"new\0\r\n", making.PlainFile("600", 6)) == (ground.read(path), facts(ground, path))
     assert (None, None) == (ground.read(spare_of(path)), ground.read(f"{ground.folder}/upload"))
 
 
@@ -125,7 +125,7 @@ def test_a_new_file_has_a_common_mode_or_the_one_asked_for(ground: Ground):
     for mode, expected in (("", "644"), ("640", "640")):
         path = f"{ground.folder}/new{mode}"
         put(ground, path, b"x", mode)
-        assert making.FileFacts(expected, 1) == facts(ground, path)
+        assert making.PlainFile(expected, 1) == facts(ground, path)
 
 
 def test_a_file_goes_and_going_again_is_no_failure(ground: Ground):

@@ -5,10 +5,9 @@ import threading
 import pytest
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.track import Track
 from droidherd.domain.errors import EmulatorLostError
-from droidherd.emulator.ear import Ear
-from droidherd.emulator.probe import Link, probe
+from droidherd.emulator.connection_watch import ConnectionWatch, Track
+from droidherd.emulator.probe import DeviceLink, probe
 from tests.adb.talker import Talk, talking
 from tests.emulator.farm import LONG_S, Farm, One, eventually
 
@@ -33,16 +32,16 @@ def test_an_emulator_that_is_listed_but_does_not_answer_is_lost(one: One, fault:
 def test_a_reboot_shows_as_another_boot_without_token(one: One):
     before = probe(one.adb, one.address, LONG_S)
     one.control.reboot(one.name, boot_s=0.0)
-    after = Link(one.adb).ensure(one.address, before.serialno, deadline_s=LONG_S)
+    after = DeviceLink(one.adb).ensure(one.address, before.serialno, deadline_s=LONG_S)
     assert before.boot_id != after.boot_id
     assert ("", "") == (after.token, after.free)
 
 
 def test_a_link_that_was_never_made_or_lost_is_made_again(one: One):
     one.adb.disconnect(one.address)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
+    assert "VIRT0001" == DeviceLink(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
     one.control.drop(one.name)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
+    assert "VIRT0001" == DeviceLink(one.adb).ensure(one.address, "VIRT0001", deadline_s=LONG_S).serialno
 
 
 def test_another_emulator_at_the_address_is_not_taken_for_the_old_one(one: One, other: One):
@@ -50,28 +49,28 @@ def test_another_emulator_at_the_address_is_not_taken_for_the_old_one(one: One, 
     one.control.swap_ports(one.name, other.name)
     try:
         with pytest.raises(EmulatorLostError, match="expected VIRT0001, but VIRT0002"):
-            Link(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S)
+            DeviceLink(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S)
     finally:
         one.control.swap_ports(one.name, other.name)
-    assert "VIRT0001" == Link(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S).serialno
+    assert "VIRT0001" == DeviceLink(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S).serialno
 
 
 def test_nobody_at_an_address_is_said_so(farm: Farm, one: One):
     one.control.kill(one.name)
     with pytest.raises(EmulatorLostError):
-        Link(one.adb).ensure(one.address, deadline_s=1.0)
+        DeviceLink(one.adb).ensure(one.address, deadline_s=1.0)
     one.control.start(one.name)
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
+    assert "VIRT0001" == DeviceLink(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
 
 
 def test_without_an_adb_server_everybody_is_lost_and_none_is_forgotten(farm: Farm, one: One):
     farm.server.stop()
     try:
         with pytest.raises(EmulatorLostError, match="adb server"):
-            Link(one.adb).ensure(one.address, deadline_s=LONG_S)
+            DeviceLink(one.adb).ensure(one.address, deadline_s=LONG_S)
     finally:
         farm.server.start()
-    assert "VIRT0001" == Link(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
+    assert "VIRT0001" == DeviceLink(one.adb).ensure(one.address, deadline_s=LONG_S).serialno
 
 
 def test_the_news_tell_of_an_emulator_that_died(one: One):
@@ -92,7 +91,7 @@ def test_the_news_tell_of_an_emulator_that_died(one: One):
 
 def test_an_ear_hears_of_an_emulator_that_died_and_ends_when_it_is_closed(one: One):
     heard: list[str] = []
-    ear = Ear(one.adb, heard.extend)
+    ear = ConnectionWatch(one.adb, heard.extend)
     try:
         assert ear.hears.wait(LONG_S)
         one.control.kill(one.name)
@@ -122,7 +121,7 @@ def test_an_emulator_whose_adb_is_too_old_is_said_to_be(features: str | None, wh
             talk.say(b"FAIL" + block("no") if features is None else b"OKAY" + block(features))
 
     with talking(script) as talker, pytest.raises(EmulatorLostError, match=what):
-        Link(AdbClient(talker.port)).ensure("127.0.0.1:1")
+        DeviceLink(AdbClient(talker.port)).ensure("127.0.0.1:1")
 
 
 def block(text: str) -> bytes:

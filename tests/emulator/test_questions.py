@@ -6,7 +6,7 @@ import pytest
 
 from droidherd.domain.errors import BadParametersError
 from droidherd.emulator import acts, lines
-from droidherd.emulator.lines import NEVER_S, Entry
+from droidherd.emulator.lines import NEVER_S, JournalEntry
 from droidherd.emulator.token import Token
 from tests.emulator.stand import BOOT_ID, SHELLS, Stand
 
@@ -19,7 +19,7 @@ def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
     return Stand.build(tmp_path / "stand", str(request.param))
 
 
-def test_a_question_is_asked_while_the_token_stands_and_its_answer_is_not_touched(stand: Stand):
+def test_a_question_is_asked_while_the_token_stands_and_its_answer_is_kept(stand: Stand):
     stand.set(MINE)
     said = stand.raw(lines.asked(MINE, "printf ' a\\n\\n'; cat; false"))
     assert (1, b"dh:asked\n a\n\n") == (said.rc, said.out)
@@ -27,7 +27,7 @@ def test_a_question_is_asked_while_the_token_stands_and_its_answer_is_not_touche
     assert "fenced" == stand.run(lines.asked(MINE, "echo a")).word
 
 
-def test_a_task_is_quiet_unless_the_last_line_of_one_of_its_journals_is_still_at_work(stand: Stand):
+def test_a_task_is_quiet_unless_the_last_line_of_a_journal_is_still_at_work(stand: Stand):
     stand.set(MINE)
     line = lines.quiet(MINE, "task-1", stand.places)
     assert "quiet" == stand.run(line).word
@@ -61,7 +61,7 @@ def test_an_app_whose_data_cannot_be_taken_away_is_a_failure(stand: Stand):
         script.chmod(0o755)
         answer = stand.run(
             lines.effect(
-                Entry("task-1.run-1.1", f"2/{said}", MINE, NEVER_S),
+                JournalEntry("task-1.run-1.1", f"2/{said}", MINE, NEVER_S),
                 acts.clear_app("com.example.herd/.Main"),
                 stand.places,
             )

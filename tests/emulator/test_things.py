@@ -5,10 +5,11 @@ import io
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from droidherd.adb.files import Files
+from droidherd.adb.files import DeviceFiles
 from droidherd.contracts.changes import Thing
 from droidherd.domain.errors import (
     AbandonedError,
@@ -21,7 +22,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted, Recalled, Things, Wanted
-from droidherd.domain.things import ABSENT, OWN_FOLDER, State, spare_of
+from droidherd.domain.task.things import ABSENT, OWN_FOLDER, State, spare_of
 from droidherd.emulator.hands import EmulatorHands
 from droidherd.emulator.things import EmulatorThings
 from tests.emulator.farm import LONG_S, One, eventually
@@ -34,7 +35,7 @@ def nothing() -> None:
 
 
 def things(one: One, hands: EmulatorHands | None = None, beat: Callable[[], None] = nothing) -> EmulatorThings:
-    return EmulatorThings(hands or one.hands(), Files(one.adb, one.address), one.token(), beat)
+    return EmulatorThings(hands or one.hands(), partial(DeviceFiles, one.adb, one.address), one.token(), beat)
 
 
 def file(content: bytes, path: str = PATH) -> Wanted:
@@ -72,7 +73,7 @@ def test_who_is_fenced_out_or_late_changes_nothing(one: One, wanted: Wanted):
     with pytest.raises(FencedError):
         things(one, fenced).make("1", wanted)
     with pytest.raises((LateError, FencedError)):
-        EmulatorThings(late, Files(one.adb, one.address), one.token(1, 2), nothing).make("2", wanted)
+        EmulatorThings(late, partial(DeviceFiles, one.adb, one.address), one.token(1, 2), nothing).make("2", wanted)
     with pytest.raises(FencedError):
         things(one, fenced).read(wanted.thing, wanted.name)
     assert before == one.control.dump(one.name)
@@ -113,7 +114,7 @@ def test_a_full_disk_is_final_and_leaves_the_file_as_it_was(one: One):
 
 @pytest.mark.parametrize("match", ["^mv ", "^sha256sum", "^chmod", "^stat -c %a"])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_cut_anywhere_a_file_is_the_old_one_or_the_new_one_and_never_half_of_it(one: One, match: str, when: str):
+def test_cut_anywhere_a_file_is_the_old_one_or_the_new_one_never_half_of_it(one: One, match: str, when: str):
     things(one).make("1", file(b"old" * 1000))
     one.control.cut_after(one.name, match, when=when)
     with pytest.raises(UnknownOutcomeError):
@@ -122,7 +123,7 @@ def test_cut_anywhere_a_file_is_the_old_one_or_the_new_one_and_never_half_of_it(
     assert shell(one, f"cat '{PATH}'") in {"old" * 1000, "new" * 1000}
     assert Recalled.UNKNOWN is again.recall()["2"]
     again.forget("2")
-    mine = EmulatorThings(again, Files(one.adb, one.address), one.token(1, 3), nothing)
+    mine = EmulatorThings(again, partial(DeviceFiles, one.adb, one.address), one.token(1, 3), nothing)
     assert Acted.DONE == mine.make("2", file(b"new" * 1000))
     assert ("new" * 1000, "") == (shell(one, f"cat '{PATH}'"), shell(one, f"ls '{spare_of(PATH)}' 2>/dev/null"))
 

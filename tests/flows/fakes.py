@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from droidherd.contracts.chart import Chart
+from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import AbandonedError, CommandFailedError, FencedError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Box, Frame, Match, Recalled
-from droidherd.flows.chart import bearings
-from droidherd.flows.look import Look, box_in
-from droidherd.flows.run import StageRun, Tempo
-from droidherd.flows.sight import find_element
-from droidherd.flows.targets import Area, Target, TextQuery
+from droidherd.flows.model.geometry import Area, box_in
+from droidherd.flows.model.screens import parse_screen_map
+from droidherd.flows.model.targets import Target, TextQuery
+from droidherd.flows.run.context import StageContext, Tempo
+from droidherd.flows.run.finder import find_element
+from droidherd.flows.run.look import Look
 from droidherd.virtual import app, scenes
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.commands.screen import ui_tree
 
 WIDTH, HEIGHT = 1280, 720
@@ -65,7 +66,7 @@ class FakeLife:
 class Emulator:
     """What outlives every process: the app, the journal, and the witness's list of what was really done."""
 
-    state: AppState = field(default_factory=AppState)
+    state: HerdState = field(default_factory=HerdState)
     journal: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     """What the journal keeps with its effects."""
@@ -148,7 +149,7 @@ class FakeHands:
             self._emulator.journal[f"{self._stage}/{effect}"] = word
         self._point(f"{word} {effect} answered")
 
-    def _act(self, effect: str, what: str, change: Callable[[AppState], AppState], value: str = "") -> Acted:
+    def _act(self, effect: str, what: str, change: Callable[[HerdState], HerdState], value: str = "") -> Acted:
         if self.fenced:
             raise FencedError("another lease holds it")
         key, emulator = f"{self._stage}/{effect}", self._emulator
@@ -180,7 +181,7 @@ class FakeEyes:
     def __init__(self, emulator: Emulator, point: Points = no_trouble) -> None:
         self._emulator = emulator
         self._point = point
-        self.seen: dict[bytes, AppState] = {}
+        self.seen: dict[bytes, HerdState] = {}
         self.looks = 0
         self.trees = 0
         self.troubles: list[BaseException] = []
@@ -206,7 +207,7 @@ class FakeEyes:
         return app.PACKAGE if self._emulator.state.scene is not Scene.LAUNCHER else app.LAUNCHER_PACKAGE
 
 
-_SEEN: dict[str, Callable[[AppState], bool]] = {
+_SEEN: dict[str, Callable[[HerdState], bool]] = {
     "app_icon.png": lambda s: s.scene is Scene.LAUNCHER,
     "account_empty.png": lambda s: s.scene is Scene.SIGN_IN and not s.account,
     "password_empty.png": lambda s: s.scene is Scene.SIGN_IN and not s.password,
@@ -251,7 +252,7 @@ class FakeFinder:
         box = Box(*self.place, 0, 0) if self.place else box
         return Match(found=found, box=box, score=1.0 if found else 0.4, runner_up=0.3)
 
-    def state(self, frame: Frame) -> AppState:
+    def state(self, frame: Frame) -> HerdState:
         return self._eyes.seen[bytes(frame.rgba)]
 
     def words(self, look: Look, area: Area | None) -> str:
@@ -262,9 +263,9 @@ class FakeFinder:
         return float(bytes(before.rgba) != bytes(after.rgba))
 
     def _find_words(self, look: Look, wanted: str | TextQuery) -> Match:
-        said = self.words(look, None)
-        found = wanted in said if isinstance(wanted, str) else re.search(wanted.matches, said) is not None
-        return Match(found=found, box=Box(0, 0, 10, 10), score=float(found), runner_up=0.0, text=said)
+        output = self.words(look, None)
+        found = wanted in output if isinstance(wanted, str) else re.search(wanted.matches, output) is not None
+        return Match(found=found, box=Box(0, 0, 10, 10), score=float(found), runner_up=0.0, text=output)
 
 
 @dataclass
@@ -287,15 +288,15 @@ class Bench:
     def run(
         self,
         tempo: Tempo | None = None,
-        told: Mapping[str, bool] | None = None,
+        confirmed: Mapping[str, bool] | None = None,
         *,
         answers: Mapping[str, str] | None = None,
         standing: Mapping[str, str] | None = None,
         rounds: int = 0,
-        chart: Chart | None = None,
+        screen_map: ScreenMap | None = None,
         lease: int = 1,
-    ) -> StageRun:
-        return StageRun(
+    ) -> StageContext:
+        return StageContext(
             hands=self.hands,
             eyes=self.eyes,
             life=self.life,
@@ -304,10 +305,10 @@ class Bench:
             keep=self.kept.__setitem__,
             note=self.notes.append,
             tempo=tempo or Tempo(),
-            told=told or {},
+            confirmed=confirmed or {},
             answers={**(answers or {}), **(standing or {})},
             standing=frozenset(standing or ()),
             rounds=rounds,
-            bearings=bearings(chart),
+            screen_map=parse_screen_map(screen_map),
             lease=lease,
         )

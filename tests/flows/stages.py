@@ -3,24 +3,24 @@
 from collections.abc import Callable
 from typing import Any
 
-from droidherd.contracts.plan import OnUnknown, Stage
+from droidherd.contracts.plan import OnAmbiguous, Stage
 from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator
 
-HOME = AppState(scene=Scene.HOME, running=True, signed_in="ann")
+HOME = HerdState(scene=Scene.HOME, running=True, signed_in="ann")
 APP = "com.example.herd"
 GIFT = {"tap": {"image": "gift.png", "then": {"image": "ok.png", "within": "5s"}}}
 OK = {"tap": {"image": "ok.png", "then": {"image": "gift_collected.png", "within": "5s"}}}
 
 
-def stage(*steps: dict[str, Any], limit_s: float = 300.0, on_unknown: OnUnknown = OnUnknown.ASK) -> Stage:
-    return Stage(name="main", steps=steps, limit_s=limit_s, on_unknown=on_unknown)
+def stage(*steps: dict[str, Any], limit_s: float = 300.0, on_ambiguous: OnAmbiguous = OnAmbiguous.ASK) -> Stage:
+    return Stage(name="main", steps=steps, limit_s=limit_s, on_ambiguous=on_ambiguous)
 
 
-def bench(state: AppState = HOME) -> Bench:
+def bench(state: HerdState = HOME) -> Bench:
     return Bench(Emulator(state))
 
 
@@ -42,7 +42,7 @@ class Stubborn:
             raise self._error("trouble")
 
 
-def unknown_at(point: str, state: AppState = HOME) -> Bench:
+def unknown_at(point: str, state: HerdState = HOME) -> Bench:
     """A bench on which the answer is lost at one point."""
     emulator = Emulator(state)
 

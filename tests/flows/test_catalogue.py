@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
-from droidherd.contracts.plan import Backoff, Lives, OnUnknown, Plan, Policy, PolicyChange, RetryOn
+from droidherd.contracts.plan import Backoff, Effect, OnAmbiguous, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.folders import flow_folder, flow_folders
-from droidherd.flows.model import STEPS
-from droidherd.flows.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.loading.folder import flow_folder, flow_folders
+from droidherd.flows.model.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.model.steps.registry import STEPS
 from droidherd.web.allow import AllowList
 from tests.flows.test_lint import flow_at, png
 
@@ -30,8 +30,8 @@ policy: {time_limit: 2m, retries: 3, backoff: exponential, backoff_s: 20s}
 stages:
   - stage: one
     limit: 30s
-    lives: account
-    on_unknown: fail
+    effect: account
+    on_ambiguous: fail
     steps:
       - start_app: {}
       - type: {text: "${account}-${times}-${speed}-${loud}-${tab}-$$"}
@@ -55,8 +55,8 @@ def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
     assert Policy(time_limit_s=120, retries=3, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
     assert ("abi=x86", "region=cn") == plan.requires
     one, two = plan.stages
-    assert ("one", 30.0, Lives.ACCOUNT, OnUnknown.FAIL) == (one.name, one.limit_s, one.lives, one.on_unknown)
-    assert ("two", 120.0, Lives.EMULATOR, OnUnknown.ASK) == (two.name, two.limit_s, two.lives, two.on_unknown)
+    assert ("one", 30.0, Effect.ACCOUNT, OnAmbiguous.FAIL) == (one.name, one.limit_s, one.effect, one.on_ambiguous)
+    assert ("two", 120.0, Effect.EMULATOR, OnAmbiguous.ASK) == (two.name, two.limit_s, two.effect, two.on_ambiguous)
     assert ({"stop_app": {"app": "com.example.game"}},) == plan.cleanup
     assert (
         {"start_app": {"app": "com.example.game"}},
@@ -73,7 +73,7 @@ def test_a_policy_is_the_flows_then_the_operators_then_the_submissions(tmp_path:
     assert [30.0, 90.0] == [stage.limit_s for stage in plan.stages]
 
 
-def test_what_is_retried_is_the_flows_then_the_operators_then_the_submissions(tmp_path: Path) -> None:
+def test_retries_are_the_flows_then_the_operators_then_the_submissions(tmp_path: Path) -> None:
     text = "flow: demo\npolicy: {retry_on: timeout}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n"
     flow_at(tmp_path / "demo", text)
     operators = {"demo": PolicyChange(retry_on=RetryOn.ANY)}
@@ -127,7 +127,7 @@ def test_a_submission_cannot_ask_for_a_delay_that_is_cut(catalogue: Catalogue) -
         ("nonsense", "it begins with http:// or https://"),
     ],
 )
-def test_an_address_that_may_not_be_asked_is_refused_before_anything_is_queued(url: str, problem: str) -> None:
+def test_an_address_that_may_not_be_asked_is_refused_before_it_is_queued(url: str, problem: str) -> None:
     allow = AllowList.of(("https://files.example.com",))
     catalogue = Catalogue(may_ask=allow.checked)
     params: dict[str, JsonValue] = {"url": url, "file": "/sdcard/x"}
@@ -140,7 +140,7 @@ def test_an_address_that_may_not_be_asked_is_refused_before_anything_is_queued(u
 
 
 def test_an_address_that_a_flow_itself_says_is_judged_too(tmp_path: Path) -> None:
-    step = 'handle: {by: download, with: {url: "http://x/y", file: /sdcard/x}}'
+    step = 'call: {by: download, with: {url: "http://x/y", file: /sdcard/x}}'
     flow_at(tmp_path / "demo", f"flow: demo\nstages: [{{stage: a, steps: [{{{step}}}]}}]\n")
     with pytest.raises(BadParametersError, match="is not in `web") as caught:
         Catalogue([tmp_path], may_ask=AllowList.of(()).checked).plan("demo", {})
@@ -375,7 +375,7 @@ def test_what_is_odd_about_a_flow_is_logged_whenever_it_is_read_anew(
 
 @pytest.mark.parametrize("path", ["", "one", "one/flow.yaml", "two", "nowhere"])
 @pytest.mark.parametrize("name", ["one", "two", "none", "", ".", "..", "two/../one", "a\0b", "one/"])
-def test_a_flow_is_found_by_name_exactly_where_a_look_at_all_folders_finds_it(tmp_path: Path, path: str, name: str):
+def test_a_flow_is_found_by_name_exactly_where_look_at_all_folders_finds_it(tmp_path: Path, path: str, name: str):
     for flow in ("one", "two"):
         (tmp_path / flow).mkdir()
         (tmp_path / flow / "flow.yaml").touch()

@@ -11,18 +11,21 @@ from droidherd.contracts.changes import Change, Thing
 from droidherd.contracts.plan import Stage
 from droidherd.domain.errors import BadParametersError, FlowError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Recalled, Wanted
-from droidherd.domain.things import ABSENT, State
-from droidherd.flows.alteration import CHANGES_MAX, changes, left_by, wanted
+from droidherd.domain.task.things import ABSENT, State
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.change import CHANGE_KINDS
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.model import STEPS, kind_of
+from droidherd.flows.loading.changes import CHANGES_MAX, changes, left_by
+from droidherd.flows.model.steps.base import kind_of
+from droidherd.flows.model.steps.changes import ChangeStep
+from droidherd.flows.model.steps.registry import STEP_TYPES, STEPS
+from droidherd.flows.run.interpreter import run_stage
 from droidherd.handlers.registry import registered
-from droidherd.virtual.app import AppState
+from droidherd.virtual.app import HerdState
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.flows.fakes import Bench, Trouble
 from tests.flows.stages import stage
 from tests.flows.test_lint import HEAD, flow_at, problems
+
+CHANGE_KINDS = [word for word, step in STEP_TYPES.items() if issubclass(step, ChangeStep)]
 
 APK = tiny_apk("com.example.other", 3)
 SET = {"set": {"setting": "global/x", "to": "1"}}
@@ -48,7 +51,7 @@ class FakeThings:
     made: list[str] = field(default_factory=list[str])
 
     def make(self, effect: str, wanted: Wanted) -> Acted:
-        def change(state: AppState) -> AppState:
+        def change(state: HerdState) -> HerdState:
             self.made.append(f"{effect} {wanted.name}")
             self.states[wanted.name] = wanted.state
             return state
@@ -81,7 +84,7 @@ def test_all_kinds_of_changes_have_a_subject_and_a_wish(tmp_path: Path):
         Change(step="4", thing=Thing.PACKAGE, name="com.example.other"),
         Change(step="5", thing=Thing.PACKAGE, name="com.example.gone"),
     ] == [*changes(steps, HANDLERS)]
-    states = [wanted(getattr(s, str(kind_of(s))), payloads(tmp_path).joinpath).state for s in steps]
+    states = [s.wanted(payloads(tmp_path).joinpath).state for s in steps if isinstance(s, ChangeStep)]
     assert [State("1"), State(digest(b"hello")), ABSENT, State(digest(APK)), ABSENT] == states
 
 
@@ -92,7 +95,7 @@ def test_changes_inside_options_and_loops_are_known_with_their_paths():
     ]
 
 
-def test_an_override_of_the_screen_changes_a_setting_with_it_which_is_restored_after_it():
+def test_a_screen_override_changes_a_setting_which_is_restored_after_it():
     assert [(Thing.SETTING, "global/display_size_forced"), (Thing.WM, "size")] == [
         (change.thing, change.name) for change in changes(STEPS.validate_python((WM,)), HANDLERS)
     ]
@@ -205,10 +208,10 @@ FLOW_PROBLEMS = [
     ),
     (
         (
-            "flow.yaml:5: error: set changes the emulator, and its stage lives in the account "
-            "(leave `lives: account` out, or put it into a stage of its own)"
+            "flow.yaml:5: error: set changes the emulator, and the effect of its stage is in the account "
+            "(leave `effect: account` out, or put it into a stage of its own)"
         ),
-        "flow: demo\nstages:\n  - stage: main\n    lives: account\n    steps: [{set: {setting: global/x, to: 1}}]\n",
+        "flow: demo\nstages:\n  - stage: main\n    effect: account\n    steps: [{set: {setting: global/x, to: 1}}]\n",
     ),
     (
         "flow.yaml:4: error: ${n}.apk: the name of a file cannot hold a parameter (write one step per file)",

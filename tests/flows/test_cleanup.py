@@ -7,14 +7,14 @@ from droidherd.domain.errors import (
     EmulatorLostError,
     FencedError,
 )
-from droidherd.flows.interpreter import CleanupReport, run_cleanup, run_stage
-from droidherd.flows.run import StageRun
+from droidherd.flows.run.context import StageContext
+from droidherd.flows.run.interpreter import CleanupOutcome, run_cleanup, run_stage
 from tests.flows.stages import APP, acts, bench, stage, unknown_at
 
 STOP: dict[str, Any] = {"stop_app": {"app": APP}}
 
 
-def clean(steps: tuple[dict[str, Any], ...], run: StageRun, budget_s: float, mark: str = "c") -> CleanupReport:
+def clean(steps: tuple[dict[str, Any], ...], run: StageContext, budget_s: float, mark: str = "c") -> CleanupOutcome:
     return run_cleanup(steps, run, budget_s, mark)
 
 
@@ -44,7 +44,7 @@ def test_cleanup_ends_when_its_time_is_up() -> None:
 def test_cleanup_does_not_stop_when_the_task_is_asked_to() -> None:
     on = bench()
     on.life.reason = "cancel"
-    assert clean(({"pause": {"for": "2s"}}, STOP), on.run(), budget_s=30).clean
+    assert clean(({"sleep": {"for": "2s"}}, STOP), on.run(), budget_s=30).clean
 
 
 def test_cleanup_never_asks_a_person() -> None:
@@ -53,7 +53,7 @@ def test_cleanup_never_asks_a_person() -> None:
     assert ["key back"] == acts(on)
 
 
-def test_a_stage_that_is_taken_up_after_a_cleanup_in_its_own_journal_does_all_that_is_left() -> None:
+def test_a_stage_taken_up_after_a_cleanup_in_its_journal_does_what_is_left() -> None:
     """A stage that lives in the account keeps its journal when it was paused, or freed its emulator to ask."""
     on = bench()
     taps = ({"tap": {"percent": [10, 1]}}, {"tap": {"percent": [20, 1]}})

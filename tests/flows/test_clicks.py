@@ -4,23 +4,23 @@ from hypothesis import strategies as st
 
 from droidherd.domain.errors import ClickLoopError, StuckError
 from droidherd.domain.ports import Frame
-from droidherd.flows import clicks
-from droidherd.flows.clicks import ClickGuard, Tap, look_of
-from droidherd.flows.interpreter import run_stage
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.run import clicks
+from droidherd.flows.run.clicks import ClickGuard, MadeTap, look_of
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import render
 from tests.flows.fakes import FakeClock
 from tests.flows.stages import acts, bench, stage
-from tests.flows.test_navigation import chart
+from tests.flows.test_navigation import screen_map
 
 STILL, OTHER = bytes(100), bytes([200] * 100)
 
 
-def tap(target: str, screen: bytes = STILL, place: tuple[float, float] = (0.5, 0.5)) -> Tap:
-    return Tap(target, place, screen)
+def tap(target: str, screen: bytes = STILL, place: tuple[float, float] = (0.5, 0.5)) -> MadeTap:
+    return MadeTap(target, place, screen)
 
 
-def judged(taps: list[Tap], guard: ClickGuard | None = None) -> list[int]:
+def judged(taps: list[MadeTap], guard: ClickGuard | None = None) -> list[int]:
     """The numbers of the taps that were too many."""
     guard = guard or ClickGuard(12, 15, 1.0)
     return [number for number, one in enumerate(taps, start=1) if guard.judge(one)]
@@ -49,7 +49,7 @@ def test_two_targets_by_turns_on_the_same_two_screens_are_noticed() -> None:
     assert [] == judged([tap("a", STILL), tap("b", OTHER), tap("c", OTHER)] * 6)
 
 
-def test_taps_that_brought_about_what_they_were_to_are_no_loop_unless_the_screen_stayed() -> None:
+def test_taps_that_reached_their_aim_are_no_loop_unless_the_screen_stayed() -> None:
     for shown, expected in ((OTHER, []), (STILL, [12])):
         guard = ClickGuard(12, 15, 1.0)
         found: list[int] = []
@@ -70,15 +70,15 @@ def test_it_never_speaks_before_so_many_taps_and_always_then(taps: int, more: in
     assert list(range(taps, count + 1)) == found
 
 
-def frame_of(state: AppState) -> Frame:
+def frame_of(state: HerdState) -> Frame:
     return Frame(1280, 720, render(state, 1280, 720).tobytes(), 0.0)
 
 
 def test_a_button_that_is_gone_makes_it_another_screen_and_a_popup_too() -> None:
-    list_ = AppState(scene=Scene.LIST, running=True)
-    one, two = (look_of(frame_of(state)) for state in (list_, AppState(scene=Scene.LIST, running=True, claimed=(0,))))
+    list_ = HerdState(scene=Scene.LIST, running=True)
+    one, two = (look_of(frame_of(state)) for state in (list_, HerdState(scene=Scene.LIST, running=True, claimed=(0,))))
     assert [] == judged([tap("a", one), tap("a", two)] * 2, ClickGuard(3, 15, 0.5))
-    popup = look_of(frame_of(AppState(scene=Scene.LIST, running=True, popup=True)))
+    popup = look_of(frame_of(HerdState(scene=Scene.LIST, running=True, popup=True)))
     assert [] == judged([tap("a", one), tap("a", popup)] * 2, ClickGuard(3, 15, 5.0))
     assert 1_500 < len(one) < 2_500
 
@@ -89,7 +89,7 @@ DEAD_BUTTON = {"repeat": {"while": {"image": "gift.png"}, "at_most": 50, "do": [
 """Tapped beside the button, it changes nothing."""
 
 
-def test_a_loop_that_taps_a_dead_button_ends_as_a_click_loop_before_the_tap_that_is_too_many() -> None:
+def test_a_loop_on_dead_button_ends_as_a_click_loop_before_one_tap_too_many() -> None:
     on = bench()
     on.finder.place = (5, 5)
     with pytest.raises(ClickLoopError, match=r"step 1#12\.1: taps sign_out\.png 12 times of the last 12") as caught:
@@ -121,8 +121,8 @@ def test_a_flow_sets_its_own_limits() -> None:
     on = bench()
     on.finder.place = (5, 5)
     with pytest.raises(ClickLoopError, match="3 times of the last 3"):
-        run_stage(stage(DEAD_BUTTON), on.run(chart=chart(guards={"taps": 3, "of": 5})))
-    run_stage(stage(DEAD_BUTTON), on.run(chart=chart(guards={"taps": 0})))
+        run_stage(stage(DEAD_BUTTON), on.run(screen_map=screen_map(guards={"taps": 3, "of": 5})))
+    run_stage(stage(DEAD_BUTTON), on.run(screen_map=screen_map(guards={"taps": 0})))
 
 
 def test_taps_on_places_that_nobody_looks_at_tell_nothing() -> None:
@@ -132,9 +132,10 @@ def test_taps_on_places_that_nobody_looks_at_tell_nothing() -> None:
 
 
 def test_how_long_a_stage_may_stand_still_is_the_flows_to_say() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
     on.clock = FakeClock()
     with pytest.raises(StuckError, match="nothing moved for 40s"):
         run_stage(
-            stage({"wait": {"image": "gift.png", "within": "200s"}}), on.run(chart=chart(guards={"stuck": "40s"}))
+            stage({"wait": {"image": "gift.png", "within": "200s"}}),
+            on.run(screen_map=screen_map(guards={"stuck": "40s"})),
         )

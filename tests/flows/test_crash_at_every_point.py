@@ -11,13 +11,13 @@ import pytest
 from droidherd.contracts.plan import Plan
 from droidherd.domain.errors import CommandFailedError, NotSentError, UnknownOutcomeError
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.interpreter import run_stage
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator, PlugPulledError, Trouble
 
 CATALOGUE = Catalogue()
 NEVER = 10**9
-SIGNED_IN = AppState(scene=Scene.HOME, running=True, signed_in="other")
+SIGNED_IN = HerdState(scene=Scene.HOME, running=True, signed_in="other")
 
 
 class Pest:
@@ -44,14 +44,14 @@ def finish(plan: Plan, emulator: Emulator, trouble: Callable[[str], None]) -> in
             tries += 1
             assert tries < 20
             try:
-                run_stage(stage, Bench(emulator, stage.name, trouble).run(chart=plan.chart))
+                run_stage(stage, Bench(emulator, stage.name, trouble).run(screen_map=plan.screen_map))
             except PlugPulledError:
                 continue
             break
     return tries
 
 
-def points_of(plan: Plan, start: AppState) -> int:
+def points_of(plan: Plan, start: HerdState) -> int:
     count = Trouble(NEVER, AssertionError)
     finish(plan, Emulator(start), count)
     return count.passed
@@ -82,19 +82,19 @@ def step_of(plan: Plan, key: str) -> dict[str, Any]:
 
 
 FLOWS = [
-    ("daily_reward", {}, AppState()),
+    ("daily_reward", {}, HerdState()),
     ("daily_reward", {}, SIGNED_IN),
     ("sign_in", {"account": "ann"}, SIGNED_IN),
-    ("long_walk", {"rounds": 2}, AppState()),
-    ("collect_rewards", {}, AppState()),
-    ("collect_rewards", {}, AppState(popup=True, running=True, scene=Scene.DIALOG, signed_in="ann")),
-    ("browse_list", {"pages": 2}, AppState(popup=True, running=True, scene=Scene.SIGN_IN)),
+    ("long_walk", {"rounds": 2}, HerdState()),
+    ("collect_rewards", {}, HerdState()),
+    ("collect_rewards", {}, HerdState(popup=True, running=True, scene=Scene.DIALOG, signed_in="ann")),
+    ("browse_list", {"pages": 2}, HerdState(popup=True, running=True, scene=Scene.SIGN_IN)),
 ]
 
 
 @pytest.mark.parametrize(("name", "params", "start"), FLOWS)
 def test_a_process_that_dies_at_any_point_does_nothing_twice(
-    name: str, params: dict[str, str | int], start: AppState
+    name: str, params: dict[str, str | int], start: HerdState
 ) -> None:
     plan = CATALOGUE.plan(name, params)
     unharmed = Emulator(start)
@@ -109,7 +109,7 @@ def test_a_process_that_dies_at_any_point_does_nothing_twice(
 
 @pytest.mark.parametrize(("name", "params", "start"), FLOWS)
 def test_an_answer_lost_at_any_point_is_observed_and_nothing_is_done_twice(
-    name: str, params: dict[str, str | int], start: AppState
+    name: str, params: dict[str, str | int], start: HerdState
 ) -> None:
     plan = CATALOGUE.plan(name, params)
     for nth in range(1, points_of(plan, start) + 1):
@@ -120,9 +120,9 @@ def test_an_answer_lost_at_any_point_is_observed_and_nothing_is_done_twice(
 
 def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() -> None:
     plan = CATALOGUE.plan("daily_reward", {})
-    whole = points_of(plan, AppState())
+    whole = points_of(plan, HerdState())
     for first in range(1, whole + 1, 3):
-        emulator = Emulator(AppState())
+        emulator = Emulator(HerdState())
         die, lose = Trouble(first, PlugPulledError), Trouble(first + 5, NotSentError)
 
         def both(point: str, die: Trouble = die, lose: Trouble = lose) -> None:
@@ -133,7 +133,7 @@ def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() ->
         for stage in plan.stages:
             for _ in range(5):
                 try:
-                    run_stage(stage, Bench(emulator, stage.name, both).run(chart=plan.chart))
+                    run_stage(stage, Bench(emulator, stage.name, both).run(screen_map=plan.screen_map))
                 except (PlugPulledError, CommandFailedError):
                     continue
                 break
@@ -142,14 +142,14 @@ def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() ->
 
 
 ANYWHERE = [
-    AppState(),
-    AppState(running=True, scene=Scene.SIGN_IN, account="half a na"),
-    AppState(running=True, scene=Scene.LIST, signed_in="ann", popup=True),
+    HerdState(),
+    HerdState(running=True, scene=Scene.SIGN_IN, account="half a na"),
+    HerdState(running=True, scene=Scene.LIST, signed_in="ann", popup=True),
 ]
 
 
 @pytest.mark.parametrize(("seed", "trouble"), [(1, UnknownOutcomeError), (2, PlugPulledError), (3, PlugPulledError)])
-def test_popups_at_random_and_a_death_or_a_lost_answer_at_any_point_change_nothing(
+def test_popups_deaths_and_lost_answers_at_any_point_change_nothing(
     seed: int, trouble: Callable[[str], BaseException]
 ) -> None:
     plan, start = CATALOGUE.plan("collect_rewards", {}), ANYWHERE[seed - 1]

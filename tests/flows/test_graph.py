@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from droidherd.flows.graph import ANY, UNKNOWN, Edge, cheapest, leading_to, reachable
+from droidherd.flows.model.graph import ANY, UNKNOWN, Edge, cheapest, leading_to, reachable
 
 PLACES = ["a", "b", "c", "d", "e"]
 COSTS = st.integers(1, 9).map(float)
@@ -57,7 +57,7 @@ def test_a_closed_edge_is_not_taken(edges: list[Edge], start: str, goal: str, da
     assert (way is None) is (cheapest(open_edges, start, goal) is None)
 
 
-def test_of_ways_that_cost_the_same_the_shorter_one_is_taken_and_then_the_first() -> None:
+def test_of_ways_of_equal_cost_the_shorter_is_taken_and_then_the_first() -> None:
     edges = [Edge("a", "b", 1), Edge("b", "c", 1), Edge("a", "c", 2), Edge("a", "c", 2)]
     assert (2,) == cheapest(edges, "a", "c")
     assert () == cheapest(edges, "a", "a")

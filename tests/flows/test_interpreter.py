@@ -13,15 +13,15 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Box, Frame
-from droidherd.flows.interpreter import Outcome, run_stage
-from droidherd.flows.run import Tempo
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.run.context import Tempo
+from droidherd.flows.run.interpreter import RunOutcome, run_stage
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import FakeClock, FakeLife, Trouble
 from tests.flows.stages import APP, GIFT, HOME, OK, acts, bench, stage
 
 
 def test_each_step_reaches_the_hands_with_its_path_as_its_name() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
     steps = (
         {"start_app": {"app": APP}},
         {"optional": {"do": [{"tap": {"image": "account_empty.png"}}, {"type": {"text": "ann"}}]}},
@@ -29,7 +29,7 @@ def test_each_step_reaches_the_hands_with_its_path_as_its_name() -> None:
         {"key": {"name": "home"}},
         {"stop_app": {"app": APP}},
     )
-    assert Outcome(acts=7) == run_stage(stage(*steps), on.run())
+    assert RunOutcome(acts=7) == run_stage(stage(*steps), on.run())
     assert [
         ("main/1", f"start {APP}"),
         ("main/2.1", "tap 640 300"),
@@ -57,7 +57,7 @@ def test_threshold_and_area_reach_the_finder_in_pixels() -> None:
 
 
 def test_a_wait_polls_until_the_image_is_there() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
 
     class Later(FakeClock):
         def sleep(self, seconds: float) -> None:
@@ -71,8 +71,8 @@ def test_a_wait_polls_until_the_image_is_there() -> None:
     assert 1001.0 == on.clock.now()
 
 
-def test_a_wait_that_ends_in_vain_says_what_was_sought_and_how_near_it_came_and_keeps_the_frame() -> None:
-    on = bench(AppState())
+def test_a_wait_in_vain_says_what_was_searched_how_near_it_came_keeps_frame() -> None:
+    on = bench(HerdState())
     with pytest.raises(ScreenNotReachedError) as caught:
         run_stage(stage({"wait": {"image": "gift.png", "within": "2s"}}), on.run())
     expected = "step 1: gift.png did not appear within 2s: best match 0.40 of 0.90 at 0,0"
@@ -87,7 +87,7 @@ def test_an_image_that_does_not_go_away_says_so() -> None:
         run_stage(stage({"wait": {"gone": "gift.png", "within": "1s"}}), on.run())
 
 
-def test_a_post_condition_that_does_not_come_true_fails_the_stage_and_the_act_is_not_repeated() -> None:
+def test_a_post_condition_that_fails_fails_the_stage_and_repeats_no_act() -> None:
     on = bench()
     with pytest.raises(ScreenNotReachedError, match=r"step 1: ok\.png did not appear"):
         run_stage(stage({"tap": {"percent": [1, 1], "then": {"image": "ok.png", "within": "3s"}}}), on.run())
@@ -95,7 +95,7 @@ def test_a_post_condition_that_does_not_come_true_fails_the_stage_and_the_act_is
 
 
 def test_evidence_that_cannot_be_kept_does_not_hide_the_failure() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
 
     def full(name: str, frame: Frame) -> None:
         raise DiskFullError("no space left")
@@ -107,19 +107,22 @@ def test_evidence_that_cannot_be_kept_does_not_hide_the_failure() -> None:
 
 def test_a_frame_is_kept_under_the_names_of_stage_step_and_turn() -> None:
     on = bench()
-    run_stage(stage({"frame": {"name": "a"}}, {"repeat": {"at_most": 2, "do": [{"frame": {"name": "b"}}]}}), on.run())
+    run_stage(
+        stage({"screenshot": {"name": "a"}}, {"repeat": {"at_most": 2, "do": [{"screenshot": {"name": "b"}}]}}),
+        on.run(),
+    )
     assert ["main.a.png", "main.b-1.png", "main.b-2.png"] == list(on.kept)
 
 
 def test_a_pause_takes_its_time_and_beats() -> None:
     on = bench()
-    run_stage(stage({"pause": {"for": "5s"}}), on.run())
+    run_stage(stage({"sleep": {"for": "5s"}}), on.run())
     assert 1005.0 == on.clock.now()
     assert on.life.beats >= 5
 
 
 def test_what_is_typed_is_in_no_note() -> None:
-    on = bench(AppState(scene=Scene.SIGN_IN, running=True, field="password"))
+    on = bench(HerdState(scene=Scene.SIGN_IN, running=True, field="password"))
     run_stage(stage({"type": {"text": "s3cret"}}), on.run())
     assert ["type s3cret"] == acts(on)
     assert not [note for note in on.notes if "s3cret" in note]
@@ -129,7 +132,7 @@ def test_what_is_typed_is_in_no_note() -> None:
 
 
 def test_a_loop_with_while_ends_when_it_no_longer_holds() -> None:
-    on = bench(AppState(popup=True, scene=Scene.HOME, running=True))
+    on = bench(HerdState(popup=True, scene=Scene.HOME, running=True))
     close = {"tap": {"image": "close.png"}}
     run_stage(stage({"repeat": {"while": {"image": "close.png"}, "at_most": 5, "do": [close]}}), on.run())
     assert 1 == len(acts(on))
@@ -143,7 +146,7 @@ def test_a_loop_with_until_that_never_holds_is_a_failure() -> None:
     assert 3 == len(acts(on))
 
 
-def test_an_optional_block_that_does_not_find_its_image_is_left_out_and_noted() -> None:
+def test_an_optional_block_that_does_not_find_its_image_is_skipped_and_noted() -> None:
     on = bench()
     block = {"optional": {"do": [{"tap": {"image": "ok.png", "within": "1s"}}, {"key": {"name": "back"}}]}}
     run_stage(stage(block, GIFT), on.run())
@@ -171,7 +174,7 @@ def test_a_stage_stops_at_the_boundary_before_the_next_step() -> None:
         on.life.reason = "pause"
 
     run = replace(on.run(), keep=keep_and_ask)
-    assert Outcome(stopped="pause", acts=1) == run_stage(stage(GIFT, {"frame": {"name": "a"}}, OK), run)
+    assert RunOutcome(stopped="pause", acts=1) == run_stage(stage(GIFT, {"screenshot": {"name": "a"}}, OK), run)
     assert 1 == len(acts(on))
 
 
@@ -184,7 +187,7 @@ def test_a_stage_stops_while_it_waits_for_what_it_would_act_on() -> None:
             on.life.reason = "cancel"
 
     on.clock = Asking()
-    assert Outcome(stopped="cancel") == run_stage(stage({"tap": {"image": "ok.png", "within": "60s"}}), on.run())
+    assert RunOutcome(stopped="cancel") == run_stage(stage({"tap": {"image": "ok.png", "within": "60s"}}), on.run())
     assert on.clock.now() < 1002
 
 
@@ -197,7 +200,7 @@ def test_a_stage_does_not_stop_between_an_act_and_its_post_condition() -> None:
         return asked(effect, x, y)
 
     on.hands.tap = tap
-    assert Outcome(stopped="pause", acts=1) == run_stage(stage(GIFT, OK), on.run())
+    assert RunOutcome(stopped="pause", acts=1) == run_stage(stage(GIFT, OK), on.run())
     assert Scene.DIALOG is on.emulator.state.scene
 
 
@@ -211,23 +214,23 @@ def test_a_try_that_was_given_up_does_nothing_more() -> None:
 
 
 def test_the_total_time_of_a_stage_ends_it_in_the_middle_of_a_wait() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
     with pytest.raises(StageTimeoutError, match=r"step 2: not done within 10\.1s"):
         run_stage(
-            stage({"pause": {"for": "6s"}}, {"wait": {"image": "gift.png", "within": "60s"}}, limit_s=10.1), on.run()
+            stage({"sleep": {"for": "6s"}}, {"wait": {"image": "gift.png", "within": "60s"}}, limit_s=10.1), on.run()
         )
     assert 1010.1 == on.clock.now()
 
 
 def test_a_stage_in_which_nothing_moves_is_stuck_before_its_time_is_up() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
     with pytest.raises(StuckError, match="nothing moved for 30s"):
         run_stage(stage({"wait": {"image": "gift.png", "within": "200s"}}), on.run(Tempo(progress_s=30.0)))
     assert ["main.failed.png"] == list(on.kept)
 
 
 def test_a_step_that_is_done_is_progress() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
     steps = (
         {"optional": {"do": [{"wait": {"image": "gift.png", "within": "20s"}}]}},
         {"wait": {"image": "gift.png", "within": "20s"}},
@@ -237,7 +240,7 @@ def test_a_step_that_is_done_is_progress() -> None:
 
 
 def test_a_screen_that_changes_is_progress() -> None:
-    on = bench(AppState())
+    on = bench(HerdState())
 
     class Moving(FakeClock):
         def sleep(self, seconds: float) -> None:

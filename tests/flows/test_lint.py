@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from droidherd.domain.errors import FlowError
 from droidherd.flows.catalogue import GALLERY, Catalogue
-from droidherd.flows.folder import inspect
-from droidherd.flows.lint import lint, main
-from droidherd.flows.model import STEP_KINDS
-from droidherd.flows.schema import SCHEMA_FILE, schema_text
+from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.lint.judge import lint, main
+from droidherd.flows.model.schema import SCHEMA_FILE, schema_text
+from droidherd.flows.model.steps.base import STEP_KINDS
 
 HEAD = "flow: demo\napp: com.example.game\nstages:\n  - stage: main\n    steps:\n"
 
@@ -80,10 +80,10 @@ STEP_PROBLEMS = [
         'type: {text: "a\\tb"}',
         "error: text: the character U+0009 cannot be typed: use a key step for Enter and Tab",
     ),
-    ("handle: {by: check, with: {ap: a}}", "error: handle check: ap is no parameter of it (did you mean app?)"),
+    ("call: {by: check, with: {ap: a}}", "error: call check: ap is no parameter of it (did you mean app?)"),
     (
-        "handle: {by: download, with: {urll: a}}",
-        "error: handle download: url is missing; urll is no parameter of it (did you mean url?)",
+        "call: {by: download, with: {urll: a}}",
+        "error: call download: url is missing; urll is no parameter of it (did you mean url?)",
     ),
     ("tap: a.png", "error: tap: must be a mapping (as in tap: {image: ok.png})"),
     ("stop_app:", "error: stop_app: must be a mapping (as in stop_app: {}, or stop_app: {app: com.example.game})"),
@@ -119,10 +119,10 @@ STEP_PROBLEMS = [
         ("error: app: 'game' is not an app (a package as in com.example.game, or package/activity)"),
     ),
     (
-        "frame: {name: My Frame}",
+        "screenshot: {name: My Frame}",
         ("error: name: 'My Frame' is not a name (lower case letters, digits and _, beginning with a letter)"),
     ),
-    ("pause: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m"),
+    ("sleep: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m"),
     (
         "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
         "error: unknown key 'them' (did you mean then?)",
@@ -150,19 +150,22 @@ STEP_PROBLEMS = [
         "when: {var: said, is: b, do: [{fail: {what: never}}]}",
         "error: variable 'said' is not set before it in this stage (add into: said to an ask or a read)",
     ),
-    ("again: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
-    ("again: {in: 2h, at: '14:05', at_most: 2}", "error: again: exactly one of in, at and from is needed, not 2"),
-    ("again: {in: 2h, zone: UTC, at_most: 2}", "error: again: zone goes with a time of day, not with in"),
-    ("again: {at: 14:05, at_most: 2}", 'error: at: a time of day stands in quotes, as in at: "14:05"'),
+    ("reschedule: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
-        "again: {at: '25:00', at_most: 2}",
+        "reschedule: {in: 2h, at: '14:05', at_most: 2}",
+        "error: reschedule: exactly one of in, at and from is needed, not 2",
+    ),
+    ("reschedule: {in: 2h, zone: UTC, at_most: 2}", "error: reschedule: zone goes with a time of day, not with in"),
+    ("reschedule: {at: 14:05, at_most: 2}", 'error: at: a time of day stands in quotes, as in at: "14:05"'),
+    (
+        "reschedule: {at: '25:00', at_most: 2}",
         """error: at: '25:00' is not a time of day (hours and minutes, as in "14:05")""",
     ),
     (
-        "again: {at: '14:05', zone: Mars/Base, at_most: 2}",
+        "reschedule: {at: '14:05', zone: Mars/Base, at_most: 2}",
         "error: zone: 'Mars/Base' is not a time zone: write one as in Europe/Berlin, or UTC",
     ),
-    ("again: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h"),
+    ("reschedule: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h"),
     ("fail: {}", "error: what is missing (say it for people, as in what: solve the captcha)"),
 ]
 
@@ -179,9 +182,9 @@ def test_a_faulty_step_is_named_with_file_line_and_fix(tmp_path: Path, step: str
     [
         ("      - wait: {colour: #00ff00, within: 1s}", "a # begins a comment: put it in quotes"),
         ("\t- key: {name: back}", "indent with spaces, not with tabs"),
-        ("     - key: {name: back}", "mend the indentation: what belongs together begins in the same column"),
+        ("     - key: {name: back}", "fix the indentation: what belongs together begins in the same column"),
         ("      - fail: {what: @home}", "put it in quotes"),
-        ("      - fail: what: ever", "put text with a colon in quotes, or mend the indentation"),
+        ("      - fail: what: ever", "put text with a colon in quotes, or fix the indentation"),
     ],
 )
 def test_what_is_no_yaml_is_named_with_how_to_mend_it(tmp_path: Path, line: str, fix: str) -> None:
@@ -238,8 +241,8 @@ FLOW_PROBLEMS = [
         "flow: demo\nparams: {n: {type: integer}}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n",
     ),
     (
-        "flow.yaml:2: error: lives: there is no 'here' here (known are: account, emulator)",
-        "flow: demo\nstages: [{stage: a, lives: here, steps: [{key: {name: home}}]}]\n",
+        "flow.yaml:2: error: effect: there is no 'here' here (known are: account, emulator)",
+        "flow: demo\nstages: [{stage: a, effect: here, steps: [{key: {name: home}}]}]\n",
     ),
     (
         "flow.yaml:3: error: app: 'sample' is not an app (give parameter app an example or a default that fits)",
@@ -263,7 +266,7 @@ TOGETHER = [
     ),
     (
         f"flow.yaml:7: error: said: 'later' {NO_TIME} (offer times only, or put it into a when)",
-        [f"{ASK}}}", "again: {from: said, at_most: 2}"],
+        [f"{ASK}}}", "reschedule: {from: said, at_most: 2}"],
     ),
 ]
 
@@ -277,45 +280,45 @@ HELD = "is more than the stage has, 10s (raise the limit, or wait for less)"
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "words"),
     [
         ("wait: {colour: '#ff8800', within: 11s}", [f"within 11s {HELD}"]),
         ("tap: {colour: '#ff8800', within: 5s, then: {ui: {id: a}, within: 12s}}", [f"within 12s {HELD}"]),
         (
-            "repeat: {while: {colour: '#ff8800', within: 13s}, at_most: 2, do: [{pause: {for: 1s}}]}",
+            "repeat: {while: {colour: '#ff8800', within: 13s}, at_most: 2, do: [{sleep: {for: 1s}}]}",
             [f"within 13s {HELD}"],
         ),
-        ("optional: {do: [{pause: {for: 14s}}]}", [f"for 14s {HELD}"]),
+        ("optional: {do: [{sleep: {for: 14s}}]}", [f"for 14s {HELD}"]),
         ("tap: {colour: '#ff8800', within: 10s}", []),
         ("ask: {what: a, choices: [b], within: 5m}", []),
     ],
 )
-def test_a_wait_that_is_longer_than_its_stage_is_named(tmp_path: Path, step: str, said: list[str]) -> None:
+def test_a_wait_that_is_longer_than_its_stage_is_named(tmp_path: Path, step: str, words: list[str]) -> None:
     text = f"flow: demo\nstages:\n  - stage: main\n    limit: 10s\n    steps:\n      - {step}\n"
-    assert [f"flow.yaml:6: warning: {one}" for one in said] == problems(tmp_path, text)
+    assert [f"flow.yaml:6: warning: {one}" for one in words] == problems(tmp_path, text)
 
 
 def test_a_frame_that_has_the_name_of_another_is_named(tmp_path: Path) -> None:
-    first, second = "frame: {name: a}", "optional: {do: [{frame: {name: a}}]}"
-    what = "this stage has another frame a, and this one is kept as a with a number (give one another name)"
+    first, second = "screenshot: {name: a}", "optional: {do: [{screenshot: {name: a}}]}"
+    what = "this stage has another screenshot a, and this one is kept as a with a number (give one another name)"
     assert [f"flow.yaml:7: warning: {what}"] == problems(tmp_path, f"{HEAD}      - {first}\n      - {second}\n")
 
 
 def test_either_of_two_frames_may_have_the_same_name(tmp_path: Path) -> None:
-    step = "when: {sees: {colour: '#ff8800'}, do: [{frame: {name: a}}], else: [{frame: {name: a}}]}"
+    step = "when: {sees: {colour: '#ff8800'}, do: [{screenshot: {name: a}}], else: [{screenshot: {name: a}}]}"
     assert [] == problems(tmp_path, f"{HEAD}      - {step}\n")
 
 
 def test_what_an_ask_sets_is_known_to_what_comes_after_it_also_in_a_block(tmp_path: Path) -> None:
     steps = [
         f"optional: {{do: [{{{ASK}}}}}]}}",
-        "when: {var: said, is: [later], do: [{fail: {what: never}}], else: [{again: {from: said, at_most: 2}}]}",
+        "when: {var: said, is: [later], do: [{fail: {what: never}}], else: [{reschedule: {from: said, at_most: 2}}]}",
     ]
     assert [] == problems(tmp_path, HEAD + "".join(f"      - {step}\n" for step in steps))
 
 
 @pytest.mark.parametrize(
-    ("lives", "steps", "faulty"),
+    ("effect", "steps", "faulty"),
     [
         ("account", ["tap: {percent: [1, 2]}", "ask: {what: a, choices: [b], within: 5m, keep: false}"], True),
         ("emulator", ["tap: {percent: [1, 2]}", "ask: {what: a, choices: [b], within: 5m, keep: false}"], False),
@@ -325,15 +328,15 @@ def test_what_an_ask_sets_is_known_to_what_comes_after_it_also_in_a_block(tmp_pa
     ],
 )
 def test_whoever_frees_the_emulator_has_done_nothing_for_the_account_yet(
-    tmp_path: Path, lives: str, steps: list[str], faulty: bool
+    tmp_path: Path, effect: str, steps: list[str], faulty: bool
 ) -> None:
-    head = HEAD.replace("    steps:", f"    lives: {lives}\n    steps:")
-    expected = "keep: false after an act in a stage that lives in the account: the act is not repeated elsewhere"
+    head = HEAD.replace("    steps:", f"    effect: {effect}\n    steps:")
+    expected = "keep: false after an act in a stage whose effect is in the account: the act is not repeated elsewhere"
     found = problems(tmp_path, head + "".join(f"      - {step}\n" for step in steps))
     assert faulty is any(expected in one for one in found)
 
 
-@pytest.mark.parametrize("step", ["ask: {what: a, choices: [b], within: 5m}", "again: {in: 2h, at_most: 1}"])
+@pytest.mark.parametrize("step", ["ask: {what: a, choices: [b], within: 5m}", "reschedule: {in: 2h, at_most: 1}"])
 def test_what_turns_the_course_of_a_task_does_not_belong_into_cleanup(tmp_path: Path, step: str) -> None:
     kind = step.partition(":")[0]
     expected = f"flow.yaml:8: error: {kind} does not belong into cleanup (put it at the end of a stage)"
@@ -415,7 +418,7 @@ def test_any_shape_of_document_is_judged_without_breaking(
 
 
 def test_the_schema_in_the_tree_is_the_one_of_the_model() -> None:
-    assert schema_text() == SCHEMA_FILE.read_text(encoding="utf-8"), "run python -m droidherd.flows.schema"
+    assert schema_text() == SCHEMA_FILE.read_text(encoding="utf-8"), "run python -m droidherd.flows.model.schema"
 
 
 @pytest.mark.parametrize("file", sorted(GALLERY.glob("*/flow.yaml")), ids=lambda file: file.parent.name)
@@ -426,7 +429,7 @@ def test_an_editor_accepts_the_flows_of_the_gallery(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}", "again: {in: 2h}"]
+    "step", ["tpa: {image: a.png}", "tap: {imgae: a.png}", "wait: {image: a.png, within: 10}", "reschedule: {in: 2h}"]
 )
 def test_an_editor_marks_what_the_linter_refuses(step: str) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(schema_text()))

@@ -6,8 +6,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from droidherd.flows.duration import format_duration, parse_duration
-from droidherd.flows.loader import DEPTH_MAX, SIZE_MAX, BadYamlError, parse_document
+from droidherd.flows.loading.document import DEPTH_MAX, SIZE_MAX, BadYamlError, parse_document
+from droidherd.flows.model.scalars import format_duration, parse_duration
 
 JSON = st.recursive(
     st.none()
@@ -96,7 +96,7 @@ def test_arbitrary_content_is_read_or_refused_and_nothing_else(content: str | by
 
 @settings(max_examples=150, deadline=None)
 @given(st.text("[]{}:,-*&!|>?#'\"%@ \n\tab1.<", max_size=60))
-def test_text_made_of_what_yaml_is_made_of_is_read_or_refused_and_nothing_else(text: str) -> None:
+def test_text_made_of_yamls_own_characters_is_read_or_refused(text: str) -> None:
     try:
         document = parse_document(text.encode())
     except BadYamlError as error:
@@ -137,7 +137,7 @@ def test_arbitrary_text_is_a_duration_or_a_value_error(text: str) -> None:
     try:
         assert parse_duration(text) >= 0
     except ValueError as error:
-        said = str(error)
+        words = str(error)
     else:
         return
-    assert "is not a duration" in said
+    assert "is not a duration" in words

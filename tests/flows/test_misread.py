@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.flows.lint import lint
+from droidherd.flows.lint.judge import lint
 
 NO_NUMBER = "must be a number (YAML reads yes, no, on and off as true and false)"
 
@@ -18,19 +18,19 @@ def lines_of(root: Path, step: str, more: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "words"),
     [
         ("repeat: {at_most: yes, do: [{key: {name: back}}]}", f"at_most: {NO_NUMBER}"),
         ("tap: {percent: [50, on]}", f"percent: {NO_NUMBER}"),
         ("wait: {any: [{ui: {id: ok, index: off}}], within: 1s}", f"index: {NO_NUMBER}"),
-        ("pause: {time: 1s}", "unknown key 'time' (did you mean for?)"),
+        ("sleep: {time: 1s}", "unknown key 'time' (did you mean for?)"),
         ("swipe: {start: [50, 50], to: [50, 20]}", "unknown key 'start' (did you mean from?)"),
-        ("handle: {by: scan, undo: true}", "unknown key 'undo' (remove it: the plan writes it)"),
+        ("call: {by: scan, undo: true}", "unknown key 'undo' (remove it: the plan writes it)"),
         ("use: {flow: visit, do: [{key: {name: back}}]}", "unknown key 'do' (remove it: the plan writes it)"),
     ],
 )
-def test_what_would_be_read_as_something_else_is_refused_where_it_stands(tmp_path: Path, step: str, said: str):
-    assert [f"/flow.yaml:6: error: {said}"] == lines_of(tmp_path, step)
+def test_what_would_be_read_as_something_else_is_refused_where_it_stands(tmp_path: Path, step: str, words: str):
+    assert [f"/flow.yaml:6: error: {words}"] == lines_of(tmp_path, step)
 
 
 def test_also_beside_the_steps(tmp_path: Path):
@@ -44,9 +44,9 @@ def test_what_is_meant_to_be_true_is_left_alone(tmp_path: Path):
 
 
 def test_a_screen_that_is_recognised_by_words_needs_the_extra_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("droidherd.flows.extras.OCR_MODULES", ("no_such_module",))
-    said = lines_of(tmp_path, "key: {name: back}", "screens: {home: {any: [{ui: {id: ok}}, {text: Home}]}}")
-    assert ["/flow.yaml:2: error: words are read off the screen"] == [line.partition(", and")[0] for line in said]
+    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("no_such_module",))
+    words = lines_of(tmp_path, "key: {name: back}", "screens: {home: {any: [{ui: {id: ok}}, {text: Home}]}}")
+    assert ["/flow.yaml:2: error: words are read off the screen"] == [line.partition(", and")[0] for line in words]
 
 
 READ = "read: {ui: {id: ok}, into: n}"
@@ -54,8 +54,8 @@ READ = "read: {ui: {id: ok}, into: n}"
 
 def test_a_range_that_holds_no_number_is_refused(tmp_path: Path):
     found = lines_of(tmp_path, READ + "\n      - when: {var: n, at_least: 5, below: 3, do: [{key: {name: back}}]}")
-    said = "when: no number is at least 5 and below 3 (for what is outside of both, use else)"
-    assert [f"/flow.yaml:7: error: {said}"] == found
+    words = "when: no number is at least 5 and below 3 (for what is outside of both, use else)"
+    assert [f"/flow.yaml:7: error: {words}"] == found
 
 
 def test_a_range_of_parameters_is_that_of_the_task(tmp_path: Path):
@@ -66,8 +66,8 @@ def test_a_range_of_parameters_is_that_of_the_task(tmp_path: Path):
 @pytest.mark.parametrize("text", ["${who", "a ${who} ${", "$$${who"])
 def test_a_parameter_that_is_not_closed_is_warned_of(tmp_path: Path, text: str):
     found = lines_of(tmp_path, f'type: {{text: "{text}"}}', "params: {who: {}}")
-    said = "${ without a } stands for itself (write ${name}, or $${ for the characters themselves)"
-    assert f"/flow.yaml:6: warning: {said}" in found
+    words = "${ without a } stands for itself (write ${name}, or $${ for the characters themselves)"
+    assert f"/flow.yaml:6: warning: {words}" in found
 
 
 def test_dollar_signs_that_are_meant_are_left_alone(tmp_path: Path):
@@ -75,7 +75,7 @@ def test_dollar_signs_that_are_meant_are_left_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "words"),
     [
         ("00x00", "'00x00' is not the size of a screen (width and height in pixels, as in 1280x720)"),
         ("1280*720", "'1280*720' is not the size of a screen (width and height in pixels, as in 1280x720)"),
@@ -83,8 +83,8 @@ def test_dollar_signs_that_are_meant_are_left_alone(tmp_path: Path):
         ("1280", "must be text (as in recorded: 1280x720)"),
     ],
 )
-def test_the_size_of_a_screen_has_a_form(tmp_path: Path, size: str, said: str):
-    assert [f"/flow.yaml:2: error: recorded: {said}"] == lines_of(tmp_path, "key: {name: back}", f"recorded: {size}")
+def test_the_size_of_a_screen_has_a_form(tmp_path: Path, size: str, words: str):
+    assert [f"/flow.yaml:2: error: recorded: {words}"] == lines_of(tmp_path, "key: {name: back}", f"recorded: {size}")
 
 
 def test_a_file_that_is_called_almost_like_a_flow_is_named(tmp_path: Path):

@@ -11,13 +11,13 @@ from pydantic import JsonValue
 from droidherd.contracts.plan import Plan, Stage
 from droidherd.domain.errors import GivenUpError, InfrastructureError, NeedsPersonError, ScreenNotReachedError
 from droidherd.domain.ports import Frame
-from droidherd.emulator.hands import EmulatorHands, Grip
+from droidherd.emulator.hands import EmulatorHands, LeaseHandle
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.chart import bearings
-from droidherd.flows.interpreter import CleanupReport, Outcome, run_cleanup, run_stage
-from droidherd.flows.run import StageRun, Tempo
-from droidherd.flows.sight import FlowFinder
-from droidherd.stay import HostClock
+from droidherd.flows.model.screens import parse_screen_map
+from droidherd.flows.run.context import StageContext, Tempo
+from droidherd.flows.run.finder import FlowFinder
+from droidherd.flows.run.interpreter import CleanupOutcome, RunOutcome, run_cleanup, run_stage
+from droidherd.stage.context import HostClock
 from tests.emulator.farm import One
 from tests.flows.fakes import FakeLife
 
@@ -37,13 +37,13 @@ class Visit:
         self.answers: dict[str, str] = {}
         """Given while the emulator was kept."""
 
-    def stage(self, stage: Stage) -> Outcome:
+    def stage(self, stage: Stage) -> RunOutcome:
         return run_stage(stage, self._run(self.plan.stages.index(stage)))
 
-    def all(self) -> list[Outcome]:
+    def all(self) -> list[RunOutcome]:
         return [self.stage(stage) for stage in self.plan.stages]
 
-    def cleanup(self) -> CleanupReport:
+    def cleanup(self) -> CleanupOutcome:
         return run_cleanup(self.plan.cleanup, self._run(len(self.plan.stages)), 10.0, f"c{self.tries}.")
 
     def again_until_done(self, stage: Stage) -> None:
@@ -57,13 +57,13 @@ class Visit:
                 return
         pytest.fail(f"not done after five tries: {self.notes}")
 
-    def _run(self, index: int) -> StageRun:
+    def _run(self, index: int) -> StageContext:
         self.tries += 1
         token, clock = self.one.token(index, self.tries), self.one.seize(index, self.tries).clock
         until_s = time.monotonic() + 60.0
-        grip = Grip(self.one.address, self.one.key, token, index)
-        return StageRun(
-            hands=EmulatorHands(self.one.adb, grip, lambda: clock.deadline(until_s)),
+        handle = LeaseHandle(self.one.address, self.one.key, token, index)
+        return StageContext(
+            hands=EmulatorHands(self.one.adb, handle, lambda: clock.deadline(until_s)),
             eyes=self.one.eyes(),
             life=FakeLife(),
             clock=HostClock(),
@@ -73,7 +73,7 @@ class Visit:
             tempo=TEMPO,
             answers=self.answers,
             standing=frozenset(self.answers),
-            bearings=bearings(self.plan.chart),
+            screen_map=parse_screen_map(self.plan.screen_map),
             lease=self.one.lease,
         )
 
@@ -113,7 +113,7 @@ def test_a_daily_reward_is_collected_by_the_account_it_is_for(one: One) -> None:
     assert "ann" == one.control.state(one.name)["app"]["signed_in"]
 
 
-def test_a_captcha_is_solved_by_a_person_on_the_emulator_and_the_stage_goes_on_behind_it(one: One) -> None:
+def test_a_captcha_is_solved_by_a_person_on_emulator_and_the_stage_goes_on(one: One) -> None:
     one.control.suspect(one.name)
     visit = Visit(one, "guarded_reward", {"account": "ann"})
     first = visit.plan.stages[0]
@@ -145,7 +145,7 @@ def test_an_answer_that_solved_nothing_is_followed_by_the_same_question(one: One
     visit.all()
 
 
-def test_a_captcha_that_nobody_solved_yet_is_for_a_person_also_when_the_stage_begins_anew(one: One) -> None:
+def test_an_unsolved_captcha_is_for_a_person_also_when_the_stage_begins_anew(one: One) -> None:
     """A pause, a lost lease and a retry all close the app and begin with it: it shows the captcha at once then."""
     one.control.suspect(one.name)
     paused = Visit(one, "guarded_reward", {"account": "ann"})
@@ -217,7 +217,7 @@ def test_rewards_are_collected_from_whatever_screen_the_app_is_on(one: One, stat
     assert ("list", "ann") == (app["scene"], app["signed_in"])
 
 
-def test_a_line_cut_on_the_way_and_in_a_stage_collects_everything_once_and_asks_nobody(one: One) -> None:
+def test_a_line_cut_on_way_and_in_a_stage_collects_all_once_and_asks_nobody(one: One) -> None:
     before = one.control.counters(one.name)["claims"]
     visit = Visit(one, "collect_rewards")
     for stage, tap in zip(visit.plan.stages, (2, 1), strict=True):

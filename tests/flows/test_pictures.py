@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.flows.lint import lint
+from droidherd.flows.lint.judge import lint
 from tests.flows.test_lint import HEAD, flow_at, png
 
 

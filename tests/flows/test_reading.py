@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from droidherd.domain.errors import ScreenNotReachedError, UnknownOutcomeError
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.model import When
-from droidherd.flows.reading import number_in, value_in
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.model.steps.blocks import WhenStep
+from droidherd.flows.model.steps.screen import number_in, value_in
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator, PlugPulledError, Trouble
 from tests.flows.stages import HOME, acts, bench, stage
 
-LIST = AppState(scene=Scene.LIST, running=True, signed_in="ann")
+LIST = HerdState(scene=Scene.LIST, running=True, signed_in="ann")
 TAP_1, TAP_2, TAP_3 = ({"tap": {"percent": [n, 1]}} for n in (10, 20, 30))
 TAPS = ["tap 128 7", "tap 256 7", "tap 384 7"]
 BACK = {"key": {"name": "back"}}
 
 
-def saying(message: str, scene: Scene = Scene.HOME) -> AppState:
-    return AppState(scene=scene, running=True, signed_in="ann", message=message)
+def saying(message: str, scene: Scene = Scene.HOME) -> HerdState:
+    return HerdState(scene=scene, running=True, signed_in="ann", message=message)
 
 
 def read(match: str | None = None, **more: Any) -> dict[str, Any]:
@@ -52,11 +52,11 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "match", "expected"), VALUES)
+@pytest.mark.parametrize(("output", "match", "expected"), VALUES)
 def test_of_what_is_read_the_first_group_counts_or_all_that_matches(
-    said: str, match: str | None, expected: str
+    output: str, match: str | None, expected: str
 ) -> None:
-    assert expected == value_in(said, match)
+    assert expected == value_in(output, match)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +95,16 @@ def test_a_value_is_compared_with_what_the_flow_says(condition: dict[str, Any], 
 
 
 def test_what_an_element_says_can_be_read() -> None:
-    on = bench(AppState(scene=Scene.SIGN_IN, running=True, account="ann"))
+    on = bench(HerdState(scene=Scene.SIGN_IN, running=True, account="ann"))
     steps = stage({"read": {"ui": {"id": "account"}, "into": "found"}}, when(TAP_1, TAP_2, **{"is": "ann"}))
     run_stage(steps, on.run())
     assert TAPS[:1] == taps(on)
 
 
 def test_an_element_that_is_not_there_is_answered_with_those_that_are() -> None:
-    said = "the elements of the screen say 'Daily gift', 'Rewards'"
+    output = "the elements of the screen say 'Daily gift', 'Rewards'"
     for step in ({"read": {"ui": {"matches": "^Hello"}, "into": "found"}}, {"tap": {"ui": {"matches": "^Hello"}}}):
-        with pytest.raises(ScreenNotReachedError, match=f"within 10s: {said}"):
+        with pytest.raises(ScreenNotReachedError, match=f"within 10s: {output}"):
             run_stage(stage(step), bench().run())
 
 
@@ -143,14 +143,14 @@ def test_a_value_that_is_no_number_is_misread_and_not_the_fault_of_the_flow() ->
         run_stage(stage(read(), when(TAP_1, at_least=5)), bench(saying("5O")).run())
 
 
-AGAIN = {"again": {"from": "found", "at_most": 3}}
+AGAIN = {"reschedule": {"from": "found", "at_most": 3}}
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"), [("full at 14:05", "14:05"), ("full at 9:05", "09:05"), ("90", ""), ("01:30:00", "")]
+    ("output", "expected"), [("full at 14:05", "14:05"), ("full at 9:05", "09:05"), ("90", ""), ("01:30:00", "")]
 )
-def test_a_task_runs_again_at_the_time_that_was_read(said: str, expected: str) -> None:
-    on = bench(saying(said))
+def test_a_task_runs_again_at_the_time_that_was_read(output: str, expected: str) -> None:
+    on = bench(saying(output))
     at = run_stage(stage(read(r"[\d:]+"), AGAIN), on.run()).again_at
     assert at is not None
     if expected:
@@ -175,7 +175,7 @@ REFUSED = [
 @pytest.mark.parametrize(("words", "why"), REFUSED)
 def test_a_condition_is_about_a_variable_or_about_the_screen(words: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
-        When.model_validate(words)
+        WhenStep.model_validate(words)
 
 
 # --- when the stage runs again -------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_condition_is_about_a_variable_or_about_the_screen(words: dict[str, An
 class Plug:
     """Is pulled once, at a point of this name; the screen is another one then."""
 
-    def __init__(self, at: str, emulator: Emulator, then: AppState) -> None:
+    def __init__(self, at: str, emulator: Emulator, then: HerdState) -> None:
         self.at, self.emulator, self.then = at, emulator, then
 
     def __call__(self, point: str) -> None:
@@ -193,13 +193,13 @@ class Plug:
             raise PlugPulledError
 
 
-def died_at(point: str, before: AppState, after: AppState) -> Bench:
+def died_at(point: str, before: HerdState, after: HerdState) -> Bench:
     emulator = Emulator(before)
     return Bench(emulator, point=Plug(point, emulator, after))
 
 
 @pytest.mark.parametrize("point", ["1 answered", "2.1 sent", "2.1 answered", "3 answered"])
-def test_what_was_read_stays_what_it_was_though_the_screen_says_something_else_by_now(point: str) -> None:
+def test_what_was_read_stays_though_the_screen_says_something_else_by_now(point: str) -> None:
     on = died_at(point, saying("50"), saying("10"))
     steps = stage(read(), when(TAP_1, TAP_2, at_least=50), TAP_3)
     with pytest.raises(PlugPulledError):
@@ -218,7 +218,7 @@ def test_what_was_not_written_down_yet_is_read_again(point: str) -> None:
     assert TAPS[1:2] == taps(on)
 
 
-def test_an_answer_that_was_lost_does_not_change_what_the_journal_says_was_read() -> None:
+def test_a_lost_answer_does_not_change_what_the_journal_says_was_read() -> None:
     """The screen changes before it is asked a second time; what was written first counts."""
     emulator = Emulator(saying("50"))
     lost: list[str] = []
@@ -249,7 +249,7 @@ SEES = {"sees": {"image": "back.png"}}
 
 
 @pytest.mark.parametrize(("state", "expected"), [(LIST, TAPS[0]), (HOME, TAPS[1])])
-def test_a_condition_goes_by_what_is_to_be_seen(state: AppState, expected: str) -> None:
+def test_a_condition_goes_by_what_is_to_be_seen(state: HerdState, expected: str) -> None:
     on = bench(state)
     run_stage(stage(when(TAP_1, TAP_2, **SEES)), on.run())
     assert [expected] == taps(on)
@@ -257,8 +257,8 @@ def test_a_condition_goes_by_what_is_to_be_seen(state: AppState, expected: str) 
 
 @pytest.mark.parametrize("point", ["1.1 answered", "2 sent", "2 answered"])
 @pytest.mark.parametrize(("before", "after", "expected"), [(LIST, HOME, TAPS[0]), (HOME, LIST, TAPS[1])])
-def test_the_way_that_was_taken_is_taken_again_though_the_screen_is_another_by_now(
-    before: AppState, after: AppState, expected: str, point: str
+def test_the_way_taken_is_taken_again_though_the_screen_is_another_by_now(
+    before: HerdState, after: HerdState, expected: str, point: str
 ) -> None:
     point = point if before is LIST else point.replace("1.1", "1.0.1")
     on = died_at(point, before, after)
@@ -295,7 +295,7 @@ WHOLE = stage(
         TAP_2,
         sees={"any": [{"image": "ok.png"}, {"ui": {"id": "nothing"}}]},
     ),
-    {"wait": {"still": "1s", "within": "5s"}},
+    {"wait": {"stable": "1s", "within": "5s"}},
     {"key": {"name": "home"}},
 )
 

@@ -5,15 +5,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from droidherd.contracts.chart import Chart
 from droidherd.contracts.plan import Stage
+from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.ports import Recalled
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.past import Past
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.flows.run.past import EarlierTry
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator, PlugPulledError
 
-HOME = AppState(scene=Scene.HOME, running=True, signed_in="ann")
+HOME = HerdState(scene=Scene.HOME, running=True, signed_in="ann")
 IN_DOUBT = ("begun", "acted")
 """Between intent and result: what happens there is the business of `test_crash_at_every_point`."""
 
@@ -23,8 +23,8 @@ ACTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"tap": {"image": "rewards.png", "within": "1s"}},
         {"tap": {"image": "back.png", "within": "1s"}},
         {"key": {"name": "menu"}},
-        {"pause": {"for": "1s"}},
-        {"frame": {"name": "seen"}},
+        {"sleep": {"for": "1s"}},
+        {"screenshot": {"name": "seen"}},
     ]
 )
 
@@ -70,7 +70,7 @@ class Reaper:
             raise PlugPulledError
 
 
-UNGUARDED = Chart(guards={"taps": 0})
+UNGUARDED = ScreenMap(guards={"taps": 0})
 """The steps are made up, and some go in circles."""
 
 
@@ -78,7 +78,7 @@ def done_by(steps: tuple[dict[str, Any], ...], at: set[int]) -> list[tuple[str, 
     emulator, reaper = Emulator(HOME), Reaper(at)
     for _ in range(len(at) + 1):
         try:
-            run_stage(Stage(name="main", steps=steps), Bench(emulator, point=reaper).run(chart=UNGUARDED))
+            run_stage(Stage(name="main", steps=steps), Bench(emulator, point=reaper).run(screen_map=UNGUARDED))
         except PlugPulledError:
             continue
         return emulator.done
@@ -87,7 +87,7 @@ def done_by(steps: tuple[dict[str, Any], ...], at: set[int]) -> list[tuple[str, 
 
 @settings(max_examples=120, deadline=None)
 @given(STEPS, st.sets(st.integers(1, 60), max_size=6))
-def test_a_stage_killed_between_its_acts_does_what_it_would_have_done_unharmed(
+def test_a_stage_killed_between_acts_does_what_it_would_have_done_unharmed(
     steps: tuple[dict[str, Any], ...], at: set[int]
 ) -> None:
     assert done_by(steps, set()) == done_by(steps, at)
@@ -98,7 +98,7 @@ EFFECTS = st.lists(st.from_regex(r"[1-9](#[1-3])?(\.[1-9](#[1-3])?){0,2}", fullm
 
 @given(EFFECTS)
 def test_the_past_is_over_when_every_recorded_effect_was_met(effects: list[str]) -> None:
-    past = Past(dict.fromkeys(effects, Recalled.DONE))
+    past = EarlierTry(dict.fromkeys(effects, Recalled.DONE))
     for effect in effects:
         assert past.replaying
         assert Recalled.DONE is past.take(effect)
@@ -108,5 +108,5 @@ def test_the_past_is_over_when_every_recorded_effect_was_met(effects: list[str])
 
 @given(st.integers(1, 3), st.integers(1, 3))
 def test_a_turn_is_ahead_when_it_or_a_later_one_is_recorded(recorded: int, asked: int) -> None:
-    past = Past({f"2#{recorded}.1": Recalled.DONE, "12#3.1": Recalled.DONE, "2.2#3.1": Recalled.DONE})
+    past = EarlierTry({f"2#{recorded}.1": Recalled.DONE, "12#3.1": Recalled.DONE, "2.2#3.1": Recalled.DONE})
     assert (asked <= recorded) == past.turn_is_ahead("2", asked)

@@ -12,7 +12,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted
-from droidherd.flows.secret import KEPT_BACK, hushed, secrets_of
+from droidherd.flows.model.secret import KEPT_BACK, hushed, secrets_of
 
 TYPED = "hunter2"
 STEP: JsonValue = {"type": {"text": {"secret": "password"}}}
@@ -42,13 +42,13 @@ def test_what_an_emulator_said_to_it_is_kept_back_and_the_rest_stands(error: Dro
     def act() -> Acted:
         raise error
 
-    with pytest.raises(type(error)) as said:
+    with pytest.raises(type(error)) as words:
         hushed("type the credential password", act)()
     assert (f"type the credential password: {KEPT_BACK}", "e1", error.remedy) == (
-        said.value.what, said.value.to, said.value.remedy,
+        words.value.what, words.value.to, words.value.remedy,
     )  # fmt: skip
-    assert said.value.__cause__ is None
-    assert getattr(error, "rc", 0) == getattr(said.value, "rc", 0)
+    assert words.value.__cause__ is None
+    assert getattr(error, "rc", 0) == getattr(words.value, "rc", 0)
 
 
 def test_our_own_words_are_not_kept_back() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.flows.test_lint import problems
 
-SOUND = """flow: demo
+VALID = """flow: demo
 app: com.example.game
 screens:
   login: {image: login.png}
@@ -131,11 +131,11 @@ FAULTS = [
 def test_what_is_wrong_with_screens_is_named_with_file_line_and_fix(
     tmp_path: Path, text: str, by: str, expected: str
 ) -> None:
-    assert text in SOUND
-    found = problems(tmp_path, SOUND.replace(text, by, 1), *IMAGES)
+    assert text in VALID
+    found = problems(tmp_path, VALID.replace(text, by, 1), *IMAGES)
     expected = expected.replace("{folder}", str(tmp_path / "demo"))
     assert any(problem.startswith(expected) for problem in found), found
 
 
 def test_a_sound_chart_has_no_problems(tmp_path: Path) -> None:
-    assert [] == problems(tmp_path, SOUND, *IMAGES)
+    assert [] == problems(tmp_path, VALID, *IMAGES)

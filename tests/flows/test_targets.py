@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from droidherd.contracts.chart import Chart
+from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import RestlessError, ScreenNotReachedError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.flows.folder import inspect
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.judging import Judged, judged
-from droidherd.flows.look import Look, beside
-from droidherd.flows.model import Tap
-from droidherd.flows.targets import Check, Sight, Target, Wait, said
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.model.geometry import beside
+from droidherd.flows.model.steps.screen import WaitStep
+from droidherd.flows.model.steps.touch import TapStep
+from droidherd.flows.model.targets import ConditionCheck, ScreenCondition, Target, describe
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.flows.run.judging import Judgement, judged
+from droidherd.flows.run.look import Look
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.stages import HOME, acts, bench, stage
 
 RESTLESS = RestlessError("the screen does not come to rest")
@@ -26,23 +28,23 @@ def within(sight: dict[str, Any], seconds: str = "1s") -> dict[str, Any]:
     return {**sight, "within": seconds}
 
 
-SCREENS = {"home": Sight.model_validate({"all": [{"image": "a.png"}, {"gone": "b.png"}]})}
+SCREENS = {"home": ScreenCondition.model_validate({"all": [{"image": "a.png"}, {"gone": "b.png"}]})}
 
 
 # --- what holds ----------------------------------------------------------------------------------------------
 
 
-def judge(words: dict[str, Any], there: str) -> Judged:
+def judge(words: dict[str, Any], there: str) -> Judgement:
     """With the images whose letters are `there`."""
 
     def find(target: Target) -> Match:
         found = (target.image or "").removesuffix(".png") in there
         return Match(found=found, box=Box(ord((target.image or "-")[0]), 0, 1, 1), score=float(found), runner_up=0.0)
 
-    return judged(Sight.model_validate(words), find, SCREENS.__getitem__)
+    return judged(ScreenCondition.model_validate(words), find, SCREENS.__getitem__)
 
 
-A, B, C = ({"image": f"{letter}.png"} for letter in "abc")
+A, B, C = ({"image": f"{char}.png"} for char in "abc")
 NO_A = {"gone": "a.png"}
 HOLDS = [
     (A, "a", True), (A, "b", False), (NO_A, "a", False), (NO_A, "b", True), ({"gone": A}, "", True),
@@ -65,43 +67,49 @@ def test_the_place_is_that_of_the_first_thing_that_has_one() -> None:
 
 
 def test_no_more_is_sought_than_it_takes() -> None:
-    sought: list[str] = []
+    searched: list[str] = []
 
     def find(target: Target) -> Match:
-        sought.append(said(target))
+        searched.append(describe(target))
         return Match(found=False, box=Box(0, 0, 1, 1), score=0.0, runner_up=0.0)
 
-    judged(Sight.model_validate({"all": [A, B]}), find, SCREENS.__getitem__)
-    assert ["a.png"] == sought
+    judged(ScreenCondition.model_validate({"all": [A, B]}), find, SCREENS.__getitem__)
+    assert ["a.png"] == searched
 
 
-def test_many_targets_are_said_whole_or_not_at_all_so_that_no_secret_is_cut_in_two() -> None:
-    many = [{"text": letter * 140} for letter in "abcd"]
-    assert f"any of text {'a' * 140!r}, text {'b' * 140!r} and 2 more" == said(Check.model_validate({"any": many}))
+def test_many_targets_are_said_whole_or_not_so_that_no_secret_is_cut_in_two() -> None:
+    many = [{"text": char * 140} for char in "abcd"]
+    assert f"any of text {'a' * 140!r}, text {'b' * 140!r} and 2 more" == describe(
+        ConditionCheck.model_validate({"any": many})
+    )
     one = [{"ui": {"text": "a" * 200, "description": "b" * 200}}]
-    assert said(Check.model_validate({"all": one})).endswith("b" * 200 + "'")
+    assert describe(ConditionCheck.model_validate({"all": one})).endswith("b" * 200 + "'")
 
 
 REFUSED = [
-    (Check, {"image": "a.png", "text": "x"}, "exactly one of"),
-    (Check, {}, "exactly one of"),
-    (Check, {"text": "x", "threshold": 0.9}, "threshold goes with a picture, not with text"),
-    (Check, {"all": [A], "area": [0, 0, 1, 1]}, "area does not go with all"),
-    (Check, {"colour": {"is": "#ffffff", "at": [1, 1]}, "area": [0, 0, 1, 1]}, "area does not go with colour"),
-    (Check, {"colour": {"is": "#ffffff", "at": [1, 1], "share": 5}}, "a place has one colour"),
-    (Check, {"colour": "red"}, "should match pattern"),
-    (Check, {"ui": {"index": 1}}, "says nothing of the element"),
-    (Check, {"text": {"matches": "("}}, "is not a regular expression"),
-    (Check, {"image": "a.png", "area": [0, 0, 10, 10], "expect": [50, 50, 60, 60]}, "expect lies outside of area"),
-    (Check, {"screen": "home", "threshold": 0.8}, "threshold belongs to the screen itself"),
-    (Check, {"any": [A] * 21}, "at most 20"),
-    (Check, {"any": [{"any": [{"any": [{"any": [A]}]}]}]}, "levels of them"),
-    (Check, {"any": [{"any": [A] * 20}] * 3}, "more than 50 targets"),
-    (Tap, {"any": [NO_A]}, "nothing to tap"),
-    (Tap, {"gone": "a.png"}, "Extra inputs"),
-    (Tap, {"percent": [1, 1], "offset": [1, 1]}, "offset goes with something to look for"),
-    (Wait, {"still": "5s", "within": "5s"}, "still has to be shorter than within"),
-    (Wait, {"image": "a.png", "moves": 1, "within": "5s"}, "moves goes with still"),
+    (ConditionCheck, {"image": "a.png", "text": "x"}, "exactly one of"),
+    (ConditionCheck, {}, "exactly one of"),
+    (ConditionCheck, {"text": "x", "threshold": 0.9}, "threshold goes with a picture, not with text"),
+    (ConditionCheck, {"all": [A], "area": [0, 0, 1, 1]}, "area does not go with all"),
+    (ConditionCheck, {"colour": {"is": "#ffffff", "at": [1, 1]}, "area": [0, 0, 1, 1]}, "area does not go with colour"),
+    (ConditionCheck, {"colour": {"is": "#ffffff", "at": [1, 1], "share": 5}}, "a place has one colour"),
+    (ConditionCheck, {"colour": "red"}, "should match pattern"),
+    (ConditionCheck, {"ui": {"index": 1}}, "says nothing of the element"),
+    (ConditionCheck, {"text": {"matches": "("}}, "is not a regular expression"),
+    (
+        ConditionCheck,
+        {"image": "a.png", "area": [0, 0, 10, 10], "expect": [50, 50, 60, 60]},
+        "expect lies outside of area",
+    ),
+    (ConditionCheck, {"screen": "home", "threshold": 0.8}, "threshold belongs to the screen itself"),
+    (ConditionCheck, {"any": [A] * 21}, "at most 20"),
+    (ConditionCheck, {"any": [{"any": [{"any": [{"any": [A]}]}]}]}, "levels of them"),
+    (ConditionCheck, {"any": [{"any": [A] * 20}] * 3}, "more than 50 targets"),
+    (TapStep, {"any": [NO_A]}, "nothing to tap"),
+    (TapStep, {"gone": "a.png"}, "Extra inputs"),
+    (TapStep, {"percent": [1, 1], "offset": [1, 1]}, "offset goes with something to look for"),
+    (WaitStep, {"stable": "5s", "within": "5s"}, "stable has to be shorter than within"),
+    (WaitStep, {"image": "a.png", "moves": 1, "within": "5s"}, "moves goes with stable"),
 ]
 
 
@@ -147,7 +155,7 @@ def test_a_finger_may_be_kept_down() -> None:
     assert ["swipe (330, 320) (330, 320) 0.8"] == acts(on)
 
 
-def test_one_look_serves_every_check_and_its_elements_are_asked_for_once_at_most() -> None:
+def test_one_look_serves_every_check_and_asks_for_its_elements_once_at_most() -> None:
     on = bench()
     both = {"all": [{"image": "gift.png"}, {"ui": {"id": "gift"}}, {"ui": {"id": "list"}}, {"gone": "ok.png"}]}
     run_stage(stage({"wait": within(both)}, {"wait": within({"image": "gift.png"})}), on.run())
@@ -161,7 +169,7 @@ def test_elements_that_cannot_be_told_are_neither_there_nor_gone() -> None:
     assert 3 == on.eyes.trees
 
 
-def test_a_screen_that_never_comes_to_rest_says_so_and_not_that_something_is_missing() -> None:
+def test_a_screen_that_never_rests_says_so_and_not_that_something_is_missing() -> None:
     on = bench()
     on.eyes.restless = [RESTLESS] * 50
     with pytest.raises(RestlessError, match="does not come to rest"):
@@ -197,21 +205,21 @@ def test_a_wait_in_vain_says_what_was_there_instead(sight: dict[str, Any], why: 
 
 def test_every_look_and_everything_sought_on_it_is_told() -> None:
     on = bench()
-    told: list[tuple[str, str, bool | None]] = []
+    given: list[tuple[str, str, bool | None]] = []
 
     def seen(path: str, what: str, frame: Frame, match: Match | None) -> None:
-        told.append((path, what, match.found if match else None))
+        given.append((path, what, match.found if match else None))
 
     run = on.run()
     object.__setattr__(run, "seen", seen)
     run_stage(stage({"wait": within({"all": [{"image": "gift.png"}, {"gone": "ok.png"}]})}), run)
-    assert [("1", "", None), ("1", "gift.png", True), ("1", "ok.png", False)] == told
+    assert [("1", "", None), ("1", "gift.png", True), ("1", "ok.png", False)] == given
 
 
 # --- screens -------------------------------------------------------------------------------------------------
 
 
-CHART = Chart(
+SCREEN_MAP = ScreenMap(
     screens={
         "home": {"all": [{"ui": {"id": "gift"}}, {"gone": "ok.png"}]},
         "rewards": {"any": [{"image": "ok.png"}, {"ui": {"id": "back"}}]},
@@ -219,19 +227,19 @@ CHART = Chart(
     routes=({"from": "home", "to": "rewards", "do": [{"tap": {"ui": {"id": "list"}}}]},),
     interrupts=({"when": {"ui": {"id": "close"}}, "do": [{"tap": {"ui": {"id": "close"}}}]},),
 )
-POPUP = AppState(scene=Scene.HOME, running=True, signed_in="ann", popup=True)
+POPUP = HerdState(scene=Scene.HOME, running=True, signed_in="ann", popup=True)
 
 
 def test_screens_and_interrupts_are_recognised_by_any_target() -> None:
     on = bench(POPUP)
-    run_stage(stage({"goto": "rewards"}, {"wait": within({"screen": "rewards"})}), on.run(chart=CHART))
+    run_stage(stage({"goto": "rewards"}, {"wait": within({"screen": "rewards"})}), on.run(screen_map=SCREEN_MAP))
     assert (["tap 964 164", "tap 650 320"], Scene.LIST) == (acts(on), on.emulator.state.scene)
 
 
-def test_on_a_screen_whose_elements_cannot_be_told_nobody_knows_where_it_is_until_they_can() -> None:
+def test_without_elements_nobody_knows_the_screen_until_they_can_be_read() -> None:
     on = bench(POPUP)
     on.eyes.restless = [RESTLESS] * 4
-    run_stage(stage({"goto": "rewards"}), on.run(chart=CHART))
+    run_stage(stage({"goto": "rewards"}), on.run(screen_map=SCREEN_MAP))
     assert Scene.LIST is on.emulator.state.scene
 
 
@@ -240,7 +248,7 @@ REWARDS_MISSED = r"screen rewards did not appear within 1s: ok\.png: best match 
 
 def test_a_screen_that_did_not_appear_is_named_with_what_was_missing_on_it() -> None:
     with pytest.raises(ScreenNotReachedError, match=REWARDS_MISSED):
-        run_stage(stage({"wait": within({"screen": "rewards"})}), bench().run(chart=CHART))
+        run_stage(stage({"wait": within({"screen": "rewards"})}), bench().run(screen_map=SCREEN_MAP))
 
 
 # --- standing still ------------------------------------------------------------------------------------------
@@ -248,7 +256,7 @@ def test_a_screen_that_did_not_appear_is_named_with_what_was_missing_on_it() -> 
 
 def test_it_waits_until_nothing_moves_for_so_long() -> None:
     on = bench()
-    moving = [AppState(scene=Scene.LIST, running=True, scroll=n) for n in range(4)]
+    moving = [HerdState(scene=Scene.LIST, running=True, scroll=n) for n in range(4)]
     look = on.eyes.look
 
     def scrolling() -> Frame:
@@ -257,7 +265,7 @@ def test_it_waits_until_nothing_moves_for_so_long() -> None:
 
     on.eyes.look = scrolling
     began = on.clock.now()
-    run_stage(stage({"wait": {"still": "1s", "within": "10s"}}), on.run())
+    run_stage(stage({"wait": {"stable": "1s", "within": "10s"}}), on.run())
     assert not moving
     assert 1.75 <= on.clock.now() - began <= 2.5
 
@@ -267,15 +275,15 @@ def test_a_screen_that_keeps_moving_is_waited_for_no_longer_than_it_says() -> No
     look = on.eyes.look
 
     def scrolling() -> Frame:
-        on.emulator.state = AppState(scene=Scene.LIST, running=True, scroll=next(states))
+        on.emulator.state = HerdState(scene=Scene.LIST, running=True, scroll=next(states))
         return look()
 
     on.eyes.look = scrolling
     with pytest.raises(ScreenNotReachedError, match=r"did not stand still for 1s within 5s: 100\.0% moved at last"):
-        run_stage(stage({"wait": {"still": "1s", "within": "5s"}}), on.run())
+        run_stage(stage({"wait": {"stable": "1s", "within": "5s"}}), on.run())
 
 
-def test_whoever_can_tell_of_an_act_that_it_did_not_happen_needs_no_image_for_it() -> None:
+def test_who_can_tell_that_an_act_did_not_happen_needs_no_image_for_it() -> None:
     """The target is still there by another kind of look: so it was not tapped."""
     on = bench(HOME)
     look = Look(on.eyes.look(), on.eyes.tree)
@@ -310,10 +318,10 @@ READS = [
 
 
 @pytest.mark.parametrize("step", READS)
-def test_without_the_extra_a_flow_that_reads_words_is_refused_with_the_way_to_get_it(
+def test_without_extra_a_flow_that_reads_words_is_refused_with_the_remedy(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("droidherd.flows.extras.OCR_MODULES", ("rapidocr", "no_such_module"))
+    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("rapidocr", "no_such_module"))
     found = problems(tmp_path, step)
     assert any(
         "flow.yaml:6: error: words are read off the screen, and nothing is installed here that can read "
@@ -324,7 +332,7 @@ def test_without_the_extra_a_flow_that_reads_words_is_refused_with_the_way_to_ge
 
 @pytest.mark.parametrize("step", ["tap: {ui: {text: Claim}}", "type: {text: Claim}", "tap: {colour: '#ffffff'}"])
 def test_what_reads_no_words_does_not_need_it(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("droidherd.flows.extras.OCR_MODULES", ("no_such_module",))
+    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("no_such_module",))
     assert [] == problems(tmp_path, step)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.flows.catalogue import GALLERY
-from droidherd.testing.flows import FlowRun, VirtualEmulator, run_flow, virtual_emulator
+from droidherd.testing.flows import FlowEmulator, FlowRun, run_flow, virtual_emulator
 
 HEAD = """
 flow: looker
@@ -16,7 +16,7 @@ app: com.example.herd
 recorded: 1280x720
 stages:
   - stage: look
-    on_unknown: repeat
+    on_ambiguous: repeat
     steps:
       - start_app: {then: {any: [{ui: {id: sign_in}}, {ui: {id: gift}}], within: 20s}}
 """
@@ -26,7 +26,7 @@ EVERY = """
       - tap: {ui: {class: EditText, index: -1}}
       - type: {text: secret}
       - tap: {text: Sign in, area: [20, 50, 80, 80], then: {ui: {id: gift}, within: 10s}}
-      - wait: {still: 300ms, within: 10s}
+      - wait: {stable: 300ms, within: 10s}
       - wait:
           within: 5s
           all: [{image: gift.png, expect: [15, 26, 37, 63]}, {feature: gift.png}, {gone: {ui: {id: ok}}}]
@@ -40,13 +40,13 @@ EVERY = """
 
 
 @pytest.fixture(scope="module")
-def running() -> Generator[VirtualEmulator]:
+def running() -> Generator[FlowEmulator]:
     with virtual_emulator() as one:
         yield one
 
 
 @pytest.fixture
-def emulator(running: VirtualEmulator) -> VirtualEmulator:
+def emulator(running: FlowEmulator) -> FlowEmulator:
     running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME; wm size reset")
     return running
 
@@ -60,14 +60,14 @@ def looker(root: Path, steps: str) -> Path:
     return folder
 
 
-def app_of(emulator: VirtualEmulator) -> dict[str, object]:
+def app_of(emulator: FlowEmulator) -> dict[str, object]:
     state = emulator.control.state(emulator.name)["app"]
     assert isinstance(state, dict)
     return dict(state)
 
 
 @pytest.mark.parametrize("size", ["1280x720", "960x540"])
-def test_a_flow_that_looks_in_every_way_collects_the_gift(tmp_path: Path, emulator: VirtualEmulator, size: str) -> None:
+def test_a_flow_that_looks_in_every_way_collects_the_gift(tmp_path: Path, emulator: FlowEmulator, size: str) -> None:
     emulator.shell(f"wm size {size}")
     run = run_flow(looker(tmp_path, EVERY), emulator)
     assert (None, True) == (run.error, run.clean), run.log[-5:]
@@ -75,16 +75,14 @@ def test_a_flow_that_looks_in_every_way_collects_the_gift(tmp_path: Path, emulat
     assert ("ann", True) == (state["signed_in"], state["gift_taken"])
 
 
-def test_a_screen_whose_elements_cannot_be_told_for_a_moment_is_looked_at_again(
-    tmp_path: Path, emulator: VirtualEmulator
-) -> None:
+def test_a_screen_whose_elements_fail_for_a_moment_is_looked_at_again(tmp_path: Path, emulator: FlowEmulator) -> None:
     emulator.control.set_fault(emulator.name, "ui_fail", times=2)
     run: FlowRun = run_flow(looker(tmp_path, "      - tap: {ui: {id: account}, within: 10s}\n"), emulator)
     assert None is run.error
     assert any("could not get idle state" in line for line in run.log)
 
 
-def test_words_that_are_not_there_say_what_comes_nearest(tmp_path: Path, emulator: VirtualEmulator) -> None:
+def test_words_that_are_not_there_say_what_comes_nearest(tmp_path: Path, emulator: FlowEmulator) -> None:
     run = run_flow(looker(tmp_path, "      - wait: {text: Sign on, area: [20, 50, 80, 80], within: 1s}\n"), emulator)
     assert isinstance(run.error, ScreenNotReachedError)
     assert "text 'Sign on' did not appear within 1s: 'Sign in' is at" in str(run.error)

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from droidherd.domain.errors import About, Asks, FlowError, GivenUpError, NeedsPersonError
-from droidherd.flows.again import due
-from droidherd.flows.course import Again
-from droidherd.flows.interpreter import run_stage
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.model.steps.people import RescheduleStep
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator, PlugPulledError
 from tests.flows.stages import APP, HOME, acts, bench, stage
 
@@ -19,7 +18,7 @@ ASK = {"ask": {"what": "solve it", "choices": ["solved", "give up"], "within": "
 FREE = {"ask": {**ASK["ask"], "keep": False}}
 TAP_1, TAP_2, TAP_3 = ({"tap": {"percent": [n, 1]}} for n in (10, 20, 30))
 TAPS = ["tap 128 7", "tap 256 7", "tap 384 7"]
-LIST = AppState(scene=Scene.LIST, running=True, signed_in="ann")
+LIST = HerdState(scene=Scene.LIST, running=True, signed_in="ann")
 
 
 def when(value: str | list[str], do: dict[str, Any], other: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def test_what_was_waited_for_before_the_question_need_not_be_there_any_more() ->
     assert 2 == len(taps(on))
 
 
-def test_an_answer_given_without_an_emulator_passes_nothing_over_on_the_next_one() -> None:
+def test_an_answer_given_without_an_emulator_passes_nothing_over_later() -> None:
     on = bench()
     run_stage(stage(TAP_1, FREE, when("solved", TAP_2)), on.run(answers={"2": "solved"}))
     assert TAPS[:2] == taps(on)
@@ -106,13 +105,13 @@ def test_a_worker_that_dies_behind_the_question_asks_nobody_again(given: str, at
     on = Bench(Emulator(LIST), point=Plug(at))
     question = ASK if given == "standing" else FREE
     steps = stage(loop("back.png", question, when("solved", {"key": {"name": "back"}})), TAP_2)
-    said: Any = {given: {"1#1.1": "solved"}}
+    message: Any = {given: {"1#1.1": "solved"}}
     if given == "standing" and at.startswith("1#1.1 "):
         at = ""  # an answer that stands is not written down a second time
     try:
-        run_stage(steps, on.run(**said))
+        run_stage(steps, on.run(**message))
     except PlugPulledError:
-        run_stage(steps, on.run(**said))
+        run_stage(steps, on.run(**message))
     assert ["key back", TAPS[1]] == [what for what in acts(on) if what != "mark"], at
 
 
@@ -144,20 +143,20 @@ def test_a_flow_that_gives_up_fails_for_good_with_its_own_words() -> None:
 
 def test_it_says_when_it_wants_to_run_again() -> None:
     on = bench()
-    steps = stage({"again": {"in": "2h", "at_most": 3}}, {"pause": {"for": "5s"}}, TAP_1)
+    steps = stage({"reschedule": {"in": "2h", "at_most": 3}}, {"sleep": {"for": "5s"}}, TAP_1)
     before = on.clock.date()
     assert before + timedelta(hours=2) == run_stage(steps, on.run(rounds=2)).again_at
 
 
 def test_after_so_many_rounds_it_is_done() -> None:
     on = bench()
-    assert run_stage(stage({"again": {"in": "2h", "at_most": 3}}), on.run(rounds=3)).again_at is None
-    assert "1: again: was done 3 times" in on.notes
+    assert run_stage(stage({"reschedule": {"in": "2h", "at_most": 3}}), on.run(rounds=3)).again_at is None
+    assert "1: reschedule: was done 3 times" in on.notes
 
 
 def test_a_worker_that_dies_behind_it_does_not_forget_it() -> None:
     on = Bench(Emulator(LIST), point=Plug("2 answered"))
-    steps = stage(loop("back.png", {"again": {"in": "2h", "at_most": 1}}, {"key": {"name": "back"}}), TAP_2)
+    steps = stage(loop("back.png", {"reschedule": {"in": "2h", "at_most": 1}}, {"key": {"name": "back"}}), TAP_2)
     with pytest.raises(PlugPulledError):
         run_stage(steps, on.run())
     assert run_stage(steps, on.run()).again_at is not None
@@ -166,13 +165,13 @@ def test_a_worker_that_dies_behind_it_does_not_forget_it() -> None:
 def test_the_time_may_be_what_a_person_chose() -> None:
     ask = {"ask": {**ASK["ask"], "choices": ["90", "14:05"]}}
     on = bench()
-    outcome = run_stage(stage(ask, {"again": {"from": "answer", "at_most": 1}}), on.run(standing={"1": "90"}))
+    outcome = run_stage(stage(ask, {"reschedule": {"from": "answer", "at_most": 1}}), on.run(standing={"1": "90"}))
     assert on.clock.date() + timedelta(minutes=90) == outcome.again_at
 
 
 def test_a_variable_that_holds_no_time_is_the_fault_of_the_flow() -> None:
-    steps = stage(ASK, {"again": {"from": "answer", "at_most": 1}})
-    with pytest.raises(FlowError, match="step 2: again: 'solved' is neither minutes, nor a duration"):
+    steps = stage(ASK, {"reschedule": {"from": "answer", "at_most": 1}})
+    with pytest.raises(FlowError, match="step 2: reschedule: 'solved' is neither minutes, nor a duration"):
         run_stage(steps, bench().run(standing={"1": "solved"}))
 
 
@@ -193,25 +192,25 @@ DUE = [
 
 @pytest.mark.parametrize(("words", "value", "expected"), DUE)
 def test_the_time_that_is_meant(words: dict[str, str], value: str, expected: str) -> None:
-    assert datetime.fromisoformat(f"{expected}+00:00") == due(
-        Again.model_validate({**words, "at_most": 1}), value, NOON
+    assert datetime.fromisoformat(f"{expected}+00:00") == RescheduleStep.model_validate({**words, "at_most": 1}).due(
+        value, NOON
     )
 
 
 @pytest.mark.parametrize("value", ["", "0", "soon", "43201", "721h", "24:00", "-5"])
 def test_what_is_no_time_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match=r"neither minutes|more than nothing"):
-        due(Again.model_validate({"from": "x", "at_most": 1}), value, NOON)
+        RescheduleStep.model_validate({"from": "x", "at_most": 1}).due(value, NOON)
 
 
 def test_an_hour_that_comes_twice_is_not_behind_us() -> None:
     second_time = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
-    again = Again.model_validate({"at": "02:30", "zone": "Europe/Berlin", "at_most": 1})
-    assert datetime(2026, 10, 26, 1, 30, tzinfo=UTC) == due(again, "", second_time)
+    again = RescheduleStep.model_validate({"at": "02:30", "zone": "Europe/Berlin", "at_most": 1})
+    assert datetime(2026, 10, 26, 1, 30, tzinfo=UTC) == again.due("", second_time)
 
 
 @given(st.times(), st.integers(0, 20 * 366 * 24 * 60), st.sampled_from(["UTC", "Europe/Berlin", "America/Lima"]))
 def test_a_time_of_day_is_always_ahead_and_never_much_more_than_a_day(wanted: time, minutes: int, zone: str) -> None:
     now = NOON + timedelta(minutes=minutes)
-    ahead = due(Again.model_validate({"at": f"{wanted:%H:%M}", "zone": zone, "at_most": 1}), "", now) - now
+    ahead = RescheduleStep.model_validate({"at": f"{wanted:%H:%M}", "zone": zone, "at_most": 1}).due("", now) - now
     assert timedelta(0) < ahead <= timedelta(hours=26)

@@ -7,10 +7,10 @@ import pytest
 from droidherd.contracts.plan import Plan
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.interpreter import run_stage
-from droidherd.flows.secret import secrets_of
-from droidherd.flows.sight import FlowFinder
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows.model.secret import secrets_of
+from droidherd.flows.run.finder import FlowFinder
+from droidherd.flows.run.interpreter import run_stage
+from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator
 from tests.flows.test_lint import flow_at, png, problems
 
@@ -59,7 +59,7 @@ def planned(shelf: Path) -> Plan:
     return Catalogue([shelf]).plan("outer", {"name": "cyd"})
 
 
-def test_a_used_flow_stands_in_the_plan_with_its_parameters_its_app_and_its_files(shelf: Path) -> None:
+def test_a_used_flow_stands_in_the_plan_with_its_parameters_app_and_files(shelf: Path) -> None:
     (stage,) = planned(shelf).stages
     body = [
         {"goto": "hall"},
@@ -78,11 +78,13 @@ def test_a_used_flow_stands_in_the_plan_with_its_parameters_its_app_and_its_file
 
 def test_its_screens_join_those_of_the_using_flow_which_has_the_last_word(shelf: Path) -> None:
     plan = planned(shelf)
-    assert plan.chart is not None
-    assert {"door": {"image": "inner@/door.png"}, "hall": {"image": "hall.png"}} == plan.chart.screens
-    assert 1 == len(plan.chart.routes)
-    assert ({"when": {"image": "inner@/x.png"}, "do": [{"tap": {"image": "inner@/x.png"}}]},) == plan.chart.interrupts
-    assert {"do": [{"stop_app": {"app": plan.app}}, {"start_app": {"app": plan.app}}]} == plan.chart.lost
+    assert plan.screen_map is not None
+    assert {"door": {"image": "inner@/door.png"}, "hall": {"image": "hall.png"}} == plan.screen_map.screens
+    assert 1 == len(plan.screen_map.routes)
+    assert (
+        {"when": {"image": "inner@/x.png"}, "do": [{"tap": {"image": "inner@/x.png"}}]},
+    ) == plan.screen_map.interrupts
+    assert {"do": [{"stop_app": {"app": plan.app}}, {"start_app": {"app": plan.app}}]} == plan.screen_map.lost
     assert ("size=small",) == plan.requires
     assert ["key"] == secrets_of(plan)
 
@@ -115,7 +117,7 @@ def test_a_used_flow_that_was_mended_mends_the_using_one(shelf: Path) -> None:
     assert "outer" == catalogue.flow("outer").flow.flow
 
 
-def test_what_the_used_flow_does_not_take_is_refused_when_the_task_is_submitted(shelf: Path) -> None:
+def test_what_the_used_flow_does_not_take_is_refused_at_submission(shelf: Path) -> None:
     with pytest.raises(BadParametersError, match=r"use inner: params\.who: must match"):
         Catalogue([shelf]).plan("outer", {"name": "r2d2"})
 
@@ -153,8 +155,8 @@ FAULTS = [
     ),
     (
         {"other": "flow: other\nstages: [{stage: main, steps: [{set: {setting: global/a, to: b}}]}]\n"},
-        using("demo", "other", "    lives: account\n"),
-        "flow.yaml:6: error: flow other holds set, which changes the emulator, and this stage lives in the account",
+        using("demo", "other", "    effect: account\n"),
+        "flow.yaml:6: error: flow other holds set, which changes the emulator; this stage acts in the account",
     ),
     (
         {"other": "flow: other\nstages: [{stage: main, steps: [{set: {setting: global/a, to: b}}]}]\n"},
@@ -167,9 +169,9 @@ FAULTS = [
         "flow.yaml:3: error: flow other holds fail, which does not belong into cleanup",
     ),
     (
-        {"other": TAP.replace("stages: [{stage", "flow: other\nstages: [{lives: account, stage")},
+        {"other": TAP.replace("stages: [{stage", "flow: other\nstages: [{effect: account, stage")},
         using("demo", "other"),
-        "flow.yaml:5: warning: stage main of flow other lives in the account, and this one is done again after a move",
+        "flow.yaml:5: warning: stage main of flow other acts in the account; this one is repeated after a move",
     ),
     (
         {"other": f"flow: other\nrequires: {{size: small}}\n{TAP}"},
@@ -184,7 +186,7 @@ FAULTS = [
 ]
 
 
-DOOR = (
+GATE = (
     "flow: door\nparams: {who: {type: string}, times: {type: integer, default: 1}}\n"
     "screens: {in: {image: a.png}, out: {image: b.png}}\n"
     'routes: [{from: out, to: in, do: [{type: {text: "${who}"}}]}]\n'
@@ -193,14 +195,14 @@ DOOR = (
 
 
 def twice(first: str, second: str) -> str:
-    uses = "".join(f"      - use: {{flow: {told}}}\n" for told in (first, second))
+    uses = "".join(f"      - use: {{flow: {given}}}\n" for given in (first, second))
     return f"flow: demo\nparams: {{you: {{type: string}}}}\nstages:\n  - stage: main\n    steps:\n{uses}"
 
 
 def test_a_route_that_two_uses_want_filled_in_otherwise_is_refused(tmp_path: Path) -> None:
     """The screens of a flow are known once; whose route it was would decide which account signs in."""
-    flow_at(tmp_path / "door", DOOR, "a.png", "b.png")
-    through = DOOR.replace("flow: door", "flow: hall").partition("screens")[0]
+    flow_at(tmp_path / "door", GATE, "a.png", "b.png")
+    through = GATE.replace("flow: door", "flow: hall").partition("screens")[0]
     flow_at(
         tmp_path / "hall",
         through + "stages: [{stage: main, steps: [{use: {flow: door, with: {who: '${who}', times: '${times}'}}}]}]\n",
@@ -240,12 +242,12 @@ def test_two_used_flows_that_mean_different_screens_by_one_name_are_refused(tmp_
 
 
 def test_uses_that_differ_only_in_their_steps_may_differ(tmp_path: Path) -> None:
-    flow_at(tmp_path / "door", DOOR, "a.png", "b.png")
+    flow_at(tmp_path / "door", GATE, "a.png", "b.png")
     one, other = "door, with: {who: '${you}', times: 2}", "door, with: {who: '${you}'}"
     assert [] == problems(tmp_path, twice(one, other))
 
 
-def test_the_cleanup_of_used_flows_follows_the_own_one_the_last_first_and_each_once(tmp_path: Path) -> None:
+def test_cleanups_of_used_flows_follow_the_own_one_last_first_each_once(tmp_path: Path) -> None:
     for name, cleanup in (("a", "[{stop_app: {}}]"), ("b", "[{tap: {image: x.png}}, {use: {flow: a}}]")):
         text = f"flow: {name}\napp: com.example.{name}\n{TAP}cleanup: {cleanup}\n"
         flow_at(tmp_path / name, text, *(["x.png"] if name == "b" else []))
@@ -285,15 +287,15 @@ def test_what_is_wrong_with_a_use_is_named_with_file_line_and_fix(
     assert any(problem.startswith(expected) for problem in found), found
 
 
-def test_the_gallery_can_be_used_by_flows_elsewhere_and_steps_keep_their_names(tmp_path: Path) -> None:
+def test_flows_elsewhere_can_use_the_gallery_and_steps_keep_their_names(tmp_path: Path) -> None:
     text = (
-        "flow: demo\napp: com.example.herd\nstages:\n  - stage: main\n    on_unknown: repeat\n    steps:\n"
+        "flow: demo\napp: com.example.herd\nstages:\n  - stage: main\n    on_ambiguous: repeat\n    steps:\n"
         "      - use: {flow: sign_in, with: {account: ann}}\n      - key: {name: menu}\n"
     )
     flow_at(tmp_path / "demo", text)
-    plan, emulator = Catalogue([tmp_path]).plan("demo", {}), Emulator(AppState())
+    plan, emulator = Catalogue([tmp_path]).plan("demo", {}), Emulator(HerdState())
     bench = Bench(emulator, "main")
-    run_stage(plan.stages[0], bench.run(chart=plan.chart))
+    run_stage(plan.stages[0], bench.run(screen_map=plan.screen_map))
     assert ("ann", Scene.HOME) == (emulator.state.signed_in, emulator.state.scene)
     assert ["main/1.1", "main/1.2"] == [key for key, _ in emulator.done][:2]
     assert "main/2" == emulator.done[-1][0]

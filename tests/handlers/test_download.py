@@ -20,7 +20,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.handlers.download import DownloadParams
 from droidherd.handlers.registry import registered
-from droidherd.stay import StayError
+from droidherd.stage.attempt import StageFailedError
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.changes.world import CutOffError, World
 from tests.handlers.server import Site
@@ -36,7 +36,7 @@ def digest(content: bytes) -> str:
 
 
 def error_of(world: World) -> DroidherdError:
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage(last=True)
     assert [] == [*(world.root / "scratch").iterdir()]
     return caught.value.cause
@@ -156,7 +156,7 @@ def test_nobody_is_asked_who_is_not_in_the_settings(world: World, site: Site):
     assert [] == site.asked
 
 
-def test_a_redirect_is_followed_inside_the_allowed_origins_and_not_out_of_them(world: World, site: Site):
+def test_a_redirect_is_followed_inside_the_allowed_origins_only(world: World, site: Site):
     site.files["/a.bin"] = CONTENT
     site.moved = {"/in": "/a.bin", "/out": "http://127.0.0.1:9/x", "/round": "/round"}
     world.gallery("download", url=site.url("/in"), file=PLACE)

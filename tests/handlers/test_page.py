@@ -10,12 +10,12 @@ import pytest
 
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.domain.errors import FinalError
-from droidherd.domain.things import ABSENT
+from droidherd.domain.task.things import ABSENT
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.lint import lint
+from droidherd.flows.lint.judge import lint
 from droidherd.handlers.base import Handler
 from droidherd.handlers.registry import GROUP
-from droidherd.stay import StayError
+from droidherd.stage.attempt import StageFailedError
 from tests.changes.world import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "handlers.md").read_text(encoding="utf-8")
@@ -69,13 +69,13 @@ def test_the_handler_refuses_an_app_that_is_not_there(season: World, extras: Pat
     flow = extras / "flows" / "new_season" / "flow.yaml"
     flow.write_text(flow.read_text().replace('"${season}"}', '"${season}", app: com.example.none}'))
     season.plan = season.catalogue.plan("new_season", {"season": "winter"})
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         season.stage()
     assert isinstance(caught.value.cause, FinalError)
     assert "com.example.none: is not installed" in str(caught.value.cause)
 
 
 def test_the_page_names_every_method_a_handler_may_have():
-    said = set(re.findall(r"^\| `(\w+)\(", PAGE, re.MULTILINE))
+    words = set(re.findall(r"^\| `(\w+)\(", PAGE, re.MULTILINE))
     methods = {name for name, value in vars(Handler).items() if callable(value) and not name.startswith("_")}
-    assert methods == said
+    assert methods == words

@@ -12,13 +12,13 @@ from typing_extensions import override
 from droidherd.contracts.plan import Stage
 from droidherd.domain.errors import BadParametersError, CommandFailedError, FlowError, UnclassifiedError, Verdict
 from droidherd.domain.ports import Wanted
-from droidherd.domain.things import State
+from droidherd.domain.task.things import State
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.folder import inspect
-from droidherd.flows.lint import lint
-from droidherd.handlers.base import Ground, Handler, Params, Subject
+from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.lint.judge import lint
+from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
 from droidherd.handlers.registry import Registry, registered
-from droidherd.stay import StayError
+from droidherd.stage.attempt import StageFailedError
 from tests.changes.world import CutOffError, World
 from tests.flows.test_lint import HEAD, flow_at
 
@@ -26,7 +26,7 @@ NAME = "global/from_handler"
 
 
 class GreetParams(Params):
-    whom: str
+    who: str
     fails: bool = False
 
 
@@ -41,34 +41,34 @@ class Greet(Handler[GreetParams]):
 
     @override
     def changes(self, params: GreetParams) -> tuple[Subject, ...]:
-        return (Subject("setting", NAME, State(params.whom)),)
+        return (Subject("setting", NAME, State(params.who)),)
 
     @override
-    def is_done(self, ground: Ground, params: GreetParams) -> bool:
+    def is_done(self, ground: HandlerContext, params: GreetParams) -> bool:
         self.ran.append("is_done")
-        return ground.things.read("setting", NAME) == State(params.whom)
+        return ground.things.read("setting", NAME) == State(params.who)
 
     @override
-    def prepare(self, ground: Ground, params: GreetParams) -> None:
+    def prepare(self, ground: HandlerContext, params: GreetParams) -> None:
         self.ran.append("prepare")
         assert ground.scratch.is_dir()
 
     @override
-    def execute(self, ground: Ground, params: GreetParams) -> dict[str, JsonValue]:
+    def execute(self, ground: HandlerContext, params: GreetParams) -> dict[str, JsonValue]:
         self.ran.append("execute")
         if params.fails:
             raise CommandFailedError("no", rc=1)
-        if params.whom == "nobody":
-            raise KeyError(params.whom)
-        ground.doing.make("write", Wanted("setting", NAME, State(params.whom)))
-        return {"greeted": params.whom}
+        if params.who == "nobody":
+            raise KeyError(params.who)
+        ground.doing.make("write", Wanted("setting", NAME, State(params.who)))
+        return {"greeted": params.who}
 
     @override
-    def cleanup(self, ground: Ground, params: GreetParams) -> None:
+    def cleanup(self, ground: HandlerContext, params: GreetParams) -> None:
         self.ran.append("cleanup")
 
     @override
-    def rollback(self, ground: Ground, params: GreetParams, before: Mapping[tuple[str, str], State]) -> None:
+    def rollback(self, ground: HandlerContext, params: GreetParams, before: Mapping[tuple[str, str], State]) -> None:
         self.ran.append(f"rollback {before['setting', NAME]}")
 
 
@@ -85,8 +85,8 @@ def task(world: World, greet: Greet, tmp_path: Path) -> World:
     return world
 
 
-def plan_it(world: World, greet: Greet, tmp_path: Path, whom: str, fails: str = "false") -> None:
-    step = f"{{handle: {{by: greet, with: {{whom: {whom}, fails: {fails}}}}}}}"
+def plan_it(world: World, greet: Greet, tmp_path: Path, who: str, fails: str = "false") -> None:
+    step = f"{{call: {{by: greet, with: {{who: {who}, fails: {fails}}}}}}}"
     flow_at(
         tmp_path / "mine" / "demo", f"flow: demo\nstages: [{{stage: main, steps: [{step}, {{key: {{name: menu}}}}]}}]\n"
     )
@@ -107,7 +107,7 @@ def test_a_handler_prepares_executes_and_cleans_up_unless_it_is_done(task: World
     assert (["is_done"], {}) == (greet.ran, report.summary)
 
 
-def test_what_it_changes_is_captured_and_its_own_rollback_runs_before_values_come_back(task: World, greet: Greet):
+def test_its_changes_are_captured_and_its_rollback_runs_before_values_return(task: World, greet: Greet):
     assert [NAME] == [change.name for change in stage_of(task).changes]
     before = task.dump()
     captured, report = task.all()
@@ -117,17 +117,15 @@ def test_what_it_changes_is_captured_and_its_own_rollback_runs_before_values_com
 
 def test_it_cleans_up_when_it_failed_too(task: World, greet: Greet, tmp_path: Path):
     plan_it(task, greet, tmp_path, "ann", fails="true")
-    with pytest.raises(StayError):
+    with pytest.raises(StageFailedError):
         task.stage()
     assert ["is_done", "prepare", "execute", "cleanup"] == greet.ran
     assert [] == [*(task.root / "scratch").iterdir()]
 
 
-def test_a_bug_in_it_is_final_and_leaves_its_trace_on_a_page_and_the_emulator_in_order(
-    task: World, greet: Greet, tmp_path: Path
-):
+def test_a_bug_in_a_handler_is_final_leaves_its_trace_and_a_clean_emulator(task: World, greet: Greet, tmp_path: Path):
     plan_it(task, greet, tmp_path, "nobody")
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         task.stage()
     left = caught.value
     assert (UnclassifiedError, "KeyError: 'nobody'") == (type(left.cause), left.cause.what)
@@ -154,7 +152,7 @@ def test_when_the_stage_had_gone_on_after_it_it_is_left_alone(task: World, greet
 
 def test_a_host_without_the_handler_says_so(task: World):
     task.catalogue.handlers = Registry([])
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         task.stage()
     assert isinstance(caught.value.cause, FlowError)
     assert "there is no handler 'greet' on this host" in str(caught.value.cause)
@@ -166,21 +164,21 @@ def test_a_host_without_the_handler_says_so(task: World):
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ("handle: {by: scn}", "flow.yaml:6: error: handle scn: there is no handler 'scn' (did you mean scan?)"),
+        ("call: {by: scn}", "flow.yaml:6: error: call scn: there is no handler 'scn' (did you mean scan?)"),
         (
-            "handle: {by: scan, with: {deep: 1}}",
-            "flow.yaml:6: error: handle scan: deep is no parameter of it (known are: none)",
+            "call: {by: scan, with: {deep: 1}}",
+            "flow.yaml:6: error: call scan: deep is no parameter of it (known are: none)",
         ),
         (
-            "handle: {by: download, with: {url: x}}",
-            "flow.yaml:6: error: handle download: exactly one of file and package is needed",
+            "call: {by: download, with: {url: x}}",
+            "flow.yaml:6: error: call download: exactly one of file and package is needed",
         ),
         (
-            "handle: {by: download, with: {url: x, file: y}}",
-            "flow.yaml:6: error: handle download: y is not a plain absolute path, as in /sdcard/game.cfg",
+            "call: {by: download, with: {url: x, file: y}}",
+            "flow.yaml:6: error: call download: y is not a plain absolute path, as in /sdcard/game.cfg",
         ),
-        ("handle: {}", "flow.yaml:6: error: by is missing"),
-        ("handle: {by: scan, wiht: {}}", "flow.yaml:6: error: unknown key 'wiht' (did you mean with?)"),
+        ("call: {}", "flow.yaml:6: error: by is missing"),
+        ("call: {by: scan, wiht: {}}", "flow.yaml:6: error: unknown key 'wiht' (did you mean with?)"),
     ],
 )
 def test_a_faulty_call_is_named_with_file_and_line(tmp_path: Path, step: str, expected: str):
@@ -188,18 +186,21 @@ def test_a_faulty_call_is_named_with_file_and_line(tmp_path: Path, step: str, ex
     assert expected in [str(problem).removeprefix(f"{folder}/") for problem in lint([folder])]
 
 
-def test_a_handler_that_changes_something_cannot_stand_where_nobody_captures_it(tmp_path: Path):
-    call = "{handle: {by: associate, with: {account: a}}}"
-    account = f"flow: demo\nstages: [{{stage: a, lives: account, steps: [{call}]}}]\n"
+def test_a_handler_that_changes_something_cannot_stand_where_nobody_captures(tmp_path: Path):
+    call = "{call: {by: associate, with: {account: a}}}"
+    account = f"flow: demo\nstages: [{{stage: a, effect: account, steps: [{call}]}}]\n"
     cleanup = f"{HEAD}      - key: {{name: home}}\ncleanup: [{call}]\n"
-    for text, expected in ((account, "its stage lives in the account"), (cleanup, "cannot stand in cleanup")):
+    for text, expected in (
+        (account, "the effect of its stage is in the account"),
+        (cleanup, "cannot stand in cleanup"),
+    ):
         (problem,) = inspect(flow_at(tmp_path / "demo", text))[1]
         assert expected in problem.what
 
 
 def test_parameters_are_checked_when_a_task_is_submitted(tmp_path: Path):
     text = HEAD.replace("stages:", "params: {who: {type: string, example: a}}\nstages:")
-    flow_at(tmp_path / "demo", f'{text}      - handle: {{by: associate, with: {{account: "${{who}}"}}}}\n')
+    flow_at(tmp_path / "demo", f'{text}      - call: {{by: associate, with: {{account: "${{who}}"}}}}\n')
     with pytest.raises(BadParametersError, match="params of step 1: account"):
         Catalogue([tmp_path]).plan("demo", {"who": "not a name"})
 

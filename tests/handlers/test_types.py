@@ -13,7 +13,7 @@ from droidherd.contracts.plan import Backoff, Policy, RetryOn
 from droidherd.domain.errors import BadParametersError, CommandFailedError, UnhealthyError
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.flows.catalogue import Catalogue
-from droidherd.stay import StayError
+from droidherd.stage.attempt import StageFailedError
 from tests.changes.world import CutOffError, World
 from tests.emulator.farm import LEASES
 
@@ -51,7 +51,7 @@ def test_a_built_in_type_has_just_this_policy(name: str, params: dict[str, Any],
 
 
 def trouble(world: World) -> str:
-    with pytest.raises(StayError) as caught:
+    with pytest.raises(StageFailedError) as caught:
         world.stage(last=True)
     assert caught.value.clean
     return str(caught.value.cause)
@@ -153,7 +153,7 @@ def test_a_binding_where_none_was_is_gone_after_the_rollback(world: World):
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_binding_that_never_completed_leaves_no_label_when_it_is_taken_back(world: World, sent: bool):
+def test_a_binding_that_never_completed_leaves_no_label_when_taken_back(world: World, sent: bool):
     """The worker's thread is gone at its first call, its second, and so on until it is quick enough."""
     labels: set[str] = set()
     for at in itertools.count(2):
@@ -191,7 +191,7 @@ def test_a_try_that_wakes_up_after_all_was_taken_back_labels_nothing(world: Worl
     captured = world.capture()
     world.inventory = slow = Slow(world.root)
     slow.meanwhile = lambda: world.undo(captured.before)
-    with pytest.raises(StayError):
+    with pytest.raises(StageFailedError):
         world.stage()
     assert (None, "") == (slow.meanwhile, label(world))
 
@@ -267,8 +267,8 @@ def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: Wor
 def test_everything_that_is_wrong_is_said_at_once(world: World):
     world.one.control.set_fault(world.one.name, "disk_full")
     world.gallery("check", account="ann")
-    said = trouble(world)
-    assert ("less than 200 MB are free" in said, "it is bound to nobody, not to ann" in said) == (True, True)
+    words = trouble(world)
+    assert ("less than 200 MB are free" in words, "it is bound to nobody, not to ann" in words) == (True, True)
 
 
 def test_a_missing_app_is_unhealthy(world: World):

@@ -4,9 +4,9 @@ import random
 import uuid
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.messages import EmulatorState, OnBusy
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.messages import EmulatorStatus, OnBusy
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 LONGEST = 64
@@ -20,11 +20,11 @@ def a_name(random_: random.Random) -> str:
 def full(entries: int, *, mutexes: int = 0, seed: int = 1) -> Dispatcher:
     """A dispatcher to which that many tasks with the longest random names said `enqueue`."""
     random_ = random.Random(seed)
-    d = Dispatcher("pool", Config())
+    d = Dispatcher("pool", PoolConfig())
     now = BEGAN_MS
     for i in range(100):
         labels = ("app=game", f"host={a_name(random_)}", "region=eu")
-        d.on_announce(m.Announce(f"e{i}", "h", now, 1, EmulatorState.SUSPECT, labels, "b"), now)
+        d.on_announce(m.Announce(f"e{i}", "h", now, 1, EmulatorStatus.SUSPECT, labels, "b"), now)
     for _ in range(entries):
         now += random_.randint(1, 500)
         run = str(uuid.UUID(int=random_.getrandbits(128)))

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from droidherd.domain import messages as m
-from droidherd.domain.tally import OUTCOMES, Tallies
+from droidherd.domain.dispatch.stats import OUTCOMES, PoolStats
 
 if TYPE_CHECKING:
     from tests.protocol.tasks import TaskActor
@@ -25,11 +25,11 @@ class Counting:
         self.unsure: set[int] = set()
         """Of words that were lost with the only one who could have said them again."""
         self.counted: Counter[tuple[int, str]] = Counter()
-        self.before: Tallies = Tallies()
+        self.before: PoolStats = PoolStats()
 
     def forget(self) -> None:
         """A dispatcher begins that remembers nothing."""
-        self.leases, self.counted, self.before = {}, Counter(), Tallies()
+        self.leases, self.counted, self.before = {}, Counter(), PoolStats()
 
     def said(self, task: "TaskActor", done: m.Done) -> None:
         if done.token:
@@ -56,7 +56,7 @@ class Counting:
         mine = [token for token, (done, _) in self.words.items() if (done.key.task_id, done.key.run) == (task_id, run)]
         self.unsure.update(self.lost.intersection(mine))
 
-    def judge(self, tallies: Tallies) -> None:
+    def judge(self, stats: PoolStats) -> None:
         for token in self.leases:
             outcome = self.words[token][0].outcome if token in self.words else ""
             times = sum(n for (lease, _), n in self.counted.items() if lease == token)
@@ -66,17 +66,17 @@ class Counting:
         strange = [one for one in self.counted if one[0] not in self.leases]
         if strange:
             self.witness.broken(f"counted, and not of ours: {strange}")
-        self._judge_sums(tallies)
+        self._judge_sums(stats)
 
-    def _judge_sums(self, tallies: Tallies) -> None:
-        """The tallies are the sums of what was counted, and their histograms hold as many."""
-        kinds = {*tallies.by_type, *(self.leases[token] for token, _ in self.counted)}
+    def _judge_sums(self, stats: PoolStats) -> None:
+        """The statistics are the sums of what was counted, and their histograms hold as many."""
+        kinds = {*stats.by_type, *(self.leases[token] for token, _ in self.counted)}
         for kind in sorted(kinds):
-            tally, before = tallies.of(kind), self.before.of(kind)
+            of_kind, before = stats.of(kind), self.before.of(kind)
             real = Counter(OUTCOMES[outcome] for token, outcome in self.counted if self.leases[token] == kind)
             for name in OUTCOMES.values():
-                if getattr(tally, name) != getattr(before, name) + real[name]:
-                    self.witness.broken(f"{kind}: {name} is {tally}, counted were {real} after {before}")
-            timed = tally.count - tally.cancelled
-            if tally.run.count != timed or sum(tally.run.buckets.values()) != timed or tally.wait.count > timed:
-                self.witness.broken(f"{kind}: {timed} attempts, but {tally.run} and {tally.wait}")
+                if getattr(of_kind, name) != getattr(before, name) + real[name]:
+                    self.witness.broken(f"{kind}: {name} is {of_kind}, counted were {real} after {before}")
+            timed = of_kind.count - of_kind.cancelled
+            if of_kind.run.count != timed or sum(of_kind.run.buckets.values()) != timed or of_kind.wait.count > timed:
+                self.witness.broken(f"{kind}: {timed} attempts, but {of_kind.run} and {of_kind.wait}")

@@ -1,13 +1,14 @@
 """`DispatcherWorkflow`: the real machine, watched."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.audit import Deed
-from droidherd.domain.board import Entry, Row
-from droidherd.domain.dispatcher import Dispatcher
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, PoolEmulator
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.outbox import Outbox
 from tests.protocol.actors import Actor, Flight
 
@@ -15,62 +16,91 @@ if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 PATIENCE_S = 600.0
+Change = Callable[[Dispatcher], None]
+"""Takes a rule away from a dispatcher."""
 
 
-class Watched(Dispatcher):
-    """Shows every grant to the witness."""
+def no_change(_: Dispatcher) -> None:
+    """Every rule is in place."""
 
-    world: "World"
-    judged = True
-    """Whether its statistics are judged, too."""
 
-    def _grant(self, entry: Entry, row: Row, now_ms: int) -> None:
-        super()._grant(entry, row, now_ms)
-        self.world.witness.grants(self, entry)
-        self.world.witness.in_front(entry)
-        if entry.ask.account in self.world.disabled:
-            self.world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
+def after(part: object, method: str, then: Callable[..., object]) -> None:
+    """Call `then` with the same arguments whenever this method of a part has run."""
+    original = getattr(part, method)
 
-    def _adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
-        super()._adopt(ask, lease, now_ms)
-        self.world.witness.counting.leases.setdefault(lease.token, ask.task_type)
+    def both(*args: Any, **more: Any) -> Any:
+        result = original(*args, **more)
+        then(*args, **more)
+        return result
 
-    def _hear(self, entry: Entry | None, said: m.Done) -> None:
-        before = self.tallies.total().count
-        super()._hear(entry, said)
-        if self.tallies.total().count != before:
-            self.world.witness.counting.counted[said.token, said.outcome] += 1
+    setattr(part, method, both)
 
-    def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
-        entry = self.board.entries.get(task_id)
-        if entry is not None and entry.lease is None:
-            first = self.board.first_ticket
-            ticket, urgent = first - (entry.ticket != first), min(priority, entry.ask.priority)
-            self.world.preferred[task_id, entry.key.run] = ticket, urgent
-        return super().prioritize(task_id, priority, actor, now_ms, reason)
 
-    def act(self, deed: Deed, now_ms: int) -> None:
-        super().act(deed, now_ms)
-        self.world.count(deed.kind)
-        if deed.kind in ("emulator_rest", "emulator_wake"):
-            self.world.witness.switches(self, self.board.rows[deed.emulator_id])
+def instead(part: object, method: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace a method of a part by what `make` makes of it."""
+    setattr(part, method, make(getattr(part, method)))
 
-    def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
-        super().on_closed(task_id, run, now_ms)
-        self.world.witness.counting.closed(task_id, run)
 
-    def assign(self, now_ms: int) -> None:
-        super().assign(now_ms)
-        self.world.witness.idle(self)
+class Watch:
+    """Shows a dispatcher's decisions to the witness."""
+
+    def __init__(self, world: "World", d: Dispatcher) -> None:
+        self._world, self._d = world, d
+        after(d.leases, "grant", self._granted)
+        after(d.rebuild, "adopt", self._adopted)
+        instead(d.statistics, "report", self._counting)
+        instead(d, "prioritize", self._preferring)
+        after(d.trail, "record", self._recorded)
+        after(d, "on_closed", self._closed)
+        after(d, "assign", self._assigned)
+
+    def _granted(self, entry: Entry, _: PoolEmulator, now_ms: int) -> None:
+        self._world.witness.grants(self._d, entry)
+        self._world.witness.in_front(entry)
+        if entry.ask.account in self._world.disabled:
+            self._world.witness.broken(f"{entry.task_id} was granted though account {entry.ask.account} is disabled")
+
+    def _adopted(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
+        self._world.witness.counting.leases.setdefault(lease.token, ask.task_type)
+
+    def _counting(self, report: Callable[..., None]) -> Callable[..., None]:
+        def counted(entry: Entry | None, done: m.Done) -> None:
+            before = self._d.stats.total().count
+            report(entry, done)
+            if self._d.stats.total().count != before:
+                self._world.witness.counting.counted[done.token, done.outcome] += 1
+
+        return counted
+
+    def _preferring(self, prioritize: Callable[..., bool]) -> Callable[..., bool]:
+        def preferred(task_id: str, priority: int, actor: str, now_ms: int, **more: Any) -> bool:
+            entry = self._d.board.entries.get(task_id)
+            if entry is not None and entry.lease is None:
+                first = self._d.board.first_ticket
+                ticket, urgent = first - (entry.ticket != first), min(priority, entry.ask.priority)
+                self._world.preferred[task_id, entry.key.run] = ticket, urgent
+            return prioritize(task_id, priority, actor, now_ms, **more)
+
+        return preferred
+
+    def _recorded(self, entry: AuditEntry, now_ms: int) -> None:
+        self._world.count(entry.kind)
+        if entry.kind in (f"emulator_{SWITCH_OFF}", f"emulator_{SWITCH_ON}"):
+            self._world.witness.switches(self._d, self._d.board.emulators[entry.emulator_id])
+
+    def _closed(self, task_id: str, run: str, now_ms: int) -> None:
+        self._world.witness.counting.closed(task_id, run)
+
+    def _assigned(self, now_ms: int) -> None:
+        self._world.witness.idle(self._d)
 
 
 class DispatcherActor(Actor):
     """One run of the pool's dispatcher."""
 
-    def __init__(self, world: "World", config: Config) -> None:
+    def __init__(self, world: "World", config: PoolConfig) -> None:
         super().__init__(world, "dispatcher/p")
-        self.machine = world.kind("p", config)
-        self.machine.world = world
+        self.machine = self._watched(DispatcherState("p"), config)
         self.ready_ms = 0
         self.memory = ""
         """Of the predecessor; empty: none was found."""
@@ -93,8 +123,8 @@ class DispatcherActor(Actor):
             case m.Enqueue():
                 before = d.board.waiting
                 d.on_enqueue(message, now)
-                if not message.ticket and d.board.waiting > max(before, d.config.limit):
-                    self.world.witness.broken(f"{d.board.waiting} waiting, {d.config.limit} allowed")
+                if not message.ticket and d.board.waiting > max(before, d.state.config.limit):
+                    self.world.witness.broken(f"{d.board.waiting} waiting, {d.state.config.limit} allowed")
             case m.Soon():
                 d.on_soon(message, now)
             case m.Ending():
@@ -156,7 +186,7 @@ class DispatcherActor(Actor):
         if not self.restored or not self.alive or self.frozen():
             return
         self.process()
-        text = snapshot.dump(self.machine)
+        text = snapshot.dump(self.machine.state)
         if "atomic" in self.world.without:
             self.world.deliver_some()  # an await between the snapshot and continuing
         fresh = self._load(text)
@@ -169,7 +199,7 @@ class DispatcherActor(Actor):
 
     def terminate(self) -> None:
         """Closed without a word; what was delivered and not handled is lost."""
-        self.world.remembered = snapshot.dump(self.machine) if self.restored else self.memory
+        self.world.remembered = snapshot.dump(self.machine.state) if self.restored else self.memory
         self.alive = False
         self.run += 1
         for message in self.inbox:
@@ -188,27 +218,28 @@ class DispatcherActor(Actor):
         else:
             world.begin_anew(self.machine)
         if "roll-call" not in world.without:
-            self.machine.rebuild(
+            self.machine.take_over(
                 out_there, world.now, PATIENCE_S, blind=not self.memory, emulators=[f"{e}" for e in world.handsets]
             )
         self.machine.tick(world.now)
         world.witness.board(self.machine)
 
-    def _load(self, text: str) -> Watched:
-        fresh = snapshot.load(text, "p", self.world.config)
-        fresh.__class__ = self.world.kind
-        if not isinstance(fresh, Watched):
-            raise TypeError(type(fresh))
-        fresh.world = self.world
+    def _load(self, text: str) -> Dispatcher:
+        state = snapshot.load(text, self.world.config)
         if "outbox" in self.world.without:
-            fresh.outbox = Outbox()
+            state.outbox = Outbox()
+        return self._watched(state, self.world.config)
+
+    def _watched(self, state: DispatcherState, config: PoolConfig) -> Dispatcher:
+        state.apply(config)
+        fresh = Dispatcher(state=state)
+        Watch(self.world, fresh)
+        self.world.change(fresh)
         return fresh
 
     def _compare(self, text: str, fresh: Dispatcher) -> None:
         old = self.machine
-        if snapshot.dump(fresh) != text and "outbox" not in self.world.without:
+        if snapshot.dump(fresh.state) != text and "outbox" not in self.world.without:
             self.world.witness.broken("a snapshot that was read is not the snapshot that was written")
-        if "atomic" in self.world.without:
-            return
-        if (fresh.board, fresh.keys) != (old.board, old.keys):
-            self.world.witness.broken(f"restored board differs:\n{fresh.board}\n{old.board}\n{fresh.keys}\n{old.keys}")
+        if not {"atomic", "outbox"} & self.world.without and fresh.state != old.state:
+            self.world.witness.broken(f"the restored state differs:\n{fresh.state}\n{old.state}")

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from droidherd.domain.emulator import Action
-from droidherd.domain.lane import LANES, LaneRules, Ordering
+from droidherd.domain.dispatch.lane import LANES, LaneRules, Ordering
+from droidherd.domain.fleet.emulator import EmulatorAction
 from tests.protocol.emulators import Handset
 from tests.protocol.fleet import HostActor
 from tests.protocol.script import ACCOUNTS
@@ -137,7 +137,7 @@ class Faults:
     def _die(self) -> bool:
         """Nobody would switch it on again where nobody can."""
         handset = self._some_handset()
-        cared = self.world.script.care and handset.name not in self.world.script.controllers
+        cared = self.world.script.recovery and handset.name not in self.world.script.controllers
         if not cared or not handset.on:
             return False
         handset.fails = self.below(4)
@@ -146,7 +146,7 @@ class Faults:
 
     def _spoil(self) -> bool:
         handset = self._some_handset()
-        if not self.world.script.care:
+        if not self.world.script.recovery:
             return False
         handset.unfit = ("", "connection", "app", "boot")[self.below(4)]
         handset.stubborn = self.below(4) == 3
@@ -154,10 +154,10 @@ class Faults:
         return True
 
     def _order(self) -> bool:
-        """A person cares for an emulator."""
-        if not self.world.script.care:
+        """A person checks_recovery for an emulator."""
+        if not self.world.script.recovery:
             return False
-        action = tuple(Action)[self.below(len(Action))]
+        action = tuple(EmulatorAction)[self.below(len(EmulatorAction))]
         if not self.world.emulators[self._some_handset().name].orders(action):
             return False
         self.world.count(f"ordered {action}")
@@ -165,9 +165,9 @@ class Faults:
 
     def _drain(self) -> bool:
         actor = self.world.emulators[self._some_handset().name]
-        if not self.world.script.care or actor.frozen():
+        if not self.world.script.recovery or actor.frozen():
             return False
-        actor.machine.on_drain(on=not actor.machine.draining, now_ms=self.world.now)
+        actor.machine.on_drain(on=not actor.machine.state.draining, now_ms=self.world.now)
         actor.process()
         return True
 

@@ -3,23 +3,30 @@
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from droidherd.contracts.fleet import EmulatorInput
 from droidherd.domain import messages as m
-from droidherd.domain.emulator import Action, Ask, Emulator, GateOrder
-from droidherd.domain.ladder import Measure, Rung, Trouble
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.fleet.emulator import Emulator, EmulatorAction, EmulatorRequest, EmulatorState, GateRequest
+from droidherd.domain.fleet.recovery import EmulatorTrouble, PlannedStep, RecoveryStep
+from droidherd.domain.messages import Health, Seen
 from droidherd.domain.outbox import Outbox
-from droidherd.domain.presence import Watch
+from droidherd.emulator.probe_loop import Watch
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
-from tests.protocol.care import TIMED_OUT, Tending
-from workflows.emulator import dump, load
+from tests.protocol.recovery import TIMED_OUT, RecoveryJob
 
 if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 DOWN_AFTER_S = 12.0
-ANEW = ("outbox", "told", "sent", "strict", "heirs", "moves", "proven")
-"""Of an emulator's machine: what a new run of its workflow does not take along as it was."""
+
+
+def carried(state: EmulatorState) -> EmulatorState:
+    """What the next run of an emulator's workflow finds in its input."""
+    written = EmulatorInput(emulator_id=state.emulator_id, state=state).model_dump_json()
+    found = EmulatorInput.model_validate_json(written).state
+    if found is None:
+        raise TypeError(written)
+    return found
 
 
 class HostActor(Actor):
@@ -36,7 +43,7 @@ class HostActor(Actor):
         """Of the presence activity: each one begins with nothing, and tells changes only."""
         self.listed: dict[str, None] = {}
         """The inventory: whatever was reached through this host once."""
-        self.told: dict[str, Sight] = {}
+        self.told: dict[str, Health] = {}
         """What the workflow passed on last. It outlives every presence, and a new presence does not know it."""
         self.begun = False
         """The presence has said what it has: all that is listed."""
@@ -65,37 +72,41 @@ class HostActor(Actor):
         else:
             news = self.watch.bad(emulator_id, self.world.now / 1000)
         watched = self.watch.emulators[emulator_id]
-        if news and watched.sight is Sight.GOOD:
-            self.say(emulator_id, Sight.LEAVING if self.leaving else Sight.GOOD, self._care(emulator_id), watched.boot)
-        elif news and watched.sight is not None:
-            self.say(emulator_id, watched.sight, self._care(emulator_id))
+        if news and watched.health is Health.GOOD:
+            self.say(
+                emulator_id, Health.LEAVING if self.leaving else Health.GOOD, self._recovery(emulator_id), watched.boot
+            )
+        elif news and watched.health is not None:
+            self.say(emulator_id, watched.health, self._recovery(emulator_id))
         self.process()
 
     def _begin(self) -> None:
         """A presence that begins names all it has: what was taken off the list unseen has left."""
         if not self.begun and "listed" not in self.world.without:
             for emulator_id in [name for name in self.told if name not in self.listed]:
-                self.say(emulator_id, Sight.LEFT)
+                self.say(emulator_id, Health.LEFT)
                 self.world.count("found off the list")
         self.begun = True
 
     def _begin_anew(self) -> None:
         self.watch, self.begun = Watch(DOWN_AFTER_S), False
 
-    def _care(self, emulator_id: str) -> m.Care | None:
+    def _recovery(self, emulator_id: str) -> m.RecoveryPolicy | None:
         """What can be done for it here."""
-        care = self.world.script.care
+        recovery = self.world.script.recovery
         controller = self.world.script.controllers.get(emulator_id, "c")
-        return replace(care, controller=controller, on_demand=self.world.config.idle_stop_s > 0) if care else None
+        return (
+            replace(recovery, controller=controller, on_demand=self.world.config.idle_stop_s > 0) if recovery else None
+        )
 
-    def say(self, emulator_id: str, sight: Sight, care: m.Care | None = None, boot: str = "") -> None:
-        """Without `care`: nobody is here who could do anything for it."""
-        self.told[emulator_id] = sight
-        if sight is Sight.LEFT:
+    def say(self, emulator_id: str, health: Health, recovery: m.RecoveryPolicy | None = None, boot: str = "") -> None:
+        """Without `recovery`: nobody is here who could do anything for it."""
+        self.told[emulator_id] = health
+        if health is Health.LEFT:
             del self.told[emulator_id]
         self.seq += 1
-        boot = boot if sight is Sight.GOOD else ""
-        seen = Seen(emulator_id, self.name, self.incarnation, self.seq, sight, boot, pool="p", care=care)
+        boot = boot if health is Health.GOOD else ""
+        seen = Seen(emulator_id, self.name, self.incarnation, self.seq, health, boot, pool="p", recovery=recovery)
         self.box.put(f"emulator/{emulator_id}", seen)
 
     def think(self) -> None:
@@ -105,9 +116,9 @@ class HostActor(Actor):
             return
         self._begin_anew()
         gone = silent >= script.PRESENCE_TIMEOUT_MS + script.PRESENCE_GRACE_MS
-        before = (Sight.GOOD, Sight.LEAVING, *((Sight.SUSPECT,) if gone else ()))
-        for emulator_id in [name for name, sight in self.told.items() if sight in before]:
-            self.say(emulator_id, Sight.DOWN if gone else Sight.SUSPECT)
+        before = (Health.GOOD, Health.LEAVING, *((Health.SUSPECT,) if gone else ()))
+        for emulator_id in [name for name, health in self.told.items() if health in before]:
+            self.say(emulator_id, Health.DOWN if gone else Health.SUSPECT)
 
     def kill(self) -> None:
         """The worker's process dies, with every stage it ran."""
@@ -127,14 +138,14 @@ class HostActor(Actor):
         self.leaving = True
         for emulator_id in self.listed:
             if self.watch.settled(emulator_id):
-                self.say(emulator_id, Sight.LEAVING, self._care(emulator_id))
+                self.say(emulator_id, Health.LEAVING, self._recovery(emulator_id))
         self.process()
 
     def depart(self) -> None:
         """Its time to stop in peace is over."""
         self.kill()
         for emulator_id in self.listed:
-            self.say(emulator_id, Sight.LEFT, self._care(emulator_id))
+            self.say(emulator_id, Health.LEFT, self._recovery(emulator_id))
         self.process()
 
     def heal(self) -> None:
@@ -164,11 +175,11 @@ class EmulatorActor(Actor):
 
     def __init__(self, world: "World", name: str) -> None:
         super().__init__(world, f"emulator/{name}")
-        self.machine = Emulator(name)
+        self.machine = Emulator(EmulatorState(name))
         self.gating = False
-        self.tending: Tending | None = None
+        self.job: RecoveryJob | None = None
         """What its host does for it."""
-        self.waits: tuple[Measure, int] | None = None
+        self.waits: tuple[PlannedStep, int] | None = None
         """What is to be done in a while, and since when."""
 
     @property
@@ -179,76 +190,78 @@ class EmulatorActor(Actor):
         match message:
             case Seen():
                 self.machine.on_seen(message, self.world.now, self._dice())
-            case m.Tidy():
-                self.machine.on_tidy(message)
+            case m.Reset():
+                self.machine.on_reset(message)
             case m.Recall():
                 self.machine.on_recall(message, self.world.now)
             case m.Switch():
                 self.machine.on_switch(message, self.world.now, self._dice())
-            case (GateOrder() as order, str() as evidence):
+            case (GateRequest() as request, str() as evidence):
                 self.gating = False
-                self.machine.on_gate(order, evidence, self.world.now, self._dice())
-            case (Tending() as tending, str() as evidence, bool() as idle):
-                if tending is self.tending:
-                    self.tending = None
-                    if evidence == TIMED_OUT and tending.measure.rung is Rung.STOP:
+                self.machine.on_gate(request, evidence, self.world.now, self._dice())
+            case (RecoveryJob() as job, str() as evidence, bool() as idle):
+                if job is self.job:
+                    self.job = None
+                    if evidence == TIMED_OUT and job.step.step is RecoveryStep.STOP:
                         return  # nobody knows whether it is off: it drains, and is switched off once more
-                    self.machine.on_measure(tending.measure, evidence, self.world.now, self._dice(), idle=idle)
+                    self.machine.on_step_done(job.step, evidence, self.world.now, self._dice(), idle=idle)
             case _:
                 pass
 
     def _dice(self) -> float:
-        return self.world.below(3) / 2 if self.machine.care is not None else 0.5
+        return self.world.below(3) / 2 if self.machine.state.recovery is not None else 0.5
 
-    def orders(self, action: Action) -> bool:
+    def orders(self, action: EmulatorAction) -> bool:
         """By a person. Whether somebody was there to take it."""
         if self.frozen():
             return False
         self.process()
-        done = not self.machine.on_care(Ask(action, "ann"), self.world.now, self._dice())
+        done = not self.machine.on_control(EmulatorRequest(action, "ann"), self.world.now, self._dice())
         self.process()
         return done
 
     def is_looked_at(self) -> None:
         """By a person who takes everything back that people ordered, and mends what gave up."""
-        if self.machine.draining:
+        if self.machine.state.draining:
             self.machine.on_drain(on=False, now_ms=self.world.now)
-        if self.machine.held or self.machine.state is m.EmulatorState.QUARANTINED:
-            self.orders(Action.RECOVER)
+        if self.machine.state.quarantined_by or self.machine.state.status is m.EmulatorStatus.QUARANTINED:
+            self.orders(EmulatorAction.RECOVER)
 
     def think(self) -> None:
-        """What is due is done on its host, one measure at a time."""
+        """What is due is done on its host, one step at a time."""
         machine, now = self.machine, self.world.now
-        if self.tending and (machine.due != self.tending.measure or machine.incarnation != self.tending.incarnation):
-            self.tending.given_up, self.tending, self.waits = True, None, None
-        if self.tending or machine.due is None:
+        if self.job and (machine.state.due != self.job.step or machine.state.incarnation != self.job.incarnation):
+            self.job.given_up, self.job, self.waits = True, None, None
+        if self.job or machine.state.due is None:
             return
-        if self.waits is None or self.waits[0] != machine.due:
-            self.waits = (machine.due, now)
-        if now - self.waits[1] >= machine.due.after_s * 1000:
+        if self.waits is None or self.waits[0] != machine.state.due:
+            self.waits = (machine.state.due, now)
+        if now - self.waits[1] >= machine.state.due.after_s * 1000:
             self.waits = None
-            machine.begin(machine.due)
-            self.tending = self.world.hands.tend(self, machine.due)
+            machine.begin_step(machine.state.due)
+            self.job = self.world.hands.start(self, machine.state.due)
 
     def pump(self) -> None:
         super().pump()
-        self.world.witness.cares(self)
+        self.world.witness.checks_recovery(self)
 
     def gate(self) -> bool:
         """Run what the machine orders, on its host's queue. The result comes back as a message of its own."""
-        owner = self.world.hosts.get(self.machine.owner)
-        order = None if self.frozen() or self.gating else self.machine.order()
-        if order is None or owner is None or not (owner.worker and owner.connected):
+        owner = self.world.hosts.get(self.machine.state.owner)
+        request = None if self.frozen() or self.gating else self.machine.gate_request()
+        if request is None or owner is None or not (owner.worker and owner.connected):
             return False
-        if self.tending and self.tending.measure.trouble is not Trouble.SILENT:
-            self.world.witness.broken(f"{self.name} passes a gate while this is done for it: {self.tending.measure}")
-        handset = self.world.handsets[self.machine.emulator_id]
-        evidence = handset.gate(order.boot, order.fence, full=order.full) if handset.host == owner.name else "not here"
+        if self.job and self.job.step.trouble is not EmulatorTrouble.SILENT:
+            self.world.witness.broken(f"{self.name} passes a gate while this is done for it: {self.job.step}")
+        handset = self.world.handsets[self.machine.state.emulator_id]
+        evidence = (
+            handset.gate(request.boot, request.fence, full=request.full) if handset.host == owner.name else "not here"
+        )
         self.world.count("gate failed" if evidence else "gate passed")
-        if evidence and self.machine.tries >= 3 and self.machine.care is None:
-            self.machine.tries = 1
+        if evidence and self.machine.state.tries >= 3 and self.machine.state.recovery is None:
+            self.machine.state.tries = 1
         self.gating = True
-        self.world.later.append((self, (order, evidence)))
+        self.world.later.append((self, (request, evidence)))
         return True
 
     def nobody_there(self, flight: Flight) -> None:
@@ -257,14 +270,14 @@ class EmulatorActor(Actor):
 
     def continue_as_new(self) -> None:
         self.process()
-        fresh = Emulator(self.machine.emulator_id)
-        load(fresh, dump(self.machine))
-        for name in (one.name for one in fields(fresh) if one.name not in ANEW):
-            if getattr(fresh, name) != getattr(self.machine, name):
+        state = carried(self.machine.state)
+        for name in (one.name for one in fields(state)):
+            if getattr(state, name) != getattr(self.machine.state, name):
                 self.world.witness.broken(f"{name} of {self.name} is not carried over")
-        fresh.outbox = self.next_run()
-        self.machine, self.gating = fresh, False
-        if self.tending:
-            self.tending.given_up, self.tending = True, None
+        state.outbox = self.next_run().lines
+        self.machine, self.gating = Emulator(state), False
+        self.machine.resume()
+        if self.job:
+            self.job.given_up, self.job = True, None
         self.world.later = [one for one in self.world.later if one[0] is not self]
         self.process()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from droidherd.domain.messages import Care, OnBusy
+from droidherd.domain.messages import OnBusy, RecoveryPolicy
 from tests.protocol.choices import Choices
 
 ACCOUNTS = ("", "ann", "ann", "ann", "bob", "")
@@ -14,7 +14,7 @@ LINE_TIMEOUT_MS = 5_000
 PRESENCE_TIMEOUT_MS = 10_000
 PRESENCE_GRACE_MS = 5_000
 HOLD_S = 90.0
-CARE = Care(controller="c", reconnect_s=2.0, restarts=2, backoff_s=2.0, backoff_max_s=8.0, forgive_s=60.0)
+POLICY = RecoveryPolicy(controller="c", reconnect_s=2.0, restarts=2, backoff_s=2.0, backoff_max_s=8.0, forgive_s=60.0)
 SOON_MS = 2_500
 
 
@@ -56,7 +56,7 @@ class Script:
     ageing: int
     mutex_hold_s: float
     deck: bool
-    care: Care | None
+    recovery: RecoveryPolicy | None
     """What hosts can do for their emulators. None: nothing."""
     controllers: dict[str, str]
     """Emulators that nobody can switch on and off, and those that somebody else can."""
@@ -72,15 +72,15 @@ def write(choices: Choices) -> Script:
     hosts = ("h0", "h1")[: 1 + below(2)]
     emulators = {f"e{i}": hosts[below(len(hosts))] for i in range(2 + below(2))}
     count = 3 + below(3)
-    care = CARE if below(2) else None
-    controllers = {name: "none" for name in emulators if care and below(8) == 7}
-    idle_stop_s = (0.0, 2.0, 5.0, 20.0)[below(4)] if care else 0.0
+    recovery = POLICY if below(2) else None
+    controllers = {name: "none" for name in emulators if recovery and below(8) == 7}
+    idle_stop_s = (0.0, 2.0, 5.0, 20.0)[below(4)] if recovery else 0.0
     return Script(
-        care=care,
+        recovery=recovery,
         controllers=controllers,
-        off=tuple(name for name in emulators if care and name not in controllers and below(4) == 3),
+        off=tuple(name for name in emulators if recovery and name not in controllers and below(4) == 3),
         idle_stop_s=idle_stop_s,
-        idle_keep=below(3) // 2 if care else 0,
+        idle_keep=below(3) // 2 if recovery else 0,
         tasks=tuple(_task(f"t{i}", choices, len(emulators)) for i in range(count)),
         emulators=emulators,
         hosts=hosts,

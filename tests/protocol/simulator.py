@@ -4,18 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.lane import LANES, LaneRules
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.lane import LANES, LaneRules
+from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.stats import AttemptStats
 from droidherd.domain.messages import OnBusy
-from droidherd.domain.moves import Config
-from droidherd.domain.tally import Tally
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
-from tests.protocol.care import Hands
 from tests.protocol.choices import Choices
-from tests.protocol.dispatchers import DispatcherActor, Watched
+from tests.protocol.dispatchers import Change, DispatcherActor, no_change
 from tests.protocol.emulators import Activity, Handset
 from tests.protocol.faults import Faults
 from tests.protocol.fleet import EmulatorActor, HostActor
+from tests.protocol.recovery import Hands
 from tests.protocol.script import Script
 from tests.protocol.tasks import TaskActor
 from tests.protocol.witness import BrokenPromiseError, Witness
@@ -30,11 +31,11 @@ QUIET_ROUNDS = 12
 class World:
     """Everything there is in one history."""
 
-    def __init__(self, choices: Choices, *, without: str = "", kind: type[Watched] = Watched) -> None:
+    def __init__(self, choices: Choices, *, without: str = "", change: Change = no_change) -> None:
         self.choices, self.below = choices, choices.below
         self.without = frozenset(without.split(",")) if without else frozenset[str]()
-        self.kind = kind
-        self.judged = kind.judged and not self.without
+        self.change = change
+        self.judged = not self.without
         self.now = START_MS
         self.hostile = True
         self.witness = Witness(self)
@@ -52,7 +53,7 @@ class World:
         self.hosts = {name: HostActor(self, name, self.now) for name in self.script.hosts}
         self.tasks: dict[str, TaskActor] = {}
         self.remembered = ""
-        self.config = Config(
+        self.config = PoolConfig(
             limit=self.script.limit,
             mutex_hold_s=self.script.mutex_hold_s,
             idle_stop_s=self.script.idle_stop_s,
@@ -73,8 +74,8 @@ class World:
         self.begin_anew(self.dispatcher.machine)
         if self.script.deck:
             for kind_of_task in ("check", "scan"):
-                for tallies in (self.dispatcher.machine.tallies, self.witness.counting.before):
-                    tallies.by_type[kind_of_task] = Tally.known(1, 1, 2.0)
+                for stats in (self.dispatcher.machine.stats, self.witness.counting.before):
+                    stats.by_type[kind_of_task] = AttemptStats.known(1, 1, 2.0)
         self._tame: tuple[Callable[[], object], ...] = (
             *[self._bustle] * 9,
             *[self.deliver_some] * 5,
@@ -88,7 +89,7 @@ class World:
         )
         self._faults = Faults(self)
 
-    def begin_anew(self, d: Watched) -> None:
+    def begin_anew(self, d: Dispatcher) -> None:
         """A dispatcher that remembers nothing."""
         self.by_hand.clear()
         self.disabled.clear()
@@ -177,7 +178,7 @@ class World:
             self.enable(account)
 
     def enable(self, account: str) -> bool:
-        def order(d: Watched) -> None:
+        def order(d: Dispatcher) -> None:
             self.disabled.pop(account, None)
             d.enable(account, "op", self.now)
 
@@ -225,19 +226,19 @@ class World:
             board.entries
             or self.flights
             or self.later
-            or self.dispatcher.machine.rebuilding
-            or self.dispatcher.machine.soon
+            or self.dispatcher.machine.state.rebuild.active
+            or self.dispatcher.machine.state.expected
             or any(task.alive for task in self.tasks.values())
             or not all(self._at_rest(name) for name in self.handsets)
         )
 
     def _at_rest(self, name: str) -> bool:
         """Free, or off by the word of a pool that does not need it."""
-        d, machine = self.dispatcher.machine, self.emulators[name].machine
-        row = d.board.rows.get(name)
-        if row is None or row.wish or machine.due is not None or name in d.board.free:
-            return row is not None and not row.wish and machine.due is None
-        return name in d.board.off and machine.stopped and not self.handsets[name].on and bool(self.script.idle_stop_s)
+        d, emulator = self.dispatcher.machine, self.emulators[name].machine.state
+        row = d.board.emulators.get(name)
+        if row is None or row.switch or emulator.due is not None or name in d.board.free:
+            return row is not None and not row.switch and emulator.due is None
+        return name in d.board.off and emulator.stopped and not self.handsets[name].on and bool(self.script.idle_stop_s)
 
     def _judge(self) -> None:
         broken, d = self.witness.broken, self.dispatcher.machine
@@ -250,22 +251,22 @@ class World:
             if len(actor.outbox):
                 broken(f"{actor.name} still wants to say {actor.outbox.rows()}")
         for name, handset in self.handsets.items():
-            row = d.board.rows.get(name)
+            row = d.board.emulators.get(name)
             if not self._at_rest(name):
                 broken(f"{name} is not free: {row}, {self.emulators[name].machine}")
             at_work = [handset.running, handset.waiting, *(a for a in handset.queue if not a.given_up)]
             if handset.remains or any(at_work):
                 broken(f"{name}: remains of {handset.remains}, at work {at_work}")
 
-    def _judge_board(self, d: Watched) -> None:
+    def _judge_board(self, d: Dispatcher) -> None:
         broken = self.witness.broken
         if d.board.entries:
             broken(f"still on the board: {d.board.entries}")
-        if d.keys.held or d.keys.parked or d.keys.places or d.board.buckets or d.size_bytes:
-            broken(f"keys are left: {d.keys} {d.board.buckets} {d.size_bytes}")
+        if d.keys.held or d.keys.parked or d.keys.queued or d.board.buckets or d.state.weight.size_bytes:
+            broken(f"keys are left: {d.keys} {d.board.buckets} {d.state.weight}")
         if not self.judged:
             return
-        self.witness.counting.judge(d.tallies)
+        self.witness.counting.judge(d.stats)
         for lane in d.board.lanes.values():
             if lane.capacity != self.by_hand.get(lane.name, self.config.rules.capacity(lane.name)):
                 broken(f"{lane}, by hand {self.by_hand}, by the settings {self.config.rules}")
@@ -358,7 +359,7 @@ class World:
     # --- the engine's activities ------------------------------------------------------------------------------
 
     def owner_name(self, emulator_id: str) -> str:
-        return self.emulators[emulator_id].machine.owner
+        return self.emulators[emulator_id].machine.state.owner
 
     def owner(self, emulator_id: str) -> "Owner | None":
         host = self.hosts.get(self.owner_name(emulator_id))
@@ -444,7 +445,7 @@ class World:
     def _audit(self) -> None:
         self.dispatcher.audit()
 
-    def operator(self, order: Callable[[Watched], object]) -> bool:
+    def operator(self, order: Callable[[Dispatcher], object]) -> bool:
         """Whether somebody was there to take it."""
         actor = self.dispatcher
         if not actor.alive or actor.frozen() or not actor.restored:
@@ -470,9 +471,9 @@ def about(message: Any) -> str:
     return key.task_id if isinstance(key, m.Key) else ""
 
 
-def history(choices: Choices, *, without: str = "", kind: type[Watched] = Watched) -> World:
+def history(choices: Choices, *, without: str = "", change: Change = no_change) -> World:
     """Run one history. Raises BrokenPromiseError with its last steps."""
-    world = World(choices, without=without, kind=kind)
+    world = World(choices, without=without, change=change)
     try:
         world.run()
     except BrokenPromiseError as broken:

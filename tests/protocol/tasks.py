@@ -4,8 +4,8 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.claim import Claim, Want
 from droidherd.domain.outbox import Outbox
+from droidherd.domain.task.claim import Claim, Want
 from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
 from tests.protocol.emulators import Activity
@@ -218,9 +218,9 @@ class TaskActor(Actor):
             # Whatever else arrives: what is completed is completed.
             if activity.last and self._loses_step():
                 ghost = copy.deepcopy(self.claim)
-                ghost.done("completed", seconds=2.0, parting=True)
+                ghost.done("completed", seconds=2.0, final=True)
                 self.world.witness.counting.ghost(ghost.given_up)
-                self.world.dispatcher.question(ghost.said)
+                self.world.dispatcher.question(ghost.last_done)
                 return False
             self.world.count("stage completed")
             self._stage_completed()
@@ -251,7 +251,7 @@ class TaskActor(Actor):
         self.completed += 1
         self.touched = True
         if self.activity is not None and self.activity.last:
-            self._let_go("completed", parting=True)
+            self._let_go("completed", final=True)
             self._finish("completed")
             return
         self.tries = 0
@@ -332,10 +332,10 @@ class TaskActor(Actor):
         self._request(ticket=self.claim.ticket)
         return True
 
-    def _let_go(self, outcome: str, *, clean: bool = True, parting: bool = False, abandoned: bool = False) -> None:
-        self.claim.done(outcome, clean=clean, seconds=2.0, parting=parting, abandoned=abandoned)
-        if self.claim.said is not None:
-            self.world.witness.counting.said(self, self.claim.said)
+    def _let_go(self, outcome: str, *, clean: bool = True, final: bool = False, abandoned: bool = False) -> None:
+        self.claim.done(outcome, clean=clean, seconds=2.0, final=final, abandoned=abandoned)
+        if self.claim.last_done is not None:
+            self.world.witness.counting.said(self, self.claim.last_done)
 
     def _pause(self) -> bool:
         self.state = "paused"

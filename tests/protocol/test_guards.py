@@ -37,7 +37,7 @@ def test_a_line_of_an_older_lease_does_nothing() -> None:
     assert late_line_after_another_lease("") == 1
 
 
-def test_without_the_token_a_line_of_an_older_lease_acts_among_the_newer_ones_effects() -> None:
+def test_without_the_token_a_line_of_an_older_lease_acts_among_newer_effects() -> None:
     with pytest.raises(BrokenPromiseError, match="effect of lease"):
         late_line_after_another_lease("token")
 
@@ -62,7 +62,7 @@ def test_a_line_behind_its_deadline_does_nothing() -> None:
     assert late_line_while_the_account_runs_elsewhere("", LEAVING_MS) == 1
 
 
-def test_without_the_deadline_a_stalled_emulator_acts_for_an_account_that_runs_elsewhere() -> None:
+def test_without_the_deadline_a_stalled_emulator_acts_for_a_moved_account() -> None:
     with pytest.raises(BrokenPromiseError, match="acts on"):
         late_line_while_the_account_runs_elsewhere("deadline", LEAVING_MS)
 
@@ -119,7 +119,7 @@ def late_release_of_an_older_try(without: str) -> bool:
     return handset.free == lease
 
 
-def test_an_emulator_that_rebooted_refuses_everybody_until_its_gate_set_a_floor() -> None:
+def test_a_rebooted_emulator_refuses_everybody_until_its_gate_set_a_floor() -> None:
     world, handset, _ = a_world()
     before = begin(world, handset, world.now)
     handset.reboot()

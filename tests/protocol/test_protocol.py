@@ -23,7 +23,7 @@ HOSTILE = (
     "die", "spoil", "drain", "soon", "emulator_rest", "emulator_wake", "emulator_quarantine", "ordered restart",
     "ordered recover", "ordered quarantine", "ordered release", "stop done", "stop failed", "start done",
     "start failed", "restart done", "restart failed", "restart idle", "reconnect done", "reconnect failed",
-    "restart_app done", "evidence failed", "measure timed out", "measure abandoned", "taken off the list unseen",
+    "restart_app done", "evidence failed", "step timed out", "step abandoned", "taken off the list unseen",
     "found off the list",
 )  # fmt: skip
 

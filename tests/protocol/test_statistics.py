@@ -1,41 +1,46 @@
 """Statistics are exact at the end of every history. With one of their rules off, some history shows it."""
 
+from collections.abc import Callable
+
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain.board import Entry
-from droidherd.domain.tally import Stint
+from droidherd.domain.dispatch.board import Entry
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.stats import CountedLease
 from tests.protocol.choices import Seeded
-from tests.protocol.dispatchers import Watched
+from tests.protocol.dispatchers import Change, after, instead
 from tests.protocol.simulator import history
 from tests.protocol.witness import BrokenPromiseError
 
 SEEDS = 3_000
 
 
-class CountsEveryWord(Watched):
-    """Takes what is said again for news."""
+def counts_every_report(d: Dispatcher) -> None:
+    """Takes a repeated report for news."""
 
-    def _hear(self, entry: Entry | None, said: m.Done) -> None:
-        if said.token:
-            self.tallies.unspoken.setdefault(said.token, Stint("check"))
-        super()._hear(entry, said)
+    def report(original: Callable[..., None]) -> Callable[..., None]:
+        def gullible(entry: Entry | None, done: m.Done) -> None:
+            if done.token:
+                d.stats.unreported.setdefault(done.token, CountedLease("check"))
+            original(entry, done)
 
+        return gullible
 
-class ForgetsTheUnspoken(Watched):
-    """Whoever was freed without a word is not listened to any more."""
-
-    def _remove(self, entry: Entry, seq: int, now_ms: int) -> None:
-        super()._remove(entry, seq, now_ms)
-        self.tallies.unspoken.clear()
+    instead(d.statistics, "report", report)
 
 
-@pytest.mark.parametrize("kind", [CountsEveryWord, ForgetsTheUnspoken])
-def test_without_this_rule_an_attempt_is_counted_twice_or_not_at_all(kind: type[Watched]) -> None:
+def forgets_the_unreported(d: Dispatcher) -> None:
+    """Whoever was freed without a report is not listened to any more."""
+    after(d.leases, "remove", lambda *_: d.stats.unreported.clear())
+
+
+@pytest.mark.parametrize("change", [counts_every_report, forgets_the_unreported])
+def test_without_this_rule_an_attempt_is_counted_twice_or_not_at_all(change: Change) -> None:
     with pytest.raises(BrokenPromiseError, match="was counted"):
-        all_histories(kind)
+        all_histories(change)
 
 
-def all_histories(kind: type[Watched]) -> None:
+def all_histories(change: Change) -> None:
     for seed in range(SEEDS):
-        history(Seeded(seed), kind=kind)
+        history(Seeded(seed), change=change)

@@ -3,17 +3,16 @@
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from droidherd.domain.board import Entry, Place, Row
-from droidherd.domain.ladder import Rung
-from droidherd.domain.messages import Admitted, EmulatorState, Enqueue, Recall, Sight
-from droidherd.domain.power import REST, WAKE
+from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, EntryState, PoolEmulator
+from droidherd.domain.fleet.recovery import RecoveryStep
+from droidherd.domain.messages import Admitted, EmulatorStatus, Enqueue, Health, Recall
 from tests.protocol.counting import Counting
 
 if TYPE_CHECKING:
-    from droidherd.domain.dispatcher import Dispatcher
-    from tests.protocol.care import Tending
+    from droidherd.domain.dispatch.dispatcher import Dispatcher
     from tests.protocol.emulators import Activity, Handset
     from tests.protocol.fleet import EmulatorActor
+    from tests.protocol.recovery import RecoveryJob
     from tests.protocol.simulator import World
 
 LAST_STEPS = 60
@@ -68,41 +67,41 @@ class Witness:
         if handset.remains > up_to:
             self.broken(f"{handset.name}: tidied up to {up_to} while lease {handset.remains} was at work")
 
-    # --- care -------------------------------------------------------------------------------------------------
+    # --- recovery -------------------------------------------------------------------------------------------------
 
-    def cares(self, actor: "EmulatorActor") -> None:
+    def checks_recovery(self, actor: "EmulatorActor") -> None:
         """Who is cared for does not say that it may be used."""
-        machine, doing = actor.machine, actor.tending
-        handset = self.world.handsets[machine.emulator_id]
-        seen = machine.sight is Sight.GOOD and handset.on and machine.boot == f"b{handset.boot}"
-        if seen and machine.stopped and machine.rest and machine.due is None:
-            self.broken(f"{machine.emulator_id} is seen, and is said to be switched off")
-        if doing is None or doing.measure.rung is Rung.EVIDENCE or machine.state is not EmulatorState.UP:
+        machine, doing = actor.machine, actor.job
+        handset = self.world.handsets[machine.state.emulator_id]
+        seen = machine.state.health is Health.GOOD and handset.on and machine.state.boot == f"b{handset.boot}"
+        if seen and machine.state.stopped and machine.state.unneeded and machine.state.due is None:
+            self.broken(f"{machine.state.emulator_id} is seen, and is said to be switched off")
+        if doing is None or doing.step.step is RecoveryStep.EVIDENCE or machine.state.status is not EmulatorStatus.UP:
             return
-        if machine.tidy <= machine.tidied:
-            self.broken(f"{machine.emulator_id} says it is up while this is done for it: {doing.measure}")
+        if machine.state.reset_wanted <= machine.state.reset_done:
+            self.broken(f"{machine.state.emulator_id} says it is up while this is done for it: {doing.step}")
 
-    def switches(self, d: "Dispatcher", row: Row) -> None:
+    def switches(self, d: "Dispatcher", row: PoolEmulator) -> None:
         """Nobody is woken for nobody, and nobody is put to rest who is waited for."""
-        if row.wish == WAKE:
+        if row.switch == SWITCH_ON:
             asked = [e.ask.requires for e in d.board.entries.values() if e.lease is None]
-            asked += [requires for _, requires, _ in d.soon.values()]
+            asked += [task.requires for task in d.state.expected.values()]
             if not any(self._wanted(d, requires, asked) for requires in asked if row.offers(requires)):
                 self.broken(f"{row.emulator_id} is switched on, and nobody needs one more: {asked}")
             return
         if row.active or row.deck or row.dirty:
             self.broken(f"{row} is not idle and is to be switched off")
-        if any(row.offers(requires) for _, requires, _ in d.soon.values()):
+        if any(row.offers(task.requires) for task in d.state.expected.values()):
             self.broken(f"{row.emulator_id} is to be switched off though somebody is expected")
 
     def _wanted(self, d: "Dispatcher", requires: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
         """Whether no more are on the way for these than ask for them, or for the same ones."""
-        coming = [one for one in d.board.rows.values() if one.wish == WAKE and one.offers(requires)]
+        coming = [one for one in d.board.emulators.values() if one.switch == SWITCH_ON and one.offers(requires)]
         return len(coming) <= sum(any(one.offers(other) for one in coming) for other in asked)
 
-    def switches_off(self, handset: "Handset", tending: "Tending") -> None:
+    def switches_off(self, handset: "Handset", job: "RecoveryJob") -> None:
         """Only what nobody holds is switched off."""
-        fenced = tending.actor.machine.tidied
+        fenced = job.actor.machine.state.reset_done
         for entry in self.world.dispatcher.machine.board.held():
             if entry.lease and entry.lease.emulator_id == handset.name and entry.lease.token > fenced:
                 self.broken(f"{handset.name} is switched off while {entry.task_id} holds it")
@@ -133,7 +132,7 @@ class Witness:
         if lane.in_use > lane.capacity:
             self.broken(f"lane {lane.name}: {lane.in_use} of {lane.capacity}")
         for other in d.board.entries.values():
-            if other.lease is None and other.line() == entry.line() and d.board.order(other) < d.board.order(entry):
+            if other.lease is None and other.line() == entry.line() and d.board.rank(other) < d.board.rank(entry):
                 busy = d.keys.busy(other.needs(), other.task_id)
                 if not busy:
                     self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
@@ -154,8 +153,8 @@ class Witness:
     def _stays(self, entry: Entry, emulator_id: str) -> None:
         """What is granted is not off, nor being switched off."""
         doing = [one for one in self.world.hands.all if one.emulator == emulator_id and one.live()]
-        stops = any(one.measure.rung is Rung.STOP for one in doing)
-        if stops or self.world.emulators[emulator_id].machine.stopped:
+        stops = any(one.step.step is RecoveryStep.STOP for one in doing)
+        if stops or self.world.emulators[emulator_id].machine.state.stopped:
             self.broken(f"{entry.task_id} was granted {emulator_id}, which is being switched off")
 
     def board(self, d: "Dispatcher") -> None:
@@ -166,7 +165,7 @@ class Witness:
             real = sum(1 for e in holders if e.ask.lane == lane.name)
             if lane.in_use != real:
                 self.broken(f"lane {lane.name} says {lane.in_use} in use, it is {real}")
-        for row in board.rows.values():
+        for row in board.emulators.values():
             self._row(d, row)
         if list(board.leases) != [e for e in board.leases if board.entries[e].lease] or len(board.leases) != len(
             holders
@@ -175,7 +174,7 @@ class Witness:
         if board.waiting != len(board.entries) - len(holders):
             self.broken(f"waiting says {board.waiting}")
 
-    def _row(self, d: "Dispatcher", row: Row) -> None:
+    def _row(self, d: "Dispatcher", row: PoolEmulator) -> None:
         board = d.board
         for seat in (row.active, row.deck):
             seated = board.entries.get(seat)
@@ -183,19 +182,19 @@ class Witness:
                 self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
         if row.deck and not row.active:
             self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
-        idle = row.state is EmulatorState.UP and not row.active and not row.dirty and row.wish != REST
+        idle = row.state is EmulatorStatus.UP and not row.active and not row.dirty and row.switch != SWITCH_OFF
         if (row.emulator_id in board.free) != idle:
             self.broken(f"{row.emulator_id}: free is out of date")
-        if (row.emulator_id in board.off) != (row.state is EmulatorState.STOPPED and row.startable):
+        if (row.emulator_id in board.off) != (row.state is EmulatorStatus.STOPPED and row.startable):
             self.broken(f"{row.emulator_id}: off is out of date")
 
     def _keys(self, d: "Dispatcher", holders: list[Entry]) -> None:
         held: dict[str, str] = {}
         for entry in holders:
             lease = entry.lease
-            row = d.board.rows[lease.emulator_id] if lease else None
+            row = d.board.emulators[lease.emulator_id] if lease else None
             if row is None or entry.task_id not in (row.active, row.deck):
-                if entry.place is not Place.FENCING:
+                if entry.state is not EntryState.FENCING:
                     self.broken(f"{entry.task_id} holds a lease and sits nowhere")
                 continue
             for key in entry.needs():
@@ -207,7 +206,7 @@ class Witness:
 
     def idle(self, d: "Dispatcher") -> None:
         """After `assign` nobody who could run now is left waiting, and nobody for whom an emulator could be started."""
-        if d.held_back or d.rebuilding or not (d.board.free or d.board.off):
+        if d.held_back or d.state.rebuild.active or not (d.board.free or d.board.off):
             return
         for entry in d.board.entries.values():
             if entry.lease is not None or not d.board.lanes[entry.ask.lane].open():
@@ -220,8 +219,12 @@ class Witness:
 
     def _woken(self, d: "Dispatcher", entry: Entry) -> None:
         """Who is on the way for somebody else takes room in the lane."""
-        able = [row for row in d.board.rows.values() if row.offers(entry.ask.requires)]
-        coming = [row for row in d.board.rows.values() if row.wish == WAKE or row.state is EmulatorState.RECOVERING]
+        able = [row for row in d.board.emulators.values() if row.offers(entry.ask.requires)]
+        coming = [
+            row
+            for row in d.board.emulators.values()
+            if row.switch == SWITCH_ON or row.state is EmulatorStatus.RECOVERING
+        ]
         lane = d.board.lanes[entry.ask.lane]
         if lane.capacity - lane.in_use <= len(coming) or any(row in able for row in coming):
             return

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay import library
 from tests.support.farm import Farm, farm
 
@@ -31,12 +31,13 @@ async def _play(real: Farm, folder: Path) -> None:
     await real.submit(client, "reward", "daily_reward", account="42")
     await real.ended(client, "reward")
     await real.submit(client, "walk", "long_walk")
-    await real.reached(client, "walk", TaskState.RUNNING)
+    await real.reached(client, "walk", TaskStatus.RUNNING)
     await asyncio.sleep(1.0)
     real.worker.kill()
     real.worker.start()
     await real.ended(client, "walk")
     keep = ["reward", "walk", "dispatcher/default", "host/local", *(f"emulator/{one}" for one in real.emulators[:1])]
+    library.forget(NAME)
     name = socket.gethostname()
     hide = {
         str(folder): "/data",

@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,15 @@ UNWANTED = ("stackTrace", "identity", "lastWorkerVersionStamp", "workerVersion",
 
 HEAD = """# Recorded histories
 
-Made by `python -m tests.replay.record`; this table too. Each path through the workflows stands in at least one history,
-and every history must replay under the workflows of today: `python worker_main.py verify`.
+Each path through the workflows is recorded once, on a real engine; `python worker_main.py verify` replays every
+history under the workflows of today. The files are `histories/PATH.WORKFLOW.json`, zipped when they are long.
+
+`make record` plays every path and writes the histories and the table below; that takes about three minutes on two
+cores. `python -m tests.replay.record --only NAME` plays the paths whose name contains NAME.
+
+**A new path** is a function under `@scenario("why it is here")` in `scenarios/`, in the file of its noun. It gets a
+`World` (a pool of emulators whose stages are stand-ins) and brings about what is to be recorded; `keep=` names the
+workflows whose histories are kept. Then `python -m tests.replay.record --only its_name`, and commit what it wrote.
 
 | path | why it is here |
 |---|---|
@@ -31,8 +38,6 @@ async def write(client: Client, scenario: str, workflow_id: str) -> list[str]:
     runs = [run async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
     runs.sort(key=lambda run: run.start_time)
     title = f"{scenario}.{re.sub(r'[^A-Za-z0-9_-]', '-', workflow_id)}"
-    for old in HISTORIES.glob(f"{title}.*"):
-        old.unlink()
     names: list[str] = []
     for number, run in enumerate(runs, 1):
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
@@ -78,3 +83,15 @@ def _hidden(text: str, words: Mapping[str, str]) -> bytes:
 def write_readme(rows: Sequence[tuple[str, str]]) -> None:
     lines = "".join(f"| `{name}` | {why} |\n" for name, why in rows)
     README.write_text(HEAD + lines, encoding="utf-8")
+
+
+def forget(scenario: str) -> None:
+    """Remove what an earlier recording of this path left."""
+    for old in HISTORIES.glob(f"{scenario}.*"):
+        old.unlink()
+
+
+def keep_only(scenarios: Collection[str]) -> None:
+    """Remove histories whose path is gone."""
+    for name in {path.name.partition(".")[0] for path in HISTORIES.glob("*.json*")} - set(scenarios):
+        forget(name)

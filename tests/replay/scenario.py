@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from temporalio.client import Client
+
 from droidherd.contracts.engine import PoolSettings
-from droidherd.contracts.plan import TaskPhysics
-from tests.workflows.physics import IMPATIENT_TASKS
-from tests.workflows.plays import DeadLine
+from droidherd.contracts.plan import TaskTiming
+from tests.workflows.plays import NothingDirect
+from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import POOL, World
 
 Path = Callable[[World], Awaitable[None]]
@@ -22,9 +24,9 @@ class Setting:
 
     emulators: tuple[str, ...] = ("e1",)
     pool: PoolSettings = POOL
-    physics: TaskPhysics = IMPATIENT_TASKS
+    timing: TaskTiming = IMPATIENT_TASKS
     joined: bool = True
-    line: DeadLine | None = None
+    delivery: Callable[[Client], NothingDirect] | None = None
     """Nothing gets through but signals."""
     short: bool = False
     """On an engine that suggests to continue as new very early."""

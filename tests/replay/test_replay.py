@@ -11,17 +11,14 @@ import pytest
 from temporalio import workflow
 
 from droidherd.testing import replay
+from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.replay import changed, library
 from tests.replay import scenarios as registered
 from tests.replay.farming import NAME
 from tests.replay.scenario import ALL
-from worker_main import WORKFLOWS
-from workflows.sandbox import PASSED_THROUGH
 
 ROOT = Path(__file__).parents[2]
 ONE_STAGE = library.HISTORIES / "one_stage.task.json"
-JOINED = [library.HISTORIES / f"joined.{one}.json" for one in ("dispatcher-default", "emulator-e1", "host-h1")]
-PASSED = (*PASSED_THROUGH, "tests")
 
 
 def verify(*arguments: str, seed: str = "0") -> "subprocess.CompletedProcess[str]":
@@ -44,29 +41,31 @@ def test_every_history_replays_under_the_workflows_of_today(seed: str):
     assert len(replay.find([library.HISTORIES])) == len(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize(
-    ("workflow_class", "history"),
-    [
-        (changed.AsksBeforePlanning, ONE_STAGE),
-        (changed.WritesNoMemo, ONE_STAGE),
-        (changed.ForgetsItsPredecessor, JOINED[0]),
-        (changed.SkipsItsGates, JOINED[1]),
-        (changed.AsksBeforePresence, JOINED[2]),
-        (changed.SweepsNobody, library.HISTORIES / "cleaned_up.maintenance-cleanup-by-hand.json"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-async def test_a_changed_workflow_is_caught(workflow_class: type, history: Path):
-    recorded = [replay.read(history)]
-    (before,) = await replay.replay(recorded, WORKFLOWS, PASSED)
-    (after,) = await replay.replay(recorded, [workflow_class], PASSED)
+@pytest.mark.parametrize("kind", WORKFLOWS, ids=lambda kind: kind.__name__)
+async def test_a_command_more_is_caught_in_every_workflow(kind: type):
+    name = workflow._Definition.must_from_class(kind).name
+    recorded = next(one for one in histories() if one.workflow == name)
+    (before,) = await replay.replay([recorded], WORKFLOWS)
+    (after,) = await replay.replay([recorded], [changed.with_a_timer_first(kind)])
     assert ("", True) == (before.diverged, "NondeterminismError" in after.diverged)
 
 
+async def test_a_command_less_is_caught(monkeypatch: pytest.MonkeyPatch):
+    def nothing(_: object) -> None: ...
+
+    monkeypatch.setattr(workflow, "upsert_memo", nothing)
+    (after,) = await replay.replay([replay.read(ONE_STAGE)], WORKFLOWS)
+    assert "NondeterminismError" in after.diverged
+
+
 async def test_what_stands_behind_a_divergence_is_replayed_too():
-    recorded = [replay.read(one) for one in (ONE_STAGE, JOINED[2])]
-    results = await replay.replay(recorded, [changed.AsksBeforePlanning, *WORKFLOWS[1:]], PASSED)
+    recorded = [replay.read(ONE_STAGE), next(one for one in histories() if one.workflow == "HostWorkflow")]
+    results = await replay.replay(recorded, [changed.with_a_timer_first(WORKFLOWS[0]), *WORKFLOWS[1:]])
     assert [True, False] == [bool(one.diverged) for one in results]
+
+
+def histories() -> Iterator[replay.Recorded]:
+    return (one for path in replay.find([library.HISTORIES]) if (one := replay.read(path)).begun())
 
 
 # --- every path stands in a history ----------------------------------------------------------------------------
@@ -133,7 +132,9 @@ def test_every_way_a_stage_times_out_stands_in_a_history():
 
 def test_every_path_has_its_histories_and_every_history_its_path():
     recorded = {path.name.partition(".")[0] for path in replay.find([library.HISTORIES])}
-    assert (set(ALL) | {NAME}, "tending") == (recorded, registered.__all__[-1])
+    assert set(ALL) | {NAME} == recorded
+    files = {path.stem for path in Path(registered.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == set(registered.__all__)
 
 
 def test_the_readme_gives_a_reason_for_each_path():

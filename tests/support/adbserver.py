@@ -12,7 +12,7 @@ import adbutils
 import pytest
 
 from droidherd.adb.program import bundled
-from droidherd.cli import ports
+from droidherd.cli.local import ports
 
 START_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 30.0

@@ -11,22 +11,22 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.engine import WORKFLOW_TASK_TIMEOUT
-from droidherd.cli.embedded import EmbeddedTemporal
+from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, QueuePage, QueueQuery
 from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
-from droidherd.domain.lifecycle import FINAL, TaskState
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.testing import waiting
-from droidherd.virtual import witness
-from droidherd.virtual.control import Control
+from droidherd.testing import skipping
+from droidherd.virtual import journal
+from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,11 +98,11 @@ class Farm:
             self.engine.address, namespace=self.namespace, data_converter=pydantic_data_converter
         )
 
-    def control(self) -> Control:
+    def control(self) -> VirtualControl:
         return self.fleet.control()
 
-    def journal(self, emulator: str) -> list[witness.Command]:
-        return witness.read(self.data / "virtual", emulator)
+    def journal(self, emulator: str) -> list[journal.ExecutedCommand]:
+        return journal.read(self.data / "virtual", emulator)
 
     # --- tasks ------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Farm:
 
         return await until(final, f"task {task_id} to end", limit_s)
 
-    async def reached(self, client: Client, task_id: str, *states: TaskState, limit_s: float = LIMIT_S) -> TaskView:
+    async def reached(self, client: Client, task_id: str, *states: TaskStatus, limit_s: float = LIMIT_S) -> TaskView:
         async def there() -> TaskView | None:
             view = await self.view(client, task_id)
             return view if view.state in states else None
@@ -143,7 +143,7 @@ class Farm:
             id=names.dispatcher_id("default"),
             task_queue=names.FLEET_QUEUE,
             start_signal=names.Signal.WAKE,
-            task_timeout=WORKFLOW_TASK_TIMEOUT,
+            task_timeout=timedelta(seconds=2),
         )
 
     async def queue(self, client: Client) -> QueuePage:
@@ -162,7 +162,7 @@ class Farm:
 
 async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = LIMIT_S) -> Any:
     """Ask until there is an answer. The engine may be away meanwhile."""
-    return await waiting.until(ask, what, limit_s)
+    return await skipping.until(ask, what, limit_s)
 
 
 @contextlib.contextmanager
@@ -174,9 +174,9 @@ def farm(
     flows: Path | None = None,
     queue: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
-    **physics: float,
+    **timing: float,
 ) -> Generator[Farm]:
-    """A farm with `count` emulators, flows beside the gallery's, and settings: of its queue, its physics, and others.
+    """A farm with `count` emulators, flows beside the gallery's, and settings: of its queue, its timing, and others.
 
     The others by variable, without the `DROIDHERD_`.
     """
@@ -197,7 +197,7 @@ def farm(
             "DROIDHERD_FLOWS__PATHS": json.dumps([str(flows)] if flows else []),
             **{f"DROIDHERD_QUEUE__{name.upper()}": str(value) for name, value in (queue or {}).items()},
             **{f"DROIDHERD_{name}": value for name, value in (settings or {}).items()},
-            **{f"DROIDHERD_PHYSICS__{name.upper()}": str(value) for name, value in physics.items()},
+            **{f"DROIDHERD_TIMING__{name.upper()}": str(value) for name, value in timing.items()},
         }
         worker = WorkerProcess(environment, data / "worker.log")
         worker.start()

@@ -34,8 +34,8 @@ class Terminal:
         self._monkeypatch.setattr(sys, "argv", ["droidherd", *self._before, *words, *after])
         with pytest.raises(SystemExit) as end:
             main.main()
-        said = self._capture.readouterr()
-        return int(end.value.code or 0), said.out + said.err
+        captured = self._capture.readouterr()
+        return int(end.value.code or 0), captured.out + captured.err
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json")[1])

@@ -53,7 +53,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 @asynccontextmanager
-async def door(address: str, mine: Papers) -> AsyncGenerator[str]:
+async def tls_proxy(address: str, mine: Papers) -> AsyncGenerator[str]:
     """Lets those in who show the same papers; gives its own address."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(mine.authority))
     context.load_cert_chain(mine.certificate, mine.key)

@@ -10,19 +10,20 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from activities.failures import translated
+from activities.errors import translated
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.artifacts.writer import Writer
 from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.emulator.inventory import Inventory
 from droidherd.flows.catalogue import Catalogue
-from droidherd.stay import HostClock, Outfit, Stay
+from droidherd.flowtools.records import credential_store
+from droidherd.stage.attempt import StageAttempt
+from droidherd.stage.context import HostClock, StageServices
 from droidherd.testing.answers import Answer
-from droidherd.testing.flows import VirtualEmulator, virtual_emulator
+from droidherd.testing.flows import FlowEmulator, virtual_emulator
 from droidherd.testing.skipping import Herd
 from droidherd.web.allow import AllowList
-from droidherd.web.client import Web
-from droidherd.workshop.records import keeper
+from droidherd.web.client import WebClient
 from tests.handlers.server import Site, serving
 
 FULL = 1 << 60
@@ -67,9 +68,9 @@ class Life:
 class Place:
     """An emulator, a server, and what a worker has at hand."""
 
-    emulator: VirtualEmulator
+    emulator: FlowEmulator
     site: Site
-    web: Web
+    web: WebClient
     root: Path
     reports: list[StageReport] = field(default_factory=list)
 
@@ -80,22 +81,22 @@ class Place:
             if late:
                 await herd.takes(late, watched=False)(work)
             clock = LateClock(late.total_seconds())
-            stay = Stay(self._outfit(clock, full=full), work, Life(clock))
+            stay = StageAttempt(self._services(clock, full=full), work, Life(clock))
             self.reports.append(await asyncio.to_thread(translated(stay.run)))
             return self.reports[-1]
 
         return answer
 
-    def _outfit(self, clock: LateClock, *, full: bool) -> Outfit:
+    def _services(self, clock: LateClock, *, full: bool) -> StageServices:
         home = self.emulator.home
         store = DirectoryStore(self.root / "artifacts", writer=Writer(reserve_bytes=FULL if full else 0))
-        return Outfit(
+        return StageServices(
             self.emulator.adb,
             Inventory(home),
             Catalogue(),
             store,
             "w1",
-            keeper({}),
+            credential_store({}),
             self.web,
             self.root / "scratch",
             clock=clock,
@@ -108,6 +109,6 @@ def place(root: Path) -> Generator[Place]:
     with (
         serving() as site,
         virtual_emulator() as emulator,
-        Web(AllowList.of((site.address,))) as web,
+        WebClient(AllowList.of((site.address,))) as web,
     ):
         yield Place(emulator, site, web, root)

@@ -16,8 +16,8 @@ from droidherd.domain.errors import (
     StuckError,
 )
 from droidherd.flows.catalogue import GALLERY
-from droidherd.flows.run import Tempo
-from droidherd.testing.flows import FlowRun, VirtualEmulator, run_flow, virtual_emulator
+from droidherd.flows.run.context import Tempo
+from droidherd.testing.flows import FlowEmulator, FlowRun, run_flow, virtual_emulator
 from tests.handlers.server import serving
 
 PNG = b"\x89PNG"
@@ -37,13 +37,13 @@ cleanup:
 
 
 @pytest.fixture(scope="module")
-def running() -> Generator[VirtualEmulator]:
+def running() -> Generator[FlowEmulator]:
     with virtual_emulator() as one:
         yield one
 
 
 @pytest.fixture
-def emulator(running: VirtualEmulator) -> VirtualEmulator:
+def emulator(running: FlowEmulator) -> FlowEmulator:
     """At the launcher, signed out, with nothing collected."""
     running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
     return running
@@ -71,7 +71,7 @@ def completed(run: FlowRun) -> bool:
     ],
 )
 def test_a_flow_of_the_gallery_runs_through(
-    emulator: VirtualEmulator, name: str, params: dict[str, JsonValue], frames: list[str]
+    emulator: FlowEmulator, name: str, params: dict[str, JsonValue], frames: list[str]
 ):
     run = run_flow(GALLERY / name, emulator, params)
     assert completed(run), run.log
@@ -79,7 +79,7 @@ def test_a_flow_of_the_gallery_runs_through(
     assert all(content.startswith(PNG) for content in run.frames.values())
 
 
-def test_a_run_says_which_way_it_went_and_what_the_emulator_became(emulator: VirtualEmulator):
+def test_a_run_says_which_way_it_went_and_what_the_emulator_became(emulator: FlowEmulator):
     run = run_flow(GALLERY / "daily_reward", emulator, {"account": "ann"})
     assert completed(run), run.log
     assert ["open", "collect", "close"] == list(dict.fromkeys(step.split()[0] for step in run.steps))
@@ -89,18 +89,18 @@ def test_a_run_says_which_way_it_went_and_what_the_emulator_became(emulator: Vir
     assert ("ann", True) == (state["signed_in"], state["gift_taken"])
 
 
-def test_a_flow_may_be_a_text(emulator: VirtualEmulator):
-    steps = "[{tap: {percent: [50, 97]}}, {frame: {name: after}}]"
-    text = f"flow: tip\nstages: [{{stage: only, on_unknown: repeat, steps: {steps}}}]"
+def test_a_flow_may_be_a_text(emulator: FlowEmulator):
+    steps = "[{tap: {percent: [50, 97]}}, {screenshot: {name: after}}]"
+    text = f"flow: tip\nstages: [{{stage: only, on_ambiguous: repeat, steps: {steps}}}]"
     run = run_flow(text, emulator)
     assert (None, ["only.after.png"]) == (run.error, list(run.frames))
     assert ["only 1", "only 2"] == [step for step in run.steps if not step.startswith("only c")]
 
 
-def test_frames_of_one_name_from_two_uses_of_a_flow_are_all_kept(emulator: VirtualEmulator, tmp_path: Path):
+def test_frames_of_one_name_from_two_uses_of_a_flow_are_all_kept(emulator: FlowEmulator, tmp_path: Path):
     (tmp_path / "look").mkdir()
     (tmp_path / "both").mkdir()
-    shot = "{frame: {name: seen}}"
+    shot = "{screenshot: {name: seen}}"
     once = f"[{{repeat: {{at_most: 2, do: [{shot}]}}}}, {shot}]"
     (tmp_path / "look" / "flow.yaml").write_text(f"flow: look\nstages: [{{stage: a, steps: {once}}}]")
     use = "{use: {flow: look}}"
@@ -112,7 +112,7 @@ def test_frames_of_one_name_from_two_uses_of_a_flow_are_all_kept(emulator: Virtu
     assert (None, sorted([*first, *second])) == (run.error, sorted(run.frames))
 
 
-def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: VirtualEmulator):
+def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: FlowEmulator):
     with pytest.raises(BadParametersError, match="the text names no flow"):
         run_flow("stages: []", emulator)
     with pytest.raises(FlowError):
@@ -124,9 +124,7 @@ def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: Virtual
 # --- the two clocks ------------------------------------------------------------------------------------------
 
 
-def test_a_flow_that_waits_in_vain_on_a_screen_that_stands_still_is_stuck_and_leaves_evidence(
-    emulator: VirtualEmulator, tmp_path: Path
-):
+def test_a_flow_that_waits_in_vain_on_a_still_screen_is_stuck_with_evidence(emulator: FlowEmulator, tmp_path: Path):
     run = run_flow(never(tmp_path), emulator, tempo=Tempo(progress_s=0.5))
     assert isinstance(run.error, StuckError), run.error
     assert "step 2" == run.error.to
@@ -136,13 +134,13 @@ def test_a_flow_that_waits_in_vain_on_a_screen_that_stands_still_is_stuck_and_le
     assert not emulator.control.state(emulator.name)["app"]["running"]
 
 
-def test_a_flow_out_of_total_time_ends_with_evidence(emulator: VirtualEmulator, tmp_path: Path):
+def test_a_flow_out_of_total_time_ends_with_evidence(emulator: FlowEmulator, tmp_path: Path):
     run = run_flow(never(tmp_path, limit="2s"), emulator)
     assert isinstance(run.error, StageTimeoutError), run.error
     assert (["hope.failed.png"], True) == (list(run.frames), run.clean)
 
 
-def test_the_evidence_of_a_run_without_a_task_is_titled_for_what_it_is(emulator: VirtualEmulator, tmp_path: Path):
+def test_the_evidence_of_a_run_without_a_task_is_titled_for_what_it_is(emulator: FlowEmulator, tmp_path: Path):
     before = {*emulator.home.rglob("*.evidence.html")}
     assert run_flow(never(tmp_path, within="300ms"), emulator).error is not None
     (page,) = {*emulator.home.rglob("*.evidence.html")} - before
@@ -152,13 +150,13 @@ def test_the_evidence_of_a_run_without_a_task_is_titled_for_what_it_is(emulator:
     assert "<dt>task</dt>" not in text
 
 
-def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: VirtualEmulator, tmp_path: Path):
+def test_a_wait_that_ends_before_either_clock_says_what_did_not_come(emulator: FlowEmulator, tmp_path: Path):
     run = run_flow(never(tmp_path, within="300ms"), emulator)
     assert isinstance(run.error, ScreenNotReachedError), run.error
     assert ["hope.failed.png"] == list(run.frames)
 
 
-def test_a_credential_is_typed_and_masked(emulator: VirtualEmulator) -> None:
+def test_a_credential_is_typed_and_masked(emulator: FlowEmulator) -> None:
     flow = """
 flow: secretive
 app: com.example.herd

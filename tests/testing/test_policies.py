@@ -10,7 +10,7 @@ import pytest_asyncio
 from droidherd.contracts.plan import Backoff
 from droidherd.domain import errors
 from droidherd.domain.errors import DroidherdError, StageTimeoutError, Verdict
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.testing.answers import Answer, asks, breaks, completes, fails
 from droidherd.testing.skipping import Herd, StandIn
 from tests.testing.table import TABLE
@@ -45,12 +45,10 @@ async def test_an_attempt_may_take_as_long_as_its_limit_says(herd: Herd, e1: Sta
     e1.answers = [herd.takes(timedelta(minutes=29, seconds=50))]
     download = TABLE[0]
     view = await (await herd.submit("download", params=download.params)).result()
-    assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
 
 
-async def test_a_stage_that_does_not_end_itself_is_ended_by_the_engine_and_the_emulator_tidied_up(
-    herd: Herd, e1: StandIn
-):
+async def test_an_endless_stage_is_ended_by_temporal_and_the_emulator_is_reset(herd: Herd, e1: StandIn):
     e1.answers = [herd.takes(timedelta(hours=2), watched=False), completes]
     before = len(e1.gates)
     view = await (await herd.submit("download", params=TABLE[0].params)).result()
@@ -62,7 +60,7 @@ async def test_a_stage_that_does_not_end_itself_is_ended_by_the_engine_and_the_e
         first.error and (first.error.kind),
         first.error and first.error.message,
     )
-    assert (TaskState.COMPLETED, 2, before + 1) == (view.state, view.attempt, len(e1.gates))
+    assert (TaskStatus.COMPLETED, 2, before + 1) == (view.state, view.attempt, len(e1.gates))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ async def test_exponential_delays_double_up_to_five_minutes_and_fixed_ones_stay(
 async def test_an_exponential_delay_that_begins_above_its_end_is_refused(herd: Herd, e1: StandIn):
     task = await herd.submit("download", params=TABLE[0].params, policy={"backoff_s": 3600})
     view = await task.result()
-    assert (TaskState.FAILED, "BadParametersError", ()) == (view.state, view.error and view.error.kind, view.attempts)
+    assert (TaskStatus.FAILED, "BadParametersError", ()) == (view.state, view.error and view.error.kind, view.attempts)
     assert "cannot begin with 3600" in (view.error.message if view.error else "")
 
 
@@ -101,7 +99,7 @@ async def test_what_may_pass_is_tried_again_after_the_delay(herd: Herd, e1: Stan
     e1.answers = [raised(kind), completes]
     task = await herd.submit("associate", params={"account": "ann"})
     view = await task.result()
-    assert (TaskState.COMPLETED, 2) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, 2) == (view.state, view.attempt)
     assert [timedelta(seconds=10)] == await task.delays()
 
 
@@ -110,14 +108,14 @@ async def test_what_cannot_pass_is_never_tried_again(herd: Herd, e1: StandIn, ki
     e1.answers = [raised(kind)]
     task = await herd.submit("associate", params={"account": "ann"})
     view = await task.result()
-    assert (TaskState.FAILED, 1, kind) == (view.state, view.attempt, view.error and view.error.kind)
+    assert (TaskStatus.FAILED, 1, kind) == (view.state, view.attempt, view.error and view.error.kind)
     assert [] == await task.delays()
 
 
 async def test_a_bug_nobody_classified_is_final(herd: Herd, e1: StandIn):
     e1.answers = [breaks]
     view = await (await herd.submit("download", params=TABLE[0].params)).result()
-    assert (TaskState.FAILED, 1, "UnclassifiedError") == (view.state, view.attempt, view.error and view.error.kind)
+    assert (TaskStatus.FAILED, 1, "UnclassifiedError") == (view.state, view.attempt, view.error and view.error.kind)
 
 
 @pytest.mark.parametrize("kind", of(Verdict.INFRASTRUCTURE))
@@ -125,7 +123,7 @@ async def test_trouble_of_the_emulator_costs_no_attempt(herd: Herd, e1: StandIn,
     e1.answers = [raised(kind), raised(kind), completes]
     task = await herd.submit("check")
     view = await task.result()
-    assert (TaskState.COMPLETED, 1) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, 1) == (view.state, view.attempt)
     assert {1} == {one.n for one in view.attempts}
     assert [] == await task.delays()
 
@@ -135,7 +133,7 @@ async def test_only_a_person_can_say_how_to_go_on_and_no_attempt_is_counted(herd
     assert ["NeedsPersonError"] == of(Verdict.HUMAN)
     e1.answers = [asks(keep=keep, within_s=3600), completes]
     task = await herd.submit("check")
-    await task.reached(TaskState.WAITING)
+    await task.reached(TaskStatus.WAITING)
     await task.control("answer", choice="yes")
     view = await task.result()
-    assert (TaskState.COMPLETED, 1, []) == (view.state, view.attempt, await task.delays())
+    assert (TaskStatus.COMPLETED, 1, []) == (view.state, view.attempt, await task.delays())

@@ -17,8 +17,8 @@ from pydantic import JsonValue
 from droidherd.contracts.plan import RetryOn
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.errors import StageTimeoutError, Verdict
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.reaction import TIMED_OUT
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.domain.task.reaction import TIMED_OUT
 from droidherd.testing.answers import fails
 from droidherd.testing.skipping import Herd, StandIn
 from tests.testing.real import Place, place
@@ -57,7 +57,7 @@ def lasted(view: TaskView) -> list[timedelta]:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.type)
-async def test_a_row_whose_time_runs_out_is_tried_as_often_as_it_says_after_just_its_delays(
+async def test_a_row_whose_time_runs_out_is_tried_as_often_as_it_says(
     herd: Herd, here: Place, emulator: StandIn, row: Row
 ):
     emulator.answers = lambda _: here.runs(herd, limit(row))
@@ -66,12 +66,12 @@ async def test_a_row_whose_time_runs_out_is_tried_as_often_as_it_says_after_just
     assert [timedelta(seconds=delay) for delay in row.delays_s] == await task.delays()
     assert ["StageTimeoutError"] * (len(row.delays_s) + 1) == [one.error.kind for one in view.attempts if one.error]
     assert view.error is not None
-    assert (TaskState.FAILED, True) == (view.state, "not done within" in view.error.message)
+    assert (TaskStatus.FAILED, True) == (view.state, "not done within" in view.error.message)
     assert all(limit(row) <= one < limit(row) + timedelta(seconds=35) for one in lasted(view))
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.type)
-async def test_a_row_may_take_all_the_time_it_has_and_its_last_attempt_may_be_the_good_one(
+async def test_a_row_may_take_all_its_time_and_its_last_attempt_may_be_good_one(
     herd: Herd, here: Place, emulator: StandIn, row: Row
 ):
     tries = len(row.delays_s)
@@ -79,7 +79,7 @@ async def test_a_row_may_take_all_the_time_it_has_and_its_last_attempt_may_be_th
     emulator.answers = late
     here.reports.clear()
     view = await (await herd.submit(row.type, params=params(row, here))).result()
-    assert (TaskState.COMPLETED, tries + 1) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, tries + 1) == (view.state, view.attempt)
     assert [(True, True)] == [(one.clean, one.released) for one in here.reports]
     assert limit(row) - 5 * SECOND <= lasted(view)[-1]
     assert not row.leaves or row.leaves[1] == here.emulator.shell(row.leaves[0]).strip()
@@ -128,7 +128,7 @@ async def test_what_a_row_does_not_retry_fails_at_its_first_attempt(
     emulator.answers = lambda _: here.runs(herd)
     task = await herd.submit(case.type, params=case.params(here))
     view = await task.result()
-    assert (TaskState.FAILED, 1, case.error, Verdict.FINAL) == (
+    assert (TaskStatus.FAILED, 1, case.error, Verdict.FINAL) == (
         view.state,
         view.attempt,
         view.error and view.error.kind,
@@ -140,7 +140,7 @@ async def test_what_a_row_does_not_retry_fails_at_its_first_attempt(
 async def test_a_full_disk_of_the_host_ends_a_scan(herd: Herd, here: Place, emulator: StandIn):
     emulator.answers = lambda _: here.runs(herd, full=True)
     view = await (await herd.submit("scan")).result()
-    assert (TaskState.FAILED, 1, "DiskFullError") == (view.state, view.attempt, view.error and view.error.kind)
+    assert (TaskStatus.FAILED, 1, "DiskFullError") == (view.state, view.attempt, view.error and view.error.kind)
 
 
 RETRIED = [
@@ -161,19 +161,19 @@ async def test_what_a_row_retries_is_tried_as_often_as_it_says(herd: Herd, here:
     assert [timedelta(seconds=delay) for delay in delays] == await task.delays()
 
 
-@pytest.mark.parametrize(("said", "waited"), [("7", 7), ("86400", 300), ("0", 60), ("soon", 60)])
-async def test_a_server_that_says_how_long_is_asked_again_after_that_but_within_five_minutes(
-    herd: Herd, here: Place, emulator: StandIn, said: str, waited: int
+@pytest.mark.parametrize(("words", "waited"), [("7", 7), ("86400", 300), ("0", 60), ("soon", 60)])
+async def test_a_server_that_says_how_long_is_asked_again_within_five_minutes(
+    herd: Herd, here: Place, emulator: StandIn, words: str, waited: int
 ):
     emulator.answers = [here.runs(herd)] * 2
-    here.site.says["retry-after"] = said
+    here.site.says["retry-after"] = words
     task = await herd.submit(
         "download", params={"url": here.site.url("/status/503"), "file": "/sdcard/x"}, policy={"retries": 1}
     )
     view = await task.result()
     here.site.says.clear()
     assert [timedelta(seconds=waited)] == await task.delays()
-    assert (TaskState.FAILED, 2) == (view.state, view.attempt)
+    assert (TaskStatus.FAILED, 2) == (view.state, view.attempt)
 
 
 @pytest.mark.parametrize("row", ON_TIMEOUT, ids=lambda row: row.type)
@@ -184,7 +184,7 @@ async def test_a_row_that_retries_on_timeout_retries_nothing_else(
     emulator.answers = [raised(kind)]
     task = await herd.submit(row.type, params=row.params)
     view = await task.result()
-    assert (TaskState.FAILED, 1, kind) == (view.state, view.attempt, view.error and view.error.kind)
+    assert (TaskStatus.FAILED, 1, kind) == (view.state, view.attempt, view.error and view.error.kind)
     assert [] == await task.delays()
 
 
@@ -194,7 +194,7 @@ async def test_what_is_retried_may_be_said_by_a_submission(
 ):
     emulator.answers = [raised("ScreenNotReachedError")] * 3
     view = await (await herd.submit("scan", policy={"retry_on": wanted})).result()
-    assert (TaskState.FAILED, attempts) == (view.state, view.attempt)
+    assert (TaskStatus.FAILED, attempts) == (view.state, view.attempt)
     emulator.answers = [fails(StageTimeoutError("too slow"))] * 3
     view = await (await herd.submit("scan", policy={"retry_on": wanted})).result()
-    assert (TaskState.FAILED, 3) == (view.state, view.attempt)
+    assert (TaskStatus.FAILED, 3) == (view.state, view.attempt)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.virtual.control import Control
+from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from tests.support.adbserver import PrivateAdb
 from tests.virtual.stand import Stand, stand_in
@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[VirtualFleet]:
 
 
 @pytest.fixture
-def control(fleet: VirtualFleet) -> Generator[Control]:
+def control(fleet: VirtualFleet) -> Generator[VirtualControl]:
     """The side channel; every fault is cleared at the end."""
     with fleet.control() as channel:
         yield channel

@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from droidherd.virtual.frames import Frames
+from droidherd.virtual.frames import VirtualFrames
 from droidherd.virtual.line import LineSystem
-from droidherd.virtual.machine import Body, VirtualEmulator
+from droidherd.virtual.machine import Body, VirtualDevice
 from droidherd.virtual.shell.interpreter import Shell
-from droidherd.virtual.shell.streams import BufferOutput, BytesInput, LineReader, Streams
-from droidherd.virtual.shell.system import Limits
+from droidherd.virtual.shell.streams import BufferOutput, BytesInput, LineReader, ShellStreams
+from droidherd.virtual.shell.system import ShellLimits
 
 LINE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Said:
+class ShellResult:
     rc: int
     out: bytes
     err: bytes
@@ -29,25 +29,25 @@ class Said:
 
 @dataclass
 class Stand:
-    emulator: VirtualEmulator
+    emulator: VirtualDevice
     drops: int = 0
 
-    def run(self, line: str, stdin: bytes = b"", limits: Limits | None = None) -> Said:
+    def run(self, line: str, stdin: bytes = b"", limits: ShellLimits | None = None) -> ShellResult:
         return asyncio.run(self.run_async(line, stdin, limits))
 
-    async def run_async(self, line: str, stdin: bytes = b"", limits: Limits | None = None) -> Said:
+    async def run_async(self, line: str, stdin: bytes = b"", limits: ShellLimits | None = None) -> ShellResult:
         out, err = BufferOutput(64 << 20), BufferOutput(64 << 20)
         shell = Shell(LineSystem(self.emulator, self.emulator.next_stream(), self.dropped), limits)
-        streams = Streams(LineReader(BytesInput(stdin)), out, err)
+        streams = ShellStreams(LineReader(BytesInput(stdin)), out, err)
         async with asyncio.timeout(LINE_TIMEOUT_S):
             rc = await shell.run(line, streams)
-        return Said(rc, out.value(), err.value())
+        return ShellResult(rc, out.value(), err.value())
 
     def out(self, line: str) -> str:
         """Standard output of a line that must succeed."""
-        said = self.run(line)
-        assert (0, b"") == (said.rc, said.err), line
-        return said.text
+        result = self.run(line)
+        assert (0, b"") == (result.rc, result.err), line
+        return result.text
 
     def dropped(self) -> None:
         self.drops += 1
@@ -57,10 +57,10 @@ class Stand:
 def stand_in(folder: Path, *, boot_s: float = 0.0) -> Generator[Stand]:
     """Switched on, and closed at the end. The same folder again is the same emulator after a crash."""
 
-    async def build() -> VirtualEmulator:
-        return VirtualEmulator(Body("virtual-1", "VIRT0001", 1280, 720, folder / "virtual-1"), frames)
+    async def build() -> VirtualDevice:
+        return VirtualDevice(Body("virtual-1", "VIRT0001", 1280, 720, folder / "virtual-1"), frames)
 
-    frames = Frames()
+    frames = VirtualFrames()
     emulator = asyncio.run(build())
     emulator.power_on(boot_s)
     try:

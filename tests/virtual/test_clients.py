@@ -16,9 +16,9 @@ from adb_shell.adb_device import AdbDeviceTcp
 from adb_shell.auth.keygen import keygen
 from adb_shell.auth.sign_pythonrsa import PythonRSASigner
 
-from droidherd.virtual.control import Control
+from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
-from droidherd.virtual.scenes import AppState, render
+from droidherd.virtual.scenes import HerdState, render
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.support.adbserver import PrivateAdb, free_port
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 60.0
 
 
 @pytest.fixture
-def device(private_adb: PrivateAdb, first: str, control: Control) -> Any:
+def device(private_adb: PrivateAdb, first: str, control: VirtualControl) -> Any:
     control.set_scene("virtual-1", "launcher")
     return private_adb.client().device(serial=first)
 
@@ -84,16 +84,16 @@ def test_adb_installs_and_uninstalls(private_adb: PrivateAdb, first: str, tmp_pa
     assert 1 == private_adb.shell(first, "pm path com.example.other")[0]
 
 
-def test_the_picture_by_exec_out_is_what_is_drawn(private_adb: PrivateAdb, first: str, control: Control):
+def test_the_picture_by_exec_out_is_what_is_drawn(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.set_scene("virtual-1", "launcher")
     raw = private_adb.run("-s", first, "exec-out", "screencap").stdout
     assert 16 + 1280 * 720 * 4 == len(raw)
     assert [1280, 720, 1, 1] == np.frombuffer(raw[:16], np.uint32).tolist()
     pixels = np.frombuffer(raw, np.uint8, offset=16).reshape(720, 1280, 4)
-    assert np.array_equal(render(AppState()), pixels)
+    assert np.array_equal(render(HerdState()), pixels)
 
 
-def test_adb_follows_the_log(private_adb: PrivateAdb, first: str, control: Control):
+def test_adb_follows_the_log(private_adb: PrivateAdb, first: str, control: VirtualControl):
     private_adb.run("-s", first, "logcat", "-c")
     control.log("virtual-1", "hello from the side", tag="side")
     assert b"I/side: hello from the side\n" in private_adb.run("-s", first, "logcat", "-d", "-v", "tag").stdout
@@ -171,7 +171,7 @@ def test_adbutils_asks_and_is_told(device: Any):
     assert device.app_info("com.example.herd").version_name == "1.7.0"
 
 
-def test_adbutils_starts_stops_taps_and_types(device: Any, control: Control):
+def test_adbutils_starts_stops_taps_and_types(device: Any, control: VirtualControl):
     control.set_app("virtual-1", signed_in="", running=False, scene="launcher")
     device.app_start("com.example.herd")
     assert "com.example.herd" == device.app_current().package
@@ -187,7 +187,7 @@ def test_adbutils_starts_stops_taps_and_types(device: Any, control: Control):
 # adbutils leaves the socket of `framebuffer` to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_adbutils_takes_pictures_two_ways(device: Any):
-    expected = render(AppState())[:, :, :3]
+    expected = render(HerdState())[:, :, :3]
     assert np.array_equal(expected, np.asarray(device.screenshot(error_ok=False).convert("RGB")))
     assert np.array_equal(expected, np.asarray(device.framebuffer().convert("RGB")))
 
@@ -229,7 +229,9 @@ def test_adb_shell_drives_it_directly(fleet: VirtualFleet):
         direct.close()
 
 
-def test_a_key_is_asked_for_and_taken_when_the_fault_says_so(fleet: VirtualFleet, control: Control, tmp_path: Path):
+def test_a_key_is_asked_for_and_taken_when_the_fault_says_so(
+    fleet: VirtualFleet, control: VirtualControl, tmp_path: Path
+):
     keygen(str(tmp_path / "key"))
     signer = PythonRSASigner.FromRSAKeyPath(str(tmp_path / "key"))
     control.set_fault("virtual-2", "auth", accept=True)

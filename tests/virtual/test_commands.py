@@ -3,7 +3,7 @@
 import pytest
 
 from droidherd.virtual.layout import regions
-from droidherd.virtual.scenes import AppState
+from droidherd.virtual.scenes import HerdState
 from tests.virtual.stand import Stand
 
 SAYS = [
@@ -86,9 +86,9 @@ def test_a_command_says(stand: Stand, line: str, expected: str):
     ],
 )  # fmt: skip
 def test_a_command_fails_as_on_android(stand: Stand, line: str, rc: int, complaint: str):
-    said = stand.run(line)
-    assert (rc, complaint) == (said.rc, said.err.decode()[: len(complaint)])
-    assert bool(complaint) == bool(said.err)
+    result = stand.run(line)
+    assert (rc, complaint) == (result.rc, result.err.decode()[: len(complaint)])
+    assert bool(complaint) == bool(result.err)
 
 
 def test_a_folder_by_time_has_the_newest_first(stand: Stand):
@@ -98,7 +98,7 @@ def test_a_folder_by_time_has_the_newest_first(stand: Stand):
 
 
 def test_force_stop_forgets_what_was_typed_and_clear_what_was_stored(stand: Stand):
-    x, y = regions(AppState())["app_icon"].centre()
+    x, y = regions(HerdState())["app_icon"].centre()
     stand.run(
         f"input tap {x} {y}; input tap 500 300; input text bob; input tap 500 380; input text pw; input tap 600 470"
     )

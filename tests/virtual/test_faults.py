@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.virtual import witness
-from droidherd.virtual.control import Control, ControlError
+from droidherd.virtual import journal
+from droidherd.virtual.control import ControlError, VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from tests.support.adbserver import PrivateAdb
 from tests.virtual.wire import packet, received
@@ -19,7 +19,7 @@ PATIENCE_S = 20.0
 
 
 def lines(fleet: VirtualFleet, emulator: str = V1) -> list[str]:
-    return [command.line for command in witness.read(fleet.state, emulator)]
+    return [command.line for command in journal.read(fleet.state, emulator)]
 
 
 def until_journaled(fleet: VirtualFleet, line: str, emulator: str = V1) -> None:
@@ -30,7 +30,9 @@ def until_journaled(fleet: VirtualFleet, line: str, emulator: str = V1) -> None:
 
 
 @pytest.mark.parametrize("fault", ["refuse_open", "drop", "shell_cut"])
-def test_a_broken_stream_gives_no_exit_code_once(private_adb: PrivateAdb, first: str, control: Control, fault: str):
+def test_a_broken_stream_gives_no_exit_code_once(
+    private_adb: PrivateAdb, first: str, control: VirtualControl, fault: str
+):
     control.set_fault(V1, fault, times=1)
     rc, out = private_adb.shell(first, "echo 0123456789")
     assert (rc, out) != (0, "0123456789\n")
@@ -38,14 +40,14 @@ def test_a_broken_stream_gives_no_exit_code_once(private_adb: PrivateAdb, first:
     assert (0, "again\n") == private_adb.shell(first, "echo again")
 
 
-def test_a_clean_cut_leaves_half_of_the_text(private_adb: PrivateAdb, first: str, control: Control):
+def test_a_clean_cut_leaves_half_of_the_text(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.set_fault(V1, "shell_cut", times=1)
     assert "01234" == private_adb.shell(first, "printf 0123456789")[1]
 
 
 @pytest.mark.parametrize("fault", ["no_open", "shell_hang", "no_ack"])
 def test_a_hanging_stream_hangs_alone(
-    private_adb: PrivateAdb, first: str, control: Control, tmp_path: Path, fault: str
+    private_adb: PrivateAdb, first: str, control: VirtualControl, tmp_path: Path, fault: str
 ):
     control.set_fault(V1, fault, times=1)
     (tmp_path / "big").write_bytes(bytes(3 << 20))
@@ -60,14 +62,14 @@ def test_a_hanging_stream_hangs_alone(
         stuck.kill()
 
 
-def until_used_up(control: Control, fault: str) -> None:
+def until_used_up(control: VirtualControl, fault: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while fault in control.state(V1)["faults"]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_an_emulator_that_does_not_greet_stays_offline(private_adb: PrivateAdb, first: str, control: Control):
+def test_an_emulator_that_does_not_greet_stays_offline(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.set_fault(V1, "no_cnxn")
     control.drop(V1)
     private_adb.await_state(first, "offline")
@@ -75,7 +77,9 @@ def test_an_emulator_that_does_not_greet_stays_offline(private_adb: PrivateAdb, 
     private_adb.connect(first)
 
 
-def test_an_emulator_that_accepts_no_key_stays_unauthorized(private_adb: PrivateAdb, first: str, control: Control):
+def test_an_emulator_that_accepts_no_key_stays_unauthorized(
+    private_adb: PrivateAdb, first: str, control: VirtualControl
+):
     control.set_fault(V1, "auth")
     private_adb.await_state(first, "unauthorized")
     control.clear_fault(V1)
@@ -86,7 +90,7 @@ def test_an_emulator_that_accepts_no_key_stays_unauthorized(private_adb: Private
     ("fault", "size"), [("half_screencap", 16 + 1280 * 720 * 2), ("empty_screencap", 0), ("black_screencap", 3686416)]
 )
 def test_a_bad_picture_comes_with_a_good_return_code(
-    private_adb: PrivateAdb, first: str, control: Control, fault: str, size: int
+    private_adb: PrivateAdb, first: str, control: VirtualControl, fault: str, size: int
 ):
     control.set_fault(V1, fault, times=1)
     done = private_adb.run("-s", first, "exec-out", "screencap")
@@ -95,7 +99,7 @@ def test_a_bad_picture_comes_with_a_good_return_code(
     assert 3686416 == len(private_adb.run("-s", first, "exec-out", "screencap").stdout)
 
 
-def test_files_fail_to_arrive_either_way(private_adb: PrivateAdb, first: str, control: Control, tmp_path: Path):
+def test_files_fail_to_arrive_either_way(private_adb: PrivateAdb, first: str, control: VirtualControl, tmp_path: Path):
     (tmp_path / "up").write_bytes(bytes(100_000))
     control.set_fault(V1, "push_full", times=1)
     done = private_adb.run("-s", first, "push", str(tmp_path / "up"), "/sdcard/up")
@@ -105,7 +109,9 @@ def test_files_fail_to_arrive_either_way(private_adb: PrivateAdb, first: str, co
     assert 0 != private_adb.run("-s", first, "pull", "/sdcard/up", str(tmp_path / "down")).returncode
 
 
-def test_a_full_disk_refuses_every_write_until_there_is_room(private_adb: PrivateAdb, first: str, control: Control):
+def test_a_full_disk_refuses_every_write_until_there_is_room(
+    private_adb: PrivateAdb, first: str, control: VirtualControl
+):
     control.set_fault(V1, "disk_full")
     rc, out = private_adb.shell(first, "echo x >>/data/local/tmp/j || exit 79; input tap 1 1")
     assert (79, "") == (rc, out)
@@ -113,14 +119,14 @@ def test_a_full_disk_refuses_every_write_until_there_is_room(private_adb: Privat
     assert (0, "x\n") == private_adb.shell(first, "echo x >/data/local/tmp/j; cat /data/local/tmp/j")
 
 
-def test_the_tree_of_the_screen_may_fail(private_adb: PrivateAdb, first: str, control: Control):
+def test_the_tree_of_the_screen_may_fail(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.set_fault(V1, "ui_fail", times=1)
     assert 1 == private_adb.shell(first, "uiautomator dump")[0]
     assert 0 == private_adb.shell(first, "uiautomator dump")[0]
 
 
 def test_a_stalled_emulator_carries_out_late_what_it_was_told(
-    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: Control
+    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: VirtualControl
 ):
     control.stall(V1)
     with private_adb.client().device(serial=first).open_transport() as connection:
@@ -133,7 +139,9 @@ def test_a_stalled_emulator_carries_out_late_what_it_was_told(
     assert (0, "up\n") == private_adb.shell(first, "echo up")
 
 
-def test_what_was_asked_before_the_connection_ended_is_carried_out_late_too(fleet: VirtualFleet, control: Control):
+def test_what_was_asked_before_the_connection_ended_is_carried_out_late_too(
+    fleet: VirtualFleet, control: VirtualControl
+):
     host, _, port = fleet.addresses[V1].rpartition(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as sock:
         sock.sendall(packet(b"CNXN", 0x01000000, 4096, b"host::"))
@@ -148,14 +156,14 @@ def test_what_was_asked_before_the_connection_ended_is_carried_out_late_too(flee
 
 
 def test_a_stalled_emulator_does_not_delay_its_neighbour(
-    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: Control
+    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: VirtualControl
 ):
     control.stall(V1)
     private_adb.connect(fleet.addresses["virtual-2"])
     assert (0, "two\n") == private_adb.shell(fleet.addresses["virtual-2"], "echo two")
 
 
-def test_a_slow_emulator_is_slow_per_command(private_adb: PrivateAdb, first: str, control: Control):
+def test_a_slow_emulator_is_slow_per_command(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.set_fault(V1, "slow", times=1, delay_s=0.4)
     began = time.monotonic()
     assert (0, "shell\n") == private_adb.shell(first, "whoami")
@@ -167,7 +175,7 @@ LINE = 'f=/data/local/tmp/{name}; echo "2.1 begin" >>"$f"; input tap {x} 200; r=
 
 @pytest.mark.parametrize(("cut", "tapped"), [("before ^input tap", 0), ("after ^input tap", 1), ("after begin", 0)])
 def test_a_cut_between_two_commands_leaves_an_intent_without_result(
-    fleet: VirtualFleet, private_adb: PrivateAdb, control: Control, cut: str, tapped: int
+    fleet: VirtualFleet, private_adb: PrivateAdb, control: VirtualControl, cut: str, tapped: int
 ):
     address = fleet.addresses[V1]
     private_adb.connect(address)
@@ -181,7 +189,7 @@ def test_a_cut_between_two_commands_leaves_an_intent_without_result(
 
 
 def test_a_cut_may_let_the_line_go_on_unseen(
-    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: Control
+    fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: VirtualControl
 ):
     control.cut_after(V1, "^input tap", line="continue")
     private_adb.shell(first, LINE.format(name="goes-on", x=999))
@@ -190,14 +198,14 @@ def test_a_cut_may_let_the_line_go_on_unseen(
     assert (0, "2.1 begin\n2.1 done 0\n") == private_adb.shell(first, "cat /data/local/tmp/goes-on")
 
 
-def test_a_cut_waits_for_its_turn(private_adb: PrivateAdb, first: str, control: Control):
+def test_a_cut_waits_for_its_turn(private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.cut_after(V1, "^echo tick", count=2)
     assert (0, "tick\n") == private_adb.shell(first, "echo tick")
     # The command line of adb takes a stream without an exit code for success; the text is what was lost.
     assert "" == private_adb.shell(first, "echo tick")[1]
 
 
-def test_emulators_may_change_places(fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: Control):
+def test_emulators_may_change_places(fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: VirtualControl):
     control.swap_ports(V1, "virtual-2")
     private_adb.connect(first)
     assert (0, "VIRT0002\n") == private_adb.shell(first, "getprop ro.serialno")
@@ -206,15 +214,15 @@ def test_emulators_may_change_places(fleet: VirtualFleet, private_adb: PrivateAd
     assert (0, "VIRT0001\n") == private_adb.shell(first, "getprop ro.serialno")
 
 
-def test_nonsense_on_the_side_channel_is_refused_by_name(control: Control):
-    for wrong, said in (
+def test_nonsense_on_the_side_channel_is_refused_by_name(control: VirtualControl):
+    for wrong, result in (
         (lambda: control.set_fault(V1, "gremlins"), "no fault 'gremlins'"),
         (lambda: control.state("virtual-9"), "no emulator 'virtual-9'"),
         (lambda: control.cut_after(V1, "("), "cut_after"),
         (lambda: control.set_app(V1, colour="red"), "no field 'colour'"),
         (lambda: control.set_app(V1, taps="many"), "wrong type"),
     ):
-        with pytest.raises(ControlError, match=said):
+        with pytest.raises(ControlError, match=result):
             wrong()
     assert "device" != control.state(V1)["focus"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import psutil
 import pytest
 
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import render
-from droidherd.virtual.frames import HEADER_BYTES, Frames
+from droidherd.virtual.frames import HEADER_BYTES, VirtualFrames
 from droidherd.virtual.process import VirtualFleet
 from tests.support.adbserver import PrivateAdb
 
@@ -29,31 +29,31 @@ TEN: list[dict[str, object]] = [
 
 
 async def test_emulators_that_show_the_same_share_one_picture():
-    frames = Frames()
-    one, two = await asyncio.gather(frames.raw(AppState(taps=1), 64, 36), frames.raw(AppState(taps=2), 64, 36))
+    frames = VirtualFrames()
+    one, two = await asyncio.gather(frames.raw(HerdState(taps=1), 64, 36), frames.raw(HerdState(taps=2), 64, 36))
     frames.close()
     assert one is two
     assert HEADER_BYTES + 64 * 36 * 4 == frames.kept_bytes
 
 
 async def test_what_was_used_longest_ago_goes_first():
-    frames = Frames(limit_bytes=2 * (HEADER_BYTES + 64 * 36 * 4))
-    first = await frames.raw(AppState(), 64, 36)
-    await frames.raw(AppState(scene=Scene.HOME), 64, 36)
-    assert first is await frames.raw(AppState(), 64, 36)
-    await frames.raw(AppState(scene=Scene.LIST), 64, 36)
-    assert first is await frames.raw(AppState(), 64, 36)
+    frames = VirtualFrames(limit_bytes=2 * (HEADER_BYTES + 64 * 36 * 4))
+    first = await frames.raw(HerdState(), 64, 36)
+    await frames.raw(HerdState(scene=Scene.HOME), 64, 36)
+    assert first is await frames.raw(HerdState(), 64, 36)
+    await frames.raw(HerdState(scene=Scene.LIST), 64, 36)
+    assert first is await frames.raw(HerdState(), 64, 36)
     assert frames.kept_bytes <= 2 * (HEADER_BYTES + 64 * 36 * 4)
     frames.close()
 
 
 async def test_a_png_holds_the_picture():
-    frames = Frames()
-    encoded = await frames.png(AppState(), 320, 180)
+    frames = VirtualFrames()
+    encoded = await frames.png(HerdState(), 320, 180)
     frames.close()
     decoded = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_UNCHANGED)
     assert decoded is not None
-    assert np.array_equal(render(AppState(), 320, 180), cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA))
+    assert np.array_equal(render(HerdState(), 320, 180), cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA))
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(100, marks=pytest.mark.long)])

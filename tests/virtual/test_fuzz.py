@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from droidherd.virtual.commands.registry import COMMANDS
+from droidherd.virtual.line import COMMANDS
 from droidherd.virtual.process import VirtualFleet
 from tests.virtual.stand import Stand, stand_in
 from tests.virtual.wire import packet, received
@@ -45,8 +45,8 @@ def quoted(word: str) -> str:
 @settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(set(COMMANDS) - PATIENT)), verb=st.sampled_from(["", *VERBS]), words=ARGUMENTS)
 def test_no_argument_breaks_a_command(shared: Stand, name: str, verb: str, words: list[str]):
-    said = shared.run(" ".join([name, verb, *map(quoted, words)]), stdin=b"1 2\n\xff\n")
-    assert 0 <= said.rc <= 255
+    result = shared.run(" ".join([name, verb, *map(quoted, words)]), stdin=b"1 2\n\xff\n")
+    assert 0 <= result.rc <= 255
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -3,15 +3,13 @@
 import json
 from pathlib import Path
 
-from droidherd.virtual import witness
-from droidherd.virtual.journal import Journal
-from droidherd.virtual.witness import effects, read
+from droidherd.virtual.journal import JOURNAL, PREDECESSOR, CommandJournal, ExecutedCommand, effects, read
 from tests.virtual.stand import Stand, stand_in
 
 MOMENT: dict[str, float | int | str] = {"uptime_s": 41.0, "boot": 1, "stream": 3, "token": "t"}
 
 
-def journaled(stand: Stand) -> list[witness.Command]:
+def journaled(stand: Stand) -> list[ExecutedCommand]:
     return read(stand.emulator.body.folder.parent, "virtual-1")
 
 
@@ -47,13 +45,13 @@ def test_a_command_that_was_refused_by_its_redirect_is_no_entry(stand: Stand):
 def test_half_a_line_left_by_a_kill_is_dropped_and_the_next_stands_alone(tmp_path: Path):
     folder = tmp_path / "e"
     folder.mkdir()
-    journal = Journal(folder)
+    journal = CommandJournal(folder)
     journal.write(["one"], 0, effect=False, moment=MOMENT)
     journal.close()
-    with (folder / witness.JOURNAL).open("ab") as file:
+    with (folder / JOURNAL).open("ab") as file:
         file.write(b'{"seq": 2, "argv": ["tw')
     assert ["one"] == [command.line for command in read(tmp_path, "e")]
-    again = Journal(folder)
+    again = CommandJournal(folder)
     again.write(["three"], 0, effect=True, moment=MOMENT)
     again.close()
     assert [(1, "one"), (2, "three")] == [(command.seq, command.line) for command in read(tmp_path, "e")]
@@ -61,19 +59,19 @@ def test_half_a_line_left_by_a_kill_is_dropped_and_the_next_stands_alone(tmp_pat
 
 def test_it_keeps_one_predecessor_and_no_more(tmp_path: Path):
     (tmp_path / "e").mkdir()
-    journal = Journal(tmp_path / "e", size_limit=2000)
+    journal = CommandJournal(tmp_path / "e", size_limit=2000)
     for number in range(100):
         journal.write([f"c{number}"], 0, effect=False, moment=MOMENT)
     journal.close()
     kept = [command.seq for command in read(tmp_path, "e")]
     assert list(range(kept[0], 101)) == kept
     assert 10 <= len(kept) < 40
-    assert {witness.JOURNAL, witness.PREDECESSOR} == {path.name for path in (tmp_path / "e").iterdir()}
+    assert {JOURNAL, PREDECESSOR} == {path.name for path in (tmp_path / "e").iterdir()}
 
 
 def test_bytes_that_are_no_text_do_not_break_a_line(stand: Stand):
     stand.run("echo 'a\nb' \"$(printf '\\377')\"")
-    path = stand.emulator.body.folder / witness.JOURNAL
+    path = stand.emulator.body.folder / JOURNAL
     assert all(json.loads(line) for line in path.read_bytes().splitlines())
     assert "a\nb" == journaled(stand)[-1].argv[1]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from droidherd.virtual import witness
+from droidherd.virtual import journal
 from droidherd.virtual.process import VirtualFleet, VirtualFleetError
 from tests.support.adbserver import PrivateAdb, free_port
 
@@ -68,9 +68,9 @@ def test_what_kill_minus_nine_of_the_whole_process_leaves(own_fleet: VirtualFlee
     assert ("launcher", "bob", True, 2) == (
         state["app"]["scene"], state["app"]["signed_in"], state["app"]["gift_taken"], state["boot"],
     )  # fmt: skip
-    taps = [command for command in witness.read(own_fleet.state, V1) if command.line.startswith("input tap")]
+    taps = [command for command in journal.read(own_fleet.state, V1) if command.line.startswith("input tap")]
     assert [(1, True), (1, True)] == [(command.boot, command.effect) for command in taps]
-    seqs = [command.seq for command in witness.read(own_fleet.state, V1)]
+    seqs = [command.seq for command in journal.read(own_fleet.state, V1)]
     assert list(range(1, len(seqs) + 1)) == seqs
 
 
@@ -118,7 +118,7 @@ def test_the_reboot_command_reboots_and_ends_its_line(own_fleet: VirtualFleet, p
         while control.state(V1)["boot"] == 1:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-    assert "input tap 5 5" not in [command.line for command in witness.read(own_fleet.state, V1)]
+    assert "input tap 5 5" not in [command.line for command in journal.read(own_fleet.state, V1)]
 
 
 def test_a_kill_stops_a_line_where_it_is(own_fleet: VirtualFleet, private_adb: PrivateAdb):
@@ -134,7 +134,7 @@ def test_a_kill_stops_a_line_where_it_is(own_fleet: VirtualFleet, private_adb: P
         control.start(V1)
         private_adb.connect(address)
         assert (0, "on\n") == private_adb.shell(address, "echo on")
-    assert "input tap 7 7" not in [command.line for command in witness.read(own_fleet.state, V1)]
+    assert "input tap 7 7" not in [command.line for command in journal.read(own_fleet.state, V1)]
 
 
 def test_ports_may_be_named_and_the_ready_file_says_who_is_where(tmp_path: Path):

@@ -3,7 +3,7 @@
 import pytest
 
 from droidherd.emulator import lines
-from droidherd.emulator.lines import NEVER_S, Entry
+from droidherd.emulator.lines import NEVER_S, JournalEntry
 from droidherd.emulator.token import Token
 from droidherd.virtual.line import CutError
 from tests.virtual.stand import Stand
@@ -11,7 +11,7 @@ from tests.virtual.stand import Stand
 LEASE = 1_790_000_000_000
 MINE = Token(LEASE, 2, 1)
 NEXT = Token(LEASE + 1, 0, 1)
-ENTRY = Entry("task-1.run-1.1", "2/1.1", MINE, NEVER_S)
+ENTRY = JournalEntry("task-1.run-1.1", "2/1.1", MINE, NEVER_S)
 TAP = lines.effect(ENTRY, "input tap 10 20")
 
 
@@ -46,7 +46,7 @@ def test_who_comes_later_shuts_out_who_came_before(held: Stand):
 
 
 def test_a_line_that_comes_too_late_does_nothing(held: Stand):
-    late = Entry("task-1.run-1.1", "2/1.1", MINE, 3)
+    late = JournalEntry("task-1.run-1.1", "2/1.1", MINE, 3)
     assert "dh:late" == word(held, lines.effect(late, "input tap 10 20"))
 
 
@@ -75,8 +75,8 @@ def test_a_line_still_at_work_cannot_be_forgotten(held: Stand):
 def test_a_full_disk_stops_the_effect_before_it_begins(held: Stand):
     held.emulator.files.full = True
     before = held.emulator.journal.seq
-    said = held.run(TAP)
-    assert (79, "dh:unwritten\n") == (said.rc, said.text)
+    result = held.run(TAP)
+    assert (79, "dh:unwritten\n") == (result.rc, result.text)
     assert held.emulator.journal.seq > before
     assert 0 == held.emulator.app.taps
 

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from droidherd.virtual import app, scenes
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import visible
 from droidherd.virtual.layout import labels, regions
 from droidherd.virtual.scenes import render, tap
 
 SIZES = [(1280, 720), (1920, 1080), (720, 1280), (640, 360)]
-HOME = AppState(scene=Scene.HOME, running=True, signed_in="bob")
+HOME = HerdState(scene=Scene.HOME, running=True, signed_in="bob")
 EVERY = {
-    "launcher": AppState(),
-    "sign_in": AppState(scene=Scene.SIGN_IN, running=True),
+    "launcher": HerdState(),
+    "sign_in": HerdState(scene=Scene.SIGN_IN, running=True),
     "captcha": replace(HOME, scene=Scene.CAPTCHA),
     "home": HOME,
     "list": replace(HOME, scene=Scene.LIST),
@@ -27,12 +27,12 @@ EVERY = {
 }
 
 
-def touched(state: AppState, name: str, size: tuple[int, int] = (1280, 720)) -> AppState:
+def touched(state: HerdState, name: str, size: tuple[int, int] = (1280, 720)) -> HerdState:
     return tap(state, *regions(state, *size)[name].centre(), *size)
 
 
-def signed_in(size: tuple[int, int]) -> AppState:
-    state = touched(AppState(), "app_icon", size)
+def signed_in(size: tuple[int, int]) -> HerdState:
+    state = touched(HerdState(), "app_icon", size)
     state = scenes.type_text(touched(state, "account", size), "bob")
     state = scenes.type_text(touched(state, "password", size), "secret")
     return touched(state, "sign_in", size)
@@ -126,7 +126,7 @@ def test_an_element_is_found_where_it_is_said_to_be(scene: str, name: str):
 
 
 STATES = st.builds(
-    AppState,
+    HerdState,
     scene=st.sampled_from([scene for scene in Scene if scene is not Scene.BOOT]),
     popup=st.booleans(),
     running=st.booleans(),
@@ -139,7 +139,7 @@ STATES = st.builds(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(state=STATES, x=st.integers(-5, 1300), y=st.integers(-5, 730))
-def test_no_tap_loses_what_was_claimed_or_counts_twice(state: AppState, x: int, y: int):
+def test_no_tap_loses_what_was_claimed_or_counts_twice(state: HerdState, x: int, y: int):
     after = tap(state, x, y)
     assert after.taps - state.taps in {0, 1}
     assert after.claims - state.claims in {0, 1}
@@ -148,13 +148,13 @@ def test_no_tap_loses_what_was_claimed_or_counts_twice(state: AppState, x: int, 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(state=STATES)
-def test_what_does_not_show_does_not_change_the_picture(state: AppState):
+def test_what_does_not_show_does_not_change_the_picture(state: HerdState):
     assert np.array_equal(render(state, 320, 180), render(visible(state), 320, 180))
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(state=STATES)
-def test_every_element_has_a_label_and_lies_on_the_screen(state: AppState):
+def test_every_element_has_a_label_and_lies_on_the_screen(state: HerdState):
     for name, box in regions(state).items():
         assert 0 <= box.x <= box.x + box.width <= 1280
         assert 0 <= box.y <= box.y + box.height <= 720

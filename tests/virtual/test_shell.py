@@ -2,7 +2,7 @@
 
 import pytest
 
-from droidherd.virtual.shell.system import Limits
+from droidherd.virtual.shell.system import ShellLimits
 from tests.virtual.stand import Stand
 
 LINES = [
@@ -45,8 +45,8 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "expected"), LINES)
 def test_a_line_says_what_a_shell_would_say(stand: Stand, line: str, expected: str):
-    said = stand.run(line)
-    assert (expected, 0) == (said.text, said.rc)
+    result = stand.run(line)
+    assert (expected, 0) == (result.text, result.rc)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_conditions_follow_the_number_of_words(stand: Stand, words: str, rc: int
 
 
 def test_a_loop_without_end_ends_at_the_limit(stand: Stand):
-    said = stand.run("while true; do :; done", limits=Limits(commands=500))
-    assert (2, b"sh: too many commands in one line\n") == (said.rc, said.err)
+    result = stand.run("while true; do :; done", limits=ShellLimits(commands=500))
+    assert (2, b"sh: too many commands in one line\n") == (result.rc, result.err)
 
 
 def test_deep_nesting_is_refused_instead_of_breaking_the_process(stand: Stand):
@@ -104,9 +104,9 @@ def test_deep_nesting_is_refused_instead_of_breaking_the_process(stand: Stand):
 
 
 def test_a_redirect_that_fails_keeps_the_command_from_running(stand: Stand):
-    said = stand.run("input tap 640 300 >/system/x; echo $?")
-    assert ("1\n", "launcher") == (said.text, stand.emulator.app.scene)
-    assert b"Read-only file system" in said.err
+    result = stand.run("input tap 640 300 >/system/x; echo $?")
+    assert ("1\n", "launcher") == (result.text, stand.emulator.app.scene)
+    assert b"Read-only file system" in result.err
 
 
 def test_what_is_piped_on_stdin_reaches_the_command(stand: Stand):

@@ -85,8 +85,8 @@ def both(shell: str, stand: Stand, script: str) -> tuple[tuple[int, bytes], tupl
     whole = whole.replace("/", ".") if set("*?") & set(script) else whole
     empty = stand.emulator.body.folder.parent / "empty"
     empty.mkdir(exist_ok=True)
-    said = stand.run(f"mkdir -p /sdcard/empty; cd /sdcard/empty; {whole}")
-    return real(shell, whole, empty), (said.rc, said.out)
+    result = stand.run(f"mkdir -p /sdcard/empty; cd /sdcard/empty; {whole}")
+    return real(shell, whole, empty), (result.rc, result.out)
 
 
 def real(shell: str, script: str, folder: Path) -> tuple[int, bytes]:
@@ -97,8 +97,8 @@ def real(shell: str, script: str, folder: Path) -> tuple[int, bytes]:
 @settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(script=SCRIPTS)
 def test_generated_lines_mean_what_they_mean_to_the_shell_of_this_machine(shared: Stand, script: str):
-    expected, said = both(SH, shared, script)
-    assert expected == said
+    expected, result = both(SH, shared, script)
+    assert expected == result
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.virtual.control import Control
-from droidherd.virtual.dump import dump
+from droidherd.virtual.control import VirtualControl
+from droidherd.virtual.control_server import dump
 from droidherd.virtual.process import VirtualFleet
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.support.adbserver import PrivateAdb
@@ -22,10 +22,10 @@ def put(stand: Stand, path: str, content: bytes) -> None:
 
 def install(stand: Stand, content: bytes, options: str = "") -> str:
     put(stand, "/data/local/tmp/x.apk", content)
-    said = stand.run(f"pm install {options} /data/local/tmp/x.apk")
-    assert ("Success" in said.text) == (said.rc == 0)
+    result = stand.run(f"pm install {options} /data/local/tmp/x.apk")
+    assert ("Success" in result.text) == (result.rc == 0)
     stand.run("rm /data/local/tmp/x.apk")
-    return said.text
+    return result.text
 
 
 # --- packages ------------------------------------------------------------------------------------------------
@@ -62,9 +62,9 @@ def test_an_update_has_a_new_place_and_the_old_file_is_gone(stand: Stand):
 @pytest.mark.parametrize("options", ["", "-r", "-r -d"])
 def test_an_older_version_is_refused_as_on_a_build_for_users(stand: Stand, options: str):
     install(stand, tiny_apk(OTHER, 2))
-    said = install(stand, tiny_apk(OTHER, 1), options)
+    result = install(stand, tiny_apk(OTHER, 1), options)
     expected = "Downgrade detected: Update version code 1 is older than current 2"
-    assert f"Failure [INSTALL_FAILED_VERSION_DOWNGRADE: {expected}]\n" == said
+    assert f"Failure [INSTALL_FAILED_VERSION_DOWNGRADE: {expected}]\n" == result
     assert f"package:{OTHER} versionCode:2\n" in stand.out("pm list packages --show-versioncode")
 
 
@@ -73,15 +73,15 @@ def test_what_is_no_apk_is_refused(stand: Stand):
 
 
 def test_packages_of_the_system_cannot_be_uninstalled(stand: Stand):
-    said = stand.run("pm uninstall com.android.settings")
-    assert (1, "Failure [DELETE_FAILED_INTERNAL_ERROR]\n") == (said.rc, said.text)
+    result = stand.run("pm uninstall com.android.settings")
+    assert (1, "Failure [DELETE_FAILED_INTERNAL_ERROR]\n") == (result.rc, result.text)
     assert 0 == stand.run("pm path com.android.settings").rc
 
 
 # --- the screen ----------------------------------------------------------------------------------------------
 
 
-def test_overrides_of_the_screen_survive_a_reboot_and_are_seen_in_the_settings(stand: Stand):
+def test_screen_overrides_survive_a_reboot_and_are_seen_in_the_settings(stand: Stand):
     stand.run("wm size 720x1280; wm density 240")
     stand.emulator.power_on(0.0)
     assert "Physical size: 1280x720\nOverride size: 720x1280\n" == stand.out("wm size")
@@ -98,7 +98,7 @@ def test_a_reset_leaves_an_empty_setting_behind(stand: Stand):
     assert "Physical size: 1280x720\nPhysical density: 320\n" == stand.out("wm size; wm density")
 
 
-def test_the_size_of_the_panel_is_no_override_and_impossible_sizes_are_bounded(stand: Stand):
+def test_the_size_of_the_panel_is_no_override_and_sizes_are_bounded(stand: Stand):
     assert "Physical size: 1280x720\n" == stand.out("wm size 1280x720; wm size")
     assert "Override size: 2560x200\n" == stand.out("wm size 9999x1; wm size | tail -1")
 
@@ -112,8 +112,8 @@ def test_the_size_of_the_panel_is_no_override_and_impossible_sizes_are_bounded(s
     ],
 )
 def test_a_screen_that_cannot_be_is_refused(stand: Stand, line: str, complaint: str):
-    said = stand.run(line)
-    assert (255, complaint) == (said.rc, said.err.decode()[: len(complaint)])
+    result = stand.run(line)
+    assert (255, complaint) == (result.rc, result.err.decode()[: len(complaint)])
 
 
 def test_before_it_has_booted_there_is_no_service_to_ask(tmp_path: Path):
@@ -183,7 +183,7 @@ def test_all_of_it_survives_the_death_of_the_process(tmp_path: Path):
 
 
 def test_nothing_of_it_is_lost_in_a_reboot_but_volatile_properties(
-    fleet: VirtualFleet, control: Control, private_adb: PrivateAdb, first: str
+    fleet: VirtualFleet, control: VirtualControl, private_adb: PrivateAdb, first: str
 ):
     before = control.dump("virtual-1")
     private_adb.shell(first, "settings put global x 1; wm density 240; setprop debug.x y; setprop persist.x y")

@@ -8,17 +8,17 @@ import pytest
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame
-from droidherd.virtual.app import AppState, Scene
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import render
 from droidherd.vision.features import find
 from droidherd.vision.pixels import Pixels
 from droidherd.vision.template import Template
 
-HOME = AppState(scene=Scene.HOME, running=True, signed_in="ann")
+HOME = HerdState(scene=Scene.HOME, running=True, signed_in="ann")
 GIFT = Box(200, 190, 260, 260)
 
 
-def shown(state: AppState) -> Pixels:
+def shown(state: HerdState) -> Pixels:
     return np.ascontiguousarray(render(state)[:, :, :3])
 
 
@@ -51,13 +51,13 @@ def test_a_picture_is_found_in_any_position(degrees: int):
 
 
 def test_a_picture_that_is_drawn_otherwise_in_the_same_frame_is_not_found():
-    match = find(frame_of(shown(AppState(scene=Scene.HOME, running=True, signed_in="ann", gift_taken=True))), gift())
+    match = find(frame_of(shown(HerdState(scene=Scene.HOME, running=True, signed_in="ann", gift_taken=True))), gift())
     assert (False, True) == (match.found, match.score < 0.6)
 
 
 @pytest.mark.parametrize("scene", [Scene.LIST, Scene.LAUNCHER, Scene.SIGN_IN])
 def test_on_another_screen_it_is_not_found(scene: Scene):
-    assert not find(frame_of(shown(AppState(scene=scene, running=True))), gift()).found
+    assert not find(frame_of(shown(HerdState(scene=scene, running=True))), gift()).found
 
 
 def test_the_area_bounds_the_search():

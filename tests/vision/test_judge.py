@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.vision.judge import RIGID, judged
-from droidherd.vision.look import Looked
-from droidherd.vision.match import find
+from droidherd.vision.look import PreparedFrame
+from droidherd.vision.match import LastPlaces, find
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.pixels import Pixels
-from droidherd.vision.places import Places
 from droidherd.vision.template import Template, TemplateCache, checked, load
 
 WIDTH, HEIGHT = 640, 360
@@ -141,7 +140,7 @@ def test_what_hides_its_middle_or_half_of_it_is_in_the_way() -> None:
         assert not find(frame_of(rgb), TEMPLATE).found
 
 
-def test_on_a_screen_of_another_size_the_same_button_is_found_and_another_digit_is_not() -> None:
+def test_on_another_screen_size_same_button_is_found_another_digit_is_not() -> None:
     small = cv2.resize(screen(factor=2), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA)
     template = Template(TEMPLATE.name, cut(np.asarray(small, np.uint8)).rgb, (WIDTH, HEIGHT))
     match = find(frame_of(screen(factor=2)), template)
@@ -151,7 +150,7 @@ def test_on_a_screen_of_another_size_the_same_button_is_found_and_another_digit_
         assert not find(frame_of(screen(label, factor=2)), template).found
 
 
-def test_a_template_from_a_larger_screen_is_found_on_a_smaller_one_and_another_digit_is_not() -> None:
+def test_a_template_from_a_larger_screen_is_found_on_a_smaller_one() -> None:
     large = Template(TEMPLATE.name, cut(screen(factor=2), Box(400, 240, 320, 96)).rgb, (2 * WIDTH, 2 * HEIGHT))
     for label, there in (("Claim 38", True), ("Claim 36", False)):
         small = cv2.resize(screen(label, factor=2), (WIDTH, HEIGHT), interpolation=cv2.INTER_AREA)
@@ -258,9 +257,9 @@ def test_a_place_of_which_no_pixel_fits_is_judged_as_another(seed: int) -> None:
 @given(st.integers(-20, WIDTH + 20), st.integers(-20, HEIGHT + 20), st.sampled_from(["Claim 38", "Claim 36", "Shop"]))
 def test_a_hint_never_changes_the_verdict(x: int, y: int, label: str) -> None:
     frame = frame_of(screen(label))
-    told, plain = (find(frame, TEMPLATE, hint=hint) for hint in (Box(x, y, 160, 48), None))
-    assert plain.found == told.found
-    assert plain.box == told.box
+    known, plain = (find(frame, TEMPLATE, hint=hint) for hint in (Box(x, y, 160, 48), None))
+    assert plain.found == known.found
+    assert plain.box == known.box
 
 
 def test_a_hint_at_the_place_of_a_near_duplicate_is_not_believed() -> None:
@@ -276,14 +275,14 @@ def test_a_hint_outside_the_area_does_not_widen_it() -> None:
 
 
 def test_one_look_serves_many_searches() -> None:
-    looked = Looked(frame_of(screen()))
+    looked = PreparedFrame(frame_of(screen()))
     assert find(looked, TEMPLATE) == find(frame_of(screen()), TEMPLATE)
     assert looked.level(1) is looked.level(1)
     assert not find(looked, cut(screen("Claim 36"))).found
 
 
 def test_the_last_places_are_bounded_and_only_what_was_found_is_kept() -> None:
-    places = Places(limit=2)
+    places = LastPlaces(limit=2)
     found, missed = (Match(found, BUTTON, 1.0, 0.0) for found in (True, False))
     places.note("a", missed)
     assert None is places.last("a")

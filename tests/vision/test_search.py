@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from droidherd.domain.ports import Box
 from droidherd.vision import match, search
-from droidherd.vision.look import Looked
+from droidherd.vision.look import PreparedFrame
 from droidherd.vision.match import find
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.pixels import Pixels
@@ -45,8 +45,8 @@ def test_a_glance_ends_at_the_very_pixel_or_settles_nothing(
     assert (there.found, there.box) in {(long_way.found, long_way.box), (True, box)}
 
 
-def test_a_glance_is_for_what_is_sought_on_a_fine_level_and_bears_a_coarser_one() -> None:
-    looked = Looked(frame_of(noise(1)))
+def test_a_glance_is_for_a_fine_level_and_bears_a_coarser_one() -> None:
+    looked = PreparedFrame(frame_of(noise(1)))
     tiny, large = (cut(noise(1), box).pattern(1.0) for box in (Box(60, 40, 20, 20), Box(60, 40, 160, 120)))
     assert tiny.glance > tiny.coarse
     best = at_a_glance(looked, [tiny], WHOLE)[0]
@@ -59,7 +59,7 @@ def test_a_glance_is_for_what_is_sought_on_a_fine_level_and_bears_a_coarser_one(
 def test_strips_find_what_the_whole_finds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     # Beside the borders of the strips, too: whatever lies across two of them is wholly in one.
     box = Box(100 + 7 * seed, 60 + 11 * seed, 40 + seed, 30)
-    looked, pattern = Looked(frame_of(shaken(noise(seed), seed))), cut(noise(seed), box).pattern(1.0)
+    looked, pattern = PreparedFrame(frame_of(shaken(noise(seed), seed))), cut(noise(seed), box).pattern(1.0)
     at_once = guesses(looked, [pattern], WHOLE)
     monkeypatch.setattr(search, "_AT_ONCE", 1000)
     in_strips = guesses(looked, [pattern], WHOLE)
@@ -86,9 +86,9 @@ def test_places_score_as_opencv_has_them_in_sums_and_in_transforms(size: tuple[i
     pixels = shaken(noise(3), 3)
     box = Box(200, 120, *size)
     pattern = Pattern(cut(noise(3), box).rgb)
-    looked, level = Looked(frame_of(pixels)), pattern.coarse
+    looked, level = PreparedFrame(frame_of(pixels)), pattern.coarse
     expected = cv2.matchTemplate(looked.level(level), pattern.levels[level], cv2.TM_CCOEFF_NORMED)
-    whole = search.Part(looked, level, Box(0, 0, WIDTH >> level, HEIGHT >> level))
+    whole = search.TemplatePiece(looked, level, Box(0, 0, WIDTH >> level, HEIGHT >> level))
     (places,) = search.coarse(whole, [pattern], 5)
     assert places
     for one in places:
@@ -99,5 +99,5 @@ def test_of_what_is_hidden_on_one_side_the_other_part_is_sought() -> None:
     pixels = noise(4)
     template = Template("piece.png", cut(noise(4), Box(200, 120, 90, 60)).rgb)
     pixels[110:190, 180:215] = (250, 214, 70, 255)
-    found = search.by_parts(Looked(frame_of(pixels)), template.pattern(1.0), WHOLE)
+    found = search.by_parts(PreparedFrame(frame_of(pixels)), template.pattern(1.0), WHOLE)
     assert (200, 120) in {(one.x, one.y) for one in found}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from droidherd.domain.ports import Box, Frame
-from droidherd.vision.still import moved
+from droidherd.vision.area import moved
 
 
 def frame(width: int = 100, height: int = 50, change: Box | None = None, by: int = 100) -> Frame:

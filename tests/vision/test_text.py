@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from droidherd import patterns
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows import patterns
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import render
 from droidherd.vision import text
 from droidherd.vision.text import Line, find, joined, read, words
@@ -58,12 +58,12 @@ def test_all_that_was_read_is_one_line():
     assert "Cancel OK Looks good" == joined(LINES[:2])
 
 
-def frame_of(state: AppState) -> Frame:
+def frame_of(state: HerdState) -> Frame:
     pixels = render(state)
     return Frame(pixels.shape[1], pixels.shape[0], pixels.tobytes(), 0.0)
 
 
-HOME = frame_of(AppState(scene=Scene.HOME, running=True, signed_in="ann", message="Gift collected"))
+HOME = frame_of(HerdState(scene=Scene.HOME, running=True, signed_in="ann", message="Gift collected"))
 
 
 def test_the_words_of_a_screen_are_read_where_they_are():

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from droidherd import patterns
 from droidherd.domain.ports import Box
-from droidherd.virtual.app import AppState, Scene
+from droidherd.flows import patterns
+from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.commands.screen import ui_tree
-from droidherd.vision.tree import Query, find, is_tree, parse, said
+from droidherd.vision.tree import ElementQuery, find, is_tree, parse, words_of
 
 OLD = (  # Android 4.4: attributes in single quotes are rare, `NAF` is not, and there is no rotation in the middle
     "UI hierchary dumped to: /dev/tty\r\n"
@@ -43,7 +43,7 @@ def test_an_old_dump_with_crlf_and_the_words_of_the_tool_before_it_is_read():
     assert ("OK", Box(10, 20, 100, 60)) == (button.text, button.box)
 
 
-def test_a_new_dump_with_warnings_before_it_is_read_and_its_entities_are_characters():
+def test_a_new_dump_with_warnings_before_it_is_read_and_entities_are_decoded():
     _, title, box = parse(NEW)
     assert 'Tom & "Jerry" > \nA' == title.text
     assert ("a > b", Box(-20, 100, 100, 100), 1) == (box.description, box.box, box.depth)
@@ -80,7 +80,7 @@ FITS = [
 
 @pytest.mark.parametrize(("words", "text", "expected"), FITS)
 def test_an_element_is_found_by_what_is_said_of_it(words: dict[str, Any], text: str, expected: str):
-    match = find(parse(text), Query(**words))
+    match = find(parse(text), ElementQuery(**words))
     assert (True, 1.0, 0.0, expected) == (match.found, match.score, match.runner_up, match.text)
 
 
@@ -96,28 +96,28 @@ def test_an_element_is_found_by_what_is_said_of_it(words: dict[str, Any], text: 
     ],
 )
 def test_an_element_that_differs_in_one_thing_is_not_found(words: dict[str, Any]):
-    assert not find(parse(OLD), Query(**words)).found
+    assert not find(parse(OLD), ElementQuery(**words)).found
 
 
 def test_of_several_the_index_says_which_and_the_others_are_the_runners_up():
     nodes = parse(COMPRESSED)
-    first, last = find(nodes, Query(text="Play")), find(nodes, Query(text="Play", index=-1))
+    first, last = find(nodes, ElementQuery(text="Play")), find(nodes, ElementQuery(text="Play", index=-1))
     assert (Box(0, 0, 9, 9), 1.0, Box(20, 0, 20, 20)) == (first.box, first.runner_up, first.runner_up_box)
     assert Box(20, 0, 20, 20) == last.box
-    assert Box(20, 0, 20, 20) == find(nodes, Query(text="Play", states=(("selected", True),))).box
+    assert Box(20, 0, 20, 20) == find(nodes, ElementQuery(text="Play", states=(("selected", True),))).box
 
 
 def test_what_has_no_size_cannot_be_seen():
-    assert not find(parse(COMPRESSED), Query(text="Gone")).found
+    assert not find(parse(COMPRESSED), ElementQuery(text="Gone")).found
 
 
 def test_an_area_holds_what_has_its_centre_in_it():
-    match = find(parse(COMPRESSED), Query(text="Play"), Box(15, 0, 100, 100))
+    match = find(parse(COMPRESSED), ElementQuery(text="Play"), Box(15, 0, 100, 100))
     assert (Box(20, 0, 20, 20), 0.0) == (match.box, match.runner_up)
 
 
 def test_whoever_is_not_found_is_told_who_comes_nearest():
-    match = find(parse(COMPRESSED), Query(text="Plays"))
+    match = find(parse(COMPRESSED), ElementQuery(text="Plays"))
     assert (False, "Play") == (match.found, match.text)
     assert 0.5 < match.score < 1
 
@@ -127,7 +127,7 @@ def test_whoever_is_not_found_is_told_who_comes_nearest():
 def test_any_text_is_borne(noise: str, text: str, at: int):
     nodes = parse(text[:at] + noise + text[at:])
     assert len(nodes) <= 10
-    find(nodes, Query(text=noise or "x"))
+    find(nodes, ElementQuery(text=noise or "x"))
 
 
 @settings(deadline=None)
@@ -135,12 +135,12 @@ def test_any_text_is_borne(noise: str, text: str, at: int):
 def test_whatever_an_element_says_comes_back(text: str):
     spelled = "".join(f"&#{ord(char)};" if char in "<>&\"'" else char for char in text)
     (node,) = parse(f'<hierarchy><node text="{spelled}" bounds="[0,0][1,1]" /></hierarchy>')
-    assert text == said(node)
+    assert text == words_of(node)
 
 
 @pytest.mark.parametrize("field", ["account", "password", ""])
 def test_the_virtual_emulator_says_which_text_field_has_the_focus(field: str):
-    nodes = parse(ui_tree(AppState(scene=Scene.SIGN_IN, running=True, field=field), "com.example.herd", (1280, 720)))
-    found = find(nodes, Query(states=(("focused", True),)))
+    nodes = parse(ui_tree(HerdState(scene=Scene.SIGN_IN, running=True, field=field), "com.example.herd", (1280, 720)))
+    found = find(nodes, ElementQuery(states=(("focused", True),)))
     assert bool(field) == found.found
     assert [field] * bool(field) == [node.id.rpartition("/")[2] for node in nodes if node.is_("focused")]

@@ -12,7 +12,7 @@ import psutil
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.artifacts.writer import Writer
 from droidherd.web.allow import AllowList
-from droidherd.web.client import Web
+from droidherd.web.client import WebClient
 
 
 class Peak:
@@ -40,7 +40,7 @@ class Peak:
 def main() -> None:
     origin, small, large, root = sys.argv[1:]
     store, digest = DirectoryStore(Path(root), writer=Writer()), hashlib.sha256()
-    with Web(AllowList.of((origin,))) as web:
+    with WebClient(AllowList.of((origin,))) as web:
         fetch(web, store, f"{origin}{small}", hashlib.sha256())  # what any request needs is there now
         before = psutil.Process().memory_info().rss
         with Peak() as peak:
@@ -48,7 +48,7 @@ def main() -> None:
     sys.stdout.write(json.dumps({"size": size, "sha256": digest.hexdigest(), "before": before, "peak": peak.bytes}))
 
 
-def fetch(web: Web, store: DirectoryStore, url: str, digest: "hashlib._Hash") -> int:
+def fetch(web: WebClient, store: DirectoryStore, url: str, digest: "hashlib._Hash") -> int:
     with web.get(url) as answer, store.stream("task-1", "file.bin", size_max=1 << 40) as out:
         for piece in answer.pieces():
             out.write(piece)

@@ -3,7 +3,7 @@
 import pytest
 
 from droidherd.domain.errors import AddressRefusedError, BadParametersError
-from droidherd.web.allow import AllowList, Origin
+from droidherd.web.allow import AllowedOrigin, AllowList
 
 ALLOWED = AllowList.of(("https://files.example.com", "http://*.lab.example.com:8080", "http://[::1]:9000"))
 
@@ -76,8 +76,8 @@ def test_a_refusal_repeats_no_secret():
 )  # fmt: skip
 def test_an_entry_that_is_no_origin_stops_the_start(text: str):
     with pytest.raises(ValueError, match=r"origin|port"):
-        Origin.of(text)
+        AllowedOrigin.of(text)
 
 
 def test_an_entry_is_read_whatever_its_case():
-    assert Origin("https", "files.example.com", 443) == Origin.of(" HTTPS://Files.Example.com/ ")
+    assert AllowedOrigin("https", "files.example.com", 443) == AllowedOrigin.of(" HTTPS://Files.Example.com/ ")

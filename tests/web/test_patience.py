@@ -2,7 +2,7 @@
 
 import pytest
 
-from droidherd.web.patience import patience_s
+from droidherd.web.client import patience_s
 
 NOW = 1_700_000_000.0
 """Tue, 14 Nov 2023 22:13:20 GMT."""

@@ -9,14 +9,16 @@ import pytest_asyncio
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from droidherd.cli import ports
-from droidherd.cli.embedded import EmbeddedTemporal, Profile
+from droidherd.cli.local import ports
+from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
+from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.world import World, world
 
 _numbers = itertools.count(1)
 
 
-async def _client(server: EmbeddedTemporal) -> Client:
+async def namespace_client(server: EmbeddedTemporal) -> Client:
+    """A client in a namespace of its own."""
     name = f"workflows-{os.getpid()}-{next(_numbers)}"
     server.add_namespace(name)
     return await Client.connect(server.address, namespace=name, data_converter=pydantic_data_converter)
@@ -24,7 +26,7 @@ async def _client(server: EmbeddedTemporal) -> Client:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(temporal_server: EmbeddedTemporal) -> AsyncGenerator[World]:
-    async with world(await _client(temporal_server), "e1", "e2") as here:
+    async with world(await namespace_client(temporal_server), "e1", "e2") as here:
         yield here
 
 
@@ -38,7 +40,7 @@ async def here(shared: World) -> AsyncGenerator[World]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def client(temporal_server: EmbeddedTemporal) -> Client:
     """For a world of one's own."""
-    return await _client(temporal_server)
+    return await namespace_client(temporal_server)
 
 
 @pytest.fixture
@@ -48,6 +50,7 @@ def task(request: pytest.FixtureRequest) -> str:
 
 
 AT_ONCE = {
+    **NEW_NAMESPACES,
     "history.transferProcessorUpdateAckInterval": "100ms",
     "history.visibilityProcessorUpdateAckInterval": "100ms",
 }

@@ -9,13 +9,15 @@ from typing import cast
 
 from pydantic import JsonValue
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from typing_extensions import override
 
-from activities.failures import translate
-from droidherd.contracts.fleet import GateResult, GateWork, TendResult, TendWork
-from droidherd.contracts.plan import Plan, Policy, Stage, TaskPhysics
-from droidherd.contracts.post import Asking, Parting, Verdict
+from activities.delivery import DeliveryActivities
+from activities.errors import translate
+from droidherd.contracts.delivery import AskDispatcher, Batch, BatchResult, DispatcherAnswer
+from droidherd.contracts.fleet import GateResult, GateWork, RecoveryResult, RecoveryWork
+from droidherd.contracts.plan import Plan, Policy, Stage, TaskTiming
 from droidherd.contracts.stage import (
     Captured,
     Planned,
@@ -27,8 +29,7 @@ from droidherd.contracts.stage import (
     UndoWork,
 )
 from droidherd.domain.errors import BadParametersError
-from droidherd.testing.answers import Answer, again_in, asks, breaks, completes, fails
-from droidherd.testing.things import Memory
+from droidherd.testing.answers import Answer, FakeThings, again_in, asks, breaks, completes, fails
 
 __all__ = ["again_in", "asks", "breaks", "completes", "fails"]
 """Answers that users have too, for those who write plays."""
@@ -101,7 +102,7 @@ class Silent(Hold):
 
 
 @dataclass
-class Stages(Memory):
+class Stages(FakeThings):
     """What runs on every emulator's queue: stages, captures, undos."""
 
     plays: dict[str, list[Play]] = field(default_factory=dict)
@@ -165,19 +166,19 @@ class Gates:
 
 
 @dataclass
-class Tends:
-    """`tend` on the queues of a host. `evidence` is what goes wrong with the next ones; else they work."""
+class Recoveries:
+    """`recover` on the queues of a host. `evidence` is what goes wrong with the next ones; else they work."""
 
     evidence: dict[str, list[str]] = field(default_factory=dict)
-    seen: list[TendWork] = field(default_factory=list)
+    seen: list[RecoveryWork] = field(default_factory=list)
     holding: dict[str, asyncio.Event] = field(default_factory=dict)
     silent: dict[str, asyncio.Event] = field(default_factory=dict)
     """Until then the next one says nothing any more, not even that it goes on."""
     at_once: int = 0
     most_at_once: int = 0
 
-    @activity.defn(name="tend")
-    async def tend(self, work: TendWork) -> TendResult:
+    @activity.defn(name="recover")
+    async def recover(self, work: RecoveryWork) -> RecoveryResult:
         self.seen.append(work)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -194,18 +195,18 @@ class Tends:
         finally:
             self.at_once -= 1
         found = self.evidence.get(work.emulator_id)
-        return TendResult(evidence=found.pop(0) if found else "")
+        return RecoveryResult(evidence=found.pop(0) if found else "")
 
     def of(self, emulator: str) -> list[str]:
         """What was done for it, in order."""
-        return [work.measure for work in self.seen if work.emulator_id == emulator]
+        return [work.step for work in self.seen if work.emulator_id == emulator]
 
 
 @dataclass
 class Planner:
     """`plan_task`: the parameters themselves say what the plan is."""
 
-    physics: TaskPhysics
+    timing: TaskTiming
     flow_hash: str = "0123"
 
     @activity.defn(name="plan_task")
@@ -225,29 +226,31 @@ class Planner:
                 policy=policy,
                 emulator=str(params.get("bound", "")),
             ),
-            physics=self.physics,
+            timing=self.timing,
         )
 
 
-@dataclass
-class DeadLine:
-    """Neither questions nor last words get through directly."""
+class NothingDirect(DeliveryActivities):
+    """Neither questions nor last words get through directly; batches do."""
 
-    silent_s: float = 0.0
-    """How long nothing is heard before the line breaks."""
-    tried: Counter[str] = field(default_factory=Counter)
-
-    @activity.defn
-    async def ask(self, asking: Asking) -> Verdict:
-        self.tried["ask"] += 1
-        await asyncio.sleep(self.silent_s)
-        raise ApplicationError("the line is dead", asking.dispatcher)
+    def __init__(self, client: Client, silent_s: float = 0.0) -> None:
+        """`silent_s`: how long nothing is heard before it fails."""
+        super().__init__(client)
+        self.silent_s = silent_s
+        self.tried: Counter[str] = Counter()
 
     @activity.defn
-    async def part(self, parting: Parting) -> None:
-        self.tried["part"] += 1
+    @override
+    async def ask_dispatcher(self, question: AskDispatcher) -> DispatcherAnswer:
+        self.tried["ask_dispatcher"] += 1
         await asyncio.sleep(self.silent_s)
-        raise ApplicationError("the line is dead", parting.dispatcher)
+        raise ApplicationError("not reached", question.dispatcher)
 
-    def all(self) -> list[Callable[..., object]]:
-        return [self.ask, self.part]
+    @activity.defn
+    @override
+    async def deliver(self, batch: Batch) -> BatchResult:
+        if not activity.info().is_local:
+            return await super().deliver(batch)
+        self.tried["deliver"] += 1
+        await asyncio.sleep(self.silent_s)
+        raise ApplicationError("not reached", batch.envelopes[0].target)

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import PresenceEnd, PresenceWork, Reports
-from droidherd.domain.messages import Seen, Sight
+from droidherd.domain.messages import Health, Seen
 from tests.workflows.plays import BEAT_S
 
 
@@ -17,11 +17,11 @@ class Presence:
     """`presence` on a host's queue: says what is seen, then shows that it lives."""
 
     client: Client
-    sights: dict[str, Seen]
+    last_seen: dict[str, Seen]
     silent: asyncio.Event = field(default_factory=asyncio.Event)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     emptied: bool = False
-    """An empty list is one. Otherwise a host without sights says nothing of its list: others may speak for it."""
+    """An empty list is one. Otherwise a host without last_seen says nothing of its list: others may speak for it."""
     began: int = 0
 
     @activity.defn(name="presence")
@@ -33,11 +33,11 @@ class Presence:
             if not self.silent.is_set():
                 activity.heartbeat()
             await asyncio.sleep(BEAT_S)
-        left = tuple(replace(seen, sight=Sight.LEFT) for seen in self.sights.values())
+        left = tuple(replace(seen, health=Health.LEFT) for seen in self.last_seen.values())
         return PresenceEnd(incarnation=work.incarnation, seen=left)
 
     async def tell(self, incarnation: int, *seen: Seen) -> None:
-        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.sights.values())
+        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.last_seen.values())
         for host in dict.fromkeys(one.host_id for one in told):
             mine = tuple(one for one in told if one.host_id == host)
             handle = self.client.get_workflow_handle(names.host_id(host))
@@ -45,11 +45,11 @@ class Presence:
 
     async def names_all(self, incarnation: int, host: str) -> None:
         """The first word of a presence that begins."""
-        listed = tuple(name for name, seen in self.sights.items() if seen.host_id == host)
+        listed = tuple(name for name, seen in self.last_seen.items() if seen.host_id == host)
         handle = self.client.get_workflow_handle(names.host_id(host))
         word = Reports(incarnation=incarnation, listed=listed if listed or self.emptied else None)
         await handle.signal(names.Signal.REPORTS, word)
 
     def moves_to(self, pool: str) -> None:
         """The next worker has another pool in its settings."""
-        self.sights = {name: replace(seen, pool=pool) for name, seen in self.sights.items()}
+        self.last_seen = {name: replace(seen, pool=pool) for name, seen in self.last_seen.items()}

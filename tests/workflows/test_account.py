@@ -8,13 +8,13 @@ from pydantic import ValidationError
 from temporalio.client import WithStartWorkflowOperation, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 
-from activities.accounts import AccountBook
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountAsk, AccountInput, AccountRecord, AccountWish
+from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, SetAccount
 from droidherd.contracts.queue import AuditPage, AuditQuery
-from droidherd.contracts.tasks import Ask
-from droidherd.domain.audit import Deed
-from droidherd.domain.lifecycle import TaskState
+from droidherd.contracts.tasks import OperatorRequest
+from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.accounts import CachedAccounts
 from tests.workflows.plays import Hold
 from tests.workflows.world import World, until
 
@@ -31,9 +31,9 @@ async def change(here: World, account: str, *, after: int = 300, **wish: Any) ->
         task_queue=names.FLEET_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
-    asked = AccountAsk(**{"pool": here.pool, **dict(wish.pop("ask", Ask()))})
+    asked = AccountActionRequest(**{"pool": here.pool, **dict(wish.pop("ask", OperatorRequest()))})
     return await here.client.execute_update_with_start_workflow(
-        names.Update.SET, AccountWish(**wish, ask=asked), start_workflow_operation=start, result_type=AccountRecord
+        names.Update.SET, SetAccount(**wish, request=asked), start_workflow_operation=start, result_type=AccountRecord
     )
 
 
@@ -42,11 +42,11 @@ def handle(here: World, account: str) -> "WorkflowHandle[Any, Any]":
 
 
 async def written(here: World, account: str) -> AccountRecord | None:
-    return await asyncio.to_thread(AccountBook(here.client, asyncio.get_running_loop()).read, account)
+    return await asyncio.to_thread(CachedAccounts(here.client, asyncio.get_running_loop()).read, account)
 
 
 async def test_what_was_set_is_read_without_a_worker_and_is_gone_when_removed(here: World) -> None:
-    made = await change(here, "w1", emulator="e1", credentials=SECRET, ask=Ask(actor="bob", reason="new"))
+    made = await change(here, "w1", emulator="e1", credentials=SECRET, ask=OperatorRequest(actor="bob", reason="new"))
     assert ("w1", "e1", SECRET, "bob") == (made.account, made.emulator, made.credentials, made.changed_by)
     assert made == await written(here, "w1")
     await handle(here, "w1").execute_update(names.Update.REMOVE, {"actor": "bob", "pool": here.pool})
@@ -61,8 +61,8 @@ async def test_what_was_set_is_read_without_a_worker_and_is_gone_when_removed(he
     assert "again" == (await written(here, "w1") or made).note
 
 
-async def test_what_becomes_of_a_record_stands_in_the_pools_audit_also_when_it_is_gone(here: World) -> None:
-    await change(here, "w6", credentials=SECRET, ask=Ask(actor="bob", reason="new"))
+async def test_what_becomes_of_a_record_stands_in_the_audit_also_when_it_is_gone(here: World) -> None:
+    await change(here, "w6", credentials=SECRET, ask=OperatorRequest(actor="bob", reason="new"))
     await handle(here, "w6").execute_update(names.Update.REMOVE, {"actor": "cem", "reason": "left", "pool": here.pool})
     await handle(here, "w6").result()
     page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(), result_type=AuditPage)
@@ -74,9 +74,9 @@ async def test_what_becomes_of_a_record_stands_in_the_pools_audit_also_when_it_i
 
 
 async def test_the_same_record_again_is_no_second_line_in_the_audit(here: World) -> None:
-    made = await change(here, "w8", note="mine", credentials=SECRET, ask=Ask(actor="bob"))
-    assert made == await change(here, "w8", note="mine", credentials=SECRET, ask=Ask(actor="cem"))
-    await change(here, "w8", note="yours", credentials=SECRET, ask=Ask(actor="cem"))
+    made = await change(here, "w8", note="mine", credentials=SECRET, ask=OperatorRequest(actor="bob"))
+    assert made == await change(here, "w8", note="mine", credentials=SECRET, ask=OperatorRequest(actor="cem"))
+    await change(here, "w8", note="yours", credentials=SECRET, ask=OperatorRequest(actor="cem"))
 
     async def told() -> list[str] | None:
         page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="account_set"), result_type=AuditPage)
@@ -88,7 +88,7 @@ async def test_the_same_record_again_is_no_second_line_in_the_audit(here: World)
 
 async def test_a_deed_said_twice_counts_once_and_one_without_an_actor_is_somebodys(here: World) -> None:
     for _ in range(2):
-        await here.dispatcher().signal(names.Signal.DEED, Deed("tended", "", detail="w7", once="r-7"))
+        await here.dispatcher().signal(names.Signal.AUDIT_ENTRY, AuditEntry("tended", "", detail="w7", once="r-7"))
     page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="tended"), result_type=AuditPage)
     assert [("somebody", "w7")] == [(one.actor, one.detail) for one in page.events]
 
@@ -107,7 +107,7 @@ async def test_after_many_changes_it_continues_as_new_with_its_record(here: Worl
 
 
 async def test_a_record_is_known_for_a_while_unless_it_is_asked_anew(here: World) -> None:
-    book = AccountBook(here.client, asyncio.get_running_loop(), life_s=3600.0)
+    book = CachedAccounts(here.client, asyncio.get_running_loop(), cached_s=3600.0)
     assert None is await asyncio.to_thread(book.read, "w3")
     await change(here, "w3", note="made")
     assert None is await asyncio.to_thread(book.read, "w3")
@@ -115,12 +115,12 @@ async def test_a_record_is_known_for_a_while_unless_it_is_asked_anew(here: World
     assert (fresh, "made") == (await asyncio.to_thread(book.read, "w3"), fresh.note if fresh else "")
 
 
-async def test_a_bound_task_waits_for_its_emulator_and_one_that_names_another_does_not(here: World) -> None:
+async def test_a_bound_task_waits_for_its_emulator_one_that_names_another_does_not(here: World) -> None:
     hold = Hold()
     await here.submit("holder", hold, emulator="e1")
     await hold.began.wait()
     await here.submit("bound", params={"bound": "e1"})
-    await here.reached("bound", TaskState.QUEUED)
+    await here.reached("bound", TaskStatus.QUEUED)
     await here.submit("named", params={"bound": "e1"}, emulator="e2")
     assert "e2" == (await here.ended("named")).attempts[-1].emulator
     hold.let_go.set()
@@ -130,14 +130,14 @@ async def test_a_bound_task_waits_for_its_emulator_and_one_that_names_another_do
 
 async def test_a_secret_is_refused_without_being_repeated(here: World) -> None:
     with pytest.raises(ValidationError) as refused:
-        AccountWish(credentials={"password": "hunter2"})
+        SetAccount(credentials={"password": "hunter2"})
     assert ("hunter2" in str(refused.value), "env:NAME" in str(refused.value)) == (False, True)
 
 
 async def test_a_disabled_account_waits_in_line_through_the_dispatchers_end(here: World) -> None:
     assert (await here.order("disable_account", account="w5", actor="bob", reason="banned")).done
     await here.submit("t5", account="w5")
-    assert "account w5 is disabled by bob: banned" == (await here.reached("t5", TaskState.QUEUED)).why
+    assert "account w5 is disabled by bob: banned" == (await here.reached("t5", TaskStatus.QUEUED)).why
     await here.dispatcher().terminate("test")
 
     async def back() -> bool | None:

@@ -8,10 +8,10 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from droidherd.contracts.names import Signal
-from droidherd.contracts.tasks import Rollback, Undoing
+from droidherd.contracts.tasks import Rollback, RollbackRequest
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Sight
+from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World, until
 
@@ -41,7 +41,7 @@ async def test_a_failed_task_is_tried_again_under_its_id_and_shows_both_runs(her
     first = await here.ended(task)
     await here.again(task)
     second = await here.ended(task)
-    assert (TaskState.FAILED, TaskState.COMPLETED) == (first.state, second.state)
+    assert (TaskStatus.FAILED, TaskStatus.COMPLETED) == (first.state, second.state)
     assert [(1, "failed"), (2, "completed")] == [(one.n, one.outcome) for one in second.attempts]
     assert [first.run_id, second.run_id] == [one.run for one in second.attempts]
     assert "manual_retry" in arrows(second.events)
@@ -52,14 +52,14 @@ async def test_a_failed_task_is_tried_again_under_its_id_and_shows_both_runs(her
 async def test_tried_again_it_has_all_its_retries_and_the_first_delay_again(here: World, task: str):
     policy = {"retries": 1, "backoff": "exponential", "backoff_s": 0.2}
     await here.submit(task, not_reached, not_reached, not_reached, completes, params={"policy": policy})
-    assert TaskState.FAILED is (await here.ended(task)).state
+    assert TaskStatus.FAILED is (await here.ended(task)).state
     await here.again(task)
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 4) == (view.state, view.attempt)
+    assert (TaskStatus.COMPLETED, 4) == (view.state, view.attempt)
 
 
 async def test_tried_again_what_lives_in_the_account_is_not_repeated(here: World, task: str):
-    stages = [{"name": "collect", "lives": "account"}, {"name": "leave"}]
+    stages = [{"name": "collect", "effect": "account"}, {"name": "leave"}]
     await here.submit(task, completes, not_reached, params={"stages": stages})
     await here.ended(task)
     await here.again(task)
@@ -74,7 +74,7 @@ async def test_a_cancelled_task_can_be_tried_again(here: World, task: str):
     await here.control(task, "cancel")
     await here.ended(task)
     await here.again(task)
-    assert TaskState.COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
 async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task: str):
@@ -82,7 +82,7 @@ async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task
     await here.ended(task)
     await here.again(task)
     view = await here.ended(task)
-    assert TaskState.FAILED is view.state
+    assert TaskStatus.FAILED is view.state
     assert view.error is not None
     assert "again: retry is not possible while completed; possible now: rollback" == view.error.message
 
@@ -90,16 +90,14 @@ async def test_what_the_table_does_not_allow_fails_and_says_so(here: World, task
 # --- nobody waits -------------------------------------------------------------------------------------------------
 
 
-async def test_forced_a_cancel_waits_for_nothing_and_the_emulator_is_fenced_before_the_account_is_free(
-    here: World, task: str
-):
+async def test_a_forced_cancel_waits_for_nothing_and_fences_before_freeing_account(here: World, task: str):
     deaf = Deaf()
     await here.submit(task, deaf, account=task)
     await deaf.began.wait()
     await here.control(task, "cancel")
     await here.control(task, "cancel", force=True)
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, False) == (view.state, deaf.let_go.is_set())
+    assert (TaskStatus.CANCELLED, False) == (view.state, deaf.let_go.is_set())
     token, where = view.attempts[0].token, view.attempts[0].emulator
     await here.submit(f"{task}-next", completes, account=task)
     await here.ended(f"{task}-next")
@@ -110,11 +108,11 @@ async def test_forced_a_cancel_waits_for_nothing_and_the_emulator_is_fenced_befo
 async def test_forced_while_it_waits_in_line_it_is_cancelled_like_any_other(here: World, task: str):
     await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
     await here.submit(task)
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     await here.control(task, "cancel", force=True)
     await here.order("resume_lane", lane="anonymous", actor="anna")
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, ()) == (view.state, view.attempts)
+    assert (TaskStatus.CANCELLED, ()) == (view.state, view.attempts)
 
 
 # --- taken back ---------------------------------------------------------------------------------------------------
@@ -127,7 +125,7 @@ async def test_a_completed_task_is_taken_back_change_by_change_the_last_one_firs
     assert ("1", "2") == (here.stages.things[where, f"{task}/a"], here.stages.things[where, f"{task}/b"])
     await here.again(task, Rollback())
     view = await here.ended(task)
-    assert TaskState.ROLLBACK_COMPLETED is view.state
+    assert TaskStatus.ROLLBACK_COMPLETED is view.state
     assert ("", "") == (here.stages.things[where, f"{task}/a"], here.stages.things[where, f"{task}/b"])
     mine = [work for work in here.stages.undos if work.task_id == task]
     assert [f"set-{task}/b", f"set-{task}/a"] == [work.undo.stage for work in mine]
@@ -136,7 +134,7 @@ async def test_a_completed_task_is_taken_back_change_by_change_the_last_one_firs
     assert all(entry.undone for entry in view.undo)
 
 
-async def test_values_are_captured_by_an_activity_of_their_own_before_the_first_change(here: World, task: str):
+async def test_values_are_captured_by_an_activity_of_its_own_before_first_change(here: World, task: str):
     name = f"{task}/a"
     here.stages.things["e1", name] = "before"
     await here.submit(task, here.stages.sets("after"), params=changing(name), emulator="e1")
@@ -147,7 +145,7 @@ async def test_values_are_captured_by_an_activity_of_their_own_before_the_first_
     assert ["capture_before", "run_stage"] == [name for name in scheduled if name in ("capture_before", "run_stage")]
 
 
-async def test_a_stage_that_is_tried_again_keeps_the_values_from_before_its_first_try(here: World, task: str):
+async def test_a_retried_stage_keeps_the_values_from_before_its_first_try(here: World, task: str):
     name = f"{task}/a"
     here.stages.things["e1", name] = "before"
     broken = here.stages.sets("half", not_reached)
@@ -163,21 +161,19 @@ async def test_a_stage_that_is_tried_again_keeps_the_values_from_before_its_firs
     assert 1 == len([work for work in here.stages.captures if work.task_id == task])
 
 
-async def test_what_somebody_else_changed_since_stops_the_rollback_and_force_restores_it_all_the_same(
-    here: World, task: str
-):
+async def test_foreign_changes_stop_the_rollback_and_force_restores_all_the_same(here: World, task: str):
     name = f"{task}/a"
     await here.submit(task, here.stages.sets("ours"), params=changing(name), emulator="e1")
     await here.ended(task)
     here.stages.things["e1", name] = "theirs"
     await here.again(task, Rollback())
     broke = await here.ended(task)
-    assert TaskState.ROLLBACK_FAILED is broke.state
+    assert TaskStatus.ROLLBACK_FAILED is broke.state
     assert broke.error is not None
     assert f"stage set-{name}, step 1: setting {name} on e1 is theirs" in broke.error.message
     assert "theirs" == here.stages.things["e1", name]
     await here.again(task, Rollback(force=True))
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
 
 
@@ -187,13 +183,13 @@ async def test_a_rollback_that_is_asked_by_a_signal_is_forced_if_it_says_so(here
     await here.submit(task, here.stages.sets("ours"), hold, params=changing(first, second), emulator="e1")
     await hold.began.wait()
     here.stages.things["e1", first] = "theirs"
-    await here.task(task).signal(Signal.ROLLBACK, Undoing(actor="anna", force=force))
+    await here.task(task).signal(Signal.ROLLBACK, RollbackRequest(actor="anna", force=force))
     view = await here.ended(task)
-    ends = (TaskState.ROLLBACK_COMPLETED, "") if force else (TaskState.ROLLBACK_FAILED, "theirs")
+    ends = (TaskStatus.ROLLBACK_COMPLETED, "") if force else (TaskStatus.ROLLBACK_FAILED, "theirs")
     assert ends == (view.state, here.stages.things["e1", first])
 
 
-async def test_an_undo_is_told_the_stage_that_changed_things_as_long_as_its_flow_is_the_same(
+async def test_an_undo_is_told_the_stage_that_changed_things_under_the_same_flow(
     here: World, task: str, monkeypatch: pytest.MonkeyPatch
 ):
     name = f"{task}/a"
@@ -204,15 +200,13 @@ async def test_an_undo_is_told_the_stage_that_changed_things_as_long_as_its_flow
     await here.ended(task)
     monkeypatch.setattr(here.planner, "flow_hash", "another")
     await here.again(task, Rollback())
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     told = [work for work in here.stages.undos if work.task_id == task]
     assert [f"set-{name}", ""] == [work.stage.name if work.stage else "" for work in told]
     assert [(lease, "0123")] * 2 == [(work.undo.lease, work.undo.flow_hash) for work in told]
 
 
-async def test_a_rollback_that_failed_names_the_stage_and_goes_on_there_when_it_is_asked_for_again(
-    here: World, task: str
-):
+async def test_a_failed_rollback_names_stage_and_goes_on_there_when_asked_again(here: World, task: str):
     first, second = f"{task}/a", f"{task}/b"
     sets = here.stages.sets
     here.stages.back[task] = [completes, fails(CommandFailedError("step 1: no", rc=1))]
@@ -220,12 +214,12 @@ async def test_a_rollback_that_failed_names_the_stage_and_goes_on_there_when_it_
     await here.ended(task)
     await here.again(task, Rollback())
     broke = await here.ended(task)
-    assert TaskState.ROLLBACK_FAILED is broke.state
+    assert TaskStatus.ROLLBACK_FAILED is broke.state
     assert broke.error is not None
     assert f"undo of stage set-{first} on e1: step 1: no" == broke.error.message
     assert ("1", "") == (here.stages.things["e1", first], here.stages.things["e1", second])
     await here.again(task, Rollback())
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     told = [work.undo.stage for work in here.stages.undos if work.task_id == task]
     assert [f"set-{second}", f"set-{first}", f"set-{first}"] == told
 
@@ -237,7 +231,7 @@ async def test_a_rollback_asks_nobody(here: World, task: str):
     await here.ended(task)
     await here.again(task, Rollback())
     view = await here.ended(task)
-    assert (TaskState.ROLLBACK_FAILED, None) == (view.state, view.question)
+    assert (TaskStatus.ROLLBACK_FAILED, None) == (view.state, view.question)
     assert view.error is not None
     assert f"undo of stage set-{name} on e1: did it pay?" == view.error.message
 
@@ -248,11 +242,11 @@ async def test_a_capture_whose_turn_never_came_kept_nothing_and_is_run_anew(here
     await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
     await door.began.wait()
     await here.control(task, "pause")
-    paused = await here.reached(task, TaskState.PAUSED)
+    paused = await here.reached(task, TaskStatus.PAUSED)
     assert () == paused.undo
     await here.control(task, "resume")
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 1) == (view.state, len(view.undo))
+    assert (TaskStatus.COMPLETED, 1) == (view.state, len(view.undo))
     assert 2 == len([work for work in here.stages.captures if work.task_id == task])
 
 
@@ -265,9 +259,9 @@ async def test_an_undo_whose_turn_never_came_took_nothing_back_and_is_run_anew(h
     await door.began.wait()
     await here.control(task, "cancel")
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, False) == (view.state, view.undo[0].undone)
+    assert (TaskStatus.CANCELLED, False) == (view.state, view.undo[0].undone)
     await here.again(task, Rollback())
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
 
 
@@ -283,7 +277,7 @@ async def test_a_task_that_runs_is_stopped_and_taken_back_in_the_same_breath(her
     await hold.began.wait()
     await here.control(task, "rollback", reason="wrong config")
     view = await here.ended(task)
-    assert TaskState.ROLLBACK_COMPLETED is view.state
+    assert TaskStatus.ROLLBACK_COMPLETED is view.state
     assert ["cancelled", "rollback_asked", "rollback_started", "rollback_done"] == arrows(view.events)[-4:]
     assert ("", "") == (here.stages.things["e1", f"{task}/a"], here.stages.things["e1", f"{task}/b"])
 
@@ -294,12 +288,12 @@ async def test_a_task_that_fails_is_taken_back_when_its_submitter_wished_so(here
         task, here.stages.sets("half", not_reached), params=changing(name), emulator="e1", on_failure="rollback"
     )
     view = await here.ended(task)
-    assert (TaskState.ROLLBACK_COMPLETED, "policy") == (view.state, view.events[-3].actor)
+    assert (TaskStatus.ROLLBACK_COMPLETED, "policy") == (view.state, view.events[-3].actor)
 
 
 async def test_a_task_that_failed_before_it_changed_anything_stays_failed(here: World, task: str):
     await here.submit(task, not_reached, on_failure="rollback")
-    assert TaskState.FAILED is (await here.ended(task)).state
+    assert TaskStatus.FAILED is (await here.ended(task)).state
 
 
 async def test_a_task_that_changed_nothing_is_taken_back_without_an_emulator(here: World, task: str):
@@ -307,7 +301,7 @@ async def test_a_task_that_changed_nothing_is_taken_back_without_an_emulator(her
     attempts = len((await here.ended(task)).attempts)
     await here.again(task, Rollback())
     view = await here.ended(task)
-    assert (TaskState.ROLLBACK_COMPLETED, attempts) == (view.state, len(view.attempts))
+    assert (TaskStatus.ROLLBACK_COMPLETED, attempts) == (view.state, len(view.attempts))
 
 
 async def test_what_was_changed_on_two_emulators_is_taken_back_on_both(here: World, task: str):
@@ -320,7 +314,7 @@ async def test_what_was_changed_on_two_emulators_is_taken_back_on_both(here: Wor
     view = await here.ended(task)
     assert {"e1", "e2"} == {one.emulator for one in view.undo}
     await here.again(task, Rollback())
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert ["", ""] == [here.stages.things[one, name] for one in ("e1", "e2")]
 
 
@@ -330,67 +324,65 @@ async def test_a_rollback_can_be_cancelled_while_it_waits_and_asked_for_again(he
     await here.ended(task)
     await here.order("pause_lane", lane="anonymous", actor="anna", reason="test")
     await here.again(task, Rollback())
-    await here.reached(task, TaskState.ROLLBACK_PENDING)
+    await here.reached(task, TaskStatus.ROLLBACK_PENDING)
     await here.control(task, "cancel")
-    assert TaskState.CANCELLED is (await here.ended(task)).state
+    assert TaskStatus.CANCELLED is (await here.ended(task)).state
     await here.order("resume_lane", lane="anonymous", actor="anna")
     await here.again(task, Rollback())
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things["e1", name]
 
 
-async def test_what_was_taken_back_before_the_rollback_was_cancelled_is_done_again_by_a_retry(here: World, task: str):
+async def test_what_a_cancelled_rollback_took_back_is_done_again_by_a_retry(here: World, task: str):
     name, deaf = f"{task}/b", Deaf()
     first, second = changing(f"{task}/a", name)["stages"]  # type: ignore[misc]
-    stages = [first, {**second, "lives": "account"}, {"name": "leave"}]
+    stages = [first, {**second, "effect": "account"}, {"name": "leave"}]
     sets = here.stages.sets
     here.stages.back[task] = [completes, deaf]
     await here.submit(task, sets("1"), sets("2"), not_reached, params={"stages": stages}, emulator="e1")
-    assert TaskState.FAILED is (await here.ended(task)).state
+    assert TaskStatus.FAILED is (await here.ended(task)).state
     await here.again(task, Rollback())
     await deaf.began.wait()
     await here.control(task, "cancel", force=True)
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, [False, True]) == (view.state, [one.undone for one in view.undo])
+    assert (TaskStatus.CANCELLED, [False, True]) == (view.state, [one.undone for one in view.undo])
     deaf.let_go.set()
     here.stages.plays[task] = [sets("1"), sets("2")]
     await here.again(task)
-    assert TaskState.COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
     assert "2" == here.stages.things["e1", name]
 
 
-async def test_a_rollback_asks_for_the_emulator_that_was_changed_whatever_it_is_called_by_now(here: World, task: str):
+async def test_a_rollback_asks_for_the_emulator_that_was_changed_by_any_name(here: World, task: str):
     name = f"{task}/a"
     await here.submit(
         task, here.stages.sets("1"), params=changing(name), emulator="e1", requires=["android=14"], account=task
     )
     await here.ended(task)
-    known = here.presence.sights["e1"]
+    known = here.presence.last_seen["e1"]
     there = tuple(label for label in known.labels if not label.startswith("android"))
-    here.presence.sights["e1"] = replace(known, labels=there)
-    await here.sees("e1", Sight.GOOD)
+    here.presence.last_seen["e1"] = replace(known, labels=there)
+    await here.sees("e1", Health.GOOD)
     await here.again(task, Rollback())
     view = await here.ended(task)
-    here.presence.sights["e1"] = known
-    await here.sees("e1", Sight.GOOD)
-    assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
+    here.presence.last_seen["e1"] = known
+    await here.sees("e1", Health.GOOD)
+    assert (TaskStatus.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
 
 
 async def test_a_retry_goes_on_counting_its_rounds(here: World, task: str):
     await here.submit(task, again_in(timedelta(hours=6)), completes)
     while (await here.view(task)).rounds == 0:
-        await here.reached(task, TaskState.PENDING)
+        await here.reached(task, TaskStatus.PENDING)
     await here.control(task, "cancel")
     await here.ended(task)
     await here.again(task)
     view = await here.ended(task)
     told = [work.rounds for work in here.stages.of(task)]
-    assert (TaskState.COMPLETED, 1, [0, 1]) == (view.state, view.rounds, told)
+    assert (TaskStatus.COMPLETED, 1, [0, 1]) == (view.state, view.rounds, told)
 
 
-async def test_a_forced_rollback_goes_on_without_an_emulator_that_is_gone_and_says_what_is_left_there(
-    here: World, task: str
-):
+async def test_forced_rollback_goes_on_without_lost_emulator_and_says_what_is_left(here: World, task: str):
     from tests.workflows.test_stays import fenced
 
     sets, name = here.stages.sets, f"{task}/a"
@@ -402,21 +394,21 @@ async def test_a_forced_rollback_goes_on_without_an_emulator_that_is_gone_and_sa
     await here.refuses(task, "cannot_be_satisfied")
     await here.order("resume_lane", actor="anna")
     view = await here.ended(task)
-    assert TaskState.ROLLBACK_FAILED is view.state
+    assert TaskStatus.ROLLBACK_FAILED is view.state
     assert view.error is not None
     left = f"stage set-{name} on {gone}, stage set-{task}/b on {gone}"
     assert f"all is taken back but {left}: gone from the pool" == view.error.message
     assert ("", "1") == (here.stages.things[before, name], here.stages.things[gone, name])
     await here.again(task, Rollback(force=True))
-    assert TaskState.ROLLBACK_COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
     assert "" == here.stages.things[gone, name]
 
 
-async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_while_it_is_taken_back(here: World, task: str):
+async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_in_rollback(here: World, task: str):
     from tests.workflows.test_stays import fenced
 
     name = f"{task}/a"
-    moves = here.planner.physics.moves
+    moves = here.planner.timing.moves
     stages = [*changing(name)["stages"], {"name": "look"}]  # type: ignore[misc]
     here.stages.back[task] = [fenced]
     await here.submit(
@@ -428,10 +420,10 @@ async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_while_it_is
         on_failure="rollback",
     )
     view = await here.ended(task)
-    assert (TaskState.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
+    assert (TaskStatus.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
 
 
-async def test_a_stage_that_began_again_and_never_said_how_it_left_things_is_marked_so(here: World, task: str):
+async def test_a_stage_begun_again_that_never_said_how_it_left_things_is_marked(here: World, task: str):
     name, hold = f"{task}/a", Deaf()
     broken = here.stages.sets("half", not_reached)
     await here.submit(
@@ -445,7 +437,7 @@ async def test_a_stage_that_began_again_and_never_said_how_it_left_things_is_mar
 
 
 async def test_what_handlers_take_back_is_known_of_a_stage_that_never_completed(here: World, task: str):
-    by_handler = {"handle": {"by": "associate", "with": {}, "undo": True}}
+    by_handler = {"call": {"by": "associate", "with": {}, "undo": True}}
     [stage] = changing(f"{task}/a")["stages"]  # type: ignore[misc]
     params = {"stages": [{**stage, "undo": [{"key": {"name": "home"}}, by_handler]}]}
     await here.submit(task, not_reached, completes, params=params, emulator="e1")

@@ -1,4 +1,4 @@
-"""How messages travel: two of a task directly, a dispatcher's in bags; and what becomes of those that do not arrive."""
+"""How messages travel: two of a task directly, a dispatcher's in batches; and what becomes of losses."""
 
 from collections import Counter
 from typing import Any
@@ -6,30 +6,32 @@ from typing import Any
 import pytest
 from temporalio import activity
 from temporalio.client import Client
+from typing_extensions import override
 
-from activities.post import PostActivities
-from droidherd.contracts.post import Bag, Fate, Receipts
-from droidherd.domain.lifecycle import TaskState
-from tests.workflows.plays import DeadLine
+from activities.delivery import DeliveryActivities
+from droidherd.contracts.delivery import Batch, BatchResult, DeliveryResult
+from droidherd.domain.task.lifecycle import TaskStatus
+from tests.workflows.plays import NothingDirect
 from tests.workflows.world import World, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-class Clumsy(PostActivities):
-    """Loses the first letter of each kind."""
+class LosesTheFirst(DeliveryActivities):
+    """Of each kind of message."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
         self.lost: set[str] = set()
 
     @activity.defn
-    async def post(self, bag: Bag) -> Receipts:
-        kept = tuple(one for one in bag.letters if one.signal in self.lost)
-        fates = iter((await super().post(Bag(letters=kept))).fates)
-        told = tuple(next(fates) if one.signal in self.lost else Fate.FAILED for one in bag.letters)
-        self.lost.update(one.signal for one in bag.letters)
-        return Receipts(fates=told)
+    @override
+    async def deliver(self, batch: Batch) -> BatchResult:
+        kept = tuple(one for one in batch.envelopes if one.signal in self.lost)
+        results = iter((await super().deliver(Batch(envelopes=kept))).results)
+        told = tuple(next(results) if one.signal in self.lost else DeliveryResult.FAILED for one in batch.envelopes)
+        self.lost.update(one.signal for one in batch.envelopes)
+        return BatchResult(results=told)
 
 
 async def signals(workflow: Any) -> Counter[str]:
@@ -41,9 +43,9 @@ async def signals(workflow: Any) -> Counter[str]:
     )
 
 
-async def test_a_task_on_its_way_costs_its_dispatcher_one_question_and_one_last_word(here: World, task: str):
+async def test_a_task_costs_its_dispatcher_one_question_and_one_last_word(here: World, task: str):
     await here.submit(task)
-    assert TaskState.COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
     said = await signals(here.task(task))
     assert Counter({"grant": 1}) == said
     history = await here.dispatcher().fetch_history()
@@ -56,20 +58,20 @@ async def test_a_task_on_its_way_costs_its_dispatcher_one_question_and_one_last_
 
 
 async def test_what_cannot_be_said_directly_is_said_by_a_signal(client: Client, task: str):
-    line = DeadLine()
-    async with world(client, "e1", direct=line.all()) as here:
+    delivery = NothingDirect(client)
+    async with world(client, "e1", delivery=delivery) as here:
         await here.submit(task)
-        assert TaskState.COMPLETED is (await here.ended(task)).state
+        assert TaskStatus.COMPLETED is (await here.ended(task)).state
         heard = await signals(here.dispatcher())
-        assert Counter({"ask": 1, "part": 1}) == line.tried
+        assert Counter({"ask_dispatcher": 1, "deliver": 1}) == delivery.tried
         assert (1, 1) == (heard["enqueue"], heard["done"])
         await here.idle()
 
 
-async def test_a_letter_that_did_not_arrive_goes_into_a_later_bag(client: Client, task: str):
-    clumsy = Clumsy(client)
-    async with world(client, "e1", post=clumsy) as here:
+async def test_a_message_that_did_not_arrive_goes_into_a_later_batch(client: Client, task: str):
+    delivery = LosesTheFirst(client)
+    async with world(client, "e1", delivery=delivery) as here:
         await here.submit(task)
-        assert TaskState.COMPLETED is (await here.ended(task)).state
-        assert "grant" in clumsy.lost
+        assert TaskStatus.COMPLETED is (await here.ended(task)).state
+        assert "grant" in delivery.lost
         await here.idle()

@@ -6,7 +6,7 @@ import pytest
 
 from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, fails
 from tests.workflows.world import World, until
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 not_reached = fails(ScreenNotReachedError("home did not appear"))
 
 
-async def last_word(here: World, task: str) -> tuple[TaskState, str, str]:
+async def last_word(here: World, task: str) -> tuple[TaskStatus, str, str]:
     """State, what followed, and why nothing did."""
     await here.ended(task)
     view = await here.view(task)
@@ -25,9 +25,9 @@ async def last_word(here: World, task: str) -> tuple[TaskState, str, str]:
 async def test_links_follow_one_another_for_the_same_account_on_the_same_emulator(here: World, task: str):
     then = [{"type": "second"}, {"type": "third", "params": {"stages": [{"name": "a"}, {"name": "b"}]}}]
     await here.submit(task, account=f"ann-{task}", then=then, labels={"team": "red"}, priority=3)
-    assert (TaskState.COMPLETED, f"{task}.2", "") == await last_word(here, task)
-    assert (TaskState.COMPLETED, f"{task}.3", "") == await last_word(here, f"{task}.2")
-    assert (TaskState.COMPLETED, "", "") == await last_word(here, f"{task}.3")
+    assert (TaskStatus.COMPLETED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.COMPLETED, f"{task}.3", "") == await last_word(here, f"{task}.2")
+    assert (TaskStatus.COMPLETED, "", "") == await last_word(here, f"{task}.3")
     views = [await here.view(one) for one in (task, f"{task}.2", f"{task}.3")]
     assert ["sample", "second", "third"] == [view.type for view in views]
     assert {(f"ann-{task}", "account", 3)} == {(view.account, view.lane, view.priority) for view in views}
@@ -53,27 +53,25 @@ async def test_all_of_a_chain_are_found_by_its_first(here: World, task: str):
 async def test_a_failure_stops_the_chain_only_where_it_is_critical(here: World, task: str):
     await here.submit(task, not_reached, then=[{"type": "second", "critical": True}, {"type": "third"}])
     here.stages.plays[f"{task}.2"] = [not_reached]
-    assert (TaskState.FAILED, f"{task}.2", "") == await last_word(here, task)
-    assert (TaskState.FAILED, "", "it is critical, and failed") == await last_word(here, f"{task}.2")
+    assert (TaskStatus.FAILED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.FAILED, "", "it is critical, and failed") == await last_word(here, f"{task}.2")
 
 
-async def test_a_chain_that_stopped_goes_on_when_its_task_is_tried_again_and_each_link_runs_once(
-    here: World, task: str
-):
+async def test_a_stopped_chain_goes_on_when_its_task_is_retried_each_link_once(here: World, task: str):
     await here.submit(task, not_reached, critical=True, then=[{"type": "second"}])
-    assert (TaskState.FAILED, "", "it is critical, and failed") == await last_word(here, task)
+    assert (TaskStatus.FAILED, "", "it is critical, and failed") == await last_word(here, task)
     await here.again(task)
-    assert (TaskState.COMPLETED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.COMPLETED, f"{task}.2", "") == await last_word(here, task)
     await last_word(here, f"{task}.2")
     assert 1 == len(here.stages.of(f"{task}.2"))
 
 
 async def test_what_followed_once_does_not_follow_again(here: World, task: str):
     await here.submit(task, not_reached, then=[{"type": "second"}])
-    assert (TaskState.FAILED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.FAILED, f"{task}.2", "") == await last_word(here, task)
     await last_word(here, f"{task}.2")
     await here.again(task)
-    assert (TaskState.COMPLETED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.COMPLETED, f"{task}.2", "") == await last_word(here, task)
     assert 1 == len(here.stages.of(f"{task}.2"))
 
 
@@ -82,23 +80,21 @@ async def test_a_cancelled_task_ends_its_chain(here: World, task: str):
     await here.submit(task, hold, then=[{"type": "second"}])
     await hold.began.wait()
     await here.control(task, "cancel")
-    assert (TaskState.CANCELLED, "", "it is cancelled") == await last_word(here, task)
+    assert (TaskStatus.CANCELLED, "", "it is cancelled") == await last_word(here, task)
 
 
-async def test_a_failure_taken_back_by_policy_is_a_failure_and_one_taken_back_by_a_person_the_end(
-    here: World, task: str
-):
+async def test_a_failure_taken_back_by_policy_is_a_failure_by_a_person_the_end(here: World, task: str):
     changing = {"stages": [{"name": "set", "changes": [{"step": "1", "thing": "setting", "name": task}]}]}
     sets = here.stages.sets("new", not_reached)
     await here.submit(task, sets, params=changing, on_failure="rollback", then=[{"type": "second"}])
-    assert (TaskState.ROLLBACK_COMPLETED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.ROLLBACK_COMPLETED, f"{task}.2", "") == await last_word(here, task)
     await last_word(here, f"{task}.2")
     other = f"{task}-other"
     hold = Hold()
     await here.submit(other, here.stages.sets("newer", hold), params=changing, then=[{"type": "second"}])
     await hold.began.wait()
     await here.control(other, "rollback")
-    assert (TaskState.ROLLBACK_COMPLETED, "", "it is rollback_completed") == await last_word(here, other)
+    assert (TaskStatus.ROLLBACK_COMPLETED, "", "it is rollback_completed") == await last_word(here, other)
 
 
 async def test_a_task_taken_back_after_its_chain_went_on_still_shows_what_followed(here: World, task: str):
@@ -106,13 +102,13 @@ async def test_a_task_taken_back_after_its_chain_went_on_still_shows_what_follow
     await last_word(here, task)
     await last_word(here, f"{task}.2")
     await here.again(task, rollback=Rollback())
-    assert (TaskState.ROLLBACK_COMPLETED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.ROLLBACK_COMPLETED, f"{task}.2", "") == await last_word(here, task)
 
 
 async def test_a_task_that_cannot_even_be_planned_lets_the_next_one_try(here: World, task: str):
     await here.submit(task, params={"wrong": 1}, then=[{"type": "second"}])
-    assert (TaskState.FAILED, f"{task}.2", "") == await last_word(here, task)
-    assert (TaskState.COMPLETED, "", "") == await last_word(here, f"{task}.2")
+    assert (TaskStatus.FAILED, f"{task}.2", "") == await last_word(here, task)
+    assert (TaskStatus.COMPLETED, "", "") == await last_word(here, f"{task}.2")
 
 
 async def test_a_stranger_with_the_name_of_a_link_does_not_stand_in_for_it(here: World, task: str):
@@ -120,7 +116,7 @@ async def test_a_stranger_with_the_name_of_a_link_does_not_stand_in_for_it(here:
     await here.ended(f"{task}.2")
     await here.submit(task, then=[{"type": "second"}])
     state, following, why = await last_word(here, task)
-    assert (TaskState.COMPLETED, "") == (state, why)
+    assert (TaskStatus.COMPLETED, "") == (state, why)
     assert following.startswith(f"{task}.2-")
     await here.ended(following)
     assert "second" == (await here.view(following)).type

@@ -10,13 +10,13 @@ from droidherd.contracts import names
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Rollback, TaskView
 from droidherd.domain.errors import BadParametersError, FencedError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Deaf, Hold, again_in, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TWO = {"stages": [{"name": "open", "lives": "account"}, {"name": "leave"}]}
+TWO = {"stages": [{"name": "open", "effect": "account"}, {"name": "leave"}]}
 
 
 async def refused(world: World, task_id: str, action: str) -> str:
@@ -46,21 +46,21 @@ async def test_what_is_not_possible_is_refused_with_the_present_state(here: Worl
     await here.ended(task)
 
 
-async def test_what_was_asked_of_a_task_that_fails_at_that_moment_is_not_asked_for_ever(here: World, task: str):
+async def test_what_was_asked_of_a_task_that_fails_just_then_is_not_asked_for_ever(here: World, task: str):
     deaf = Deaf(end=fails(BadParametersError("never any good")))
     await here.submit(task, deaf)
     await deaf.began.wait()
     assert "cancel" == (await here.control(task, "cancel")).intent
     deaf.let_go.set()
     view = await here.ended(task)
-    assert (TaskState.FAILED, "") == (view.state, view.intent)
+    assert (TaskStatus.FAILED, "") == (view.state, view.intent)
 
 
 async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: str):
     deaf = await running(here, task)
     for actor in ("anna", "ben"):
         view = await here.control(task, "cancel", actor=actor)
-        assert ("cancel", TaskState.RUNNING) == (view.intent, view.state)
+        assert ("cancel", TaskStatus.RUNNING) == (view.intent, view.state)
     deaf.let_go.set()
     view = await here.ended(task)
     cancelled = [line for line in view.events if line.event == "cancelled"]
@@ -69,13 +69,13 @@ async def test_two_cancels_both_succeed_and_leave_one_line(here: World, task: st
 
 async def test_a_task_that_waits_for_its_next_round_can_be_cancelled_there(here: World, task: str):
     await here.submit(task, again_in(timedelta(hours=6)))
-    view = await here.reached(task, TaskState.PENDING)
+    view = await here.reached(task, TaskStatus.PENDING)
     while view.rounds == 0:
-        view = await here.reached(task, TaskState.PENDING)
+        view = await here.reached(task, TaskStatus.PENDING)
     assert view.why.startswith("not before ")
     await here.control(task, "cancel")
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, 1) == (view.state, len(view.attempts))
+    assert (TaskStatus.CANCELLED, 1) == (view.state, len(view.attempts))
 
 
 @pytest.mark.parametrize("order", [("pause", "cancel"), ("cancel", "pause")])
@@ -85,7 +85,7 @@ async def test_cancel_wins_over_pause_in_either_order(here: World, task: str, or
         await here.ask(task, signal)
     deaf.let_go.set()
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, []) == (view.state, [line for line in view.events if line.event == "paused"])
+    assert (TaskStatus.CANCELLED, []) == (view.state, [line for line in view.events if line.event == "paused"])
 
 
 async def test_a_pause_taken_back_in_time_leaves_no_trace(here: World, task: str):
@@ -94,7 +94,7 @@ async def test_a_pause_taken_back_in_time_leaves_no_trace(here: World, task: str
     assert "" == (await here.control(task, "resume")).intent
     deaf.let_go.set()
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 1) == (view.state, len(view.attempts))
+    assert (TaskStatus.COMPLETED, 1) == (view.state, len(view.attempts))
     assert ["admitted", "granted", "completed"] == [line.event for line in view.events]
 
 
@@ -102,7 +102,7 @@ async def test_a_pause_frees_the_emulator_and_completed_stages_are_not_repeated(
     deaf = await running(here, task)
     await here.control(task, "pause", reason="lunch")
     deaf.let_go.set()
-    view = await here.reached(task, TaskState.PAUSED)
+    view = await here.reached(task, TaskStatus.PAUSED)
     assert ("", "paused by anna: lunch") == (view.emulator, view.why)
     await here.idle()
     await here.control(task, "resume")
@@ -140,22 +140,22 @@ async def test_a_stage_that_listens_stops_at_once_and_runs_again_after_the_resum
     await here.submit(task, hold)
     await hold.began.wait()
     await here.control(task, "pause")
-    await here.reached(task, TaskState.PAUSED)
+    await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "resume")
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 2) == (view.state, len(here.stages.of(task)))
+    assert (TaskStatus.COMPLETED, 2) == (view.state, len(here.stages.of(task)))
 
 
 async def test_a_resumed_task_draws_a_new_ticket(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     for name in (task, f"{task}-b"):
         await here.submit(name)
-        await here.reached(name, TaskState.QUEUED)
+        await here.reached(name, TaskStatus.QUEUED)
     assert [task, f"{task}-b"] == [row.task_id for row in (await here.queue()).queue]
     await here.control(task, "pause")
-    await here.reached(task, TaskState.PAUSED)
+    await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "resume")
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     assert [f"{task}-b", task] == [row.task_id for row in (await here.queue()).queue]
     await here.order("resume_lane", actor="anna")
     for name in (task, f"{task}-b"):
@@ -165,34 +165,34 @@ async def test_a_resumed_task_draws_a_new_ticket(here: World, task: str):
 async def test_a_task_that_waits_for_its_time_can_be_paused_and_cancelled(here: World, task: str):
     moment = datetime.now(UTC) + timedelta(days=1)
     await here.submit(task, not_before=moment)
-    assert TaskState.PENDING is (await here.admission(task)).state
+    assert TaskStatus.PENDING is (await here.admission(task)).state
     assert f"not before {moment:%Y-%m-%d %H:%M:%S} UTC" == (await here.view(task)).why
     await here.control(task, "pause")
-    await here.reached(task, TaskState.PAUSED)
+    await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "cancel")
     view = await here.ended(task)
     assert (["paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
 
 
-async def test_a_task_paused_between_two_attempts_waits_for_the_next_one_when_it_is_resumed(here: World, task: str):
+async def test_a_task_paused_between_attempts_waits_for_the_next_when_resumed(here: World, task: str):
     missed = fails(ScreenNotReachedError("no"))
     await here.submit(task, missed, params={"policy": {"retries": 1, "backoff_s": 3600}})
-    await here.reached(task, TaskState.RETRY_PENDING)
+    await here.reached(task, TaskStatus.RETRY_PENDING)
     await here.control(task, "pause")
-    paused = await here.reached(task, TaskState.PAUSED)
+    paused = await here.reached(task, TaskStatus.PAUSED)
     resumed = await here.control(task, "resume")
     over = next(line.at for line in paused.events if line.event == "retry") + timedelta(hours=1)
-    assert (TaskState.PENDING, "", over) == (resumed.state, resumed.why, resumed.not_before)
+    assert (TaskStatus.PENDING, "", over) == (resumed.state, resumed.why, resumed.not_before)
     await here.control(task, "cancel")
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, 2, [1]) == (view.state, view.attempt, [one.n for one in view.attempts])
+    assert (TaskStatus.CANCELLED, 2, [1]) == (view.state, view.attempt, [one.n for one in view.attempts])
 
 
 async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     for name in (f"{task}-a", task):
         await here.submit(name, priority=6)
-        await here.reached(name, TaskState.QUEUED)
+        await here.reached(name, TaskStatus.QUEUED)
     await here.order("prioritize", task_id=task, priority=3, actor="anna")
 
     async def told() -> bool | None:
@@ -202,9 +202,9 @@ async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down
     written = await (await here.task(task).describe()).memo_value(names.MEMO_TASK, type_hint=TaskView)
     assert (3, True) == (written.priority, written.precedence > 0)
     await here.control(task, "pause")
-    await here.reached(task, TaskState.PAUSED)
+    await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "resume")
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     assert [(task, 3), (f"{task}-a", 6)] == [(row.task_id, row.priority) for row in (await here.queue()).queue]
     await here.order("resume_lane", actor="anna")
     await here.ended(f"{task}-a")
@@ -217,37 +217,37 @@ async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down
 async def test_precedence_outlives_a_grant_by_somebody_who_knew_nothing_of_it(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     await here.submit(task, fails(FencedError("another lease holds it"), clean=False), completes)
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     await here.order("prioritize", task_id=task, priority=1, actor="anna")
     await here.has_precedence(task)
     await here.is_granted(task, "e1")
     await here.tried(task, 1)
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     await here.has_precedence(task)
     await here.order("resume_lane", actor="anna")
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
+    assert (TaskStatus.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
 
 
-async def test_precedence_that_was_given_to_a_wish_of_before_is_said_with_the_present_one(here: World, task: str):
+async def test_priority_of_an_earlier_request_is_said_with_the_present_one(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     await here.submit(task)
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     await here.is_preferred(task)
     await here.has_precedence(task)
     await here.order("resume_lane", actor="anna")
     view = await here.ended(task)
-    assert (TaskState.COMPLETED, 1, 9) == (view.state, view.priority, view.precedence)
+    assert (TaskStatus.COMPLETED, 1, 9) == (view.state, view.priority, view.precedence)
 
 
 async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):
     policy = {"retries": 1, "backoff_s": 3600}
     await here.submit(task, fails(ScreenNotReachedError("no")), params={"policy": policy})
-    view = await here.reached(task, TaskState.RETRY_PENDING)
+    view = await here.reached(task, TaskStatus.RETRY_PENDING)
     assert "attempt 2 in 3600 s" == view.why
     await here.control(task, "cancel")
     view = await here.ended(task)
-    assert (TaskState.CANCELLED, 1, 1) == (view.state, view.attempt, len(view.attempts))
+    assert (TaskStatus.CANCELLED, 1, 1) == (view.state, view.attempt, len(view.attempts))
 
 
 async def test_an_account_is_free_while_its_task_is_paused(here: World, task: str):
@@ -255,8 +255,8 @@ async def test_an_account_is_free_while_its_task_is_paused(here: World, task: st
     await here.submit(task, hold, account=task)
     await hold.began.wait()
     await here.control(task, "pause")
-    await here.reached(task, TaskState.PAUSED)
+    await here.reached(task, TaskStatus.PAUSED)
     await here.submit(f"{task}-b", account=task)
-    assert TaskState.COMPLETED is (await here.ended(f"{task}-b")).state
+    assert TaskStatus.COMPLETED is (await here.ended(f"{task}-b")).state
     await here.control(task, "cancel")
     await here.ended(task)

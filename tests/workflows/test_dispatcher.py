@@ -9,12 +9,11 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
-from activities.engine import EngineActivities
-from activities.post import PostActivities
+from activities.delivery import DeliveryActivities
 from droidherd.contracts import names
+from droidherd.contracts.delivery import Batch, BatchResult
 from droidherd.contracts.engine import Closed, HoldersWork, PoolWork, Predecessor
-from droidherd.contracts.fleet import DrainAsk
-from droidherd.contracts.post import Bag, Receipts
+from droidherd.contracts.fleet import DrainRequest
 from droidherd.contracts.queue import (
     AccountsPage,
     AccountsQuery,
@@ -25,14 +24,16 @@ from droidherd.contracts.queue import (
     DisabledQuery,
     EmulatorsPage,
     EventsPage,
-    Place,
     QueuePage,
+    QueuePosition,
     QueueQuery,
     StatsPage,
 )
 from droidherd.contracts.tasks import Rollback
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
 from tests.workflows.plays import Deaf, Hold, completes, fails
 from tests.workflows.world import POOL, World, until, wake, world
 
@@ -42,10 +43,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def in_line(here: World, *tasks: str, **spec: Any) -> None:
     for name in tasks:
         await here.submit(name, **spec)
-        await here.reached(name, TaskState.QUEUED)
+        await here.reached(name, TaskStatus.QUEUED)
 
 
-async def all_ended(here: World, *tasks: str) -> list[TaskState]:
+async def all_ended(here: World, *tasks: str) -> list[TaskStatus]:
     return [view.state for view in await asyncio.gather(*map(here.ended, tasks))]
 
 
@@ -60,7 +61,7 @@ async def test_tasks_start_in_the_order_of_their_admission(here: World, task: st
     await in_line(here, *tasks)
     assert [1, 2, 3, 4, 5] == [row.position for row in (await here.queue()).queue]
     await here.order("resume_lane", actor="anna")
-    assert [TaskState.COMPLETED] * 5 == await all_ended(here, *tasks)
+    assert [TaskStatus.COMPLETED] * 5 == await all_ended(here, *tasks)
     assert tasks == [one for one in await grants(here) if one in tasks]
 
 
@@ -68,11 +69,11 @@ async def test_a_paused_lane_lets_its_neighbour_pass(here: World, task: str):
     await here.order("pause_lane", lane="account", actor="anna", reason="release")
     await in_line(here, task, account=task)
     await here.submit(f"{task}-b")
-    assert [TaskState.COMPLETED] == await all_ended(here, f"{task}-b")
+    assert [TaskStatus.COMPLETED] == await all_ended(here, f"{task}-b")
     (row,) = (await here.queue()).queue
     assert (task, "lane account is paused by anna: release") == (row.task_id, row.blocked_by)
     await here.order("resume_lane", lane="account", actor="anna")
-    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    assert [TaskStatus.COMPLETED] == await all_ended(here, task)
 
 
 async def test_a_lane_at_its_capacity_waits_and_a_larger_one_goes_on(here: World, task: str):
@@ -83,7 +84,7 @@ async def test_a_lane_at_its_capacity_waits_and_a_larger_one_goes_on(here: World
     await in_line(here, task)
     assert "lane anonymous is at its capacity of 1" == (await here.view(task)).why
     await here.order("set_capacity", lane="anonymous", capacity=10, actor="anna")
-    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    assert [TaskStatus.COMPLETED] == await all_ended(here, task)
     hold.let_go.set()
     await all_ended(here, f"{task}-first")
 
@@ -127,13 +128,13 @@ async def test_an_account_is_shown_where_it_waits_and_runs(here: World, task: st
     view = await here.dispatcher().query(names.Query.ACCOUNT, task, result_type=AccountView)
     expected = (True, True, f"{task}-first", (task,))
     assert expected == (view.is_queued, view.is_running, view.running_task, view.queued_tasks)
-    place = await here.dispatcher().query(names.Query.PLACE, task, result_type=Place)
-    assert Place(position=1, why=f"account {task} is busy with task {task}-first", priority=2) == place
+    place = await here.dispatcher().query(names.Query.PLACE, task, result_type=QueuePosition)
+    assert QueuePosition(position=1, why=f"account {task} is busy with task {task}-first", priority=2) == place
     hold.let_go.set()
     await all_ended(here, task, f"{task}-first")
 
 
-async def test_a_holder_that_was_terminated_is_fenced_before_its_emulator_is_granted_again(here: World, task: str):
+async def test_a_terminated_holder_is_fenced_before_its_emulator_is_granted_again(here: World, task: str):
     hold = Hold()
     await here.submit(f"{task}-first", hold, account=task)
     await hold.began.wait()
@@ -141,7 +142,7 @@ async def test_a_holder_that_was_terminated_is_fenced_before_its_emulator_is_gra
     await in_line(here, task, account=task, on_busy="queue")
     await here.task(f"{task}-first").terminate("test")
     hold.let_go.set()
-    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    assert [TaskStatus.COMPLETED] == await all_ended(here, task)
     fences = [(gate.emulator_id, gate.fence) for gate in here.gates.seen]
     assert (dead.emulator_id, dead.lease) in fences
     assert dead.lease < here.stages.of(task)[0].lease
@@ -152,10 +153,10 @@ async def test_a_task_terminated_in_line_does_not_hold_up_the_others(here: World
     await in_line(here, f"{task}-a", f"{task}-b")
     await here.task(f"{task}-a").terminate("test")
     await here.order("resume_lane", actor="anna")
-    assert [TaskState.COMPLETED] == await all_ended(here, f"{task}-b")
+    assert [TaskStatus.COMPLETED] == await all_ended(here, f"{task}-b")
 
 
-async def test_a_terminated_dispatcher_is_taken_over_with_order_switches_and_leases(here: World, task: str):
+async def test_a_terminated_dispatcher_hands_over_priority_switches_and_leases(here: World, task: str):
     hold = Hold()
     await here.submit(f"{task}-held", hold)
     await hold.began.wait()
@@ -176,7 +177,7 @@ async def test_a_terminated_dispatcher_is_taken_over_with_order_switches_and_lea
     assert ["release"] == [lane.paused_why for lane in page.lanes if lane.name == "account"]
     hold.let_go.set()
     await here.order("resume_lane", actor="anna")
-    assert [TaskState.COMPLETED] * 4 == await all_ended(here, f"{task}-held", *waiting)
+    assert [TaskStatus.COMPLETED] * 4 == await all_ended(here, f"{task}-held", *waiting)
     assert 1 == len(here.stages.of(f"{task}-held"))
 
 
@@ -188,9 +189,9 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
         await hold.began.wait()
         tasks = [f"t{n}" for n in range(12)]
         await asyncio.gather(*map(here.submit, tasks))
-        assert [TaskState.COMPLETED] * 12 == await all_ended(here, *tasks)
+        assert [TaskStatus.COMPLETED] * 12 == await all_ended(here, *tasks)
         hold.let_go.set()
-        assert [TaskState.COMPLETED] == await all_ended(here, "held")
+        assert [TaskStatus.COMPLETED] == await all_ended(here, "held")
         assert [1] * 13 == [len(here.stages.of(name)) for name in (*tasks, "held")]
 
         async def continued() -> bool | None:
@@ -244,7 +245,7 @@ class SlowAnswer:
         return Closed()
 
 
-async def test_a_dispatcher_continues_as_new_while_a_question_to_the_engine_is_open(client: Client):
+async def test_a_dispatcher_continues_as_new_while_a_question_to_temporal_is_open(client: Client):
     slow, pool = SlowAnswer(), POOL.model_copy(update={"continue_after": 30})
     async with world(client, "e1", "e2", pool=pool, closed_holders=slow.closed_holders) as here:
         hold = Hold()
@@ -256,11 +257,11 @@ async def test_a_dispatcher_continues_as_new_while_a_question_to_the_engine_is_o
         await continued_as_new(first)
         slow.let_go.set()
         hold.let_go.set()
-        assert [TaskState.COMPLETED] * 21 == await all_ended(here, "held", *tasks)
+        assert [TaskStatus.COMPLETED] * 21 == await all_ended(here, "held", *tasks)
 
 
-class LatePost(PostActivities):
-    """Bags lie about until the post is let go."""
+class LateDelivery(DeliveryActivities):
+    """Batches wait until they are let go."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -268,15 +269,15 @@ class LatePost(PostActivities):
         self.let_go.set()
 
     @activity.defn
-    async def post(self, bag: Bag) -> Receipts:
+    async def deliver(self, batch: Batch) -> BatchResult:
         self.taken.set()
         await self.let_go.wait()
-        return await super().post(bag)
+        return await super().deliver(batch)
 
 
-async def test_a_dispatcher_continues_as_new_while_its_post_lies_about_and_loses_no_letter(client: Client):
-    late, pool = LatePost(client), POOL.model_copy(update={"continue_after": 20})
-    async with world(client, "e1", "e2", pool=pool, post=late) as here:
+async def test_a_dispatcher_continues_as_new_with_a_batch_in_flight_and_loses_none(client: Client):
+    late, pool = LateDelivery(client), POOL.model_copy(update={"continue_after": 20})
+    async with world(client, "e1", "e2", pool=pool, delivery=late) as here:
         first = await this_run(here)
         late.let_go.clear()
         late.taken.clear()
@@ -285,7 +286,7 @@ async def test_a_dispatcher_continues_as_new_while_its_post_lies_about_and_loses
         await late.taken.wait()
         await continued_as_new(first)
         late.let_go.set()
-        assert [TaskState.COMPLETED] * 20 == await all_ended(here, *tasks)
+        assert [TaskStatus.COMPLETED] * 20 == await all_ended(here, *tasks)
         assert [1] * 20 == [len(here.stages.of(name)) for name in tasks]
 
 
@@ -316,12 +317,12 @@ async def test_orders_nobody_can_carry_out_are_refused(here: World, task: str):
     await here.ended(task)
 
 
-async def test_a_lane_nobody_was_in_yet_is_paused_and_told_apart_from_a_slip_of_the_pen(here: World, task: str):
+async def test_an_unused_lane_is_paused_and_told_apart_from_a_slip_of_the_pen(here: World, task: str):
     paused = await here.order("pause_lane", lane="acount", actor="anna")
     assert (True, True) == (paused.done, "nobody is in lane acount yet; the others are: account" in paused.detail)
     await in_line(here, task, lane="acount")
     await here.order("resume_lane", lane="acount", actor="anna")
-    assert [TaskState.COMPLETED] == await all_ended(here, task)
+    assert [TaskStatus.COMPLETED] == await all_ended(here, task)
 
 
 async def stats(here: World) -> StatsPage:
@@ -336,7 +337,7 @@ async def audit(here: World, **query: Any) -> list[tuple[str, str, str]]:
 async def configure(here: World, **settings: Any) -> None:
     """As a worker does when it starts."""
     pool = POOL.model_copy(update=settings)
-    await EngineActivities(here.client, pool).configure(here.pool)
+    await QueueClient(here.client, EngineConfig(pool=here.pool, settings=pool)).configure()
 
     async def heard() -> bool | None:
         page = await here.queue()
@@ -346,7 +347,7 @@ async def configure(here: World, **settings: Any) -> None:
     await until(heard, "the dispatcher to hear the settings")
 
 
-async def test_statistics_and_audit_survive_continue_as_new_and_a_termination_without_a_miscount(client: Client):
+async def test_stats_and_audit_survive_continue_as_new_and_a_termination(client: Client):
     pool = POOL.model_copy(update={"continue_after": 8})
     retried = {"policy": {"retries": 1, "backoff_s": 0.01}}
     async with world(client, "e1", "e2", pool=pool) as here:
@@ -376,7 +377,7 @@ async def test_statistics_and_audit_survive_continue_as_new_and_a_termination_wi
         assert ("rebuilt", "system:rebuild", "with what its predecessor knew") in await audit(here)
 
 
-async def test_settings_that_changed_reach_a_running_dispatcher_and_leave_alone_what_was_set_by_hand(client: Client):
+async def test_changed_settings_reach_a_dispatcher_and_leave_what_was_set_by_hand(client: Client):
     async with world(client, "e1") as here:
         await here.order("set_capacity", lane="account", capacity=3, actor="anna")
         await configure(here, limit=7, capacities={"account": 5, "anonymous": 5}, by_priority=("anonymous",))
@@ -388,7 +389,7 @@ async def test_settings_that_changed_reach_a_running_dispatcher_and_leave_alone_
 
 
 async def test_settings_for_a_dispatcher_that_does_not_run_are_not_its_start(client: Client):
-    await EngineActivities(client, POOL).configure("nobody")
+    await QueueClient(client, EngineConfig(pool="nobody", settings=POOL)).configure()
     with pytest.raises(RPCError, match="not found"):
         await client.get_workflow_handle(names.dispatcher_id("nobody")).describe()
 
@@ -400,7 +401,7 @@ async def test_a_mutex_held_for_too_long_is_fenced_then_broken_and_handed_on(cli
         await here.submit("deaf", deaf, mutex=["shop"])
         await deaf.began.wait()
         await here.submit("other", mutex=["shop"])
-        assert [TaskState.COMPLETED] == await all_ended(here, "other")
+        assert [TaskStatus.COMPLETED] == await all_ended(here, "other")
         (held,) = here.stages.of("deaf")
         fences = [(gate.emulator_id, gate.fence) for gate in here.gates.seen]
         assert (held.emulator_id, held.lease) in fences
@@ -412,33 +413,33 @@ async def test_a_mutex_held_for_too_long_is_fenced_then_broken_and_handed_on(cli
 
 async def test_who_drained_an_emulator_stands_in_the_audit(client: Client):
     async with world(client, "e1") as here:
-        await here.emulator("e1").signal(names.Signal.DRAIN, DrainAsk(actor="anna", reason="new image"))
+        await here.emulator("e1").signal(names.Signal.DRAIN, DrainRequest(actor="anna", reason="new image"))
         await here.emulator_is("e1", "draining")
-        await here.emulator("e1").signal(names.Signal.UNDRAIN, DrainAsk(actor="ben"))
+        await here.emulator("e1").signal(names.Signal.UNDRAIN, DrainRequest(actor="ben"))
         await here.emulator_is("e1", "up")
         expected = [("emulator_undrain", "ben", ""), ("emulator_drain", "anna", "new image")]
         assert expected == await audit(here)
 
 
-async def test_who_was_paused_and_finds_the_queue_full_has_failed_and_can_be_taken_back(client: Client):
+async def test_who_was_paused_and_finds_the_queue_full_fails_and_can_be_taken_back(client: Client):
     async with world(client, "e1") as here:
         change = {"name": "set", "changes": [{"step": "1", "thing": "setting", "name": "global/x"}]}
         hold = Hold()
         await here.submit("t", here.stages.sets("1"), hold, params={"stages": [change, {"name": "look"}]})
         await hold.began.wait()
         await here.control("t", "pause")
-        await here.reached("t", TaskState.PAUSED)
+        await here.reached("t", TaskStatus.PAUSED)
         await here.order("pause_lane", lane="anonymous", actor="anna")
         await configure(here, limit=1)
         await here.submit("waits")
-        await here.reached("waits", TaskState.QUEUED)
+        await here.reached("waits", TaskStatus.QUEUED)
         await here.control("t", "resume")
         view = await here.ended("t")
-        assert (TaskState.FAILED, "queue_full") == (view.state, view.error and view.error.kind)
+        assert (TaskStatus.FAILED, "queue_full") == (view.state, view.error and view.error.kind)
         await here.order("resume_lane", lane="anonymous", actor="anna")
         await here.ended("waits")
         await here.again("t", Rollback())
-        assert TaskState.ROLLBACK_COMPLETED is (await here.ended("t")).state
+        assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended("t")).state
         assert "" == here.stages.things["e1", "global/x"]
 
 

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from droidherd.contracts import names
 from droidherd.contracts.tasks import ArtifactView, TaskView
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, Play, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import World
 
@@ -31,10 +31,10 @@ async def failure(world: World, task_id: str) -> ApplicationError:
     return raised.value.cause
 
 
-async def test_a_completed_task_is_a_completed_workflow_with_its_view_as_the_result(here: World, task: str):
+async def test_a_completed_task_is_a_completed_workflow_with_its_view_as_result(here: World, task: str):
     await here.submit(task, account="42", params={"tab": "gift"})
     view = await here.client.get_workflow_handle(task, result_type=TaskView).result()
-    assert (TaskState.COMPLETED, "42", {"tab": "gift"}) == (view.state, view.account, view.params)
+    assert (TaskStatus.COMPLETED, "42", {"tab": "gift"}) == (view.state, view.account, view.params)
     assert ["completed"] == [stage.state for stage in view.stages]
     (attempt,) = view.attempts
     assert (1, "h1", "w1", "completed") == (attempt.n, attempt.host, attempt.worker, attempt.outcome)
@@ -48,7 +48,7 @@ async def test_the_memo_keeps_the_outcome_for_readers_without_a_worker(here: Wor
     await here.submit(task)
     await here.ended(task)
     kept = await memo(here, task)
-    assert (TaskState.COMPLETED, "completed", ()) == (kept.state, kept.attempts[-1].outcome, kept.events)
+    assert (TaskStatus.COMPLETED, "completed", ()) == (kept.state, kept.attempts[-1].outcome, kept.events)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ async def test_a_failed_task_is_a_failed_workflow_with_its_view_as_details(
     await here.submit(task, *plays, params={"policy": policy})
     cause = await failure(here, task)
     view = TaskView.model_validate(cause.details[0])
-    assert (kind, TaskState.FAILED, kind) == (cause.type, view.state, view.error.kind if view.error else "")
+    assert (kind, TaskStatus.FAILED, kind) == (cause.type, view.state, view.error.kind if view.error else "")
     assert [*range(1, tries + 1)] == [one.n for one in view.attempts]
-    assert (TaskState.FAILED, tries) == ((await memo(here, task)).state, len(here.stages.of(task)))
+    assert (TaskStatus.FAILED, tries) == ((await memo(here, task)).state, len(here.stages.of(task)))
 
 
 async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: World, task: str):
@@ -83,7 +83,7 @@ async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: Wo
     assert error == view.attempts[-1].error
 
 
-async def test_an_attempt_that_failed_and_the_one_that_completed_both_stand_in_the_view(here: World, task: str):
+async def test_a_failed_attempt_and_the_one_that_completed_both_stand_in_the_view(here: World, task: str):
     await here.submit(task, missed, completes, params={"policy": {"retries": 1, "backoff_s": 0}})
     view = await here.ended(task)
     assert [(1, "failed"), (2, "completed")] == [(one.n, one.outcome) for one in view.attempts]
@@ -116,7 +116,7 @@ async def test_an_input_that_cannot_be_read_fails_and_names_the_field(
     await here.client.start_workflow(names.Workflow.TASK, given, id=task, task_queue=names.QUEUE)
     view = TaskView.model_validate((await failure(here, task)).details[0])
     message = view.error.message if view.error else ""
-    assert (TaskState.FAILED, expected) == (view.state, message[: len(expected)])
+    assert (TaskStatus.FAILED, expected) == (view.state, message[: len(expected)])
 
 
 @pytest.mark.parametrize("task_id", ["with space", "a/b", "x" * 65, "naïve", 'quote"'])
@@ -131,7 +131,7 @@ async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: 
     await here.submit(f"{task}-holder", hold, account=task)
     await hold.began.wait()
     admission = await here.submit_for_a_verdict(task, account=task)
-    assert (TaskState.REJECTED, "account_running", f"{task}-holder") == (
+    assert (TaskStatus.REJECTED, "account_running", f"{task}-holder") == (
         admission.state,
         admission.reason,
         admission.holder,
@@ -147,10 +147,10 @@ async def test_one_account_twice_may_wait_when_the_submitter_says_so(here: World
     await hold.began.wait()
     await here.submit(task, account=task, on_busy="queue")
     admission = await here.admission(task)
-    assert (TaskState.QUEUED, 1) == (admission.state, admission.position)
+    assert (TaskStatus.QUEUED, 1) == (admission.state, admission.position)
     assert f"account {task} is busy with task {task}-first" == (await here.view(task)).why
     hold.let_go.set()
-    assert TaskState.COMPLETED is (await here.ended(task)).state
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
 @pytest.mark.parametrize("door", ["signal", "update", "engine"])
@@ -168,7 +168,7 @@ async def test_a_cancelled_task_is_a_canceled_workflow_whoever_asked(here: World
     with pytest.raises(WorkflowFailureError) as raised:
         await here.task(task).result()
     assert isinstance(raised.value.cause, CancelledError)
-    assert (TaskState.CANCELLED, "temporal" if door == "engine" else "anna") == (view.state, view.events[-1].actor)
+    assert (TaskStatus.CANCELLED, "temporal" if door == "engine" else "anna") == (view.state, view.events[-1].actor)
     assert (Status.CANCELED, "cancelled") == (
         (await here.task(task).describe()).status,
         (await memo(here, task)).attempts[-1].outcome,
@@ -181,7 +181,7 @@ async def test_a_terminated_task_shows_in_its_memo_what_it_was_doing(here: World
     await hold.began.wait()
     await here.task(task).terminate("test")
     kept = await memo(here, task)
-    assert (TaskState.RUNNING, task, here.stages.of(task)[0].emulator_id) == (kept.state, kept.account, kept.emulator)
+    assert (TaskStatus.RUNNING, task, here.stages.of(task)[0].emulator_id) == (kept.state, kept.account, kept.emulator)
     hold.let_go.set()
 
 
@@ -220,7 +220,7 @@ async def test_the_details_in_the_web_ui_read_like_a_story(here: World, task: st
 async def test_a_task_that_waits_says_why_in_its_details(here: World, task: str):
     await here.order("pause_lane", lane="anonymous", actor="anna", reason="release")
     await here.submit(task)
-    await here.reached(task, TaskState.QUEUED)
+    await here.reached(task, TaskStatus.QUEUED)
     assert "waits: lane anonymous is paused by anna: release" in await here.details(task)
     await here.order("resume_lane", actor="anna")
     await here.ended(task)
@@ -231,4 +231,4 @@ async def test_a_start_that_makes_no_sense_any_more_fails_as_expired(here: World
     await here.submit(task, expires_at=datetime.now(UTC) + timedelta(seconds=0.5))
     view = await here.ended(task)
     await here.order("resume_lane", actor="anna")
-    assert (TaskState.FAILED, "expired", ()) == (view.state, view.error.kind if view.error else "", view.attempts)
+    assert (TaskStatus.FAILED, "expired", ()) == (view.state, view.error.kind if view.error else "", view.attempts)

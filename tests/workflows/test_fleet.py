@@ -7,11 +7,11 @@ from temporalio.client import Client
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView, GateWork
-from droidherd.domain.emulator import GATE_TRIES
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Sight
-from tests.workflows.physics import FLEET_PHYSICS, IMPATIENT_FLEET
+from droidherd.domain.fleet.emulator import GATE_TRIES
+from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, asks, completes
+from tests.workflows.timing import FLEET_TIMING, IMPATIENT_FLEET
 from tests.workflows.world import World, until, wake, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -58,7 +58,7 @@ async def test_a_second_machine_under_the_same_id_is_refused_while_the_first_liv
 
 
 async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(client: Client):
-    quick = FLEET_PHYSICS.model_copy(update={"presence_timeout_s": 1.0})
+    quick = FLEET_TIMING.model_copy(update={"presence_timeout_s": 1.0})
     async with world(client, "e1", fleet=quick) as here:
         hold = Hold()
         await here.submit("task", hold)
@@ -72,30 +72,30 @@ async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(c
         assert (["completed"], 1) == ([one.outcome for one in view.attempts], len(here.stages.of("task")))
 
 
-async def test_a_host_that_does_not_come_back_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
+async def test_a_lost_host_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
     async with world(client, "e1", fleet=IMPATIENT_FLEET) as here:
         here.presence.silent.set()
         assert here.host_worker is not None
         await here.host_worker.shutdown()
         await here.emulator_is("e1", "down")
         await here.submit("task")
-        await here.reached("task", TaskState.QUEUED)
+        await here.reached("task", TaskStatus.QUEUED)
         here.presence.silent.clear()
         await here.serve_host()
         assert (await here.join(2, machine="m2")).accepted
-        assert TaskState.COMPLETED is (await here.ended("task")).state
+        assert TaskStatus.COMPLETED is (await here.ended("task")).state
         assert 1 == len(full(here))  # the same boot needs no second gate
 
 
 async def test_a_new_worker_takes_nothing_from_a_task_that_asks_a_person(client: Client):
     async with world(client, "e1") as here:
         await here.submit("task", asks(), completes)
-        before = await here.reached("task", TaskState.WAITING)
+        before = await here.reached("task", TaskStatus.WAITING)
         await here.join(2)
         await here.signalled("task", "revoked")
         await here.control("task", "answer", choice="yes")
         view = await here.ended("task")
-        assert (TaskState.COMPLETED, [before.attempts[-1].token]) == (view.state, [one.token for one in view.attempts])
+        assert (TaskStatus.COMPLETED, [before.attempts[-1].token]) == (view.state, [one.token for one in view.attempts])
 
 
 async def test_a_new_worker_takes_the_stages_of_the_old_one_over_by_word(client: Client):
@@ -119,25 +119,25 @@ async def test_a_host_that_leaves_takes_its_emulators_along(client: Client):
         assert "retired" == (await entity(here, "e1", "retired")).state
 
 
-async def test_an_emulator_taken_off_the_list_while_its_worker_is_down_has_left_when_a_worker_is_back(client: Client):
+async def test_an_emulator_unlisted_while_its_worker_is_down_has_left_afterwards(client: Client):
     async with world(client, "e1", "e2") as here:
         hold = Hold()
         await here.submit("task", hold, completes)
         await hold.began.wait()
         first = here.stages.of("task")[0].emulator_id
-        del here.presence.sights[first]
+        del here.presence.last_seen[first]
         await here.join(2)
         await here.emulator_is(first, "retired")
         view = await here.ended("task")
-        (other,) = here.presence.sights
-        assert (TaskState.COMPLETED, other) == (view.state, here.stages.of("task")[-1].emulator_id)
+        (other,) = here.presence.last_seen
+        assert (TaskStatus.COMPLETED, other) == (view.state, here.stages.of("task")[-1].emulator_id)
         host = here.client.get_workflow_handle(names.host_id("h1"))
         assert {other: "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str])
 
 
-async def test_a_host_whose_list_became_empty_while_its_worker_was_down_has_lost_all_of_it(client: Client):
+async def test_a_host_whose_list_became_empty_while_its_worker_was_down_lost_all(client: Client):
     async with world(client, "e1", "e2") as here:
-        here.presence.sights.clear()
+        here.presence.last_seen.clear()
         here.presence.emptied = True
         await here.join(2)
         await here.emulator_is("e1", "retired")
@@ -146,10 +146,10 @@ async def test_a_host_whose_list_became_empty_while_its_worker_was_down_has_lost
         assert {} == await host.query(names.Query.VIEW, result_type=dict[str, str])
 
 
-async def test_a_host_whose_workflow_was_terminated_is_believed_as_soon_as_its_worker_has_joined_again(client: Client):
+async def test_terminated_host_is_believed_as_soon_as_its_worker_has_joined_again(client: Client):
     async with world(client, "e1") as here:
-        for sight in (Sight.SUSPECT, Sight.GOOD):
-            await here.sees("e1", sight)
+        for health in (Health.SUSPECT, Health.GOOD):
+            await here.sees("e1", health)
         await here.emulator_is("e1", "up")
         host = here.client.get_workflow_handle(names.host_id("h1"))
         await host.terminate("by hand")
@@ -159,11 +159,11 @@ async def test_a_host_whose_workflow_was_terminated_is_believed_as_soon_as_its_w
             return {"e1": "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str]) or None
 
         await until(told_again, "a presence to tell of e1 again")
-        await here.sees("e1", Sight.DOWN)
+        await here.sees("e1", Health.DOWN)
         await here.emulator_is("e1", "down")
 
 
-async def test_a_host_that_moves_to_another_pool_leaves_nothing_of_it_in_the_old_one(client: Client):
+async def test_a_host_that_moves_to_another_pool_leaves_nothing_in_the_old_one(client: Client):
     async with world(client, "e1") as here:
         hold = Hold()
         await here.submit("task", hold)
@@ -175,11 +175,11 @@ async def test_a_host_that_moves_to_another_pool_leaves_nothing_of_it_in_the_old
         await here.emulator_is("e1", "up")
         here.pool = "default"
         await here.emulator_is("e1", "retired")
-        view = await here.reached("task", TaskState.QUEUED)
+        view = await here.reached("task", TaskStatus.QUEUED)
         assert "is retired" in view.why
 
 
-async def test_a_gate_that_keeps_failing_quarantines_with_its_evidence_until_a_restart(client: Client):
+async def test_a_gate_that_keeps_failing_quarantines_with_evidence_until_a_restart(client: Client):
     async with world(client, "e1", joined=False) as here:
         here.gates.evidence["e1"] = ["the launcher has no focus"] * GATE_TRIES
         await here.register("e1")
@@ -187,13 +187,13 @@ async def test_a_gate_that_keeps_failing_quarantines_with_its_evidence_until_a_r
         await here.join()
         view = await entity(here, "e1", "quarantined")
         assert ("the launcher has no focus", GATE_TRIES) == (view.evidence, len(full(here)))
-        await here.sees("e1", Sight.GOOD, boot="boot-2")
+        await here.sees("e1", Health.GOOD, boot="boot-2")
         assert "" == (await entity(here, "e1", "up")).evidence
 
 
 async def test_a_restarted_emulator_passes_the_gate_again_with_a_higher_floor(client: Client):
     async with world(client, "e1") as here:
-        await here.sees("e1", Sight.GOOD, boot="boot-2")
+        await here.sees("e1", Health.GOOD, boot="boot-2")
 
         async def gated() -> bool | None:
             return True if len(full(here)) > 1 else None
@@ -207,11 +207,11 @@ async def test_a_restarted_emulator_passes_the_gate_again_with_a_higher_floor(cl
 async def test_a_second_host_that_sees_an_emulator_waits_until_the_first_lost_it(client: Client):
     async with world(client, "e1") as here:
         await here.join(1, host="h2", machine="m2")
-        other = replace(here.presence.sights["e1"], host_id="h2", address="127.0.0.1:30000")
+        other = replace(here.presence.last_seen["e1"], host_id="h2", address="127.0.0.1:30000")
         await here.serve_host("h2")
         await here.presence.tell(1, other)
         assert "h1" == (await entity(here, "e1", "up")).host
-        await here.sees("e1", Sight.DOWN)
+        await here.sees("e1", Health.DOWN)
 
         async def taken_over() -> bool | None:
             return True if (await entity(here, "e1", "up", "down", "recovering")).host == "h2" else None

@@ -10,19 +10,20 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
-from activities import archive as archive_module
-from activities.archive import EngineArchive
-from activities.maintenance import ScheduleError, keep_schedule
-from droidherd.cleanup import Keep
+from droidherd.artifacts.cleanup import RetentionLimits
 from droidherd.contracts import names
-from droidherd.contracts.maintenance import CleanupReport, Why
+from droidherd.contracts.maintenance import CleanupReport, RemovalReason
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.errors import FlowError
-from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.retention import Cohort, Page, Retention
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine import archive as archive_module
+from droidherd.engine.archive import TaskArchive
+from droidherd.engine.errors import ScheduleError
+from droidherd.engine.maintenance import keep_schedule
 from tests.workflows.plays import Hold, fails
 from tests.workflows.world import Upkeep, World, until, world
-from workflows.sandbox import PASSED_THROUGH, LeanSandbox
+from workflows.guard import GuardedRunner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,13 +38,13 @@ async def every_end(here: World) -> None:
     await here.ended("failed")
     await here.order("pause_lane", actor="anna")
     await here.submit("cancelled", account="a")
-    await here.reached("cancelled", TaskState.QUEUED)
+    await here.reached("cancelled", TaskStatus.QUEUED)
     await here.submit_for_a_verdict("rejected", account="a")
     await here.control("cancelled", "cancel")
     await here.ended("cancelled")
     await here.ended("rejected")
     await here.submit("terminated")
-    await here.reached("terminated", TaskState.QUEUED)
+    await here.reached("terminated", TaskStatus.QUEUED)
     await here.task("terminated").terminate("for a test")
     await here.order("resume_lane", actor="anna")
     for task_id in ENDS:
@@ -60,8 +61,8 @@ ENDS = {
 }
 
 
-def removed(report: CleanupReport, why: Why = Why.AGE) -> dict[str, str]:
-    return {one.task_id: one.state for one in report.tally.removed if one.why is why}
+def removed(report: CleanupReport, why: RemovalReason = RemovalReason.AGE) -> dict[str, str]:
+    return {one.task_id: one.state for one in report.stats.removed if one.why is why}
 
 
 async def forgotten(here: World, *task_ids: str) -> None:
@@ -80,8 +81,8 @@ async def test_what_has_ended_goes_with_its_artifacts(prompt: Client):
         report = await here.clean_up(actor="anna", reason="spring")
         assert ENDS == removed(report)
         expected = {"completed": 1, "failed": 2, "cancelled": 1, "rejected": 1}
-        assert (expected, 25, 0, 0) == (report.tally.tasks, report.tally.bytes, report.tally.orphans, report.tally.shed)
-        assert ("anna", "spring", False, ()) == (report.actor, report.reason, report.dry_run, report.tally.troubles)
+        assert (expected, 25, 0, 0) == (report.stats.tasks, report.stats.bytes, report.stats.orphans, report.stats.shed)
+        assert ("anna", "spring", False, ()) == (report.actor, report.reason, report.dry_run, report.stats.troubles)
         await forgotten(here, *ENDS)
         assert [()] * 5 == [here.store.list(task_id) for task_id in ENDS]
 
@@ -93,9 +94,9 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(prompt: Client):
         assert [True] * 5 == [await here.known(task_id) for task_id in ENDS]
         assert [5] * 5 == [here.store.size(task_id) for task_id in ENDS]
         real = await here.clean_up()
-        assert dry.tally.tasks == real.tally.tasks
-        assert (removed(dry), dry.tally.bytes) == (removed(real), real.tally.bytes)
-        assert all(one.age_s >= 0 for one in real.tally.removed)
+        assert dry.stats.tasks == real.stats.tasks
+        assert (removed(dry), dry.stats.bytes) == (removed(real), real.stats.bytes)
+        assert all(one.age_s >= 0 for one in real.stats.removed)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(prompt: Client):
     ],
 )
 async def test_each_kind_of_end_has_days_of_its_own(prompt: Client, retention: Retention, expected: set[str]):
-    async with world(prompt, "e1", upkeep=Upkeep(Keep(retention))) as here:
+    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(retention))) as here:
         await every_end(here)
         assert expected == set(removed(await here.clean_up()))
         await forgotten(here, *expected)
@@ -117,23 +118,23 @@ async def test_each_kind_of_end_has_days_of_its_own(prompt: Client, retention: R
 
 
 async def test_an_open_task_is_never_touched(prompt: Client):
-    keep = Keep(NOTHING, orphan_days=0.0, artifacts_max_bytes=1)
+    keep = RetentionLimits(NOTHING, orphan_days=0.0, artifacts_max_bytes=1)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         hold = Hold()
         await here.submit("runs", hold)
         await hold.began.wait()
         await here.submit("waits")
-        await here.reached("waits", TaskState.QUEUED)
+        await here.reached("waits", TaskStatus.QUEUED)
         await here.submit("paused")
         await here.control("paused", "pause")
-        await here.reached("paused", TaskState.PAUSED)
+        await here.reached("paused", TaskStatus.PAUSED)
         for task_id in ("runs", "waits", "paused"):
             here.store.put(task_id, "a.png", b"12345")
         report = await here.clean_up()
-        assert ((), ()) == (report.tally.removed, report.tally.troubles)
+        assert ((), ()) == (report.stats.removed, report.stats.troubles)
         assert [5, 5, 5] == [here.store.size(task_id) for task_id in ("runs", "waits", "paused")]
         hold.let_go.set()
-        assert TaskState.COMPLETED == (await here.ended("runs")).state
+        assert TaskStatus.COMPLETED == (await here.ended("runs")).state
         await here.control("paused", "cancel")
 
 
@@ -153,7 +154,7 @@ async def runs_of(here: World, task_id: str) -> int:
     return (await here.client.count_workflows(f"WorkflowId = '{task_id}'")).count
 
 
-async def test_a_task_that_runs_again_under_its_id_is_not_touched_and_later_goes_with_all_its_runs(
+async def test_a_task_run_again_under_its_id_is_kept_and_later_goes_with_all_runs(
     prompt: Client,
 ):
     async with world(prompt, "e1") as here:
@@ -164,10 +165,10 @@ async def test_a_task_that_runs_again_under_its_id_is_not_touched_and_later_goes
         hold = Hold()
         await again(here, "task", hold)
         await hold.began.wait()
-        assert () == (await here.clean_up()).tally.removed
+        assert () == (await here.clean_up()).stats.removed
         assert (2, 5) == (await runs_of(here, "task"), here.store.size("task"))
         hold.let_go.set()
-        assert TaskState.COMPLETED == (await here.ended("task")).state
+        assert TaskStatus.COMPLETED == (await here.ended("task")).state
 
         async def both_closed() -> bool | None:
             query = "WorkflowId = 'task' AND ExecutionStatus != 'Running'"
@@ -175,7 +176,7 @@ async def test_a_task_that_runs_again_under_its_id_is_not_touched_and_later_goes
 
         await until(both_closed, "both runs to be listed as closed")
         report = await here.clean_up()
-        assert ({"task": "completed"}, {"completed": 1}) == (removed(report), report.tally.tasks)
+        assert ({"task": "completed"}, {"completed": 1}) == (removed(report), report.stats.tasks)
 
         async def none_left() -> bool | None:
             return True if await runs_of(here, "task") == 0 else None
@@ -185,7 +186,7 @@ async def test_a_task_that_runs_again_under_its_id_is_not_touched_and_later_goes
 
 async def test_the_last_end_of_a_task_decides_how_long_it_is_kept(prompt: Client):
     """It failed, which is not kept here, and then completed, which is."""
-    async with world(prompt, "e1", upkeep=Upkeep(Keep(Retention(30.0, 0.0, 0.0)))) as here:
+    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(Retention(30.0, 0.0, 0.0)))) as here:
         await here.submit("task", fails(FlowError("no such screen")))
         await here.ended("task")
         hold = Hold()
@@ -193,7 +194,7 @@ async def test_the_last_end_of_a_task_decides_how_long_it_is_kept(prompt: Client
         hold.let_go.set()
         await here.ended("task")
         await here.listed("task")
-        assert () == (await here.clean_up()).tally.removed
+        assert () == (await here.clean_up()).stats.removed
         assert 2 == await runs_of(here, "task")
 
 
@@ -213,7 +214,7 @@ async def test_every_run_of_a_chain_goes_and_what_continued_is_no_end(prompt: Cl
             prompt,
             task_queue="chains",
             workflows=[Continues],
-            workflow_runner=LeanSandbox.passing(*PASSED_THROUGH, "tests"),
+            workflow_runner=GuardedRunner(),
         )
         async with worker:
             await prompt.execute_workflow(names.Workflow.TASK, 3, id="chain", task_queue="chains")
@@ -225,7 +226,7 @@ async def test_every_run_of_a_chain_goes_and_what_continued_is_no_end(prompt: Cl
 
         await until(four, "four runs to be listed as closed")
         report = await here.clean_up()
-        assert {"completed": 1} == report.tally.tasks
+        assert {"completed": 1} == report.stats.tasks
 
         async def none_left() -> bool | None:
             return True if await runs_of(here, "chain") == 0 else None
@@ -242,7 +243,7 @@ async def test_an_id_that_no_folder_can_have_is_no_obstacle(prompt: Client):
                 await here.task(task_id).result()
         await here.listed(*odd)
         report = await here.clean_up()
-        assert (set(odd), 0) == (set(removed(report)), report.tally.bytes)
+        assert (set(odd), 0) == (set(removed(report)), report.stats.bytes)
         await forgotten(here, *odd)
 
 
@@ -250,7 +251,7 @@ async def test_an_id_that_no_folder_can_have_is_no_obstacle(prompt: Client):
 
 
 @dataclass
-class Stumbling(EngineArchive):
+class Stumbling(TaskArchive):
     """The real archive; once it breaks in the middle."""
 
     client: Client
@@ -295,8 +296,8 @@ async def test_a_cleanup_that_broke_off_goes_on_where_it_stopped(prompt: Client,
     async with world(prompt, "e1", upkeep=Upkeep(archive=stumbling)) as here:
         task_ids = await failed_tasks(here, 9)
         report = await here.clean_up()
-        assert (sorted(task_ids), {"failed": 9}) == (sorted(removed(report)), report.tally.tasks)
-        assert (45, 10) == (report.tally.bytes, len(made[0].deleted))
+        assert (sorted(task_ids), {"failed": 9}) == (sorted(removed(report)), report.stats.tasks)
+        assert (45, 10) == (report.stats.bytes, len(made[0].deleted))
         begun = [cursor for states, cursor in made[0].asked if "completed" in states and "rejected" not in states]
         assert [""] == begun, "the cohorts before are not looked at again"
         repeated = [asked for asked in set(made[0].asked) if made[0].asked.count(asked) > 1]
@@ -309,27 +310,27 @@ async def test_a_report_names_a_bounded_number_and_counts_the_rest(prompt: Clien
     monkeypatch.setattr("droidherd.contracts.maintenance.LISTED", 3)
     async with world(prompt, "e1") as here:
         await failed_tasks(here, 5)
-        tally = (await here.clean_up()).tally
-        assert (3, 2, {"failed": 5}, 25) == (len(tally.removed), tally.more, tally.tasks, tally.bytes)
+        stats = (await here.clean_up()).stats
+        assert (3, 2, {"failed": 5}, 25) == (len(stats.removed), stats.more, stats.tasks, stats.bytes)
 
 
 # --- who sees it --------------------------------------------------------------------------------------------------
 
 
-async def test_a_cleanup_says_what_it_did_to_who_asks_in_its_memo_and_in_the_web_ui(prompt: Client):
+async def test_a_cleanup_says_what_it_did_by_query_memo_and_web_ui(prompt: Client):
     async with world(prompt, "e1") as here:
         await failed_tasks(here, 2)
         report = await here.clean_up("maintenance/cleanup/x", actor="anna", reason="spring")
         handle = prompt.get_workflow_handle("maintenance/cleanup/x")
         assert report == await handle.query(names.Query.VIEW, result_type=CleanupReport)
         kept = await (await handle.describe()).memo_value(names.MEMO_REPORT, type_hint=CleanupReport)
-        assert (report.tally.tasks, (), "anna") == (kept.tally.tasks, kept.tally.removed, kept.actor)
+        assert (report.stats.tasks, (), "anna") == (kept.stats.tasks, kept.stats.removed, kept.actor)
         details = await here.details("maintenance/cleanup/x")
         assert "**done**, asked by anna: spring" in details
         assert "went: 2 failed" in details
 
 
-async def test_the_schedule_is_made_once_changed_by_whoever_starts_and_paused_by_people_alone(prompt: Client):
+async def test_schedule_is_made_once_changed_at_start_and_paused_by_people_alone(prompt: Client):
     await keep_schedule(prompt, "02:00", "UTC")
     await keep_schedule(prompt, "02:00", "UTC")
     handle = prompt.get_schedule_handle(names.MAINTENANCE)

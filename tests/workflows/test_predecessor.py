@@ -36,7 +36,7 @@ class Another:
 
 
 @pytest.mark.parametrize("stuck", [False, True])
-async def test_what_was_known_before_a_predecessor_that_cannot_be_asked_is_out_of_date(client: Client, *, stuck: bool):
+async def test_what_was_known_before_a_silent_predecessor_is_out_of_date(client: Client, *, stuck: bool):
     async with world(client) as here:  # without an emulator: nobody brings a dispatcher back
         await wake(here)
         dispatcher = here.dispatcher()
@@ -72,7 +72,7 @@ async def is_stuck(another: WorkflowHandle[Any, Any]) -> bool | None:
     return pending.attempt > 3 or None
 
 
-async def test_a_dispatcher_whose_predecessors_are_all_deleted_learns_from_its_tasks_that_there_was_one(client: Client):
+async def test_dispatcher_with_deleted_predecessors_learns_from_its_tasks_of_them(client: Client):
     async with world(client, "e1") as here:
         assert not (await found_in(here)).existed
         await here.submit("task")

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 from temporalio.client import Client
 
+from droidherd.artifacts.cleanup import RetentionLimits
 from droidherd.artifacts.store import MARK
-from droidherd.cleanup import Keep
 from droidherd.domain.errors import FlowError
-from droidherd.domain.lifecycle import TaskState
 from droidherd.domain.retention import Retention
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, fails
 from tests.workflows.world import Upkeep, World, until, world
 from workflows import options
@@ -27,15 +27,15 @@ def age(here: World, task_id: str, days: float) -> None:
 
 
 async def test_artifacts_nobody_owns_go_after_a_day(prompt: Client):
-    async with world(prompt, "e1", upkeep=Upkeep(Keep(Retention()))) as here:
+    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(Retention()))) as here:
         await here.submit("known")
         await here.ended("known")
         for task_id, days in (("known", 3.0), ("old", 1.1), ("young", 0.9)):
             here.store.put(task_id, "a.png", b"12345")
             age(here, task_id, days)
         for dry_run in (True, False):
-            tally = (await here.clean_up(dry_run=dry_run)).tally
-            assert (1, 5, {"old"}) == (tally.orphans, tally.bytes, {one.task_id for one in tally.removed})
+            stats = (await here.clean_up(dry_run=dry_run)).stats
+            assert (1, 5, {"old"}) == (stats.orphans, stats.bytes, {one.task_id for one in stats.removed})
         assert [5, 0, 5] == [here.store.size(task_id) for task_id in ("known", "old", "young")]
 
 
@@ -44,9 +44,9 @@ async def test_a_directory_that_is_not_ours_alone_is_not_swept(prompt: Client):
         here.store.put("old", "a.png", b"12345")
         age(here, "old", 9.0)
         (here.store._root / MARK).unlink()
-        tally = (await here.clean_up()).tally
-        assert (5, 0, 1) == (here.store.size("old"), tally.orphans, len(tally.troubles))
-        assert "may hold more than artifacts" in tally.troubles[0]
+        stats = (await here.clean_up()).stats
+        assert (5, 0, 1) == (here.store.size("old"), stats.orphans, len(stats.troubles))
+        assert "may hold more than artifacts" in stats.troubles[0]
 
 
 async def ended_in_turn(here: World, *task_ids: str) -> None:
@@ -58,7 +58,7 @@ async def ended_in_turn(here: World, *task_ids: str) -> None:
 
 
 async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client):
-    keep = Keep(Retention(), artifacts_max_bytes=350)
+    keep = RetentionLimits(Retention(), artifacts_max_bytes=350)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         await ended_in_turn(here, "first", "second", "third", "fourth")
         age(here, "fourth", 0.5)  # when a task ended counts, not when it last wrote
@@ -66,8 +66,8 @@ async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client
         await here.submit("runs", hold)
         await hold.began.wait()
         here.store.put("runs", "a.png", b"x" * 100)
-        dry = (await here.clean_up(dry_run=True)).tally
-        real = (await here.clean_up()).tally
+        dry = (await here.clean_up(dry_run=True)).stats
+        real = (await here.clean_up()).stats
         assert dry == real.model_copy(update={"removed": dry.removed})
         assert (["first", "second"], 2, 200, {}) == (
             [one.task_id for one in real.removed],
@@ -77,27 +77,27 @@ async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client
         )
         left = {one: here.store.size(one) for one in ("first", "second", "third", "fourth", "runs")}
         assert {"first": 0, "second": 0, "third": 100, "fourth": 100, "runs": 100} == left
-        assert TaskState.COMPLETED == (await here.view("first")).state
-        assert () == (await here.clean_up()).tally.removed
+        assert TaskStatus.COMPLETED == (await here.view("first")).state
+        assert () == (await here.clean_up()).stats.removed
         hold.let_go.set()
 
 
 async def test_what_rollbacks_need_stays_however_much_there_is_and_that_is_said(prompt: Client):
-    keep = Keep(Retention(), artifacts_max_bytes=250)
+    keep = RetentionLimits(Retention(), artifacts_max_bytes=250)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         await ended_in_turn(here, "first", "second")
         for task_id in ("first", "second"):
             here.store.put(task_id, "before-1-0-7-1-0.bin", b"x" * 130)
         for dry_run in (True, False):
-            tally = (await here.clean_up(dry_run=dry_run)).tally
-            assert (2, 200) == (tally.shed, tally.bytes)
-            assert [True] == ["10 bytes more than" in one and "260 are what rollbacks" in one for one in tally.troubles]
+            stats = (await here.clean_up(dry_run=dry_run)).stats
+            assert (2, 200) == (stats.shed, stats.bytes)
+            assert [True] == ["10 bytes more than" in one and "260 are what rollbacks" in one for one in stats.troubles]
         left = [[ref.name for ref in here.store.list(one)] for one in ("first", "second")]
         assert [["before-1-0-7-1-0.bin"]] * 2 == left
 
 
 async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
-    keep = Keep(Retention(completed_days=30.0, failed_days=0.0), artifacts_max_bytes=350)
+    keep = RetentionLimits(Retention(completed_days=30.0, failed_days=0.0), artifacts_max_bytes=350)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         await ended_in_turn(here, "first", "second", "third")
         await here.submit("failed", fails(FlowError("no such screen")))
@@ -105,8 +105,8 @@ async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
         here.store.put("failed", "a.png", b"x" * 100)
         await here.listed("failed")
         for dry_run in (True, False):
-            tally = (await here.clean_up(dry_run=dry_run)).tally
-            assert ({"failed": 1}, 0, 100) == (tally.tasks, tally.shed, tally.bytes)
+            stats = (await here.clean_up(dry_run=dry_run)).stats
+            assert ({"failed": 1}, 0, 100) == (stats.tasks, stats.shed, stats.bytes)
 
 
 async def test_artifacts_that_cannot_be_removed_are_said_and_hold_nothing_up(
@@ -122,9 +122,9 @@ async def test_artifacts_that_cannot_be_removed_are_said_and_hold_nothing_up(
             return remove(task_id)
 
         monkeypatch.setattr(here.store, "remove", refuses)
-        tally = (await here.clean_up()).tally
-        assert {"completed": 2} == tally.tasks
-        assert "the artifacts of task first cannot be removed: [Errno 13] not yours" in tally.troubles
+        stats = (await here.clean_up()).stats
+        assert {"completed": 2} == stats.tasks
+        assert "the artifacts of task first cannot be removed: [Errno 13] not yours" in stats.troubles
         assert (100, 0) == (here.store.size("first"), here.store.size("second"))
 
 
@@ -135,8 +135,8 @@ async def test_a_host_that_is_away_is_said_and_the_rest_is_done(prompt: Client, 
         await ended_nowhere(here)
         report = await here.clean_up()
         assert ({"failed": 1}, ("host h1 is away: its artifacts were not swept",)) == (
-            report.tally.tasks,
-            report.tally.troubles,
+            report.stats.tasks,
+            report.stats.troubles,
         )
 
 

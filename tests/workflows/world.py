@@ -20,40 +20,60 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
-from activities.archive import EngineArchive
+from activities.catchup import CatchUpActivities
+from activities.delivery import DeliveryActivities
 from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
-from activities.post import PostActivities
-from activities.reckoning import ReckoningActivities
+from droidherd.artifacts.cleanup import RetentionLimits
 from droidherd.artifacts.store import DirectoryStore
-from droidherd.cleanup import Keep
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.fleet import (
-    CareOrder,
+    EmulatorControl,
     EmulatorInput,
     EmulatorView,
-    FleetPhysics,
+    FleetTiming,
     Join,
     Joined,
 )
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
-from droidherd.contracts.plan import TaskPhysics
-from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, Order, Ordered, Place, QueuePage, QueueQuery
-from droidherd.contracts.tasks import Admission, Again, Ask, Control, Rollback, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.plan import TaskTiming
+from droidherd.contracts.queue import (
+    CommandResult,
+    DispatcherInput,
+    EmulatorsPage,
+    OperatorCommand,
+    QueuePage,
+    QueuePosition,
+    QueueQuery,
+)
+from droidherd.contracts.tasks import (
+    Admission,
+    Control,
+    OperatorRequest,
+    Rerun,
+    Rollback,
+    TaskInput,
+    TaskSpec,
+    TaskView,
+)
 from droidherd.domain import messages as m
-from droidherd.domain import snapshot
-from droidherd.domain.lifecycle import FINAL, TaskState
-from droidherd.domain.messages import Care, Seen, Sight
-from droidherd.domain.moves import Config
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.messages import Health, RecoveryPolicy, Seen
 from droidherd.domain.retention import Retention
-from droidherd.testing.waiting import until
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
+from droidherd.engine.archive import TaskArchive
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.hosts import HostsClient
+from droidherd.testing.skipping import until
+from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.support.serving import serving
-from tests.workflows.physics import FLEET_PHYSICS, TASK_PHYSICS
-from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Stages, Tends
+from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Recoveries, Stages
 from tests.workflows.presence import Presence
-from worker_main import WORKFLOWS
-from workflows.sandbox import PASSED_THROUGH, LeanSandbox
+from tests.workflows.timing import FLEET_TIMING, TASK_TIMING
+from workflows.guard import GuardedRunner
 
 POOL = PoolSettings(
     capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, audit_s=0.4, repeat_min_s=60.0
@@ -64,8 +84,8 @@ POOL = PoolSettings(
 class Upkeep:
     """What a cleanup removes: everything that has ended, at once."""
 
-    keep: Keep = Keep(Retention(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
-    archive: Callable[[Client], EngineArchive] = EngineArchive
+    keep: RetentionLimits = RetentionLimits(Retention(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
+    archive: Callable[[Client], TaskArchive] = TaskArchive
 
 
 UPKEEP = Upkeep()
@@ -87,8 +107,8 @@ class World:
     pool: str = "default"
     emulator_workers: dict[str, Worker] = field(default_factory=dict)
     host_worker: Worker | None = None
-    tends: Tends = field(default_factory=Tends)
-    fleet: FleetPhysics = FLEET_PHYSICS
+    recoveries: Recoveries = field(default_factory=Recoveries)
+    fleet: FleetTiming = FLEET_TIMING
     _boots: list[str] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -98,7 +118,7 @@ class World:
         worker = Worker(
             self.client,
             task_queue=names.host_id(host or self.host),
-            activities=[self.presence.presence, self.gates.pass_gate, self.tends.tend, *self.upkeep.of_host()],
+            activities=[self.presence.presence, self.gates.pass_gate, self.recoveries.recover, *self.upkeep.of_host()],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
         self.host_worker = await self.stack.enter_async_context(serving(worker))
@@ -108,7 +128,7 @@ class World:
         boots = Worker(
             self.client,
             task_queue=queue,
-            activities=[self.tends.tend],
+            activities=[self.recoveries.recover],
             max_concurrent_activities=1,
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
@@ -136,13 +156,13 @@ class World:
             machine=machine,
             worker=f"w{incarnation}@{machine}",
             pool=self.pool,
-            physics=self.fleet,
+            timing=self.fleet,
         )
-        return await EngineActivities(self.client, POOL).join(join)
+        return await HostsClient(self.client, EngineConfig()).join(join)
 
     async def register(self, emulator: str) -> None:
         """Start its workflow before a host sees it, with the times of tests."""
-        start = EmulatorInput(emulator_id=emulator, physics=self.fleet)
+        start = EmulatorInput(emulator_id=emulator, timing=self.fleet)
         await self.client.start_workflow(
             names.Workflow.EMULATOR, start, id=names.emulator_id(emulator), task_queue=names.FLEET_QUEUE
         )
@@ -150,12 +170,12 @@ class World:
     def owns(self, *emulators: str) -> None:
         """What the next presence reports."""
         for number, emulator in enumerate(emulators, 1):
-            self.presence.sights[emulator] = Seen(
+            self.presence.last_seen[emulator] = Seen(
                 emulator_id=emulator,
                 host_id=self.host,
                 incarnation=1,
                 seq=0,
-                sight=Sight.GOOD,
+                health=Health.GOOD,
                 boot=f"boot-{emulator}-1",
                 address=f"127.0.0.1:{20000 + 2 * number}",
                 serialno=f"serial-{emulator}",
@@ -163,22 +183,22 @@ class World:
                 pool=self.pool,
             )
 
-    def cares(self, **care: Any) -> None:
+    def allow_recovery(self, **recovery: Any) -> None:
         """What the host says from now on that it can do for its emulators."""
-        told = replace(Care(controller="virtual", reconnect_s=0.1, backoff_s=0.1), **care)
-        for emulator, seen in self.presence.sights.items():
-            self.presence.sights[emulator] = replace(seen, care=told)
+        told = replace(RecoveryPolicy(controller="virtual", reconnect_s=0.1, backoff_s=0.1), **recovery)
+        for emulator, seen in self.presence.last_seen.items():
+            self.presence.last_seen[emulator] = replace(seen, recovery=told)
 
-    async def cared(self, emulator: str, action: str, reason: str = "") -> Ordered:
+    async def control_emulator(self, emulator: str, action: str, reason: str = "") -> CommandResult:
         """What a person orders for an emulator."""
-        order = CareOrder.model_validate({"action": action, "actor": "anna", "reason": reason})
-        return await self.emulator(emulator).execute_update(names.Update.CARE, order, result_type=Ordered)
+        order = EmulatorControl.model_validate({"action": action, "actor": "anna", "reason": reason})
+        return await self.emulator(emulator).execute_update(names.Update.CONTROL, order, result_type=CommandResult)
 
-    async def sees(self, emulator: str, sight: Sight, *, boot: str = "", incarnation: int = 1) -> None:
+    async def sees(self, emulator: str, health: Health, *, boot: str = "", incarnation: int = 1) -> None:
         """A probe's news, as the running presence would tell them."""
-        seen = replace(self.presence.sights[emulator], sight=sight)
-        self.presence.sights[emulator] = replace(seen, boot=boot or seen.boot)
-        await self.presence.tell(incarnation, self.presence.sights[emulator])
+        seen = replace(self.presence.last_seen[emulator], health=health)
+        self.presence.last_seen[emulator] = replace(seen, boot=boot or seen.boot)
+        await self.presence.tell(incarnation, self.presence.last_seen[emulator])
 
     async def emulator_is(self, emulator: str, *states: str) -> EmulatorView:
         """As the pool sees it."""
@@ -235,7 +255,7 @@ class World:
         """By the task's own word, and by its dispatcher's."""
 
         async def both_say() -> bool | None:
-            place = await self.dispatcher().query(names.Query.PLACE, task_id, result_type=Place)
+            place = await self.dispatcher().query(names.Query.PLACE, task_id, result_type=QueuePosition)
             return (place.precedence > 0 and (await self.view(task_id)).precedence > 0) or None
 
         await until(both_say, f"{task_id} to have precedence")
@@ -257,8 +277,8 @@ class World:
         run = (await self.task(task_id).describe()).run_id
         return m.Enqueue(m.Key(task_id, run or "", 1), 1, "anonymous", "check")
 
-    async def order(self, update: str, **order: Any) -> Ordered:
-        return await self.dispatcher().execute_update(update, Order(**order), result_type=Ordered)
+    async def order(self, update: str, **order: Any) -> CommandResult:
+        return await self.dispatcher().execute_update(update, OperatorCommand(**order), result_type=CommandResult)
 
     async def queue(self, **query: Any) -> QueuePage:
         return await self.dispatcher().query(names.Query.QUEUE, QueueQuery(**query), result_type=QueuePage)
@@ -349,7 +369,7 @@ class World:
         self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False, choice: str = ""
     ) -> TaskView:
         control = Control.model_validate(
-            {"action": action, "ask": Ask(actor=actor, reason=reason), "force": force, "choice": choice}
+            {"action": action, "ask": OperatorRequest(actor=actor, reason=reason), "force": force, "choice": choice}
         )
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
@@ -362,7 +382,8 @@ class World:
         handle = await self.client.start_workflow(
             names.Workflow.TASK,
             TaskInput(
-                spec=start.spec, again=Again(past=past, ask=Ask(actor=actor, reason="once more"), rollback=rollback)
+                spec=start.spec,
+                again=Rerun(past=past, ask=OperatorRequest(actor=actor, reason="once more"), rollback=rollback),
             ),
             id=task_id,
             task_queue=names.QUEUE,
@@ -371,7 +392,7 @@ class World:
         return handle.first_execution_run_id or ""
 
     async def ask(self, task_id: str, signal: str, actor: str = "anna", reason: str = "") -> None:
-        await self.task(task_id).signal(signal, Ask(actor=actor, reason=reason))
+        await self.task(task_id).signal(signal, OperatorRequest(actor=actor, reason=reason))
 
     async def signalled(self, task_id: str, signal: str) -> None:
         """Wait until the engine has carried this signal to the task."""
@@ -388,7 +409,7 @@ class World:
 
         async def in_line() -> m.Enqueue | None:
             text = await self.dispatcher().query("snapshot", result_type=str)
-            entry = snapshot.load(text, self.pool, Config()).board.entries.get(task_id)
+            entry = Dispatcher(state=snapshot.load(text, PoolConfig())).board.entries.get(task_id)
             return entry.ask if entry else None
 
         ask = await until(in_line, f"{task_id} to wait in line")
@@ -405,7 +426,7 @@ class World:
 
         await until(there, f"{task_id} to try {count} times")
 
-    async def reached(self, task_id: str, *states: TaskState) -> TaskView:
+    async def reached(self, task_id: str, *states: TaskStatus) -> TaskView:
         async def there() -> TaskView | None:
             view = await self.view(task_id)
             return view if view.state in states else None
@@ -429,11 +450,10 @@ async def world(
     client: Client,
     *emulators: str,
     pool: PoolSettings = POOL,
-    physics: TaskPhysics = TASK_PHYSICS,
-    fleet: FleetPhysics = FLEET_PHYSICS,
+    timing: TaskTiming = TASK_TIMING,
+    fleet: FleetTiming = FLEET_TIMING,
     joined: bool = True,
-    direct: list[Callable[..., object]] | None = None,
-    post: PostActivities | None = None,
+    delivery: DeliveryActivities | None = None,
     upkeep: Upkeep = UPKEEP,
     closed_holders: Callable[..., object] | None = None,
     find_predecessor: Callable[..., object] | None = None,
@@ -443,17 +463,16 @@ async def world(
     async with AsyncExitStack() as stack:
         store = DirectoryStore(Path(stack.enter_context(TemporaryDirectory())) / "artifacts")
         maintenance = MaintenanceActivities(upkeep.archive(client), store, upkeep.keep)
-        here = World(client, stack, Stages(), Gates(), presence, Planner(physics), maintenance, store, fleet=fleet)
+        here = World(client, stack, Stages(), Gates(), presence, Planner(timing), maintenance, store, fleet=fleet)
         engine = EngineActivities(client, pool)
         threads = stack.enter_context(ThreadPoolExecutor(2))
-        carrier = post or PostActivities(client)
-        carried = [*(direct or carrier.direct()), carrier.post]
+        carried = (delivery or DeliveryActivities(client)).all()
         instead: dict[Callable[..., object], Callable[..., object] | None] = {
             engine.closed_holders: closed_holders,
             engine.find_predecessor: find_predecessor,
         }
         asked = [instead.get(one) or one for one in engine.all()]
-        served = [*ReckoningActivities().all(), *maintenance.all()]
+        served = [*CatchUpActivities().all(), *maintenance.all()]
         activities = [*asked, *carried, here.planner.plan_task, *served]
         for queue in names.WORKFLOW_QUEUES:
             workflows = Worker(
@@ -462,7 +481,7 @@ async def world(
                 workflows=WORKFLOWS,
                 activities=activities,
                 activity_executor=threads,
-                workflow_runner=LeanSandbox.passing(*PASSED_THROUGH),
+                workflow_runner=GuardedRunner(),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
             await stack.enter_async_context(serving(workflows))

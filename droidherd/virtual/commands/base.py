@@ -5,21 +5,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from droidherd.virtual.machine import VirtualEmulator
-from droidherd.virtual.shell.streams import Streams
+from droidherd.virtual.machine import VirtualDevice
+from droidherd.virtual.shell.streams import ShellStreams
 from droidherd.virtual.shell.system import System
 
 INPUT_LIMIT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CommandContext:
     """One run of one command."""
 
-    emulator: VirtualEmulator
+    emulator: VirtualDevice
     system: System
     argv: tuple[str, ...]
-    streams: Streams
+    streams: ShellStreams
     environment: Mapping[str, str]
     directory: str
 
@@ -62,7 +62,7 @@ class Context:
         return found, rc
 
 
-Command: TypeAlias = Callable[[Context], Awaitable[int]]
+Command: TypeAlias = Callable[[CommandContext], Awaitable[int]]
 
 
 def options(words: list[str], known: str, valued: str = "") -> tuple[dict[str, str], list[str]]:
@@ -79,14 +79,14 @@ def options(words: list[str], known: str, valued: str = "") -> tuple[dict[str, s
             continue
         letters = word[1:]
         while letters:
-            letter, letters = letters[0], letters[1:]
-            if letter in valued:
+            flag, letters = letters[0], letters[1:]
+            if flag in valued:
                 if not letters and not queue:
-                    raise ValueError(f"missing argument to -{letter}")
-                found[letter] = letters or queue.pop(0)
+                    raise ValueError(f"missing argument to -{flag}")
+                found[flag] = letters or queue.pop(0)
                 letters = ""
-            elif letter in known:
-                found[letter] = ""
+            elif flag in known:
+                found[flag] = ""
             else:
-                raise ValueError(f"Unknown option '{letter}'")
+                raise ValueError(f"Unknown option '{flag}'")
     return found, rest

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from droidherd.virtual import app
 from droidherd.virtual.commands import keyboards
-from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.commands.base import Command, CommandContext
 from droidherd.virtual.commands.packages import dump_of
 from droidherd.virtual.commands.system import APP_PID
 
 
-def _window(context: Context) -> str:
+def _window(context: CommandContext) -> str:
     focus = context.emulator.focus
     window = f"Window{{5b1c2d3 u0 {focus}}}" if focus else "null"
     task = f"ActivityRecord{{3f2a1b0 u0 {_short(focus)} t12}}" if focus else "null"
@@ -21,7 +21,7 @@ def _window(context: Context) -> str:
     )
 
 
-def _activity(context: Context) -> str:
+def _activity(context: CommandContext) -> str:
     focus = _short(context.emulator.focus)
     record = f"ActivityRecord{{3f2a1b0 u0 {focus} t12}}"
     return (
@@ -37,7 +37,7 @@ def _short(focus: str) -> str:
     return f"{package}/{activity.removeprefix(package)}"
 
 
-def _display(context: Context) -> str:
+def _display(context: CommandContext) -> str:
     width, height = context.emulator.size
     turns = int(context.emulator.faults.has("turned"))
     return (
@@ -49,14 +49,14 @@ def _display(context: Context) -> str:
     )
 
 
-def _battery(_context: Context) -> str:
+def _battery(_context: CommandContext) -> str:
     return (
         "Current Battery Service state:\n  AC powered: true\n  USB powered: false\n  status: 2\n  health: 2\n"
         "  present: true\n  level: 100\n  scale: 100\n  voltage: 5000\n  temperature: 250\n  technology: Li-ion\n"
     )
 
 
-def _meminfo(context: Context) -> str:
+def _meminfo(context: CommandContext) -> str:
     app_line = f"     65,432K: {app.PACKAGE} (pid {APP_PID} / activities)\n" if context.emulator.app.running else ""
     return (
         "Applications Memory Usage (in Kilobytes):\nTotal PSS by process:\n    180,244K: system (pid 612)\n"
@@ -64,11 +64,11 @@ def _meminfo(context: Context) -> str:
     )
 
 
-def _power(_context: Context) -> str:
+def _power(_context: CommandContext) -> str:
     return "POWER MANAGER (dumpsys power)\n  mWakefulness=Awake\n  Display Power: state=ON\n"
 
 
-def _input(context: Context) -> str:
+def _input(context: CommandContext) -> str:
     width, height = context.emulator.size
     return (
         "INPUT MANAGER (dumpsys input)\n  Viewport INTERNAL: displayId=0, orientation=0, "
@@ -76,7 +76,7 @@ def _input(context: Context) -> str:
     )
 
 
-_PARTS: dict[str, Callable[[Context], str]] = {
+_PARTS: dict[str, Callable[[CommandContext], str]] = {
     "activity": _activity,
     "battery": _battery,
     "display": _display,
@@ -88,12 +88,12 @@ _PARTS: dict[str, Callable[[Context], str]] = {
 }
 
 
-def _package(context: Context, words: list[str]) -> str:
+def _package(context: CommandContext, words: list[str]) -> str:
     packages = context.emulator.packages.all()
     return dump_of(packages, next((word for word in words if word in packages), words[0] if words else ""))
 
 
-async def _dumpsys(context: Context) -> int:
+async def _dumpsys(context: CommandContext) -> int:
     words = context.words
     name = words[0] if words else ""
     if name == "-l":

@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Callable
 
-from droidherd.virtual.commands.base import Command, Context, options
+from droidherd.virtual.commands.base import Command, CommandContext, options
 from droidherd.virtual.files import FileStat
 
 
@@ -16,7 +16,7 @@ def _why(problem: OSError) -> str:
     return os.strerror(problem.errno or 0)
 
 
-async def _ls(context: Context) -> int:
+async def _ls(context: CommandContext) -> int:
     try:
         chosen, names = options(context.words, "1laAdhrRit")
     except ValueError as problem:
@@ -38,7 +38,7 @@ async def _ls(context: Context) -> int:
     return rc
 
 
-def _show_directory(context: Context, path: str, chosen: dict[str, str]) -> None:
+def _show_directory(context: CommandContext, path: str, chosen: dict[str, str]) -> None:
     files = context.emulator.files
     context.say("total 0\n" if "l" in chosen else "")
     names = files.names(path)
@@ -58,7 +58,7 @@ def _shown(name: str, facts: FileStat, *, long: bool) -> str:
     return f"{stat.filemode(facts.mode)} 1 shell shell {facts.size:>8} {moment} {name}\n"
 
 
-async def _cat(context: Context) -> int:
+async def _cat(context: CommandContext) -> int:
     names = context.words
     if names in ([], ["-"]):
         while data := await context.streams.stdin.read():
@@ -70,10 +70,10 @@ async def _cat(context: Context) -> int:
     return rc
 
 
-def _each(act: Callable[[Context, str, dict[str, str]], None], known: str, valued: str = "") -> Command:
+def _each(act: Callable[[CommandContext, str, dict[str, str]], None], known: str, valued: str = "") -> Command:
     """A command that does one thing to each name."""
 
-    async def run(context: Context) -> int:
+    async def run(context: CommandContext) -> int:
         try:
             chosen, names = options(context.words, known, valued)
         except ValueError as problem:
@@ -91,34 +91,34 @@ def _each(act: Callable[[Context, str, dict[str, str]], None], known: str, value
     return run
 
 
-def _mkdir(context: Context, name: str, chosen: dict[str, str]) -> None:
+def _mkdir(context: CommandContext, name: str, chosen: dict[str, str]) -> None:
     context.emulator.files.make_directory(context.path(name), parents="p" in chosen)
 
 
-def _rm(context: Context, name: str, chosen: dict[str, str]) -> None:
+def _rm(context: CommandContext, name: str, chosen: dict[str, str]) -> None:
     recursive = bool({"r", "R"} & set(chosen))
     if "f" in chosen and not context.emulator.files.kind(context.path(name)):
         return
     context.emulator.files.remove(context.path(name), recursive=recursive)
 
 
-def _rmdir(context: Context, name: str, _chosen: dict[str, str]) -> None:
+def _rmdir(context: CommandContext, name: str, _chosen: dict[str, str]) -> None:
     context.emulator.files.remove_directory(context.path(name))
 
 
-def _touch(context: Context, name: str, _chosen: dict[str, str]) -> None:
+def _touch(context: CommandContext, name: str, _chosen: dict[str, str]) -> None:
     context.emulator.files.touch(context.path(name))
 
 
-def _fsync(context: Context, name: str, _chosen: dict[str, str]) -> None:
+def _fsync(context: CommandContext, name: str, _chosen: dict[str, str]) -> None:
     if not context.emulator.files.kind(context.path(name)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
-def _two(act: Callable[[Context, str, str], None]) -> Command:
+def _two(act: Callable[[CommandContext, str, str], None]) -> Command:
     """A command that brings files to a last name."""
 
-    async def run(context: Context) -> int:
+    async def run(context: CommandContext) -> int:
         names = [word for word in context.words if not re.fullmatch(r"-[a-zA-Z]+", word)]
         if len(names) < 2:  # noqa: PLR2004 - from and to
             return context.fail("Needs 2 arguments")
@@ -139,15 +139,15 @@ def _two(act: Callable[[Context, str, str], None]) -> Command:
     return run
 
 
-def _mv(context: Context, source: str, target: str) -> None:
+def _mv(context: CommandContext, source: str, target: str) -> None:
     context.emulator.files.rename(source, target)
 
 
-def _cp(context: Context, source: str, target: str) -> None:
+def _cp(context: CommandContext, source: str, target: str) -> None:
     context.emulator.files.copy(source, target)
 
 
-async def _chmod(context: Context) -> int:
+async def _chmod(context: CommandContext) -> int:
     words = [word for word in context.words if word != "-R"]
     if len(words) < 2:  # noqa: PLR2004 - a mode and a name
         return context.fail("Needs 2 arguments")
@@ -161,7 +161,7 @@ async def _chmod(context: Context) -> int:
     return rc
 
 
-async def _stat(context: Context) -> int:
+async def _stat(context: CommandContext) -> int:
     try:
         chosen, names = options(context.words, "Lt", "c")
     except ValueError as problem:
@@ -182,7 +182,7 @@ async def _stat(context: Context) -> int:
     return rc
 
 
-async def _df(context: Context) -> int:
+async def _df(context: CommandContext) -> int:
     full = context.emulator.files.full
     used, free, share = (8_126_464, 0, 100) if full else (1_024_000, 7_102_464, 13)
     context.say("Filesystem     1K-blocks    Used Available Use% Mounted on\n")
@@ -190,14 +190,14 @@ async def _df(context: Context) -> int:
     return 0
 
 
-async def _du(context: Context) -> int:
+async def _du(context: CommandContext) -> int:
     names = [word for word in context.words if not word.startswith("-")] or ["."]
     for name in names:
         context.say(f"{_weight(context, context.path(name)) // 1024}\t{name}\n")
     return 0
 
 
-def _weight(context: Context, path: str) -> int:
+def _weight(context: CommandContext, path: str) -> int:
     files = context.emulator.files
     if files.kind(path) != "directory":
         return files.size(path)
@@ -205,7 +205,7 @@ def _weight(context: Context, path: str) -> int:
 
 
 def _digest(algorithm: str) -> Command:
-    async def run(context: Context) -> int:
+    async def run(context: CommandContext) -> int:
         brief = "-b" in context.words
         found, rc = await context.inputs([word for word in context.words if word != "-b"])
         for name, data in found:

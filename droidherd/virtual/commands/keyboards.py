@@ -5,41 +5,41 @@ import binascii
 
 from droidherd.virtual import app
 from droidherd.virtual.app import Scene
-from droidherd.virtual.commands.base import Command, Context
-from droidherd.virtual.machine import VirtualEmulator
+from droidherd.virtual.commands.base import Command, CommandContext
+from droidherd.virtual.machine import VirtualDevice
 
 OWN = "com.android.inputmethod.latin/.LatinIME"
-TOLD = "com.android.adbkeyboard/.AdbIME"
+ADB_KEYBOARD = "com.android.adbkeyboard/.AdbIME"
 """Types what a broadcast tells it; there when its package is installed."""
 _CURRENT = ("secure", "default_input_method")
 _ENABLED = ("secure", "enabled_input_methods")
 _NOT_BOOTED = 20
 
 
-def installed(emulator: VirtualEmulator) -> tuple[str, ...]:
-    return (OWN, TOLD) if TOLD.partition("/")[0] in emulator.packages.all() else (OWN,)
+def installed(emulator: VirtualDevice) -> tuple[str, ...]:
+    return (OWN, ADB_KEYBOARD) if ADB_KEYBOARD.partition("/")[0] in emulator.packages.all() else (OWN,)
 
 
-def enabled(emulator: VirtualEmulator) -> list[str]:
+def enabled(emulator: VirtualDevice) -> list[str]:
     listed = (emulator.settings.get(*_ENABLED) or OWN).split(":")
     return [name for name in installed(emulator) if name in listed]
 
 
-def current(emulator: VirtualEmulator) -> str:
+def current(emulator: VirtualDevice) -> str:
     """One whose package is gone is not current any more."""
     name = emulator.settings.get(*_CURRENT) or OWN
     return name if name in installed(emulator) else OWN
 
 
-def shown(emulator: VirtualEmulator) -> bool:
+def shown(emulator: VirtualDevice) -> bool:
     """Whether a text field has the focus, so that the keyboard is on the screen."""
     state = emulator.app
     return emulator.booted and state.scene is Scene.SIGN_IN and bool(state.field) and not state.popup
 
 
-def receive(emulator: VirtualEmulator, words: list[str]) -> None:
+def receive(emulator: VirtualDevice, words: list[str]) -> None:
     """A broadcast. Nobody hears it but a keyboard that is current and on the screen."""
-    if "msg" not in words[:-1] or current(emulator) != TOLD or not shown(emulator):
+    if "msg" not in words[:-1] or current(emulator) != ADB_KEYBOARD or not shown(emulator):
         return
     try:
         text = base64.b64decode(words[words.index("msg") + 1], validate=True).decode()
@@ -48,7 +48,7 @@ def receive(emulator: VirtualEmulator, words: list[str]) -> None:
     emulator.act(app.type_text(emulator.app, text))
 
 
-def dump(context: Context) -> str:
+def dump(context: CommandContext) -> str:
     emulator = context.emulator
     name, seen = current(emulator), str(shown(emulator)).lower()
     return (
@@ -59,7 +59,7 @@ def dump(context: Context) -> str:
     )
 
 
-async def _ime(context: Context) -> int:
+async def _ime(context: CommandContext) -> int:
     words = context.words
     if not context.emulator.booted:
         context.complain("cmd: Can't find service: input_method\n")
@@ -81,14 +81,14 @@ async def _ime(context: Context) -> int:
     return _change(context, words[0], words[1])
 
 
-def _list(context: Context, words: list[str]) -> int:
+def _list(context: CommandContext, words: list[str]) -> int:
     emulator = context.emulator
     for name in installed(emulator) if "-a" in words else enabled(emulator):
         context.say(f"{name}\n" if "-s" in words else f"{name}:\n  mId={name} mSettingsActivityName=null\n")
     return 0
 
 
-def _change(context: Context, verb: str, name: str) -> int:
+def _change(context: CommandContext, verb: str, name: str) -> int:
     emulator = context.emulator
     listed = enabled(emulator)
     if verb == "set":

@@ -1,7 +1,7 @@
 """`logcat` and `log`."""
 
-from droidherd.virtual.commands.base import Command, Context, options
-from droidherd.virtual.logs import LogLine
+from droidherd.virtual.commands.base import Command, CommandContext, options
+from droidherd.virtual.logs import VirtualLogLine
 from droidherd.virtual.shell.streams import PipeClosedError
 
 _LEVELS = "VDIWEF"
@@ -9,7 +9,7 @@ _FORMS = frozenset({"brief", "raw", "tag", "time", "threadtime"})
 _POLL_S = 0.2
 
 
-async def _logcat(context: Context) -> int:
+async def _logcat(context: CommandContext) -> int:
     try:
         chosen, rest = options(context.words, "dcDgL", "vbtTsefm")
     except ValueError as problem:
@@ -46,7 +46,7 @@ def _rule(word: str) -> tuple[str, str]:
     return tag, level.upper() or "V"
 
 
-def _print(context: Context, lines: list[LogLine], form: str, rules: dict[str, str]) -> int:
+def _print(context: CommandContext, lines: list[VirtualLogLine], form: str, rules: dict[str, str]) -> int:
     """The number of the last line seen, or 0."""
     for line in lines:
         least = rules.get(line.tag, rules.get("*", "V"))
@@ -55,7 +55,7 @@ def _print(context: Context, lines: list[LogLine], form: str, rules: dict[str, s
     return lines[-1].number if lines else 0
 
 
-async def _log(context: Context) -> int:
+async def _log(context: CommandContext) -> int:
     try:
         chosen, rest = options(context.words, "", "pt")
     except ValueError as problem:

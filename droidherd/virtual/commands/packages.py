@@ -5,18 +5,18 @@ from collections.abc import Mapping
 
 from droidherd.virtual import app
 from droidherd.virtual.commands import keyboards
-from droidherd.virtual.commands.base import INPUT_LIMIT, Command, Context
+from droidherd.virtual.commands.base import INPUT_LIMIT, Command, CommandContext
 from droidherd.virtual.commands.settings import settings
-from droidherd.virtual.installed import Package, RefusedError
+from droidherd.virtual.installed import InstallRefusedError, VirtualPackage
 
 _NOT_BOOTED = 20
 
 
-async def _pm(context: Context) -> int:
+async def _pm(context: CommandContext) -> int:
     return await _package(context, context.words)
 
 
-async def _cmd(context: Context) -> int:
+async def _cmd(context: CommandContext) -> int:
     words = context.words
     if words[:1] == ["package"]:
         return await _package(context, words[1:])
@@ -28,7 +28,7 @@ async def _cmd(context: Context) -> int:
     return _NOT_BOOTED
 
 
-async def _package(context: Context, words: list[str]) -> int:
+async def _package(context: CommandContext, words: list[str]) -> int:
     if not context.emulator.booted:
         context.complain("cmd: Can't find service: package\n")
         return _NOT_BOOTED
@@ -42,7 +42,7 @@ async def _package(context: Context, words: list[str]) -> int:
     return await acts[words[0]](context, words[1:])
 
 
-async def _list(context: Context, words: list[str]) -> int:
+async def _list(context: CommandContext, words: list[str]) -> int:
     if words[:1] == ["features"]:
         context.say("feature:reqGlEsVersion=0x30000\nfeature:android.hardware.touchscreen\n")
         return 0
@@ -62,13 +62,13 @@ async def _list(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _path(context: Context, words: list[str]) -> int:
+async def _path(context: CommandContext, words: list[str]) -> int:
     package = context.emulator.packages.all().get(words[-1]) if words else None
     context.say(f"package:{package.path}\n" if package else "")
     return int(package is None)
 
 
-async def _install(context: Context, words: list[str]) -> int:
+async def _install(context: CommandContext, words: list[str]) -> int:
     """From a file, or streamed through standard input with `-S size`."""
     if "-S" in words and words.index("-S") + 1 < len(words):
         data = await _streamed(context, words[words.index("-S") + 1])
@@ -87,14 +87,14 @@ async def _install(context: Context, words: list[str]) -> int:
         return 1
     try:
         context.emulator.packages.install(data)
-    except RefusedError as problem:
+    except InstallRefusedError as problem:
         context.say(f"Failure [{problem}]\n")
         return 1
     context.say("Success\n")
     return 0
 
 
-async def _streamed(context: Context, size: str) -> bytes:
+async def _streamed(context: CommandContext, size: str) -> bytes:
     left = min(int(size) if size.isdecimal() else 0, INPUT_LIMIT)
     chunks: list[bytes] = []
     while left > 0 and (data := await context.streams.stdin.read()):
@@ -103,7 +103,7 @@ async def _streamed(context: Context, size: str) -> bytes:
     return b"".join(chunks)
 
 
-async def _uninstall(context: Context, words: list[str]) -> int:
+async def _uninstall(context: CommandContext, words: list[str]) -> int:
     name = words[-1] if words else ""
     emulator = context.emulator
     if not emulator.packages.uninstall(name):
@@ -115,7 +115,7 @@ async def _uninstall(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _clear(context: Context, words: list[str]) -> int:
+async def _clear(context: CommandContext, words: list[str]) -> int:
     name = words[-1] if words else ""
     emulator = context.emulator
     if name not in emulator.packages.all():
@@ -127,12 +127,12 @@ async def _clear(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _dump(context: Context, words: list[str]) -> int:
+async def _dump(context: CommandContext, words: list[str]) -> int:
     context.say(dump_of(context.emulator.packages.all(), words[-1] if words else ""))
     return 0
 
 
-def dump_of(packages: Mapping[str, Package], name: str) -> str:
+def dump_of(packages: Mapping[str, VirtualPackage], name: str) -> str:
     """As `pm dump` and `dumpsys package` show a package."""
     package = packages.get(name)
     if package is None:
@@ -147,7 +147,7 @@ def dump_of(packages: Mapping[str, Package], name: str) -> str:
     )
 
 
-async def _resolve(context: Context, words: list[str]) -> int:
+async def _resolve(context: CommandContext, words: list[str]) -> int:
     name = words[-1] if words else ""
     if name == app.PACKAGE and name in context.emulator.packages.all():
         context.say(
@@ -158,11 +158,11 @@ async def _resolve(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _am(context: Context) -> int:
+async def _am(context: CommandContext) -> int:
     return await _activity(context, context.words)
 
 
-async def _activity(context: Context, words: list[str]) -> int:
+async def _activity(context: CommandContext, words: list[str]) -> int:
     if not context.emulator.booted:
         context.complain("cmd: Can't find service: activity\n")
         return _NOT_BOOTED
@@ -179,7 +179,7 @@ async def _activity(context: Context, words: list[str]) -> int:
     return await acts[words[0]](context, words[1:])
 
 
-async def _start(context: Context, words: list[str]) -> int:
+async def _start(context: CommandContext, words: list[str]) -> int:
     values = _intent(words)
     component, package = values.get("-n", ""), values.get("package", "")
     target = component or package
@@ -231,7 +231,7 @@ def _intent(words: list[str]) -> dict[str, str]:
     return values
 
 
-def _exists(context: Context, component: str, package: str) -> bool:
+def _exists(context: CommandContext, component: str, package: str) -> bool:
     if app.PACKAGE not in context.emulator.packages.all():
         return False
     if component:
@@ -239,7 +239,7 @@ def _exists(context: Context, component: str, package: str) -> bool:
     return package == app.PACKAGE
 
 
-async def _force_stop(context: Context, words: list[str]) -> int:
+async def _force_stop(context: CommandContext, words: list[str]) -> int:
     if not words:
         context.complain('Error: Argument expected after "force-stop"\n')
         return 255
@@ -249,7 +249,7 @@ async def _force_stop(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _broadcast(context: Context, words: list[str]) -> int:
+async def _broadcast(context: CommandContext, words: list[str]) -> int:
     values = _intent(words)
     context.say(f"Broadcasting: Intent {{ act={values.get('-a', '')} flg=0x400000 }}\n")
     if values.get("-a") == "ADB_INPUT_B64":
@@ -258,7 +258,7 @@ async def _broadcast(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _monkey(context: Context) -> int:
+async def _monkey(context: CommandContext) -> int:
     words = context.words
     package = words[words.index("-p") + 1] if "-p" in words[:-1] else ""
     if not _exists(context, "", package):

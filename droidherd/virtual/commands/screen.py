@@ -7,13 +7,13 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from droidherd.virtual import app, scenes
-from droidherd.virtual.app import AppState
-from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.app import HerdState
+from droidherd.virtual.commands.base import Command, CommandContext
 from droidherd.virtual.frames import HEADER_BYTES
 from droidherd.virtual.layout import labels, regions
 from droidherd.virtual.screenshots import RAW, NoPictureError, png_of, raw_of, with_oddities
 from droidherd.virtual.shell.streams import pause
-from droidherd.virtual.window import DENSITY_MIN, PHYSICAL_DENSITY
+from droidherd.virtual.tables import DENSITY_MIN, PHYSICAL_DENSITY
 from droidherd.virtual.wire import Buffer
 
 _KEY_NAMES = {3: "HOME", 4: "BACK", 61: "TAB", 66: "ENTER", 67: "DEL", 82: "MENU", 111: "ESCAPE", 187: "APP_SWITCH"}
@@ -22,7 +22,7 @@ SWIPE_LIMIT_MS = 60_000
 _DUMP = "/sdcard/window_dump.xml"
 
 
-async def _input(context: Context) -> int:
+async def _input(context: CommandContext) -> int:
     words = context.words
     if words[:1] and words[0] in _SOURCES:
         words = words[1:]
@@ -36,7 +36,7 @@ async def _input(context: Context) -> int:
     return await kinds[words[0]](context, words[1:])
 
 
-async def _tap(context: Context, words: list[str]) -> int:
+async def _tap(context: CommandContext, words: list[str]) -> int:
     numbers = _numbers(words)
     if len(numbers) != 2 or len(words) != 2:  # noqa: PLR2004 - x and y
         return _bad_arguments(context, "tap")
@@ -45,7 +45,7 @@ async def _tap(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _swipe(context: Context, words: list[str]) -> int:
+async def _swipe(context: CommandContext, words: list[str]) -> int:
     numbers = _numbers(words)
     if len(numbers) not in {4, 5} or len(numbers) != len(words):
         return _bad_arguments(context, "swipe")
@@ -60,7 +60,7 @@ async def _swipe(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _text(context: Context, words: list[str]) -> int:
+async def _text(context: CommandContext, words: list[str]) -> int:
     if len(words) != 1:
         return _bad_arguments(context, "text")
     emulator = context.emulator
@@ -68,7 +68,7 @@ async def _text(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _keyevent(context: Context, words: list[str]) -> int:
+async def _keyevent(context: CommandContext, words: list[str]) -> int:
     names = [word for word in words if not word.startswith("--")]
     if not names:
         return _bad_arguments(context, "keyevent")
@@ -82,12 +82,12 @@ def _numbers(words: list[str]) -> list[float]:
     return [float(word) for word in words if re.fullmatch(r"-?\d+(\.\d+)?", word)]
 
 
-def _bad_arguments(context: Context, kind: str) -> int:
+def _bad_arguments(context: CommandContext, kind: str) -> int:
     context.complain(f"Error: Invalid arguments for command: {kind}\n")
     return 255
 
 
-async def _screencap(context: Context) -> int:
+async def _screencap(context: CommandContext) -> int:
     emulator, faults = context.emulator, context.emulator.faults
     names = [word for word in context.words if not word.startswith("-")]
     png = "-p" in context.words or any(name.endswith(".png") for name in names)
@@ -118,7 +118,7 @@ def _in_the_panels_position(data: Buffer) -> memoryview:
     return memoryview(head + np.rot90(rows, -1).tobytes())
 
 
-async def _wm(context: Context) -> int:
+async def _wm(context: CommandContext) -> int:
     words = context.words
     if not context.emulator.booted:
         context.complain("cmd: Can't find service: window\n")
@@ -131,7 +131,7 @@ async def _wm(context: Context) -> int:
     return 255
 
 
-def _wm_size(context: Context, words: list[str]) -> int:
+def _wm_size(context: CommandContext, words: list[str]) -> int:
     window = context.emulator.window
     if not words:
         context.say("Physical size: {}x{}\n".format(*window.physical))
@@ -146,7 +146,7 @@ def _wm_size(context: Context, words: list[str]) -> int:
     return 0
 
 
-def _wm_density(context: Context, words: list[str]) -> int:
+def _wm_density(context: CommandContext, words: list[str]) -> int:
     window = context.emulator.window
     if not words:
         context.say(f"Physical density: {PHYSICAL_DENSITY}\n")
@@ -162,7 +162,7 @@ def _wm_density(context: Context, words: list[str]) -> int:
     return 0
 
 
-async def _uiautomator(context: Context) -> int:
+async def _uiautomator(context: CommandContext) -> int:
     words = [word for word in context.words if word != "--compressed"]
     if words[:1] != ["dump"]:
         context.complain("Usage: uiautomator <subcommand> [options]\n")
@@ -183,7 +183,7 @@ async def _uiautomator(context: Context) -> int:
     return 0
 
 
-def ui_tree(state: AppState, package: str, size: tuple[int, int]) -> str:
+def ui_tree(state: HerdState, package: str, size: tuple[int, int]) -> str:
     """One node per element that can be tapped now."""
     width, height = size
     words = labels(state)

@@ -1,17 +1,17 @@
 """`settings`: system, secure, global."""
 
-from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.commands.base import Command, CommandContext
 from droidherd.virtual.tables import NAMESPACES
 
 _USAGE = "Settings provider (settings) commands: get|put|delete|list [--user USER] NAMESPACE KEY [VALUE]\n"
 _COUNTS = {"get": 2, "put": 3, "delete": 2, "list": 1}
 
 
-async def _settings(context: Context) -> int:
+async def _settings(context: CommandContext) -> int:
     return await settings(context, context.words)
 
 
-async def settings(context: Context, words: list[str]) -> int:
+async def settings(context: CommandContext, words: list[str]) -> int:
     if not context.emulator.booted:
         context.complain("cmd: Can't find service: settings\n")
         return 20
@@ -23,10 +23,10 @@ async def settings(context: Context, words: list[str]) -> int:
     if len(words) < 1 + _COUNTS.get(verb, 99) or words[1] not in NAMESPACES:
         context.complain(_USAGE)
         return 255
-    return _carry_out(context, verb, words[1], words[2:])
+    return _change(context, verb, words[1], words[2:])
 
 
-def _carry_out(context: Context, verb: str, namespace: str, words: list[str]) -> int:
+def _change(context: CommandContext, verb: str, namespace: str, words: list[str]) -> int:
     table = context.emulator.settings
     if verb == "list":
         for key, value in table.all(namespace).items():

@@ -5,7 +5,7 @@ import base64
 import re
 import time
 
-from droidherd.virtual.commands.base import Command, Context
+from droidherd.virtual.commands.base import Command, CommandContext
 from droidherd.virtual.shell.interpreter import Shell
 from droidherd.virtual.shell.streams import PipeClosedError, pause
 
@@ -13,7 +13,7 @@ SLEEP_LIMIT_S = 3600.0
 _LIVE = ("sys.boot_completed", "dev.bootcomplete", "init.svc.bootanim")
 
 
-async def _getprop(context: Context) -> int:
+async def _getprop(context: CommandContext) -> int:
     words = context.words
     if words[:1] == ["-T"]:
         words = words[1:]
@@ -27,7 +27,7 @@ async def _getprop(context: Context) -> int:
     return 0
 
 
-async def _setprop(context: Context) -> int:
+async def _setprop(context: CommandContext) -> int:
     words = context.words
     if words[:1] == ["--"]:
         words = words[1:]
@@ -39,7 +39,7 @@ async def _setprop(context: Context) -> int:
     return context.fail(problem) if problem else 0
 
 
-async def _date(context: Context) -> int:
+async def _date(context: CommandContext) -> int:
     form = next((word[1:] for word in context.words if word.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
     now = time.time()
     form = form.replace("%s", str(int(now))).replace("%N", f"{int(now * 1e9) % 1_000_000_000:09d}")
@@ -48,26 +48,26 @@ async def _date(context: Context) -> int:
     return 0
 
 
-async def _uptime(context: Context) -> int:
+async def _uptime(context: CommandContext) -> int:
     minutes = int(context.emulator.uptime_s) // 60
     clock = time.strftime("%H:%M:%S", time.gmtime())
     context.say(f" {clock} up {minutes} min,  0 users,  load average: 0.08, 0.03, 0.01\n")
     return 0
 
 
-async def _id(context: Context) -> int:
+async def _id(context: CommandContext) -> int:
     groups = "1004(input),1007(log),1011(adb),1015(sdcard_rw),1028(sdcard_r),3003(inet)"
     text = f"uid=2000(shell) gid=2000(shell) groups=2000(shell),{groups} context=u:r:shell:s0"
     context.say(("2000" if "-u" in context.words else text) + "\n")
     return 0
 
 
-async def _whoami(context: Context) -> int:
+async def _whoami(context: CommandContext) -> int:
     context.say("shell\n")
     return 0
 
 
-async def _sleep(context: Context) -> int:
+async def _sleep(context: CommandContext) -> int:
     seconds = 0.0
     for word in context.words:
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)", word)
@@ -86,26 +86,26 @@ _PROCESSES = (
 APP_PID = 2210
 
 
-def processes(context: Context) -> list[tuple[str, int, str]]:
+def processes(context: CommandContext) -> list[tuple[str, int, str]]:
     running = [("u0_a101", APP_PID, "com.example.herd")] if context.emulator.app.running else []
     return [*_PROCESSES, *running]
 
 
-async def _ps(context: Context) -> int:
+async def _ps(context: CommandContext) -> int:
     context.say("USER           PID  PPID     VSZ    RSS WCHAN            ADDR S NAME\n")
     for user, pid, name in processes(context):
         context.say(f"{user:<12} {pid:>5}     1 1234567  65432 0                   0 S {name}\n")
     return 0
 
 
-async def _pidof(context: Context) -> int:
+async def _pidof(context: CommandContext) -> int:
     found = [str(pid) for _, pid, name in processes(context) if name in context.words]
     if found:
         context.say(" ".join(found) + "\n")
     return int(not found)
 
 
-async def _kill(context: Context) -> int:
+async def _kill(context: CommandContext) -> int:
     pids = [word for word in context.words if not word.startswith("-")]
     known = {str(pid) for _, pid, _ in processes(context)}
     for pid in pids:
@@ -115,7 +115,7 @@ async def _kill(context: Context) -> int:
     return context.fail("needs 1 argument") if not pids else 0
 
 
-async def _reboot(context: Context) -> int:
+async def _reboot(context: CommandContext) -> int:
     """The machine is gone before the line goes on."""
     context.emulator.record(0, context.argv, 0, effect=True)
     asyncio.get_running_loop().call_soon(context.emulator.on_reboot)
@@ -123,7 +123,7 @@ async def _reboot(context: Context) -> int:
     raise PipeClosedError
 
 
-async def _base64(context: Context) -> int:
+async def _base64(context: CommandContext) -> int:
     names = [word for word in context.words if not word.startswith("-")]
     found, rc = await context.inputs(names)
     for _, data in found:
@@ -135,32 +135,32 @@ async def _base64(context: Context) -> int:
     return rc
 
 
-async def _env(context: Context) -> int:
+async def _env(context: CommandContext) -> int:
     for name, value in sorted(context.environment.items()):
         context.say(f"{name}={value}\n")
     return 0
 
 
-async def _uname(context: Context) -> int:
+async def _uname(context: CommandContext) -> int:
     whole = "Linux localhost 5.15.41-android13 #1 SMP PREEMPT x86_64 Toybox"
     parts = {"-r": "5.15.41-android13", "-m": "x86_64", "-n": "localhost", "-a": whole}
     context.say(parts.get((context.words or ["-s"])[0], "Linux") + "\n")
     return 0
 
 
-async def _which(context: Context) -> int:
+async def _which(context: CommandContext) -> int:
     missing = [word for word in context.words if not context.system.knows(word)]
     for word in context.words:
         context.say("" if word in missing else f"/system/bin/{word}\n")
     return int(bool(missing))
 
 
-async def _getenforce(context: Context) -> int:
+async def _getenforce(context: CommandContext) -> int:
     context.say("Enforcing\n")
     return 0
 
 
-async def _sh(context: Context) -> int:
+async def _sh(context: CommandContext) -> int:
     words = context.words
     shell = Shell(context.system)
     if words[:1] == ["-c"] and len(words) > 1:

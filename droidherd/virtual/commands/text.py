@@ -3,14 +3,14 @@
 import re
 from typing import TypeVar
 
-from droidherd.virtual.commands.base import Command, Context, options
+from droidherd.virtual.commands.base import Command, CommandContext, options
 
 _BAD_USAGE = 2
 
 Pieces = TypeVar("Pieces", bytes, list[bytes])
 
 
-async def _grep(context: Context) -> int:
+async def _grep(context: CommandContext) -> int:
     try:
         chosen, rest = options(context.words, "qcvEFilnsoxwrHhaG", "em")
     except ValueError as problem:
@@ -31,7 +31,7 @@ async def _grep(context: Context) -> int:
     return 0 if hits and (not rc or "q" in chosen) else _BAD_USAGE if rc else 1
 
 
-def _print_hits(context: Context, prefix: str, lines: list[str], chosen: dict[str, str]) -> None:
+def _print_hits(context: CommandContext, prefix: str, lines: list[str], chosen: dict[str, str]) -> None:
     if "q" in chosen:
         return
     if "c" in chosen:
@@ -81,7 +81,7 @@ def _lines(data: bytes) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-async def _head_or_tail(context: Context) -> int:
+async def _head_or_tail(context: CommandContext) -> int:
     words = [f"-n{word[1:]}" if re.fullmatch(r"-\d+", word) else word for word in context.words]
     try:
         chosen, names = options(words, "q", "nc")
@@ -109,7 +109,7 @@ def _end(pieces: Pieces, count: int, word: str, *, head: bool) -> Pieces:
     return pieces[-abs(count) :] if count else pieces[:0]
 
 
-async def _wc(context: Context) -> int:
+async def _wc(context: CommandContext) -> int:
     try:
         chosen, names = options(context.words, "lwcm")
     except ValueError as problem:
@@ -122,12 +122,12 @@ async def _wc(context: Context) -> int:
             "c": len(data),
             "m": len(data.decode(errors="replace")),
         }
-        wanted = [counts[letter] for letter in "lwcm" if letter in chosen] or [counts[letter] for letter in "lwc"]
+        wanted = [counts[flag] for flag in "lwcm" if flag in chosen] or [counts[flag] for flag in "lwc"]
         context.say(" ".join(str(count) for count in wanted) + ("" if name == "-" else f" {name}") + "\n")
     return rc
 
 
-async def _sort(context: Context) -> int:
+async def _sort(context: CommandContext) -> int:
     try:
         chosen, names = options(context.words, "nru", "kt")
     except ValueError as problem:
@@ -145,7 +145,7 @@ async def _sort(context: Context) -> int:
     return rc
 
 
-async def _uniq(context: Context) -> int:
+async def _uniq(context: CommandContext) -> int:
     found, rc = await context.inputs([word for word in context.words if not word.startswith("-")])
     last: str | None = None
     for line in (line for _, data in found for line in _lines(data)):
@@ -155,7 +155,7 @@ async def _uniq(context: Context) -> int:
     return rc
 
 
-async def _cut(context: Context) -> int:
+async def _cut(context: CommandContext) -> int:
     try:
         chosen, names = options(context.words, "s", "dfcb")
     except ValueError as problem:
@@ -180,7 +180,7 @@ def _picked(parts: list[str], spec: str) -> list[str]:
     return [part for index, part in enumerate(parts, 1) if index in wanted]
 
 
-async def _tr(context: Context) -> int:
+async def _tr(context: CommandContext) -> int:
     words = context.words
     delete = words[:1] == ["-d"]
     sets = [_signs(word) for word in words if word not in {"-d", "-s"}]
@@ -210,7 +210,7 @@ def _span(low: str, high: str) -> str:
 _SED = re.compile(r"(\d+|\$)?(?:,(\d+|\$))?([sdp])(.*)", re.DOTALL)
 
 
-async def _sed(context: Context) -> int:
+async def _sed(context: CommandContext) -> int:
     try:
         chosen, rest = options(context.words, "nEri", "e")
     except ValueError as problem:
@@ -255,7 +255,7 @@ def _substitution(tail: str, *, extended: bool) -> tuple[re.Pattern[str], str, i
     return pattern, replacement, 0 if "g" in flags else 1
 
 
-async def _tee(context: Context) -> int:
+async def _tee(context: CommandContext) -> int:
     data = await context.stdin()
     for name in context.words:
         if name != "-a":
@@ -266,7 +266,7 @@ async def _tee(context: Context) -> int:
     return 0
 
 
-async def _seq(context: Context) -> int:
+async def _seq(context: CommandContext) -> int:
     words = context.words
     if not 1 <= len(words) <= 2 or not all(re.fullmatch(r"-?\d{1,6}", word) for word in words):  # noqa: PLR2004
         return context.fail("Needs 1 or 2 numbers")
@@ -275,7 +275,7 @@ async def _seq(context: Context) -> int:
     return 0
 
 
-async def _name_part(context: Context) -> int:
+async def _name_part(context: CommandContext) -> int:
     word = (context.words or [""])[0].rstrip("/") or "/"
     folder, _, base = word.rpartition("/")
     context.say(

@@ -4,9 +4,9 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from droidherd.virtual.shell.conditions import Condition, ConditionProblem
+from droidherd.virtual.shell.conditions import ConditionProblem, ShellCondition
 from droidherd.virtual.shell.printf import escapes, printf
-from droidherd.virtual.shell.streams import Streams
+from droidherd.virtual.shell.streams import ShellStreams
 
 if TYPE_CHECKING:
     from droidherd.virtual.shell.interpreter import Shell
@@ -33,7 +33,7 @@ class LoopJump(Exception):  # noqa: N818 - it carries control, no error
         self.again = again
 
 
-async def _echo(_shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _echo(_shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     words = argv[1:]
     line_end, interpret = "\n", True
     while words and re.fullmatch("-[neE]+", words[0]):
@@ -48,7 +48,7 @@ async def _echo(_shell: "Shell", argv: list[str], streams: Streams) -> int:
     return 0
 
 
-async def _printf(_shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _printf(_shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     if len(argv) == 1:
         streams.complain("sh: printf: usage: printf format [arguments]\n")
         return 1
@@ -57,19 +57,19 @@ async def _printf(_shell: "Shell", argv: list[str], streams: Streams) -> int:
     return rc
 
 
-async def _true(_shell: "Shell", _argv: list[str], _streams: Streams) -> int:
+async def _true(_shell: "Shell", _argv: list[str], _streams: ShellStreams) -> int:
     return 0
 
 
-async def _false(_shell: "Shell", _argv: list[str], _streams: Streams) -> int:
+async def _false(_shell: "Shell", _argv: list[str], _streams: ShellStreams) -> int:
     return 1
 
 
-async def _test(shell: "Shell", argv: list[str], _streams: Streams) -> int:
+async def _test(shell: "Shell", argv: list[str], _streams: ShellStreams) -> int:
     words = argv[1:]
     if argv[0] == "[" and (not words or words.pop() != "]"):
         raise ConditionProblem("missing ]")
-    return int(not Condition(_Files(shell), shell.scope.variables).holds(words))
+    return int(not ShellCondition(_Files(shell), shell.scope.variables).holds(words))
 
 
 class _Files:
@@ -85,7 +85,7 @@ class _Files:
         return self.shell.system.files.size(self.shell.scope.absolute(path))
 
 
-async def _cd(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _cd(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     target = argv[1] if len(argv) > 1 else "/"
     path = shell.scope.absolute(target)
     if shell.system.files.kind(path) != "directory":
@@ -102,12 +102,12 @@ async def _cd(shell: "Shell", argv: list[str], streams: Streams) -> int:
     return 0
 
 
-async def _pwd(shell: "Shell", _argv: list[str], streams: Streams) -> int:
+async def _pwd(shell: "Shell", _argv: list[str], streams: ShellStreams) -> int:
     streams.say(shell.scope.directory + "\n")
     return 0
 
 
-async def _export(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _export(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     for word in argv[1:]:
         name, given, value = word.partition("=")
         if not _NAME.fullmatch(name):
@@ -119,20 +119,20 @@ async def _export(shell: "Shell", argv: list[str], streams: Streams) -> int:
     return 0
 
 
-async def _unset(shell: "Shell", argv: list[str], _streams: Streams) -> int:
+async def _unset(shell: "Shell", argv: list[str], _streams: ShellStreams) -> int:
     for name in argv[1:]:
         shell.scope.variables.pop(name, None)
         shell.scope.exported.discard(name)
     return 0
 
 
-async def _exec(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _exec(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     if len(argv) == 1:
         return 0
     raise ExitShell(await shell.execute(argv[1:], streams))
 
 
-async def _exit(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _exit(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     word = argv[1] if len(argv) > 1 else str(shell.scope.rc)
     if not re.fullmatch(r"-?\d+", word):
         streams.complain(f"sh: exit: {word}: bad number\n")
@@ -140,7 +140,7 @@ async def _exit(shell: "Shell", argv: list[str], streams: Streams) -> int:
     raise ExitShell(int(word) & 255)
 
 
-async def _read(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _read(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     names = argv[1:]
     raw = names[:1] == ["-r"]
     names = (names[1:] if raw else names) or ["REPLY"]
@@ -154,7 +154,7 @@ async def _read(shell: "Shell", argv: list[str], streams: Streams) -> int:
     return int(not line.endswith(b"\n"))
 
 
-async def _set(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _set(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     if len(argv) == 1:
         for name, value in sorted(shell.scope.variables.items()):
             streams.say(f"{name}={value}\n")
@@ -168,7 +168,7 @@ async def _set(shell: "Shell", argv: list[str], streams: Streams) -> int:
     return 0
 
 
-async def _shift(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _shift(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     count = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else 1
     if count > len(shell.scope.arguments):
         streams.complain("sh: shift: nothing to shift\n")
@@ -177,18 +177,18 @@ async def _shift(shell: "Shell", argv: list[str], streams: Streams) -> int:
     return 0
 
 
-async def _jump(shell: "Shell", argv: list[str], _streams: Streams) -> int:
+async def _jump(shell: "Shell", argv: list[str], _streams: ShellStreams) -> int:
     levels = int(argv[1]) if len(argv) > 1 and argv[1].isdecimal() else 1
     if not shell.loops:
         return 0
     raise LoopJump(min(max(1, levels), shell.loops), again=argv[0] == "continue")
 
 
-async def _eval(shell: "Shell", argv: list[str], streams: Streams) -> int:
+async def _eval(shell: "Shell", argv: list[str], streams: ShellStreams) -> int:
     return await shell.evaluate(" ".join(argv[1:]), streams)
 
 
-Builtin: TypeAlias = Callable[["Shell", list[str], Streams], Awaitable[int]]
+Builtin: TypeAlias = Callable[["Shell", list[str], ShellStreams], Awaitable[int]]
 
 BUILTINS: dict[str, Builtin] = {
     ":": _true,

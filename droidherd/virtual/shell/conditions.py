@@ -10,7 +10,7 @@ class ConditionProblem(Exception):  # noqa: N818 - a message for the shell's use
     """The words do not form a condition."""
 
 
-class FileFacts(Protocol):
+class ShellFileFacts(Protocol):
     """What conditions ask about files."""
 
     def kind(self, path: str) -> str:
@@ -39,10 +39,10 @@ _UNARY = frozenset({"-n", "-z", "-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", 
 _DEPTH_LIMIT = 40
 
 
-class Condition:
+class ShellCondition:
     """Evaluates the words between `[` and `]` by the POSIX rules on their number."""
 
-    def __init__(self, files: FileFacts, variables: MutableMapping[str, str]) -> None:
+    def __init__(self, files: ShellFileFacts, variables: MutableMapping[str, str]) -> None:
         self.files = files
         self.variables = variables
 
@@ -72,7 +72,7 @@ class Condition:
 
 
 class _Reader:
-    def __init__(self, condition: Condition, words: list[str]) -> None:
+    def __init__(self, condition: ShellCondition, words: list[str]) -> None:
         self.condition = condition
         self.words = words
         self.at = 0

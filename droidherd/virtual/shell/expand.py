@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from droidherd.virtual.shell import integers
 from droidherd.virtual.shell.patterns import TRIM_LIMIT, Piece, compile_pattern, has_magic, trim
-from droidherd.virtual.shell.syntax import Arithmetic, Literal, Parameter, Part, Sequence, Substitution, Word
-from droidherd.virtual.shell.system import Files, LimitReachedError
+from droidherd.virtual.shell.syntax import Arithmetic, Literal, Parameter, Part, ShellSequence, Substitution, Word
+from droidherd.virtual.shell.system import LimitReachedError, ShellFiles
 
 BLANKS = " \t\n"
 
@@ -63,8 +63,8 @@ Fragments: TypeAlias = list[Fragment | Break]
 @dataclass(slots=True)
 class Expander:
     scope: Scope
-    files: Files
-    substitute: Callable[[Sequence], Awaitable[str]]
+    files: ShellFiles
+    substitute: Callable[[ShellSequence], Awaitable[str]]
     word_limit: int = 10_000
 
     async def fields(self, word: Word) -> list[str]:

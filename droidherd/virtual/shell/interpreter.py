@@ -16,24 +16,24 @@ from droidherd.virtual.shell.streams import (
     FileOutput,
     LineReader,
     NullOutput,
-    Output,
-    Streams,
+    ShellOutput,
+    ShellStreams,
 )
 from droidherd.virtual.shell.syntax import (
     AndOr,
     Case,
     For,
-    Group,
     If,
     Loop,
     Node,
     Pipeline,
     Redirect,
-    Sequence,
+    ShellGroup,
+    ShellSequence,
     ShellSyntaxError,
     Simple,
 )
-from droidherd.virtual.shell.system import Call, LimitReachedError, Limits, System
+from droidherd.virtual.shell.system import LimitReachedError, ShellCall, ShellLimits, System
 
 NULL_DEVICE = "/dev/null"
 NOT_FOUND = 127
@@ -49,9 +49,9 @@ class CannotOpenError(Exception):
 class Shell:
     """One shell process: its variables live as long as the line."""
 
-    def __init__(self, system: System, limits: Limits | None = None) -> None:
+    def __init__(self, system: System, limits: ShellLimits | None = None) -> None:
         self.system = system
-        self.limits = limits or Limits()
+        self.limits = limits or ShellLimits()
         self.scope = Scope(
             variables={"PATH": "/system/bin", "HOME": "/", "PWD": "/"}, exported={"PATH", "HOME"}, pid=system.pid
         )
@@ -60,7 +60,7 @@ class Shell:
         """How many loops surround what runs."""
         self.substitution_rc = 0
 
-    async def run(self, text: str, streams: Streams) -> int:
+    async def run(self, text: str, streams: ShellStreams) -> int:
         """Carry out a line; the return code is the line's."""
         try:
             return await self._tree(parse(text), streams)
@@ -75,11 +75,11 @@ class Shell:
             streams.complain(f"sh: {problem}\n")
             return 2
 
-    async def evaluate(self, text: str, streams: Streams) -> int:
+    async def evaluate(self, text: str, streams: ShellStreams) -> int:
         """`eval`: in this shell, with its variables."""
         return await self._tree(parse(text, self.depth + 1), streams)
 
-    async def _tree(self, node: Node, streams: Streams) -> int:
+    async def _tree(self, node: Node, streams: ShellStreams) -> int:
         self.depth += 1
         if self.depth > self.limits.depth * 4:
             raise LimitReachedError("nested too deeply")
@@ -90,11 +90,11 @@ class Shell:
         self.scope.rc = rc
         return rc
 
-    async def _node(self, node: Node, streams: Streams) -> int:  # noqa: PLR0911 - one line per kind of node
+    async def _node(self, node: Node, streams: ShellStreams) -> int:  # noqa: PLR0911 - one line per kind of node
         match node:
             case Simple():
                 return await self._simple(node, streams)
-            case Sequence(nodes):
+            case ShellSequence(nodes):
                 rc = 0
                 for each in nodes:
                     rc = await self._tree(each, streams)
@@ -109,17 +109,17 @@ class Shell:
                 return await self._looping(node, streams)
             case Case():
                 return await self._case(node, streams)
-            case Group():
+            case ShellGroup():
                 return await self._group(node, streams)
 
-    async def _and_or(self, node: AndOr, streams: Streams) -> int:
+    async def _and_or(self, node: AndOr, streams: ShellStreams) -> int:
         rc = await self._tree(node.first, streams)
         for op, each in node.rest:
             if (rc == 0) == (op == "&&"):
                 rc = await self._tree(each, streams)
         return rc
 
-    async def _pipeline(self, node: Pipeline, streams: Streams) -> int:
+    async def _pipeline(self, node: Pipeline, streams: ShellStreams) -> int:
         """One stage after the other, through buffers: nothing here needs them to run at once."""
         rc = 0
         stdin = streams.stdin
@@ -135,7 +135,7 @@ class Shell:
                 stdin = LineReader(BytesInput(buffer.value()))
         return int(rc == 0) if node.negated else rc
 
-    async def _inner(self, node: Node, streams: Streams) -> int:
+    async def _inner(self, node: Node, streams: ShellStreams) -> int:
         """In a subshell: what it assigns is gone with it, and `exit` ends only it."""
         outer = self.scope
         self.scope = outer.copy()
@@ -146,20 +146,20 @@ class Shell:
         finally:
             self.scope = outer
 
-    async def _if(self, node: If, streams: Streams) -> int:
+    async def _if(self, node: If, streams: ShellStreams) -> int:
         for condition, body in node.branches:
             if await self._tree(condition, streams) == 0:
                 return await self._tree(body, streams)
         return await self._tree(node.otherwise, streams)
 
-    async def _looping(self, node: Loop | For, streams: Streams) -> int:
+    async def _looping(self, node: Loop | For, streams: ShellStreams) -> int:
         self.loops += 1
         try:
             return await (self._loop(node, streams) if isinstance(node, Loop) else self._for(node, streams))
         finally:
             self.loops -= 1
 
-    async def _loop(self, node: Loop, streams: Streams) -> int:
+    async def _loop(self, node: Loop, streams: ShellStreams) -> int:
         rc = 0
         while True:
             self._spend()
@@ -171,7 +171,7 @@ class Shell:
                 if self._leaves(jump):
                     return 0
 
-    async def _for(self, node: For, streams: Streams) -> int:
+    async def _for(self, node: For, streams: ShellStreams) -> int:
         words: Words[str] = self.scope.arguments
         if node.words is not None:
             words = [field for word in node.words for field in await self._expander(streams).fields(word)]
@@ -192,7 +192,7 @@ class Shell:
             raise LoopJump(jump.levels - 1, again=jump.again)
         return not jump.again
 
-    async def _case(self, node: Case, streams: Streams) -> int:
+    async def _case(self, node: Case, streams: ShellStreams) -> int:
         expander = self._expander(streams)
         subject = await expander.text(node.subject)
         for patterns, body in node.clauses:
@@ -201,7 +201,7 @@ class Shell:
                     return await self._tree(body, streams)
         return 0
 
-    async def _group(self, node: Group, streams: Streams) -> int:
+    async def _group(self, node: ShellGroup, streams: ShellStreams) -> int:
         try:
             inside, _ = await self._redirect(node.redirects, streams)
         except CannotOpenError as problem:
@@ -210,7 +210,7 @@ class Shell:
         run = self._inner if node.subshell else self._tree
         return await run(node.body, inside)
 
-    async def _simple(self, node: Simple, streams: Streams) -> int:
+    async def _simple(self, node: Simple, streams: ShellStreams) -> int:
         self._spend()
         self.substitution_rc = 0
         expander = self._expander(streams)
@@ -227,7 +227,9 @@ class Shell:
         assigned = {name: await expander.text(word) for name, word in node.assigns}
         return await self._watched(tuple(argv), assigned, inside, wrote=wrote)
 
-    async def _watched(self, argv: tuple[str, ...], assigned: dict[str, str], streams: Streams, *, wrote: bool) -> int:
+    async def _watched(
+        self, argv: tuple[str, ...], assigned: dict[str, str], streams: ShellStreams, *, wrote: bool
+    ) -> int:
         """Run one simple command; the system sees it before and after."""
         await self.system.before(argv)
         before = {name: self.scope.variables.get(name) for name in assigned}
@@ -244,7 +246,7 @@ class Shell:
         await self.system.after(argv, rc, wrote=wrote)
         return rc
 
-    async def execute(self, argv: Words[str], streams: Streams, assigned: dict[str, str] | None = None) -> int:
+    async def execute(self, argv: Words[str], streams: ShellStreams, assigned: dict[str, str] | None = None) -> int:
         """A built-in or a command of the system."""
         name = argv[0]
         try:
@@ -255,7 +257,7 @@ class Shell:
                 return NOT_FOUND
             exported = {key: self.scope.variables.get(key, "") for key in sorted(self.scope.exported)}
             environment = {**exported, **(assigned or {})}
-            return await self.system.call(Call(tuple(argv), streams, environment, self.scope.directory))
+            return await self.system.call(ShellCall(tuple(argv), streams, environment, self.scope.directory))
         except OSError as problem:
             streams.complain(f"{name}: {problem.filename or ''}: {os.strerror(problem.errno or 0)}\n")
             return 1
@@ -263,7 +265,7 @@ class Shell:
             streams.complain(f"sh: {name}: {problem}\n")
             return 2
 
-    async def _redirect(self, redirects: Words[Redirect], streams: Streams) -> tuple[Streams, bool]:
+    async def _redirect(self, redirects: Words[Redirect], streams: ShellStreams) -> tuple[ShellStreams, bool]:
         """The descriptors after redirection, and whether a file is written."""
         wrote = False
         for redirect in redirects:
@@ -287,7 +289,7 @@ class Shell:
         except OSError as problem:
             raise CannotOpenError("open", path, problem) from problem
 
-    def _open(self, path: str, *, append: bool) -> Output:
+    def _open(self, path: str, *, append: bool) -> ShellOutput:
         if path == NULL_DEVICE:
             return NullOutput()
         files = self.system.files
@@ -300,8 +302,8 @@ class Shell:
             raise CannotOpenError("create", path, problem) from problem
         return FileOutput(lambda data: files.append(path, data))
 
-    def _expander(self, streams: Streams) -> Expander:
-        async def substitute(body: Sequence) -> str:
+    def _expander(self, streams: ShellStreams) -> Expander:
+        async def substitute(body: ShellSequence) -> str:
             buffer = BufferOutput(self.limits.substituted_bytes)
             self.substitution_rc = await self._inner(body, replace(streams, stdout=buffer))
             return buffer.value().replace(b"\0", b"").decode(errors="surrogateescape")
@@ -314,7 +316,7 @@ class Shell:
             raise LimitReachedError("too many commands in one line")
 
 
-def _with_output(streams: Streams, descriptor: int, output: Output) -> Streams:
+def _with_output(streams: ShellStreams, descriptor: int, output: ShellOutput) -> ShellStreams:
     if descriptor == 1:
         return replace(streams, stdout=output)
     if descriptor == 2:  # noqa: PLR2004 - standard error
@@ -322,7 +324,7 @@ def _with_output(streams: Streams, descriptor: int, output: Output) -> Streams:
     raise ShellSyntaxError(f"descriptor {descriptor} is not supported")
 
 
-def _duplicate(streams: Streams, descriptor: int, target: str) -> Streams:
+def _duplicate(streams: ShellStreams, descriptor: int, target: str) -> ShellStreams:
     if target == "-":
         return _with_output(streams, descriptor, NullOutput()) if descriptor else streams
     if target == "0" and descriptor == 0:

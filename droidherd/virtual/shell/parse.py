@@ -7,13 +7,13 @@ from droidherd.virtual.shell.syntax import (
     AndOr,
     Case,
     For,
-    Group,
     If,
     Loop,
     Node,
     Pipeline,
     Redirect,
-    Sequence,
+    ShellGroup,
+    ShellSequence,
     ShellSyntaxError,
     Simple,
     Word,
@@ -32,7 +32,7 @@ _CASE_BODY_STOPS = frozenset({"esac"})
 TEXT_LIMIT = 1 << 20
 
 
-def parse(text: str, depth: int = 0) -> Sequence:
+def parse(text: str, depth: int = 0) -> ShellSequence:
     """The whole text as one list of commands."""
     if len(text) > TEXT_LIMIT:
         raise ShellSyntaxError("line too long")
@@ -49,7 +49,7 @@ class _Parser(WordReader):
         self.parse_body = self.nested
         self.parse_text = lambda inner: parse(inner, depth + 1)
 
-    def nested(self) -> Sequence:
+    def nested(self) -> ShellSequence:
         """A list inside something else, with the depth counted."""
         self.depth += 1
         if self.depth > 40:  # noqa: PLR2004 - the limit of WordReader, met from the side of commands
@@ -62,7 +62,7 @@ class _Parser(WordReader):
         found = _RESERVED.match(self.text, self.at)
         return found.group() if found else ""
 
-    def sequence(self, stops: frozenset[str] = frozenset()) -> Sequence:
+    def sequence(self, stops: frozenset[str] = frozenset()) -> ShellSequence:
         nodes: list[Node] = []
         self.match(_SEPARATORS)
         while self.at < len(self.text) and self.peek() != ")" and self.peek(2) != ";;":
@@ -72,7 +72,7 @@ class _Parser(WordReader):
             nodes.append(self._and_or())
             if self.at < len(self.text) and not self.match(_SEPARATORS) and self.peek() != ")" and not self._at_end():
                 raise ShellSyntaxError(f"unexpected '{self.peek()}'")
-        return Sequence(tuple(nodes))
+        return ShellSequence(tuple(nodes))
 
     def _at_end(self) -> bool:
         return self.peek(2) == ";;"
@@ -120,7 +120,7 @@ class _Parser(WordReader):
         self.depth -= 1
         return self._redirected(node, subshell=False)
 
-    def _until(self, *stops: str) -> Sequence:
+    def _until(self, *stops: str) -> ShellSequence:
         """A non-empty list and the reserved word that ends it (left unread unless it is the only one)."""
         self.depth += 1
         if self.depth > 40:  # noqa: PLR2004 - as in `nested`
@@ -140,11 +140,11 @@ class _Parser(WordReader):
             redirects.append(redirect)
             self.match(_BLANKS)
         if subshell or redirects:
-            return Group(node, subshell, tuple(redirects))
+            return ShellGroup(node, subshell, tuple(redirects))
         return node
 
     def _if(self) -> Node:
-        branches: list[tuple[Sequence, Sequence]] = []
+        branches: list[tuple[ShellSequence, ShellSequence]] = []
         condition = self._until("then")
         while True:
             branches.append((condition, self._until("elif", "else", "fi")))
@@ -183,7 +183,7 @@ class _Parser(WordReader):
         subject = self.word()
         self.match(_NEWLINES)
         self.expect("in")
-        clauses: list[tuple[tuple[Word, ...], Sequence]] = []
+        clauses: list[tuple[tuple[Word, ...], ShellSequence]] = []
         self.match(_NEWLINES)
         while self.reserved() != "esac":
             clauses.append((self._patterns(), self.sequence(_CASE_BODY_STOPS)))

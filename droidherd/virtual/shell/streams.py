@@ -16,7 +16,7 @@ class OutputLimitError(Exception):
     """A command wrote more than a buffer of this shell may hold."""
 
 
-class Input(Protocol):
+class ShellInput(Protocol):
     """Standard input."""
 
     async def read(self) -> bytes:
@@ -24,7 +24,7 @@ class Input(Protocol):
         ...
 
 
-class Output(Protocol):
+class ShellOutput(Protocol):
     """Standard output or standard error."""
 
     def write(self, data: Chunk) -> None: ...
@@ -101,7 +101,7 @@ class FileOutput:
 class LineReader:
     """Lines from an input that comes in pieces; shared by all readers of one standard input."""
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: ShellInput) -> None:
         self.source = source
         self.rest = b""
         self.ended = False
@@ -143,12 +143,12 @@ class LineReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class ShellStreams:
     """The three descriptors of a command."""
 
     stdin: LineReader
-    stdout: Output
-    stderr: Output
+    stdout: ShellOutput
+    stderr: ShellOutput
 
     def say(self, text: str) -> None:
         self.stdout.write(text.encode(errors="surrogateescape"))
@@ -157,7 +157,7 @@ class Streams:
         self.stderr.write(text.encode(errors="surrogateescape"))
 
 
-async def pause(seconds: float, output: Output) -> None:
+async def pause(seconds: float, output: ShellOutput) -> None:
     """Sleep, but end the line when its reader hangs up meanwhile."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

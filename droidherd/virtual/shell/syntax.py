@@ -26,7 +26,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    body: "Sequence"
+    body: "ShellSequence"
     quoted: bool
 
 
@@ -69,20 +69,20 @@ class AndOr:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class ShellSequence:
     nodes: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class If:
-    branches: tuple[tuple[Sequence, Sequence], ...]
-    otherwise: Sequence
+    branches: tuple[tuple[ShellSequence, ShellSequence], ...]
+    otherwise: ShellSequence
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    condition: Sequence
-    body: Sequence
+    condition: ShellSequence
+    body: ShellSequence
     until: bool
 
 
@@ -90,17 +90,17 @@ class Loop:
 class For:
     name: str
     words: tuple[Word, ...] | None
-    body: Sequence
+    body: ShellSequence
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     subject: Word
-    clauses: tuple[tuple[tuple[Word, ...], Sequence], ...]
+    clauses: tuple[tuple[tuple[Word, ...], ShellSequence], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ShellGroup:
     """`{ ..; }`, or `( .. )` when it is a subshell, or any compound command with redirects."""
 
     body: "Node"
@@ -108,5 +108,5 @@ class Group:
     redirects: tuple[Redirect, ...]
 
 
-Node: TypeAlias = Simple | Pipeline | AndOr | Sequence | If | Loop | For | Case | Group
-EMPTY = Sequence(())
+Node: TypeAlias = Simple | Pipeline | AndOr | ShellSequence | If | Loop | For | Case | ShellGroup
+EMPTY = ShellSequence(())

@@ -4,21 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from droidherd.virtual.shell.conditions import FileFacts
-from droidherd.virtual.shell.streams import Streams
+from droidherd.virtual.shell.conditions import ShellFileFacts
+from droidherd.virtual.shell.streams import ShellStreams
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ShellCall:
     """One command to be carried out by the system."""
 
     argv: tuple[str, ...]
-    streams: Streams
+    streams: ShellStreams
     environment: Mapping[str, str]
     directory: str
 
 
-class Files(FileFacts, Protocol):
+class ShellFiles(ShellFileFacts, Protocol):
     """The files a line may read and write. Paths are absolute; failures are OSError."""
 
     def read(self, path: str) -> bytes: ...
@@ -36,7 +36,7 @@ class System(Protocol):
         ...
 
     @property
-    def files(self) -> Files: ...
+    def files(self) -> ShellFiles: ...
 
     async def before(self, argv: Sequence[str]) -> None:
         """A simple command is about to run; may end the line by an exception."""
@@ -48,11 +48,11 @@ class System(Protocol):
 
     def knows(self, name: str) -> bool: ...
 
-    async def call(self, call: Call) -> int: ...
+    async def call(self, call: ShellCall) -> int: ...
 
 
 @dataclass(slots=True)
-class Limits:
+class ShellLimits:
     """Nothing a line does is unbounded."""
 
     commands: int = 100_000

@@ -8,7 +8,7 @@ from droidherd.virtual.shell.syntax import (
     Literal,
     Parameter,
     Part,
-    Sequence,
+    ShellSequence,
     ShellSyntaxError,
     Substitution,
     Word,
@@ -35,8 +35,8 @@ class WordReader:
         self.text = text
         self.at = 0
         self.depth = depth
-        self.parse_body: Callable[[], Sequence] | None = None
-        self.parse_text: Callable[[str], Sequence] | None = None
+        self.parse_body: Callable[[], ShellSequence] | None = None
+        self.parse_text: Callable[[str], ShellSequence] | None = None
 
     def peek(self, count: int = 1) -> str:
         return self.text[self.at : self.at + count]
@@ -129,7 +129,7 @@ class WordReader:
         found = self.match(_NAME) or self.match(_SPECIAL)
         return Parameter(found.group(), "", (), quoted) if found else Literal("$", quoted)
 
-    def _body(self) -> Sequence:
+    def _body(self) -> ShellSequence:
         if self.parse_body is None:
             raise ShellSyntaxError("no substitution here")
         body = self.parse_body()

@@ -8,9 +8,9 @@ from tests.replay.scenarios import (
     ends,
     fleet,
     maintenance,
-    occasions,
+    recovery,
     stays,
-    tending,
+    subscription_runs,
 )
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "ends",
     "fleet",
     "maintenance",
-    "occasions",
+    "recovery",
     "stays",
-    "tending",
+    "subscription_runs",
 ]

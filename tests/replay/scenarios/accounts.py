@@ -3,20 +3,27 @@
 import asyncio
 
 from droidherd.contracts import names
-from droidherd.contracts.tasks import Ask
-from droidherd.domain.lifecycle import TaskState
+from droidherd.contracts.tasks import OperatorRequest
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.workflows.test_account import change, handle
-from tests.workflows.world import World
+from tests.workflows.world import World, until
 
 ACCOUNT = "account/ann"
 
 
 @scenario("a record is made, replaced, continued as new, removed and made again", keep=(ACCOUNT, DISPATCHER))
 async def account_record(world: World) -> None:
-    for number in range(3):
+    for number in range(2):
         await change(world, "ann", after=2, emulator="e1", note=f"change {number}")
-    await handle(world, "ann").execute_update(names.Update.REMOVE, Ask(actor="anna"))
+
+    async def continued() -> bool | None:
+        info = (await handle(world, "ann").describe()).raw_description.workflow_execution_info
+        return info.first_run_id != info.execution.run_id or None
+
+    await until(continued, "the next run of the account")
+    await change(world, "ann", after=2, emulator="e1", note="change 2")
+    await handle(world, "ann").execute_update(names.Update.REMOVE, OperatorRequest(actor="anna"))
     await handle(world, "ann").result(follow_runs=True)
     await change(world, "ann", credentials={"password": "env:ANN_PASSWORD"})
 
@@ -26,7 +33,7 @@ async def account_disabled(world: World) -> None:
     await world.order("disable_account", account="ann", actor="anna", reason="banned")
     await world.submit("task", account="ann")
     await world.submit("other", account="ben")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.ended("other")
     await world.order("enable_account", account="ann", actor="anna")
     await asyncio.gather(world.ended("task"))

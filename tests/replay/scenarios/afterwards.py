@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from droidherd.contracts.tasks import Answer, Rollback
 from droidherd.domain.errors import FencedError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Sight
+from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.replay.scenarios.ends import SETTLE_S
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
@@ -53,7 +53,7 @@ async def taken_back_without_one(world: World) -> None:
     await world.submit("task", sets("1"), fenced, sets("1"), sets("2"), params=CHANGES)
     view = await world.ended("task")
     gone = view.attempts[-1].emulator
-    await world.sees(gone, Sight.LEFT)
+    await world.sees(gone, Health.LEFT)
     await world.emulator_is(gone, "retired")
     await asyncio.sleep(SETTLE_S)
     await world.again("task", Rollback(force=True))
@@ -78,7 +78,7 @@ async def captured_and_undone_at_the_door(world: World) -> None:
     await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
     await capture.began.wait()
     await world.control("task", "pause")
-    await world.reached("task", TaskState.PAUSED)
+    await world.reached("task", TaskStatus.PAUSED)
     await world.control("task", "resume")
     await world.ended("task")
     await world.again("task", Rollback())
@@ -107,7 +107,7 @@ async def rescheduled(world: World) -> None:
     await world.submit("task", again_in(timedelta(seconds=1)), again_in(timedelta(hours=1)))
     view = await world.view("task")
     while view.rounds < 2:
-        view = await world.reached("task", TaskState.PENDING, TaskState.RUNNING, TaskState.QUEUED)
+        view = await world.reached("task", TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.QUEUED)
     await world.control("task", "cancel")
     await world.ended("task")
 
@@ -126,7 +126,7 @@ async def forced(world: World) -> None:
 @scenario("a person is asked, answers, and the stage goes on on the same lease", keep=(TASK, DISPATCHER))
 async def asked_and_answered(world: World) -> None:
     await world.submit("task", asks(), completes)
-    await world.reached("task", TaskState.WAITING)
+    await world.reached("task", TaskStatus.WAITING)
     await world.control("task", "answer", choice="yes")
     await world.ended("task")
 
@@ -134,7 +134,7 @@ async def asked_and_answered(world: World) -> None:
 @scenario("a new worker took the host over while a person is asked: the emulator stays with the task")
 async def asked_over_a_restart(world: World) -> None:
     await world.submit("task", asks(), completes)
-    await world.reached("task", TaskState.WAITING)
+    await world.reached("task", TaskStatus.WAITING)
     await world.join(2)
     await world.signalled("task", "revoked")
     await world.control("task", "answer", choice="yes")
@@ -144,7 +144,7 @@ async def asked_over_a_restart(world: World) -> None:
 @scenario("a person is asked while the emulator is free for others")
 async def asked_without_an_emulator(world: World) -> None:
     await world.submit("task", asks(keep=False), completes)
-    await world.reached("task", TaskState.WAITING)
+    await world.reached("task", TaskStatus.WAITING)
     await world.task("task").signal("answer", Answer(choice="no"))
     await world.ended("task")
 
@@ -158,20 +158,20 @@ async def nobody_answered(world: World) -> None:
 @scenario("its emulator goes down while it asks: the question stands")
 async def asked_and_lost(world: World) -> None:
     await world.submit("task", asks(), completes)
-    await world.reached("task", TaskState.WAITING)
-    await world.sees("e1", Sight.DOWN)
+    await world.reached("task", TaskStatus.WAITING)
+    await world.sees("e1", Health.DOWN)
     await world.signalled("task", "revoked")
     await world.control("task", "answer", choice="yes")
-    await world.sees("e1", Sight.GOOD, boot="boot-2")
+    await world.sees("e1", Health.GOOD, boot="boot-2")
     await world.ended("task")
 
 
 @scenario("paused and cancelled while it asks")
 async def asked_and_paused(world: World) -> None:
     await world.submit("task", asks(), completes)
-    await world.reached("task", TaskState.WAITING)
+    await world.reached("task", TaskStatus.WAITING)
     await world.control("task", "pause")
-    await world.reached("task", TaskState.PAUSED)
+    await world.reached("task", TaskStatus.PAUSED)
     await world.control("task", "cancel")
     await world.ended("task")
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from droidherd.domain.errors import ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import Path, scenario
 from tests.replay.scenarios.stays import ACCOUNT
 from tests.workflows.plays import Deaf, Hold, completes, fails
@@ -24,7 +24,7 @@ async def pending(world: World) -> None:
 async def queued(world: World) -> None:
     await world.order("pause_lane", actor="anna", reason="release")
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
 
 
 async def running(world: World) -> None:
@@ -36,13 +36,13 @@ async def running(world: World) -> None:
 async def retry_pending(world: World) -> None:
     missed = fails(ScreenNotReachedError("rewards did not appear"))
     await world.submit("task", missed, params={"policy": {"retries": 1, "backoff_s": 3600}})
-    await world.reached("task", TaskState.RETRY_PENDING)
+    await world.reached("task", TaskStatus.RETRY_PENDING)
 
 
 async def paused(world: World) -> None:
     await queued(world)
     await world.control("task", "pause", reason="lunch")
-    await world.reached("task", TaskState.PAUSED)
+    await world.reached("task", TaskStatus.PAUSED)
 
 
 # --- the three doors of a cancel --------------------------------------------------------------------------------
@@ -81,12 +81,12 @@ def _pauses(where: Stop, *, ends: bool) -> Path:
     async def play(world: World) -> None:
         await where(world)
         await world.ask("task", "pause", reason="lunch")
-        await world.reached("task", TaskState.PAUSED)
+        await world.reached("task", TaskStatus.PAUSED)
         await world.ask("task", "resume")
         if ends:
             await world.order("resume_lane", actor="anna")
         else:
-            await world.reached("task", TaskState.PENDING)
+            await world.reached("task", TaskStatus.PENDING)
             await by_signal(world)
         await world.ended("task")
 
@@ -106,7 +106,7 @@ async def pause_between_stages(world: World) -> None:
     await deaf.began.wait()
     await world.control("task", "pause", reason="lunch")
     deaf.let_go.set()
-    await world.reached("task", TaskState.PAUSED)
+    await world.reached("task", TaskStatus.PAUSED)
     await world.control("task", "resume")
     await world.ended("task")
 

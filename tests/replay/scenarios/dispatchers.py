@@ -5,7 +5,7 @@ import asyncio
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, QueueSettings
 from droidherd.domain.errors import FencedError, ScreenNotReachedError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, EMULATOR, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes, fails
 from tests.workflows.world import POOL, World
@@ -42,14 +42,14 @@ async def orders(world: World) -> None:
         await world.order("pause_lane", lane="anonymous", actor="anna", reason="release", request_id=request)
     await world.submit("t1")
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     for request in ("r2", "r2"):
         await world.order("prioritize", task_id="task", priority=1, actor="anna", request_id=request)
     await world.order("prioritize", task_id="nobody", priority=1, actor="anna")
     await world.control("task", "pause")
-    await world.reached("task", TaskState.PAUSED)
+    await world.reached("task", TaskStatus.PAUSED)
     await world.control("task", "resume")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     for capacity in (0, 1):
         await world.order("set_capacity", lane="anonymous", capacity=capacity, actor="anna", request_id=f"c{capacity}")
     await world.order("reset_lane", lane="anonymous", actor="anna")
@@ -68,7 +68,7 @@ async def set_anew(world: World) -> None:
     await world.order("pause_lane", lane="anonymous", actor="anna", reason="release")
     for n in range(3):
         await world.submit(f"t{n}", priority=3 - n, mutex=["shop"])
-        await world.reached(f"t{n}", TaskState.QUEUED)
+        await world.reached(f"t{n}", TaskStatus.QUEUED)
     await world.order("set_order", lane="anonymous", order="priority", ageing=5, actor="anna")
     await world.order("set_order", actor="anna")
     settings = QueueSettings(limit=100, capacities={"account": 2, "anonymous": 2}, mutex_hold_s=1.0)
@@ -86,7 +86,7 @@ async def capacity(world: World) -> None:
     await world.submit("first", hold, account="1")
     await hold.began.wait()
     await world.submit("task", account="2")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.submit("other")
     await world.ended("other")
     hold.let_go.set()
@@ -99,7 +99,7 @@ async def holder_closed(world: World) -> None:
     await world.submit("first", hold)
     await hold.began.wait()
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.task("first").terminate("test")
     hold.let_go.set()
     await world.ended("task")
@@ -110,8 +110,8 @@ async def granted_to_nobody(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("first")
     await world.submit("task")
-    await world.reached("first", TaskState.QUEUED)
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("first", TaskStatus.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.task("first").terminate("test")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
@@ -137,7 +137,7 @@ async def dispatcher_rebuilt(world: World) -> None:
     await world.submit("task", hold)
     await hold.began.wait()
     await world.submit("t1")
-    await world.reached("t1", TaskState.QUEUED)
+    await world.reached("t1", TaskStatus.QUEUED)
     await world.order("pause_lane", lane="account", actor="anna", reason="release")
     await world.dispatcher().terminate("test")
     await wake(world)
@@ -155,7 +155,7 @@ async def dispatcher_rebuilt_blind(world: World) -> None:
     await world.submit("task", hold)
     await hold.began.wait()
     await world.submit("t1")
-    await world.reached("t1", TaskState.QUEUED)
+    await world.reached("t1", TaskStatus.QUEUED)
     await world.loses_its_dispatcher()
     await wake(world)
     hold.let_go.set()
@@ -171,7 +171,7 @@ async def dispatcher_rebuilt_blind(world: World) -> None:
 async def precedence_said_again(world: World) -> None:
     for name in ("t1", "task"):
         await world.submit(name)
-        await world.reached(name, TaskState.QUEUED)
+        await world.reached(name, TaskStatus.QUEUED)
     await world.order("prioritize", task_id="task", priority=1, actor="anna")
     await world.has_precedence("task")
     await world.loses_its_dispatcher()
@@ -188,12 +188,12 @@ async def precedence_said_again(world: World) -> None:
 async def precedence_kept(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task", fails(FencedError("another lease holds it"), clean=False), completes)
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.order("prioritize", task_id="task", priority=1, actor="anna")
     await world.has_precedence("task")
     await world.is_granted("task", "e1")
     await world.tried("task", 1)
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.has_precedence("task")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
@@ -205,7 +205,7 @@ async def granted_for_before(world: World) -> None:
     await world.submit("task", missed, completes, params={"policy": {"retries": 1, "backoff_s": 3}})
     await world.tried("task", 1)
     await world.order("pause_lane", actor="anna")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.is_granted("task", "e1")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
@@ -215,7 +215,7 @@ async def granted_for_before(world: World) -> None:
 async def precedence_comes_late(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.is_preferred("task")
     await world.has_precedence("task")
     await world.order("resume_lane", actor="anna")

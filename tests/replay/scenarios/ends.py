@@ -2,12 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from droidherd.contracts import names
 from droidherd.domain.errors import FlowError, ScreenNotReachedError, ServerBusyError, StageTimeoutError
-from droidherd.domain.lifecycle import TaskState
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
-from tests.workflows.plays import DeadLine, Deaf, Hold, breaks, completes, fails, is_unknown_to_us
+from tests.workflows.plays import Deaf, Hold, NothingDirect, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import POOL, World, until
 
 SETTLE_S = 61.0
@@ -25,7 +26,7 @@ async def one_stage(world: World) -> None:
 
 @scenario("three stages in a row; the last one tells the dispatcher that it is the last")
 async def several_stages(world: World) -> None:
-    stages = [{"name": "open"}, {"name": "collect", "lives": "account"}, {"name": "leave"}]
+    stages = [{"name": "open"}, {"name": "collect", "effect": "account"}, {"name": "leave"}]
     await world.submit("task", params={"stages": stages})
     await world.ended("task")
 
@@ -33,7 +34,7 @@ async def several_stages(world: World) -> None:
 @scenario("the first task of all starts the dispatcher itself", setting=Setting(joined=False))
 async def no_dispatcher_yet(world: World) -> None:
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.serve_host()
     await world.serve("e1")
     await world.join()
@@ -121,26 +122,28 @@ async def rejected_duplicate(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("told by signals alone", keep=(TASK, DISPATCHER), setting=Setting(line=DeadLine()))
+@scenario("told by signals alone", keep=(TASK, DISPATCHER), setting=Setting(delivery=NothingDirect))
 async def told_by_signals(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
 
 
-@scenario("nobody answered in time, so it was told by signals", setting=Setting(line=DeadLine(silent_s=30)))
+@scenario(
+    "nobody answered in time, so it was told by signals", setting=Setting(delivery=partial(NothingDirect, silent_s=30))
+)
 async def told_in_vain(world: World) -> None:
     await world.submit("task")
     await world.ended("task")
 
 
-@scenario("refused by a signal", setting=Setting(line=DeadLine()))
+@scenario("refused by a signal", setting=Setting(delivery=NothingDirect))
 async def refused_by_a_signal(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("first", account="42")
-    await world.reached("first", TaskState.QUEUED)
+    await world.reached("first", TaskStatus.QUEUED)
     await world.submit("task", account="42")
     await world.ended("task")
 

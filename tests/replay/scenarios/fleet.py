@@ -3,10 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-from droidherd.domain.emulator import GATE_TRIES
 from droidherd.domain.errors import FencedError
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Care, Sight
+from droidherd.domain.fleet.emulator import GATE_TRIES
+from droidherd.domain.messages import Health, RecoveryPolicy
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, EMULATOR, HOST, TASK, Setting, scenario
 from tests.workflows.plays import Hold, completes, fails
 from tests.workflows.world import World, wake
@@ -36,7 +36,7 @@ async def quarantined(world: World) -> None:
     await world.serve_host()
     await world.join()
     await world.emulator_is("e1", "quarantined")
-    await world.sees("e1", Sight.GOOD, boot="boot-2")
+    await world.sees("e1", Health.GOOD, boot="boot-2")
     await world.emulator_is("e1", "up")
 
 
@@ -56,18 +56,18 @@ async def drained(world: World) -> None:
 
 
 @scenario("suspect, good again, restarted, down, gone", keep=(EMULATOR, HOST))
-async def sights(world: World) -> None:
-    for sight, boot, state in (
-        (Sight.SUSPECT, "", "suspect"),
-        (Sight.GOOD, "", "up"),
-        (Sight.GOOD, "boot-2", "up"),
-        (Sight.LEAVING, "", "draining"),
-        (Sight.GOOD, "", "up"),
-        (Sight.DOWN, "", "down"),
-        (Sight.GOOD, "boot-3", "up"),
-        (Sight.LEFT, "", "retired"),
+async def every_health(world: World) -> None:
+    for health, boot, state in (
+        (Health.SUSPECT, "", "suspect"),
+        (Health.GOOD, "", "up"),
+        (Health.GOOD, "boot-2", "up"),
+        (Health.LEAVING, "", "draining"),
+        (Health.GOOD, "", "up"),
+        (Health.DOWN, "", "down"),
+        (Health.GOOD, "boot-3", "up"),
+        (Health.LEFT, "", "retired"),
     ):
-        await world.sees("e1", sight, boot=boot)
+        await world.sees("e1", health, boot=boot)
         await world.emulator_is("e1", state)
 
 
@@ -85,11 +85,11 @@ async def gate_given_up(world: World) -> None:
 @scenario("a second host sees it too and waits until the first lost it", keep=(EMULATOR, "host/h2"))
 async def owner_changed(world: World) -> None:
     await world.join(1, host="h2", machine="m2")
-    first = world.presence.sights["e1"]
+    first = world.presence.last_seen["e1"]
     await world.presence.tell(1, replace(first, host_id="h2", address="127.0.0.1:30000"))
     await world.submit("task")
     await world.ended("task")
-    await world.sees("e1", Sight.DOWN)
+    await world.sees("e1", Health.DOWN)
     await world.presence.tell(1, replace(first, host_id="h2", address="127.0.0.1:30000"))
     await world.serve_host("h2")
     await world.emulator_is("e1", "up")
@@ -124,7 +124,7 @@ async def host_gone_and_back(world: World) -> None:
     if world.host_worker is not None:
         await world.host_worker.shutdown()
     await world.emulator_is("e1", "down")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     world.presence.silent.clear()
     await world.serve_host()
     await world.join(2)
@@ -152,7 +152,7 @@ async def taken_off_the_list(world: World) -> None:
     await world.submit("task", hold)
     await hold.began.wait()
     gone = world.stages.of("task")[0].emulator_id
-    del world.presence.sights[gone]
+    del world.presence.last_seen[gone]
     await world.join(2)
     await world.emulator_is(gone, "retired")
     await world.ended("task")
@@ -161,9 +161,11 @@ async def taken_off_the_list(world: World) -> None:
 @scenario("what its host let go belongs to another one that could start it", keep=(EMULATOR,))
 async def inherited(world: World) -> None:
     await world.join(1, host="h2", machine="m2")
-    first = world.presence.sights["e1"]
-    await world.presence.tell(1, replace(first, host_id="h2", sight=Sight.DOWN, boot="", care=Care(controller="avd")))
-    await world.sees("e1", Sight.LEFT)
+    first = world.presence.last_seen["e1"]
+    await world.presence.tell(
+        1, replace(first, host_id="h2", health=Health.DOWN, boot="", recovery=RecoveryPolicy(controller="avd"))
+    )
+    await world.sees("e1", Health.LEFT)
     await world.emulator_is("e1", "down")
 
 
@@ -178,7 +180,7 @@ async def moved_to_another_pool(world: World) -> None:
     await wake(world)
     await world.join(2)
     await world.emulator_is("e1", "up")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
 
 
 @scenario("host, emulator, dispatcher and tasks continue as new, again and again",
@@ -187,9 +189,9 @@ async def all_continued(world: World) -> None:
     for n in range(6):
         await world.submit(f"t{n}")
         await world.ended(f"t{n}")
-        await world.sees("e1", Sight.SUSPECT)
+        await world.sees("e1", Health.SUSPECT)
         await world.emulator_is("e1", "suspect")
-        await world.sees("e1", Sight.GOOD)
+        await world.sees("e1", Health.GOOD)
         await world.emulator_is("e1", "up")
 
 
@@ -197,9 +199,9 @@ async def _long(world: World, *then: str) -> None:
     """A history so long that the engine suggests to continue: paused and resumed until it does."""
     for _ in range(5):
         await world.control("task", "pause")
-        await world.reached("task", TaskState.PAUSED)
+        await world.reached("task", TaskStatus.PAUSED)
         await world.control("task", "resume")
-        await world.reached("task", TaskState.QUEUED)
+        await world.reached("task", TaskStatus.QUEUED)
     for action in then:
         await world.control("task", action)
 
@@ -208,7 +210,7 @@ async def _long(world: World, *then: str) -> None:
 async def task_continued_in_line(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task", account="42")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await _long(world)
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
@@ -218,7 +220,7 @@ async def task_continued_in_line(world: World) -> None:
 async def task_continued_paused(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task")
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await _long(world, "pause", "cancel")
     await world.ended("task")
 
@@ -226,7 +228,7 @@ async def task_continued_paused(world: World) -> None:
 @scenario("a task continues as new between two attempts, and keeps what it had done", setting=SHORT)
 async def task_continued_between_attempts(world: World) -> None:
     missed = fails(FencedError("another lease holds it"), clean=True)
-    stages = [{"name": f"s{n}", "lives": "account", "on_unknown": "repeat"} for n in range(6)]
+    stages = [{"name": f"s{n}", "effect": "account", "on_ambiguous": "repeat"} for n in range(6)]
     plays = [play for _ in range(6) for play in (completes, missed)]
     await world.submit("task", *plays, params={"stages": stages})
     await world.ended("task")

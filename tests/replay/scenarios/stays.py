@@ -2,17 +2,17 @@
 
 import asyncio
 
-from droidherd.contracts.plan import TaskPhysics
+from droidherd.contracts.plan import TaskTiming
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
-from droidherd.domain.lifecycle import TaskState
-from droidherd.domain.messages import Sight
+from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
-from tests.workflows.physics import IMPATIENT_TASKS
 from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import World
 
 TWO = Setting(emulators=("e1", "e2"))
-ACCOUNT = [{"name": "collect", "lives": "account"}]
+ACCOUNT = [{"name": "collect", "effect": "account"}]
 
 lost = fails(EmulatorLostError("does not answer", to="e1"), clean=False)
 fenced = fails(FencedError("another lease holds it", to="e1"), clean=False)
@@ -39,7 +39,7 @@ async def fenced_moves(world: World) -> None:
 
 @scenario(
     "it loses its emulator more often than a task may",
-    setting=Setting(emulators=("e1", "e2"), physics=IMPATIENT_TASKS.model_copy(update={"moves": 1})),
+    setting=Setting(emulators=("e1", "e2"), timing=IMPATIENT_TASKS.model_copy(update={"moves": 1})),
 )
 async def moves_exhausted(world: World) -> None:
     await world.submit("task", fenced, fenced)
@@ -48,7 +48,7 @@ async def moves_exhausted(world: World) -> None:
 
 @scenario("after a move, what lives on the emulator is done again there", setting=TWO)
 async def moved_after_a_stage(world: World) -> None:
-    stages = [{"name": "open"}, {"name": "collect", "lives": "account"}, {"name": "leave"}]
+    stages = [{"name": "open"}, {"name": "collect", "effect": "account"}, {"name": "leave"}]
     await world.submit("task", completes, completes, fenced, params={"stages": stages})
     await world.ended("task")
 
@@ -71,10 +71,10 @@ async def not_started(world: World) -> None:
     await world.join()
     await world.emulator_is("e1", "up")
     await world.submit("task")
-    await world.reached("task", TaskState.RUNNING)
+    await world.reached("task", TaskStatus.RUNNING)
     world.owns("e1", "e2")
     await world.serve("e2")
-    await world.sees("e2", Sight.GOOD)
+    await world.sees("e2", Health.GOOD)
     await world.ended("task")
 
 
@@ -83,7 +83,7 @@ async def revoked_down(world: World) -> None:
     hold = Hold()
     await world.submit("task", hold)
     await hold.began.wait()
-    await world.sees(world.stages.of("task")[0].emulator_id, Sight.DOWN)
+    await world.sees(world.stages.of("task")[0].emulator_id, Health.DOWN)
     await world.ended("task")
 
 
@@ -92,7 +92,7 @@ async def revoked_and_deaf(world: World) -> None:
     deaf = Deaf()
     await world.submit("task", deaf)
     await deaf.began.wait()
-    await world.sees(world.stages.of("task")[0].emulator_id, Sight.DOWN)
+    await world.sees(world.stages.of("task")[0].emulator_id, Health.DOWN)
     await world.ended("task")
     deaf.let_go.set()
 
@@ -102,7 +102,7 @@ async def revoked_but_completed(world: World) -> None:
     deaf = Deaf()
     await world.submit("task", deaf)
     await deaf.began.wait()
-    await world.sees(world.stages.of("task")[0].emulator_id, Sight.DOWN)
+    await world.sees(world.stages.of("task")[0].emulator_id, Health.DOWN)
     await world.signalled("task", "revoked")
     deaf.let_go.set()
     await world.ended("task")
@@ -113,7 +113,7 @@ async def rebooted(world: World) -> None:
     hold = Hold()
     await world.submit("task", hold)
     await hold.began.wait()
-    await world.sees(world.stages.of("task")[0].emulator_id, Sight.GOOD, boot="boot-2")
+    await world.sees(world.stages.of("task")[0].emulator_id, Health.GOOD, boot="boot-2")
     await world.ended("task")
 
 
@@ -167,7 +167,7 @@ async def on_deck(world: World, *plays: Play) -> Hold:
     await world.submit("first", hold)
     await hold.began.wait()
     await world.submit("task", *plays)
-    await world.reached("task", TaskState.RUNNING)
+    await world.reached("task", TaskStatus.RUNNING)
     return hold
 
 
@@ -190,7 +190,7 @@ async def deck_not_released(world: World) -> None:
 async def taken_off_deck(world: World) -> None:
     hold = await on_deck(world)
     await world.emulator("e1").signal("drain", {"actor": "anna", "reason": "updates"})
-    await world.reached("task", TaskState.QUEUED)
+    await world.reached("task", TaskStatus.QUEUED)
     await world.emulator("e1").signal("undrain", {"actor": "anna"})
     hold.let_go.set()
     await world.ended("task")
@@ -201,7 +201,7 @@ async def stolen_from_deck(world: World) -> None:
     hold = await on_deck(world)
     await world.serve("e2")
     world.owns("e1", "e2")
-    await world.sees("e2", Sight.GOOD)
+    await world.sees("e2", Health.GOOD)
     await world.ended("task")
     hold.let_go.set()
 
@@ -209,7 +209,7 @@ async def stolen_from_deck(world: World) -> None:
 @scenario(
     "the lease runs out: revoked, fenced, freed",
     keep=(TASK, DISPATCHER),
-    setting=Setting(physics=TaskPhysics(heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.3, lease_margin_s=0.3)),
+    setting=Setting(timing=TaskTiming(heartbeat_timeout_s=1.0, lease_ttl_s=0.2, cleanup_s=0.3, lease_margin_s=0.3)),
 )
 async def lease_expired(world: World) -> None:
     deaf = Deaf()

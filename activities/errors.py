@@ -1,0 +1,66 @@
+"""The only translator: from errors with a verdict to what the engine understands."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from temporalio.exceptions import ApplicationError
+
+from droidherd.contracts.stage import StageFailure
+from droidherd.contracts.tasks import Question
+from droidherd.domain.errors import DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
+from droidherd.stage.attempt import StageFailedError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def translated(work: Callable[P, R]) -> Callable[P, R]:
+    """Raise what the engine understands. What nobody classified is final: it is a bug, and says so."""
+
+    @wraps(work)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return work(*args, **kwargs)
+        except StageFailedError as error:
+            raise translate(error.cause, failed=error) from error
+        except DroidherdError as error:
+            raise translate(error) from error
+        except Exception as error:
+            raise unclassified(error) from error
+
+    return inner
+
+
+def translate(error: DroidherdError, failed: StageFailedError | None = None) -> ApplicationError:
+    """Type, message and verdict travel; the engine itself never retries."""
+    trouble = StageFailure(
+        verdict=error.verdict,
+        message=f"{error.to}: {error.what}" if error.to else error.what,
+        remedy=error.remedy,
+        retry_after_s=error.after_s if isinstance(error, ServerBusyError) else 0.0,
+        clean=failed.clean if failed else False,
+        artifacts=failed.artifacts if failed else (),
+        after=failed.after if failed else (),
+        question=question(error, failed) if isinstance(error, NeedsPersonError) else None,
+    )
+    return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)
+
+
+def question(error: NeedsPersonError, failed: StageFailedError | None) -> Question:
+    """With the last picture that was kept, since a person wants to see it."""
+    pictures = [one.name for one in (failed.artifacts if failed else ()) if one.name.endswith(".png")]
+    return Question(
+        text=error.what,
+        step=error.asks.step,
+        mark=failed.mark if failed else "",
+        choices=error.asks.choices,
+        within_s=error.asks.within_s,
+        keep=error.asks.keep,
+        frame=pictures[-1] if pictures else "",
+    )
+
+
+def unclassified(error: Exception) -> ApplicationError:
+    """A bug: final, with its type as evidence."""
+    return translate(UnclassifiedError.of(error))

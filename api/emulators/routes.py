@@ -1,0 +1,70 @@
+"""Emulators: list, read, look at, command."""
+
+import secrets
+from typing import Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.answers import answer, answers, body
+from api.bodies import ActionRequest, optional, signed
+from api.errors import Kind, ProblemError
+from api.state import App, Caller, path_id
+from api.tasks.files import GUARDED
+from api.tasks.filters import Name
+from droidherd.contracts.fleet import ControlAction, EmulatorControl, EmulatorView
+from droidherd.contracts.queue import CommandResult, EmulatorsPage
+from droidherd.domain.messages import EmulatorStatus
+
+router: Final = APIRouter(prefix="/api/emulators", tags=["emulators"])
+
+_READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.UNAVAILABLE)
+
+
+@router.get("", responses=answers(EmulatorsPage, *_READ))
+async def emulators(app: App, pool: Name = "", state: EmulatorStatus | None = None) -> Response:
+    """Every emulator of a pool: its state, its task, its address."""
+    page = await app.queue.emulators(pool or app.pool)
+    found = tuple(one for one in page.emulators if state is None or one.state == state)
+    return answer(page.model_copy(update={"emulators": found}))
+
+
+@router.get("/{emulator_id}", responses=answers(EmulatorView, *_READ))
+async def emulator(app: App, emulator_id: str) -> Response:
+    """One emulator, as its workflow knows it."""
+    return answer(await app.emulators.view(path_id(emulator_id, "emulator")))
+
+
+@router.get(
+    "/{emulator_id}/frame",
+    response_class=Response,
+    responses={
+        200: {"content": {"image/jpeg": {}}},
+        **answers(EmulatorView, Kind.NOT_FOUND, Kind.NO_FRAME, Kind.NO_WORKER, Kind.UNAVAILABLE),
+    },
+)
+async def frame(app: App, emulator_id: str) -> Response:
+    """What it shows now, as JPEG; `Droidherd-Taken-At` says when the frame was taken."""
+    shown = await app.frames.of(path_id(emulator_id, "emulator"))
+    headers = {
+        **GUARDED,
+        "cache-control": "no-store",
+        "droidherd-taken-at": shown.taken.taken_at.isoformat(timespec="milliseconds"),
+        "droidherd-taken-by": shown.taken.by,
+    }
+    return Response(shown.content, headers=headers, media_type="image/jpeg")
+
+
+@router.post(
+    "/{emulator_id}/{action}",
+    responses=answers(CommandResult, *_READ, Kind.REFUSED),
+    openapi_extra=body(ActionRequest),
+)
+async def command(app: App, emulator_id: str, action: ControlAction, caller: Caller, request: Request) -> Response:
+    """`restart` it; `recover`: all recovery steps from the first; `quarantine` and `release`; `drain` and `undrain`."""
+    wanted = signed(await optional(ActionRequest, request), caller)
+    order = EmulatorControl(action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12))
+    done = await app.emulators.command(path_id(emulator_id, "emulator"), order)
+    if not done.done:
+        raise ProblemError(Kind.REFUSED, done.detail)
+    return answer(done)

@@ -1,0 +1,1 @@
+"""Cleanups over HTTP."""

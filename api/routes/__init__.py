@@ -1,1 +1,0 @@
-"""Routes: one noun per file, each a few lines long."""

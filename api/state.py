@@ -1,0 +1,71 @@
+"""What the routes work with, made by the composition root."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from api.auth import CALLER
+from api.emulators.frames import LatestFrames
+from droidherd.artifacts.store import DirectoryStore
+from droidherd.domain import ids
+from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.emulators import EmulatorsClient
+from droidherd.engine.errors import NotFoundError
+from droidherd.engine.maintenance import MaintenanceClient
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.schedules import SubscriptionsClient
+from droidherd.engine.tasks import TasksClient
+from droidherd.flows.catalogue import Catalogue
+from droidherd.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class AppState:
+    tasks: TasksClient
+    queue: QueueClient
+    emulators: EmulatorsClient
+    accounts: AccountsClient
+    subscriptions: SubscriptionsClient
+    maintenance: MaintenanceClient
+    frames: LatestFrames
+    catalogue: Catalogue
+    store: DirectoryStore
+    settings: Settings
+
+    @property
+    def pool(self) -> str:
+        """The pool of this process: the default of every route."""
+        return self.settings.host.pool
+
+    async def pool_of(self, pool: str) -> str:
+        """This pool, or our own without a name. NotFoundError: it does not exist."""
+        if pool and not await self.queue.exists(pool):
+            raise NotFoundError(f"no pool `{pool}`")
+        return pool or self.pool
+
+
+async def _app_state(request: Request) -> AppState:
+    state: AppState = request.app.state.droidherd
+    return state
+
+
+async def _task_id(task_id: str) -> str:
+    return path_id(task_id, "task")
+
+
+def path_id(text: str, what: str) -> str:
+    """A name from the path. NotFoundError: it cannot be an id, so nothing has it."""
+    if not ids.is_id(text):
+        raise NotFoundError(f"no such {what}: an id {ids.RULES[ids.PATTERN]}")
+    return text
+
+
+async def _caller(request: Request) -> str:
+    return str(getattr(request.state, CALLER, ""))
+
+
+App = Annotated[AppState, Depends(_app_state)]
+TaskId = Annotated[str, Depends(_task_id)]
+Caller = Annotated[str, Depends(_caller)]
+"""The name of the key a request came with; empty where no key is needed."""

@@ -1,0 +1,1 @@
+"""Subscriptions over HTTP."""

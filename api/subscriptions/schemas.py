@@ -1,0 +1,116 @@
+"""Subscriptions over HTTP: request bodies and answers."""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+
+from api.bodies import SOMEBODY, Line
+from api.tasks.schemas import Mutex, PolicyRequest
+from droidherd.contracts.base import Id
+from droidherd.contracts.subscriptions import ID_MAX, LastTask, Recurrence, SubscriptionRow, SubscriptionView
+from droidherd.contracts.tasks import TaskSpec, TaskView
+from droidherd.domain.schedule.catchup import CatchUp
+from droidherd.engine.schedules import SubscriptionReading
+from droidherd.engine.tasks import TaskPage
+
+ELSEWHERE = "somebody in Temporal"
+"""Who paused a schedule that was not paused through this API."""
+LAST_TASKS = 10
+PRIORITY = 5
+"""The default of recurring tasks."""
+EXAMPLE: JsonValue = {
+    "id": "daily-gift",
+    "task": {"type": "daily_reward", "account": "player-42", "params": {"tab": "gift"}},
+    "cron": "30 5 * * *",
+    "time_zone": "Asia/Shanghai",
+    "overlap": "buffer_one",
+    "catch_up_s": 7200,
+}
+NOT_HERE = ("not_before", "expires_at", "actor", "chain")
+"""Fields of a submission that the task of a subscription must not have."""
+
+
+class RecurringTask(TaskSpec):
+    """The task, as it would be submitted."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    priority: int = Field(default=PRIORITY, ge=1, le=10)
+    mutex: tuple[Mutex, ...] = Field(default=(), max_length=3, description="beside the subscription's own")
+    policy: PolicyRequest | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
+
+    @field_validator(*NOT_HERE)
+    @classmethod
+    def _not_here(cls, _: Any) -> Any:
+        raise ValueError("not in a subscription: its schedule says when, and it is its own actor")
+
+
+class SubscriptionRequest(Recurrence):
+    """The body that makes or replaces a subscription. Either `cron` or `every_s`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
+    )
+
+    id: Id | None = Field(default=None, description=f"your id for it, {ID_MAX} characters at most; empty: one is made")
+    task: RecurringTask
+    paused: bool = Field(default=False, description="create it paused")
+    actor: Line = SOMEBODY
+    reason: Line = ""
+
+
+class SubscriptionList(BaseModel):
+    subscriptions: list[SubscriptionRow]
+    cursor: str = Field(default="", description="for the next page; empty: this was the last")
+
+
+class ManualRunOut(BaseModel):
+    """What became of a run by hand."""
+
+    subscription: str
+    task_id: str
+    scheduled_at: datetime
+    outcome: Literal["started", "waiting"] = Field(description="waiting: for the run before to end")
+
+
+class RemovedSubscription(BaseModel):
+    """A subscription that was deleted."""
+
+    id: str
+    tasks: Literal["cancel", "finish"]
+    running: str = Field(default="", description="the task that still runs, or is being cancelled")
+
+
+def view_of(found: SubscriptionReading, tasks: TaskPage, catch_up: CatchUp) -> SubscriptionView:
+    known = found.subscription
+    by = (known.paused_by if known.paused_at else ELSEWHERE) if found.paused else ""
+    return SubscriptionView(
+        **{name: getattr(known, name) for name in Recurrence.model_fields},
+        id=known.id,
+        task=known.task,
+        paused=found.paused,
+        paused_at=known.paused_at if found.paused else None,
+        paused_by=by,
+        note=found.note,
+        created_at=known.created_at,
+        next_times=found.next_times,
+        started=found.started,
+        skipped=catch_up.skipped,
+        missed=catch_up.missed,
+        missed_runs=catch_up.rows,
+        running=found.busy,
+        waiting=found.waiting,
+        last_tasks=tuple(map(_last, tasks.tasks)),
+        changes=known.changes,
+    )
+
+
+def running_task(found: SubscriptionReading) -> str:
+    """The task that runs now; empty: none, or it is not known yet."""
+    return found.last.task_id if found.busy and found.last and not found.last.outcome else ""
+
+
+def _last(task: TaskView) -> LastTask:
+    why = task.error.message if task.error else task.why
+    return LastTask(task_id=task.task_id, state=task.state, created_at=task.created_at, ended_at=task.ended_at, why=why)

@@ -1,0 +1,132 @@
+"""Artifacts and logs of a task: streamed, and never able to act as a page of this server."""
+
+import re
+from collections.abc import Generator
+from contextlib import ExitStack
+from typing import Annotated, BinaryIO, Final
+
+from fastapi import APIRouter, Header
+from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+
+from api.answers import answer, answers
+from api.errors import Kind
+from api.state import App, AppState, TaskId
+from api.tasks.schemas import ArtifactList
+from droidherd.artifacts.store import DirectoryStore, MissingArtifactError
+from droidherd.contracts.tasks import ArtifactView
+from droidherd.domain.ports import ArtifactRef
+from droidherd.engine.errors import NotFoundError
+
+router: Final = APIRouter(prefix="/api/tasks/{task_id}", tags=["artifacts"])
+
+PLAIN: Final = "text/plain; charset=utf-8"
+LINES: Final = "application/x-ndjson"
+CHUNK = 256 * 1024
+LOG = re.compile(r"log-[A-Za-z0-9._-]*\.jsonl")
+SHOWN_INLINE = ("image/png", "image/jpeg", "application/json", "application/x-ndjson", "text/plain")
+GUARDED = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox; default-src 'none'"}
+PAGE = re.compile(r"[A-Za-z0-9._-]+\.evidence\.html")
+PAGE_TYPE = "text/html; charset=utf-8"
+PAGE_GUARDED = {
+    **GUARDED,
+    "content-security-policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
+}
+"""An evidence page is shown with its pictures and its style, but nothing in it can run, load or send."""
+_FIRST = ("at", "level", "event")
+
+
+@router.get("/log", responses={200: {"content": {LINES: {}, PLAIN: {}}}, **answers(ArtifactList, Kind.NOT_FOUND)})
+async def log(app: App, task_id: TaskId, accept: Annotated[str, Header()] = "") -> Response:
+    """The log of every attempt, one JSON object per line; one line of text each for `Accept: text/plain`."""
+    await _files(app, task_id)
+    text = "text/plain" in accept
+    lines = log_lines(app.store, task_id, text=text)
+    return StreamingResponse(lines, headers=GUARDED, media_type=PLAIN if text else LINES)
+
+
+@router.get("/artifacts", responses=answers(ArtifactList, Kind.NOT_FOUND, Kind.UNAVAILABLE))
+async def artifacts(app: App, task_id: TaskId) -> Response:
+    """Names, sizes and types."""
+    found = [
+        ArtifactView(name=one.name, size=one.size, content_type=one.content_type) for one in await _files(app, task_id)
+    ]
+    return answer(ArtifactList(task_id=task_id, artifacts=found))
+
+
+@router.get("/artifacts/{name:path}", response_class=Response, responses=answers(ArtifactList, Kind.NOT_FOUND))
+async def artifact(app: App, task_id: TaskId, name: str) -> Response:
+    """One file."""
+    ref = next((one for one in await _files(app, task_id) if one.name == name), None)
+    if ref is None:
+        raise NotFoundError(f"no artifact `{name}` of task `{task_id}`")
+    return FileStream(app.store, task_id, ref)
+
+
+async def _files(app: AppState, task_id: str) -> list[ArtifactRef]:
+    """Empty for a task that left nothing. NotFoundError: there is no such task."""
+    if task_id.startswith((".", "-")) or task_id.endswith("."):
+        raise NotFoundError(f"no task `{task_id}`")
+    found = await run_in_threadpool(app.store.list, task_id)
+    if not found:
+        await app.tasks.view(task_id)
+    return list(found)
+
+
+class FileStream(Response):
+    """One artifact, in pieces. No name in the store can end the quotes of a header."""
+
+    def __init__(self, store: DirectoryStore, task_id: str, ref: ArtifactRef) -> None:
+        """The file is opened when the answer begins."""
+        page = PAGE.fullmatch(ref.name) is not None
+        plain = ref.content_type.partition(";")[0]
+        place = "inline" if page or plain in SHOWN_INLINE else "attachment"
+        headers = {**(PAGE_GUARDED if page else GUARDED), "content-disposition": f'{place}; filename="{ref.name}"'}
+        super().__init__(None, headers=headers, media_type=PAGE_TYPE if page else ref.content_type)
+        del self.headers["content-length"]
+        self._store, self._task_id, self._name = store, task_id, ref.name
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with ExitStack() as stack:
+            file: BinaryIO = await run_in_threadpool(stack.enter_context, self._store.open(self._task_id, self._name))
+            size = file.seek(0, 2)
+            file.seek(0)
+            self.headers["content-length"] = str(size)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            while scope["method"] != "HEAD" and (piece := await run_in_threadpool(file.read, CHUNK)):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+
+def log_lines(store: DirectoryStore, task_id: str, *, text: bool) -> Generator[bytes]:
+    """Every log of a task, in the order of its attempts and stages."""
+    names = [ref.name for ref in store.list(task_id) if LOG.fullmatch(ref.name)]
+    for name in sorted(names, key=_by_number):
+        try:
+            with store.open(task_id, name) as file:
+                for line in file:
+                    whole = line if line.endswith(b"\n") else line + b"\n"
+                    yield _as_text(whole) if text else whole
+        except MissingArtifactError:
+            continue
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts `log-10` behind `log-9`."""
+    return [(int(part[:18]), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _as_text(line: bytes) -> bytes:
+    try:
+        entry = from_json(line)
+    except ValueError:
+        return line
+    if not isinstance(entry, dict):
+        return line
+    head = " ".join(str(entry[name]) for name in _FIRST if name in entry)
+    rest = " ".join(f"{name}={value}" for name, value in entry.items() if name not in _FIRST)
+    return f"{head} {rest}".strip().replace("\n", " ").encode("utf-8", "replace") + b"\n"

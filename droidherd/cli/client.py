@@ -1,0 +1,177 @@
+"""The HTTP API as the command sees it: finds it, speaks to it, and turns its refusals into sentences."""
+
+import getpass
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, cast
+
+import httpx
+
+from droidherd.cli.errors import CliError
+from droidherd.cli.local.layout import Layout
+from droidherd.settings import Settings
+
+TIMEOUT_S = 40.0
+"""Longer than the API itself waits for anything (`?wait=30s`)."""
+
+NOT_UP = 3
+"""Exit code when nothing runs, as service managers use it."""
+
+Document = dict[str, Any]
+
+
+class ApiRefusedError(CliError):
+    """The API answered, and said no."""
+
+    def __init__(self, what: str, *, remedy: str, status: int, problem: Document) -> None:
+        """`problem` is what the API said about it, as RFC 9457 has it."""
+        super().__init__(what, remedy=remedy)
+        self.status = status
+        self.problem = problem
+
+
+class ApiClient:
+    """One connection to the API."""
+
+    def __init__(self, url: str, key: str = "") -> None:
+        """`key` is sent with every request when there is one."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self.url = url
+        # Proxies of the environment are for the outside; the instance is on this machine or named on purpose.
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+
+    @classmethod
+    def of(cls, settings: Settings, url: str = "") -> Self:
+        """Where the instance in this data directory says it serves, or where the settings say, or `url`."""
+        return cls(url or _address_of(settings) or f"http://{settings.api.host}:{settings.api.port}", _key(settings))
+
+    def get(self, path: str, **query: Any) -> Document:
+        return self._ask("GET", path, params=_given(query))
+
+    def post(
+        self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None, **query: Any
+    ) -> Document:
+        return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_given(query))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Document:
+        return self._ask("PUT", path, json=dict(body))
+
+    def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
+        return self._ask("DELETE", path, json=dict(body), params=_given(query))
+
+    def file(self, path: str) -> bytes:
+        return self._request("GET", path).content
+
+    def healthy(self, path: str = "/readyz") -> str:
+        """Empty when all is well, else what is not."""
+        try:
+            answer = self._http.get(path, timeout=5)
+        except httpx.HTTPError as error:
+            return f"does not answer ({type(error).__name__})"
+        return "" if answer.is_success else _refusal(answer)
+
+    def pages(self, path: str, field: str, *, limit: int, **query: Any) -> Iterator[Document]:
+        """The first `limit` rows of a list, page by page."""
+        cursor, seen = "", 0
+        while seen < limit:
+            page = self.get(path, limit=min(limit - seen, 100), cursor=cursor, **query)
+            rows = rows_of(page, field)
+            yield from rows[: limit - seen]
+            seen += len(rows)
+            cursor = str(page.get("cursor") or "")
+            if not cursor or not rows:
+                return
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, method: str, path: str, **given: Any) -> Document:
+        answer = self._request(method, path, **given)
+        try:
+            return cast("Document", answer.json())
+        except ValueError as error:
+            raise CliError(f"{self.url}{path} did not answer JSON; is that the droidherd API?") from error
+
+    def _request(self, method: str, path: str, **given: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **given)
+        except httpx.TimeoutException as error:
+            raise CliError(
+                f"the API at {self.url} does not answer in time", remedy="see `droidherd status`", code=NOT_UP
+            ) from error
+        except httpx.HTTPError as error:
+            remedy = "start the instance with `droidherd up`, or name another with --url"
+            raise CliError(f"the API at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
+        if not answer.is_success:
+            problem = _problem(answer)
+            raise ApiRefusedError(_refusal(answer), remedy=_remedy(answer), status=answer.status_code, problem=problem)
+        return answer
+
+
+def detail_of(answer: Document) -> str:
+    """What an answer says that is more than yes."""
+    return str(answer.get("detail") or "")
+
+
+def rows_of(page: Any, field: str) -> list[Document]:
+    rows = page.get(field) if isinstance(page, dict) else page
+    return cast("list[Document]", rows) if isinstance(rows, list) else []
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value not in (None, "", ())}
+
+
+def _address_of(settings: Settings) -> str:
+    try:
+        return str(json.loads(Layout(settings.data.absolute()).ready.read_text(encoding="utf-8"))["api"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _key(settings: Settings) -> str:
+    if settings.api.key or not settings.api.key_file:
+        return settings.api.key or settings.api.keys.get(getpass.getuser(), "")
+    try:
+        return Path(settings.api.key_file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CliError(f"`api.key_file` cannot be read: {error}") from error
+
+
+def _problem(answer: httpx.Response) -> Document:
+    try:
+        found = answer.json()
+    except ValueError:
+        return {}
+    return cast("Document", found) if isinstance(found, dict) else {}
+
+
+def _refusal(answer: httpx.Response) -> str:
+    problem = _problem(answer)
+    title = str(problem.get("title") or answer.reason_phrase)
+    detail, fields = problem.get("detail"), rows_of(problem, "errors")
+    text = f"{title}: {detail}" if isinstance(detail, str) and detail and not fields else title
+    parts = problem.get("parts")
+    if isinstance(parts, dict):  # of a readiness: what is not as it should be
+        text = "; ".join(f"{name}: {why}" for name, why in cast("Document", parts).items() if why) or text
+    if holder := problem.get("holder"):
+        text += f"; held by {holder}"
+    if fields:
+        text += ": " + "; ".join(f"{one.get('field')}: {one.get('message')}" for one in fields)
+    return f"{text} (HTTP {answer.status_code})"
+
+
+def _remedy(answer: httpx.Response) -> str:
+    problem = _problem(answer)
+    remedy = problem.get("remedy")
+    if isinstance(remedy, str) and remedy:
+        return remedy
+    wait = answer.headers.get("Retry-After")
+    return f"try again in {wait} s" if wait else ""

@@ -1,0 +1,266 @@
+"""`droidherd discover`, `connect`, `emulator`: emulators are found, join this host, and are acted upon."""
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from droidherd.adb.client import AdbClient
+from droidherd.adb.server import AdbServer
+from droidherd.cli import output
+from droidherd.cli.client import ApiClient, Document, rows_of
+from droidherd.cli.commands import tasks
+from droidherd.cli.errors import CliError, NotReadyError, invalid_emulator
+from droidherd.cli.local.layout import Layout
+from droidherd.cli.options import INSTANCE, Data, Json, Reason, Url, open_api, settings_of, signature
+from droidherd.controllers import addresses
+from droidherd.controllers.addresses import name_of, plain_address
+from droidherd.controllers.model import NONE, ControllerError, Lists
+from droidherd.controllers.registry import VENDORS, Controllers
+from droidherd.controllers.run import findable
+from droidherd.emulator import discovery
+from droidherd.emulator.discovery import Discovery, FoundEmulator
+from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.settings import Settings
+
+POLL_S = 0.3
+UP = "up"
+USUAL_PORT = 5037
+"""Where the adb server of a person listens."""
+LOOPBACK = "127.0.0.1"
+PORTS_LIMIT = 100
+
+app = typer.Typer(no_args_is_help=True, help="Act on one emulator. The audit keeps who did it and why.")
+
+joining = typer.Typer()
+
+EmulatorId = Annotated[str, typer.Argument(help="Its emulator_id.", metavar="EMULATOR")]
+
+
+@joining.command(
+    rich_help_panel=INSTANCE,
+    epilog="Examples: droidherd discover   |   droidherd discover --connect   |   droidherd discover --host 10.0.0.7",
+)
+def discover(
+    *,
+    host: Annotated[str, typer.Option(help="Whose ports are looked at.", metavar="HOST")] = LOOPBACK,
+    port: Annotated[list[int] | None, typer.Option(help="Beside the known ones; may be repeated.", min=1)] = None,
+    connect: Annotated[bool, typer.Option("--connect", help="Let all that are new join this host.")] = False,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Find emulators: on the ports that vendors use, in the usual adb server, in MuMu's and LDPlayer's lists."""
+    settings = settings_of(data)
+    inventory = Inventory(settings.data.absolute())
+    if len(port or ()) > PORTS_LIMIT:
+        raise CliError(f"{len(port or ())} ports are too many", remedy=f"at most {PORTS_LIMIT}", code=2)
+    seen = search(settings, inventory, host, tuple(port or ()))
+    added = discovery.entries(seen.found, lambda name: _is_ours(settings, name)) if connect else ()
+    if added:
+        inventory.add(*added)
+    if as_json:
+        output.emit({
+            "emulators": [_document(one) for one in seen.found],
+            "troubles": list(seen.troubles),
+            "added": [one.emulator_id for one in added],
+        })  # fmt: skip
+        return
+    rows = [[one.emulator_id, one.address, one.state, one.vendor, _who(one), _place(one)] for one in seen.found]
+    output.out.print(output.table(["emulator", "address", "state", "vendor", "what", "here"], rows))
+    for trouble in seen.troubles:
+        output.out.print(trouble, markup=False)
+    if added:
+        output.out.print(f"added: {', '.join(one.emulator_id for one in added)}", markup=False)
+
+
+def search(settings: Settings, inventory: Inventory, host: str, ports: tuple[int, ...] = ()) -> Discovery:
+    """With an adb server of its own: a look disturbs nobody who works."""
+    known = inventory.load()
+    knocked = discovery.knock(host, dict.fromkeys((*ports, *addresses.known_ports())))
+    local = host == LOOPBACK
+    others = discovery.listed(AdbClient(USUAL_PORT)) if local else ()
+    serials = dict.fromkeys((*(entry.address for entry in known), *knocked, *others))
+    with (
+        tempfile.TemporaryDirectory() as home,
+        AdbServer(0, Path(home), settings.adb.program, environment=os.environ) as server,
+    ):
+        return discovery.look(server.client(), serials, tools_of(settings) if local else {}, known)
+
+
+def tools_of(settings: Settings) -> dict[str, Lists]:
+    """The vendors' tools that are installed here."""
+    known = settings.controllers
+    return {
+        entry.name: entry.lister(known)
+        for entry in VENDORS
+        if entry.lister is not None and findable(entry.program(known))
+    }
+
+
+def _is_ours(settings: Settings, name: str) -> bool:
+    try:
+        from droidherd.recovery.build import controllers_of
+
+        return controllers_of(settings).find(name) is not None
+    except ControllerError:
+        return False
+
+
+def _document(one: FoundEmulator) -> dict[str, object]:
+    names = ("emulator_id", "address", "state", "known", "vendor", "title", "controller", "instance", "serialno",
+             "model", "android")  # fmt: skip
+    return {**{name: getattr(one, name) for name in names}, "also": list(one.also)}
+
+
+def _who(one: FoundEmulator) -> str:
+    words = [one.title or one.model, f"Android {one.android}" if one.android else ""]
+    return ", ".join(word for word in words if word)
+
+
+def _place(one: FoundEmulator) -> str:
+    where = "in the list" if one.known else "new"
+    return where if one.controller == NONE else f"{where}, {one.controller} {one.instance}"
+
+
+@joining.command(
+    rich_help_panel=INSTANCE,
+    epilog="Examples: droidherd connect emulator-5554   |   droidherd connect 10.0.0.7:16384 --label app=x   |   "
+    "droidherd connect 127.0.0.1:16416 --controller mumu --instance 1",
+)
+def connect(
+    address: Annotated[str, typer.Argument(help="Where adb reaches the emulator.", metavar="HOST:PORT")],
+    *,
+    name: Annotated[str, typer.Option(help="Its emulator_id. Default: made from the address.")] = "",
+    label: Annotated[
+        list[str] | None, typer.Option(help="name=value; `name=` takes one away; may be repeated.")
+    ] = None,
+    controller: Annotated[
+        str, typer.Option(help="Who starts and stops it: virtual, avd, mumu, ldplayer, none, or one of yours.")
+    ] = "",
+    instance: Annotated[str, typer.Option(help="What its vendor calls it: a number, or the name of an AVD.")] = "",
+    wait: Annotated[str, typer.Option(help="How long to wait until it is up; 0s: not at all.")] = "60s",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Let one emulator join this host, and wait until tasks can run on it."""
+    settings = settings_of(data)
+    wanted = ConnectRequest(tasks.pairs(label or (), "--label"), name, controller, instance)
+    from droidherd.recovery.build import controllers_of
+
+    entry = enlist(Layout(settings.data.absolute()), address, wanted, controllers_of(settings))
+    seconds = output.duration_s(wait)
+    found: Document = entry.model_dump()
+    if seconds > 0:
+        with ApiClient.of(settings, url) as api:
+            found = wait_up(api, entry.emulator_id, seconds=seconds)
+    if as_json:
+        output.emit(found)
+    else:
+        output.out.print(f"{entry.emulator_id} at {entry.address}: {found.get('state', 'in the list')}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequest:
+    """What to write down about an emulator. An empty field stays as it was."""
+
+    labels: Mapping[str, str]
+    """An empty value removes the label."""
+    name: str = ""
+    controller: str = ""
+    instance: str = ""
+
+
+def enlist(layout: Layout, address: str, wanted: ConnectRequest, controllers: Controllers) -> InventoryEntry:
+    """Write it into the host's list; the worker reads that list again and again."""
+    address = plain_address(address)
+    inventory = Inventory(layout.data)
+    known = next((one for one in inventory.load() if one.address == address), None)
+    controllers.find(wanted.controller or (known.controller if known else NONE))
+    kept = known.model_dump(exclude={"labels"}) if known else {"emulator_id": name_of(address), "address": address}
+    answer = {"emulator_id": wanted.name, "controller": wanted.controller, "instance": wanted.instance}
+    whole = {**(known.labels if known else {}), **wanted.labels}
+    labels = {label: value for label, value in whole.items() if value}
+    try:
+        entry = InventoryEntry.model_validate(
+            {**kept, **{name: value for name, value in answer.items() if value}, "labels": labels}
+        )
+    except ValidationError as error:
+        raise invalid_emulator(error) from error
+    if known is not None and known.emulator_id != entry.emulator_id:
+        inventory.remove(known.emulator_id)
+    inventory.add(entry)
+    return entry
+
+
+def wait_up(api: ApiClient, emulator_id: str, *, seconds: float) -> Document:
+    """Until tasks can run on it."""
+    until = time.monotonic() + seconds
+    state, evidence = "not seen yet", ""
+    while time.monotonic() < until:
+        for one in rows_of(api.get("/api/emulators"), "emulators"):
+            if one.get("emulator_id") == emulator_id:
+                state, evidence = str(one.get("state")), str(one.get("evidence") or "")
+                if state == UP:
+                    return one
+        time.sleep(POLL_S)
+    raise NotReadyError(
+        f"{emulator_id} is {state} after {seconds:.0f} s{': ' + evidence if evidence else ''}",
+        remedy="is it on, with ADB enabled, at this address? It joins when it is; `droidherd logs worker` says more",
+    )
+
+
+# --- one emulator -----------------------------------------------------------------------------------------------
+
+
+@app.command(epilog="Example: droidherd emulator restart phone-1")
+def restart(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Switch it off and on through its controller, or on if it is off. What runs there moves: drain it first."""
+    _act(emulator, "restart", reason, (data, url), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd emulator recover phone-1")
+def recover(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Try every recovery step again, from reconnecting to restarting."""
+    _act(emulator, "recover", reason, (data, url), as_json=as_json)
+
+
+@app.command(epilog='Example: droidherd emulator quarantine phone-1 --reason "flickers"')
+def quarantine(
+    emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False
+) -> None:
+    """Keep every task away from it until it is released. What runs there moves."""
+    _act(emulator, "quarantine", reason, (data, url), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd emulator release phone-1")
+def release(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Take it out of quarantine; it passes its boot gate first if it must."""
+    _act(emulator, "release", reason, (data, url), as_json=as_json)
+
+
+@app.command(epilog='Example: droidherd emulator drain phone-1 --reason "new image"')
+def drain(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Start nothing new on it; what runs may end."""
+    _act(emulator, "drain", reason, (data, url), as_json=as_json)
+
+
+@app.command(epilog="Example: droidherd emulator undrain phone-1")
+def undrain(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """End a drain."""
+    _act(emulator, "undrain", reason, (data, url), as_json=as_json)
+
+
+def _act(emulator: str, action: str, reason: str, where: tuple[Path | None, str], *, as_json: bool) -> None:
+    with open_api(*where) as api:
+        answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
+    if as_json:
+        output.emit(answer)
+    else:
+        output.out.print(f"{emulator}: {action} requested", markup=False)

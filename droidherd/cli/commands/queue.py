@@ -1,0 +1,236 @@
+"""`droidherd lanes`, `stats`, `audit`, `cleanup`: the queue, what it did, and what is removed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import RenderableType
+from rich.markup import escape
+
+from droidherd.cli import output
+from droidherd.cli.client import ApiClient, Document, detail_of, rows_of
+from droidherd.cli.commands import tasks
+from droidherd.cli.errors import CliError
+from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, open_api, signature
+
+STATS_COLUMNS = ("type", "ended", "completed", "failed", "retries", "cancelled", "success")
+TIMES = ("mean", "p50", "p95")
+AUDIT_COLUMNS = ("at", "action", "actor", "what", "reason")
+REMOVED_BECAUSE = {"age": "old enough", "orphan": "artifacts without a task", "size": "artifacts, beyond the limit"}
+
+app = typer.Typer()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChanges:
+    """What is to become of a lane."""
+
+    pause: bool | None
+    capacity: int | None
+    order: str
+    ageing: int
+    reset: bool
+
+    def of_one(self) -> bool:
+        """Whether they are about one lane only."""
+        return self.capacity is not None or bool(self.order) or self.reset
+
+    def given(self, api: ApiClient, command: dict[str, Any]) -> Iterator[str]:
+        """Give them, one after the other. What was said to each that was more than yes."""
+        if self.reset:
+            by = {name: value for name, value in command.items() if name != "lane"}
+            yield detail_of(api.delete(f"/api/queue/lanes/{command['lane']}", by))
+        if self.capacity is not None:
+            yield detail_of(api.post("/api/queue/capacity", {**command, "capacity": self.capacity}))
+        if self.order:
+            yield detail_of(api.post("/api/queue/order", {**command, "order": self.order, "ageing": self.ageing}))
+        if self.pause is not None:
+            yield detail_of(api.post("/api/queue/pause" if self.pause else "/api/queue/resume", command))
+
+
+@app.command(
+    rich_help_panel=QUEUE,
+    epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   droidherd lanes x --reset   |   "
+    "droidherd lanes --pause --reason night   |   droidherd lanes account --order priority --ageing 20",
+)
+def lanes(
+    lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.", metavar="[LANE]")] = "",
+    *,
+    pause: Annotated[
+        bool | None, typer.Option("--pause/--resume", help="Start no more tasks, or start them again.")
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option(min=0, max=10_000, help="How many of its tasks may run at once.")
+    ] = None,
+    order: Annotated[str, typer.Option(help="arrival or priority: who goes first.", metavar="ORDER")] = "",
+    ageing: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
+    ] = 0,
+    reset: Annotated[bool, typer.Option("--reset", help="Undo what was set by hand, a pause included.")] = False,
+    reason: Reason = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
+    changes = LaneChanges(pause, capacity, order, ageing, reset)
+    if changes.of_one() and not lane:
+        raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
+    command = {"lane": lane, **signature(reason)}
+    with open_api(data, url) as api:
+        details = [one for one in changes.given(api, command) if one]
+        found = [one for one in rows_of(api.get("/api/queue"), "lanes") if lane in ("", one["name"])]
+    if lane and not found and not details and not reset:  # one that was reset and is empty is forgotten
+        raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")
+    if as_json:
+        output.emit({"lanes": found, "detail": "; ".join(details)})
+        return
+    output.out.print(tasks.lanes(found))
+    for one in details:
+        output.out.print(one, markup=False)
+
+
+@app.command(rich_help_panel=QUEUE, epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")
+def stats(
+    kinds: Annotated[list[str] | None, typer.Argument(help="Task types. Default: all.", metavar="[TYPE]...")] = None,
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """How attempts ended, how long they ran and waited, by task type."""
+    with open_api(data, url) as api:
+        found = api.get("/api/stats", type=kinds or ())
+    if as_json:
+        output.emit(found)
+    else:
+        output.out.print(stats_table(found))
+        if found.get("rebuilding"):
+            output.out.print("incomplete: the dispatcher is still rebuilding its state")
+
+
+@app.command(
+    rich_help_panel=QUEUE,
+    epilog="Examples: droidherd audit   |   droidherd audit --actor ann --action lane_paused --json",
+)
+def audit(
+    *,
+    actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
+    action: Annotated[str, typer.Option(help="Only this action: lane_paused, prioritized, …")] = "",
+    task: Annotated[str, typer.Option(help="Only about this task.")] = "",
+    limit: Limit = 30,
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Who did what to the queue, when and why, newest first."""
+    with open_api(data, url) as api:
+        found = list(api.pages("/api/audit", "entries", limit=limit, actor=actor, action=action, task=task))
+    if as_json:
+        output.emit({"entries": found})
+    else:
+        output.out.print(audit_table(found))
+
+
+@app.command(
+    rich_help_panel=QUEUE,
+    epilog="Examples: droidherd cleanup --dry-run   |   droidherd cleanup --reason audit --json",
+)
+def cleanup(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    reason: Reason = "",
+    data: Data = None,
+    url: Url = "",
+    as_json: Json = False,
+) -> None:
+    """Remove what is old now: tasks by the days they are kept, and artifacts. It happens every night by itself."""
+    with open_api(data, url) as api:
+        found = api.post("/api/maintenance/cleanup", {"dry_run": dry_run, **signature(reason)}, wait="30s")
+    if as_json:
+        output.emit(found)
+    else:
+        show_cleanup(found)
+    if (found.get("report") or {}).get("stats", {}).get("troubles"):
+        raise typer.Exit(1)
+
+
+def stats_table(found: Document) -> RenderableType:
+    """One row per task type, and one for all of them together."""
+    total = {**found["total"], "type": "all"}
+    columns = [*STATS_COLUMNS, *(f"run {one}" for one in TIMES), "wait p50", "wait p95"]
+    return output.table(columns, [_stats_row(one) for one in [*rows_of(found, "types"), total]])
+
+
+def _stats_row(one: Document) -> list[str]:
+    counts = [str(one.get(name, "")) for name in ("type", "count", "completed", "failed", "retries", "cancelled")]
+    rate = one.get("success_rate")
+    run, wait = one.get("run", {}), one.get("wait", {})
+    times = [_seconds(run.get(f"{name}_s")) for name in TIMES]
+    return [
+        *counts,
+        "" if rate is None else f"{rate:.0%}",
+        *times,
+        _seconds(wait.get("p50_s")),
+        _seconds(wait.get("p95_s")),
+    ]
+
+
+def audit_table(entries: Sequence[Document]) -> RenderableType:
+    return output.table(AUDIT_COLUMNS, [_audit_row(one) for one in entries])
+
+
+def _audit_row(one: Document) -> list[str]:
+    what = one.get("detail") or one.get("task") or one.get("emulator") or one.get("lane")
+    named = {"at": str(one.get("at", ""))[:19], "what": what}
+    return [str(named.get(name, one.get(name)) or "") for name in AUDIT_COLUMNS]
+
+
+def _seconds(value: Any) -> str:
+    return f"{value:.3g} s" if isinstance(value, int | float) else ""
+
+
+def show_cleanup(found: Document) -> None:
+    """What the API answered."""
+    report = cast("Document | None", found.get("report"))
+    if report is None:
+        output.out.print(f"still running as {found.get('id')}; ask again, or see the Temporal Web UI", markup=False)
+        return
+    removed = cast("Document", report.get("stats") or {})
+    rows = rows_of(removed, "removed")
+    if rows:
+        output.out.print(output.table(["task", "state", "age", "size", "why"], [_removed_row(one) for one in rows]))
+    if removed.get("more"):
+        output.out.print(f"and {removed['more']} more", markup=False)
+    output.out.print(("would be removed: " if report.get("dry_run") else "removed: ") + summary(removed), markup=False)
+    for trouble in cast("list[Any]", removed.get("troubles") or []):
+        output.out.print(f"[yellow]not done:[/yellow] {escape(str(trouble))}")
+
+
+def summary(removed: Document) -> str:
+    """`2 failed, artifacts of 1 unknown task, 2.5 MB`."""
+    tasks = cast("Document", removed.get("tasks") or {})
+    parts = [f"{count} {state}" for state, count in tasks.items()]
+    parts += [f"artifacts of {removed['orphans']} unknown tasks"] if removed.get("orphans") else []
+    parts += [f"artifacts of {removed['shed']} tasks beyond the limit"] if removed.get("shed") else []
+    return ", ".join([*parts, size(removed.get("bytes", 0))]) if parts else "nothing"
+
+
+def size(count: float) -> str:
+    """`512 B`, `2.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":  # noqa: PLR2004 (the next unit)
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def _removed_row(one: Document) -> list[str]:
+    age = output.age(float(one.get("age_s") or 0))
+    return [
+        str(one["task_id"]),
+        str(one["state"]),
+        age,
+        size(one["bytes"]),
+        REMOVED_BECAUSE.get(str(one["why"]), str(one["why"])),
+    ]

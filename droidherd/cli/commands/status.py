@@ -1,0 +1,166 @@
+"""`droidherd status`: every process with pid, address and health; every emulator with its state."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import typer
+
+from droidherd.adb.server import pid_path
+from droidherd.cli import output
+from droidherd.cli.client import NOT_UP, ApiClient, Document, rows_of
+from droidherd.cli.errors import CliError
+from droidherd.cli.local import ports
+from droidherd.cli.local.instance import END_ORDER, parse_address
+from droidherd.cli.local.layout import Layout
+from droidherd.cli.options import INSTANCE, Data, Json, Url, settings_of
+from droidherd.domain.errors import DroidherdError
+from droidherd.emulator.inventory import Inventory
+from droidherd.processes import pidfile
+from droidherd.processes.pidfile import PidFile
+
+HEALTHY = "healthy"
+
+
+app = typer.Typer()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    name: str
+    pid: int
+    address: str
+    health: str
+    """`healthy`, `dead`, or what is wrong."""
+    up_s: float
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """The whole instance."""
+
+    data: str
+    up: bool
+    urls: dict[str, str]
+    processes: tuple[ProcessState, ...]
+    emulators: tuple[Document, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return self.up and not self.problems and all(one.health == HEALTHY for one in self.processes)
+
+    def document(self) -> dict[str, Any]:
+        return {**asdict(self), "healthy": self.healthy}
+
+
+@app.command(rich_help_panel=INSTANCE, epilog="Examples: droidherd status   |   droidherd status --json | jq .healthy")
+def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
+    """Every process with pid, address and health; every emulator with its state. Exit code 3: not running."""
+    settings = settings_of(data)
+    with ApiClient.of(settings, url) as api:
+        found = collect(Layout(settings.data.absolute()), api)
+    if as_json:
+        output.emit(found.document())
+    else:
+        show(found)
+    if not found.healthy:
+        raise typer.Exit(1 if found.up else NOT_UP)
+
+
+def collect(layout: Layout, api: ApiClient) -> InstanceStatus:
+    """Look at everything once."""
+    files = {file.name: file for file in pidfile.read_all(layout.run)}
+    names = [name for name in reversed(END_ORDER) if name in files]
+    states = [_state(files[name], api) for name in [*names, *sorted(set(files) - set(names))]]
+    states.extend(_adb_server(layout, api))
+    emulators, problem = _emulators(layout, api)
+    up = "up" in files and files["up"].lives()
+    return InstanceStatus(
+        str(layout.data), up, {"api": api.url}, tuple(states), emulators, (problem,) if problem and up else ()
+    )
+
+
+def show(status: InstanceStatus) -> None:
+    if not status.processes:
+        output.out.print(f"nothing runs in {status.data}; start it with `droidherd up`")
+        return
+    rows = [
+        [
+            one.name,
+            str(one.pid),
+            one.address,
+            one.health,
+            output.age(one.up_s) if one.up_s else "",
+            str(one.restarts or ""),
+        ]
+        for one in status.processes
+    ]
+    output.out.print(output.table(["process", "pid", "address", "health", "up", "restarts"], rows))
+    if status.emulators:
+        output.out.print()
+        output.out.print(
+            output.table(
+                ["emulator", "state", "address", "host", "pool", "task"], [_row(one) for one in status.emulators]
+            )
+        )
+    for problem in status.problems:
+        output.err.print(f"[yellow]{problem}[/yellow]")
+
+
+def _row(emulator: Document) -> list[str]:
+    names = ("emulator_id", "state", "address", "host", "pool", "task")
+    return [str(emulator.get(name) or "") for name in names]
+
+
+def _state(file: PidFile, api: ApiClient) -> ProcessState:
+    alive = file.lives()
+    health = _health(file, api) if alive else "dead"
+    up_s = round(time.time() - file.started_at, 1) if alive else 0.0
+    return ProcessState(file.name, file.pid, file.address, health, up_s, file.restarts)
+
+
+def _adb_server(layout: Layout, api: ApiClient) -> Iterator[ProcessState]:
+    """The worker's own child, by the pid file in its home."""
+    file = pidfile.read(pid_path(layout.adb))
+    if file is not None and file.lives():
+        yield replace(_state(file, api), name="adb")
+
+
+def _health(file: PidFile, api: ApiClient) -> str:
+    if file.name == "api":
+        return api.healthy() or HEALTHY
+    if file.address:
+        address = parse_address(file.address)
+        if not ports.answers(address.port, address.host):
+            return f"nothing answers at {file.address}"
+    return HEALTHY
+
+
+def _emulators(layout: Layout, api: ApiClient) -> tuple[tuple[Document, ...], str]:
+    """What Temporal knows of them, and where this host's list says they are."""
+    try:
+        listed = {one.emulator_id: one.address for one in Inventory(layout.data).load()}
+    except DroidherdError as error:
+        return (), str(error)
+    try:
+        known = rows_of(api.get("/api/emulators"), "emulators")
+    except CliError as error:
+        unknown = [{"emulator_id": name, "address": address, "state": "unknown"} for name, address in listed.items()]
+        return tuple(unknown), error.what
+    found = [{**one, "address": one.get("address") or listed.get(str(one.get("emulator_id")), "")} for one in known]
+    seen = {str(one.get("emulator_id")) for one in known}
+    late = [
+        {"emulator_id": name, "address": address, "state": "not seen yet"}
+        for name, address in listed.items()
+        if name not in seen
+    ]
+    return tuple(sorted([*found, *late], key=lambda one: _natural(str(one.get("emulator_id"))))), ""
+
+
+def _natural(text: str) -> tuple[str | int, ...]:
+    """`virtual-10` after `virtual-9`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))

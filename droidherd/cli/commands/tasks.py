@@ -1,0 +1,194 @@
+"""Tasks from the command line: submitted, listed, watched."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+
+from droidherd.cli import output
+from droidherd.cli.client import NOT_UP, ApiClient, ApiRefusedError, Document, rows_of
+from droidherd.cli.errors import CliError
+from droidherd.cli.options import given
+
+POLL_S = 0.5
+AWAY_S = 60.0
+AWAY = frozenset({429, 503})
+Answer = TypeVar("Answer")
+FINAL = frozenset({"completed", "failed", "cancelled", "rejected", "rollback_completed", "rollback_failed"})
+COLUMNS = ("task", "type", "account", "state", "emulator", "attempt", "why")
+
+
+def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
+    """`["a=1", "b=x"]` as a mapping."""
+    found: dict[str, str] = {}
+    for one in texts:
+        name, sign, value = one.partition("=")
+        if not sign or not name:
+            raise CliError(f"{what} {one!r} is not name=value", code=2)
+        found[name] = value
+    return found
+
+
+def parameters(texts: Iterable[str], document: str) -> dict[str, Any]:
+    """`--params '{…}'` first, `--param name=value` over it. A value that is JSON is taken as JSON."""
+    found = _object(document, "--params") if document else {}
+    return {**found, **{name: _value(text) for name, text in pairs(texts, "--param").items()}}
+
+
+def described(kind: str, **options: Any) -> dict[str, Any]:
+    """A task as a submission describes it, from the options of a command: only those that were given."""
+    read = {
+        "params": parameters(options.pop("param") or (), options.pop("params")),
+        "policy": policy(options.pop("policy") or ()),
+        "labels": pairs(options.pop("label") or (), "--label"),
+    }
+    return given({"type": kind, **options, **read})
+
+
+def policy(texts: Iterable[str]) -> dict[str, Any]:
+    """`--policy`, each a JSON object or name=value; what comes later counts."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        if text.startswith("{"):
+            found |= _object(text, "--policy")
+        else:
+            found |= {name: _value(value) for name, value in pairs([text], "--policy").items()}
+    return found
+
+
+def links(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """`--then`, each a task type or an object with `type`, `params`, `policy`, `critical`, `on_failure`."""
+    return [_link(text) for text in texts]
+
+
+def _link(text: str) -> dict[str, Any]:
+    return _object(text, "--then") if text.startswith("{") else {"type": text}
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CliError(f"{what} is not JSON: {error}", code=2) from error
+    if not isinstance(found, dict):
+        raise CliError(f"{what} is not a JSON object", code=2)
+    return found
+
+
+def submit(api: ApiClient, body: Mapping[str, Any], *, key: str = "", wait: str = "") -> Document:
+    return api.post("/api/tasks", body, headers={"Idempotency-Key": key} if key else None, wait=wait)
+
+
+def is_final(task: Document) -> bool:
+    return str(task.get("state", "")) in FINAL
+
+
+def wait_for(api: ApiClient, task_id: str, *, seconds: float) -> Document:
+    """The task, once it ended or the time is up."""
+    until = time.monotonic() + seconds
+    while True:
+        left = max(0.0, min(30.0, until - time.monotonic()))
+        wait = f"{left:.0f}s" if left >= 1 else ""
+        task = patiently(lambda wait=wait: api.get(f"/api/tasks/{task_id}", wait=wait))
+        if is_final(task) or time.monotonic() >= until:
+            return task
+        time.sleep(POLL_S)
+
+
+def patiently(ask: Callable[[], Answer], *, seconds: float = AWAY_S) -> Answer:
+    """Ask again while the API or Temporal is away: who watches wants to see how it goes on."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except CliError as error:
+            away = error.status in AWAY if isinstance(error, ApiRefusedError) else error.code == NOT_UP
+            if not away or time.monotonic() >= until:
+                raise
+            time.sleep(POLL_S)
+
+
+def watch(
+    api: ApiClient, ids: Sequence[str], *, as_json: bool, until: Callable[[], bool] = lambda: False
+) -> list[Document]:
+    """Live until every named task has ended; without names until interrupted. Returns what was seen last."""
+    seen: dict[str, str] = {}
+    with Live(console=output.out, refresh_per_second=4, transient=False) if not as_json else _Quiet() as live:
+        while True:
+            found = patiently(lambda: _look(api, ids))
+            if as_json:
+                _emit_changes(found, seen)
+            else:
+                live.update(patiently(partial(_view, api, found)))
+            if (ids and all(is_final(one) for one in found)) or until():
+                return found
+            time.sleep(POLL_S)
+
+
+def table(tasks: Sequence[Document]) -> RenderableType:
+    return output.table(COLUMNS, [row(one) for one in tasks])
+
+
+def lanes(found: Sequence[Document]) -> RenderableType:
+    columns = ["lane", "waiting", "running", "capacity", "order", "paused by", "why"]
+    keys = ("name", "waiting", "running", "capacity", "order", "paused_by", "paused_why")
+    return output.table(columns, [[str(one.get(key, "")) for key in keys] for one in found])
+
+
+def row(task: Document) -> list[str]:
+    error = task.get("error")
+    why = error.get("message") if isinstance(error, dict) else task.get("why")
+    # A task that ended holds no emulator any more; where it ran last is what one looks for.
+    emulator = task.get("emulator") or next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "")
+    values = (task.get("task_id"), task.get("type"), task.get("account"), task.get("state"), emulator)
+    return [*[str(value or "") for value in values], str(task.get("attempt") or ""), str(why or "")]
+
+
+class _Quiet:
+    """Stands where a live display would."""
+
+    def update(self, _: RenderableType) -> None:
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def _look(api: ApiClient, ids: Sequence[str]) -> list[Document]:
+    if ids:
+        return [api.get(f"/api/tasks/{one}") for one in ids]
+    return list(api.pages("/api/tasks", "tasks", limit=30))
+
+
+def _emit_changes(tasks: Sequence[Document], seen: dict[str, str]) -> None:
+    for task in tasks:
+        name, state = (
+            str(task.get("task_id")),
+            json.dumps([task.get("state"), task.get("attempt"), task.get("emulator")]),
+        )
+        if seen.get(name) != state:
+            seen[name] = state
+            output.out.print_json(json.dumps(task, default=str), indent=None)
+
+
+def _view(api: ApiClient, tasks: Sequence[Document]) -> RenderableType:
+    queue = api.get("/api/queue", limit=1)
+    line = f"waiting {queue.get('waiting', '?')}   running {queue.get('running', '?')}   free {queue.get('free', '?')}"
+    paused = [
+        f"{one.get('name')} paused by {one['paused_by']}" for one in rows_of(queue, "lanes") if one.get("paused_by")
+    ]
+    return Group("   ".join([line, *paused]), "", table(tasks))
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,1 @@
+"""The instance on this machine: its processes, ports, files."""

@@ -1,0 +1,73 @@
+"""One instance per data directory: a lock the system takes back when its holder dies, however it dies."""
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, Self
+
+from droidherd.cli.errors import AlreadyRunningError
+
+
+class InstanceLock:
+    """Held from `take` to `give_back`, or to the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` is the file that carries the lock; it stays when the lock is gone."""
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def take(self) -> Self:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a+b")
+        if not _try_lock(file):
+            file.seek(0)
+            holder = file.read().decode(errors="replace").strip() or "unknown"
+            file.close()
+            raise AlreadyRunningError(
+                f"the data directory {self._path.parent.parent} is in use by process {holder}",
+                remedy="see it with `droidherd status`, end it with `droidherd down`, or choose another with --data",
+                code=2,
+            )
+        file.truncate(0)
+        file.write(str(os.getpid()).encode())
+        file.flush()
+        self._file = file
+        return self
+
+    def give_back(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self.take()
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock now."""
+    try:
+        with path.open("a+b") as file:
+            return not _try_lock(file)
+    except OSError:
+        return False
+
+
+def _try_lock(file: IO[bytes]) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            # Far behind the text, so that others can read who holds it.
+            file.seek(1 << 20)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            file.seek(0, os.SEEK_END)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

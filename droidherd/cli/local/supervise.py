@@ -1,0 +1,211 @@
+"""Child processes: started in order, watched, restarted within bounds, ended in reverse order."""
+
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from droidherd.cli.errors import CliError, NotReadyError
+from droidherd.processes import pidfile
+from droidherd.processes.pidfile import PidFile
+
+POLL_S = 0.1
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+RESTARTS_A_MINUTE = 8
+LOG_LIMIT_BYTES = 10_000_000
+
+_log = logging.getLogger("droidherd.up")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What to start, and how to see that it is ready."""
+
+    name: str
+    command: Sequence[str]
+    ready: Callable[[int], None]
+    """Returns when the process of this pid serves; raises NotReadyError when it does not in time."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    address: str = ""
+    grace_s: float = 10.0
+    """How long it may take to stop when asked."""
+    hurry_s: float = 0.0
+    """And how long when asked a second time. 0: it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFolders:
+    """Where pid files and logs go."""
+
+    run: Path
+    logs: Path
+
+
+class ChildProcess:
+    """One process under supervision, across its restarts."""
+
+    def __init__(self, spec: ProcessSpec, places: ProcessFolders) -> None:
+        """Not started yet."""
+        self.spec = spec
+        self.log = places.logs / f"{spec.name}.log"
+        self.gave_up = False
+        self.restarts = 0
+        self._places = places
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ends: deque[float] = deque()
+        self._due = 0.0
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self._spawn()
+        process = self._running()
+        try:
+            self.spec.ready(process.pid)
+        except NotReadyError as error:
+            ended = process.poll()
+            what = f"{self.spec.name} ended with {ended}" if ended is not None else f"{self.spec.name}: {error.what}"
+            raise CliError(what, remedy=f"its log, {self.log}, ends with:\n{tail(self.log)}") from error
+
+    def keep_running(self, now: float) -> None:
+        """Bring it back when it died, later each time, and not for ever."""
+        rotate(self.log)
+        if self.gave_up or self._process is None:
+            return
+        code = self._process.poll()
+        if code is None:
+            return
+        if not self._due:
+            self._plan_restart(code, now)
+        elif now >= self._due:
+            self._due = 0.0
+            self.restarts += 1
+            self._spawn()
+
+    def stop(self, *, grace_s: float) -> None:
+        self.gave_up = True
+        file = pidfile.read(self._pid_path)
+        if self._process is not None and self._process.poll() is None and file is not None:
+            file.end(grace_s=grace_s, hurry_s=self.spec.hurry_s)
+        if self._process is not None:
+            self._process.wait(timeout=30)
+            self._process = None
+        self._pid_path.unlink(missing_ok=True)
+
+    @property
+    def _pid_path(self) -> Path:
+        return self._places.run / f"{self.spec.name}.json"
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise NotReadyError(f"{self.spec.name} was not started")
+        return self._process
+
+    def _spawn(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                list(self.spec.command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self.spec.environment},
+                # Ctrl-C in the terminal is for us: we end them, in order.
+                start_new_session=sys.platform != "win32",
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        known = {"command": tuple(self.spec.command), "address": self.spec.address, "restarts": self.restarts}
+        pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
+
+    def _plan_restart(self, code: int, now: float) -> None:
+        self._ends.append(now)
+        while self._ends and self._ends[0] < now - 60:
+            self._ends.popleft()
+        if len(self._ends) > RESTARTS_A_MINUTE:
+            self.gave_up = True
+            _log.error(
+                "%s ended %d times within a minute, the last time with %s: given up, see %s",
+                *(self.spec.name, len(self._ends), ending(code), self.log),
+            )
+            return
+        pause = min(FIRST_PAUSE_S * 2 ** (len(self._ends) - 1), LONGEST_PAUSE_S)
+        self._due = now + pause
+        _log.warning("%s ended with %s: started again in %.1f s", self.spec.name, ending(code), pause)
+
+
+class Supervisor:
+    """Starts children in order and keeps them."""
+
+    def __init__(self, places: ProcessFolders) -> None:
+        """No children yet."""
+        self.children: list[ChildProcess] = []
+        self._places = places
+
+    def start(self, spec: ProcessSpec) -> ChildProcess:
+        child = ChildProcess(spec, self._places)
+        self.children.append(child)
+        child.start()
+        return child
+
+    def watch(self, stop: Callable[[], bool]) -> None:
+        """Until `stop` says so."""
+        while not stop():
+            now = time.monotonic()
+            for child in self.children:
+                child.keep_running(now)
+            time.sleep(POLL_S)
+
+    def stop(self, *, grace_s: float | None = None) -> None:
+        """In reverse order. `grace_s` overrules what each child may take."""
+        for child in reversed(self.children):
+            child.stop(grace_s=child.spec.grace_s if grace_s is None else min(grace_s, child.spec.grace_s))
+        self.children.clear()
+
+
+def end_leftovers(run: Path, order: Sequence[str], *, grace_s: float) -> list[PidFile]:
+    """End what a dead predecessor left behind, in this order. What is not named comes first."""
+    files = {file.name: file for file in pidfile.read_all(run)}
+    names = [*sorted(set(files) - set(order)), *[name for name in order if name in files]]
+    ended = [files[name] for name in names if files[name].end(grace_s=grace_s)]
+    for name in names:
+        (run / f"{name}.json").unlink(missing_ok=True)
+    return ended
+
+
+def rotate(log: Path, limit: int = LOG_LIMIT_BYTES) -> None:
+    """Keep one predecessor. The writer has the file open for appending, so it goes on at the start."""
+    try:
+        if log.stat().st_size <= limit:
+            return
+        shutil.copyfile(log, log.with_suffix(".log.1"))
+        os.truncate(log, 0)
+    except FileNotFoundError:
+        return
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+
+
+def ending(code: int) -> str:
+    """`signal SIGKILL` or `code 3`."""
+    if code < 0:
+        try:
+            return f"signal {signal.Signals(-code).name}"
+        except ValueError:
+            return f"signal {-code}"
+    return f"code {code}"

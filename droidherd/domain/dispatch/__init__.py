@@ -1,0 +1,1 @@
+"""Who may run where and who is next: the dispatcher of one pool. Pure."""

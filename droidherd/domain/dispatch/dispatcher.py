@@ -1,0 +1,297 @@
+"""The dispatcher of one pool, as a pure machine: messages in, messages out.
+
+`DispatcherWorkflow` feeds it what arrives and sends what stands in its outbox; the protocol simulator does the same.
+The rules it keeps are numbered in docs/protocol.md.
+"""
+
+from collections.abc import Iterable
+
+from droidherd.domain import messages as m
+from droidherd.domain.dispatch import control
+from droidherd.domain.dispatch.admission import AdmissionControl
+from droidherd.domain.dispatch.audit import AuditEntry, AuditTrail
+from droidherd.domain.dispatch.board import Entry, PoolEmulator
+from droidherd.domain.dispatch.deck import Deck
+from droidherd.domain.dispatch.lane import Ordering
+from droidherd.domain.dispatch.leases import Leases
+from droidherd.domain.dispatch.line import WaitingLine
+from droidherd.domain.dispatch.matching import Matching
+from droidherd.domain.dispatch.messenger import Messenger
+from droidherd.domain.dispatch.power import PowerControl
+from droidherd.domain.dispatch.rebuild import Rebuild
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.dispatch.stats import Statistics
+from droidherd.domain.messages import EmulatorStatus
+
+RETIRED_KEPT = 256
+
+
+class Dispatcher:
+    """Hands each message to the part it concerns, then lets `assign` grant what can be granted. Nothing here waits."""
+
+    def __init__(self, pool: str = "", config: PoolConfig | None = None, state: DispatcherState | None = None) -> None:
+        """A pool that begins, or one that goes on with this state (and then with its settings)."""
+        if state is None:
+            state = DispatcherState(pool)
+            state.apply(config or PoolConfig())
+        self.state = state
+        self.board, self.keys, self.outbox, self.stats = state.board, state.keys, state.outbox, state.stats
+        self.held_back = False
+        """Nothing more is granted: this run of the dispatcher is about to hand over to the next."""
+        self.trail = AuditTrail(state.events, state.audit)
+        self.messenger = Messenger(state.outbox)
+        self.line = WaitingLine(state.board, state.keys, state.weight)
+        self.statistics = Statistics(state.stats)
+        self.leases = Leases(state, self.line, self.messenger, self.trail, self.statistics)
+        self.deck = Deck(state, self.messenger)
+        self.matching = Matching(state.board, self.line, self.leases, self.deck)
+        self.admission = AdmissionControl(state, self.line, self.leases, self.messenger)
+        self.rebuild = Rebuild(state, self.line, self.leases, self.messenger, self.statistics)
+        self.power = PowerControl(state, self.messenger, self.trail)
+        self.lanes = control.LaneCommands(state, self.line, self.trail)
+        self.priorities = control.Priorities(state, self.line, self.admission, self.trail)
+        self.accounts = control.AccountCommands(state, self.line, self.leases, self.trail)
+
+    # --- task → dispatcher ------------------------------------------------------------------------------------
+
+    def ask(self, ask: m.Enqueue, now_ms: int) -> m.Admitted | m.Rejected | m.Recall | None:
+        """`on_enqueue`, with the answer returned instead of sent. None: it is on its way, or a grant says it.
+
+        What was to be said before is not taken back: the asker may have gone, and may wait for just that.
+        """
+        said_before = self.messenger.has_for(ask.key.task_id)
+        self.on_enqueue(ask, now_ms)
+        return None if said_before else self.messenger.take_answer(ask.key.task_id)
+
+    def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
+        """A task waits, repeats itself, or (after a loss of memory) says what it holds."""
+        task_id = ask.key.task_id
+        entry = self.board.entries.get(task_id)
+        known = entry.ask.seq if entry else self.state.recent.seq(task_id)
+        if ask.seq < known:
+            return
+        if ask.seq == known and entry is None:
+            # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
+            self.rebuild.recall(task_id)
+            return
+        self._heard_of(task_id, ask.key.run)
+        entry = self._still_true(entry, ask, now_ms) if entry is not None else None
+        if entry is not None:
+            self.admission.repeat(entry, ask, now_ms)
+        elif ask.lease is not None:
+            self.rebuild.adopt(ask, ask.lease, now_ms)
+        else:
+            self.admission.admit(ask, now_ms)
+        self.assign(now_ms)
+        entry = self.board.entries.get(task_id)
+        if entry is not None and entry.lease is None:
+            self.admission.tell_position(entry)  # a grant says as much
+
+    def _still_true(self, entry: Entry, ask: m.Enqueue, now_ms: int) -> Entry | None:
+        """The task's entry, unless its request shows that it is over."""
+        if entry.key != ask.key:
+            self.leases.supersede(entry, ask.key.run, now_ms)
+            return None
+        if _contradicts(entry, ask):
+            self.leases.mark_dirty(entry)
+            self.leases.remove(entry, entry.ask.seq, now_ms)
+            return None
+        return entry
+
+    def on_soon(self, message: m.Soon, now_ms: int) -> None:
+        """A task will ask at a time it names."""
+        task_id = message.key.task_id
+        if task_id not in self.board.entries and message.seq > self.state.recent.seq(task_id):
+            self.power.expect(message)
+            self.assign(now_ms)
+
+    def on_ending(self, message: m.Ending, now_ms: int) -> None:
+        """The last stage stands on the emulator's queue: the next task may line up behind it."""
+        entry = self.board.entries.get(message.key.task_id)
+        if entry is not None and entry.key == message.key and message.seq > entry.ask.seq:
+            entry.ending = True
+            self.assign(now_ms)
+
+    def on_done(self, message: m.Done, now_ms: int) -> None:
+        """A task neither waits nor holds. True in any order, any number of times."""
+        task_id = message.key.task_id
+        entry = self.board.entries.get(task_id)
+        self._heard_of(task_id, message.key.run)
+        if entry is None or entry.key != message.key or message.seq < entry.ask.seq:
+            self.statistics.report(None, message)
+            if entry is None:
+                self.state.recent.remember(task_id, message.seq)
+            return
+        self.statistics.report(entry, message)
+        if self.leases.done(entry, message, now_ms):
+            self.state.events.append(now_ms, "done", task_id, detail=message.outcome)
+        else:
+            self.state.events.append(now_ms, "abandoned", task_id)
+        self.assign(now_ms)
+
+    def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
+        """This run of a task is closed, and did not say `done`."""
+        self._heard_of(task_id, run)
+        entry = self.board.entries.get(task_id)
+        if entry is None or entry.key.run != run:
+            return
+        self.messenger.forget_run(task_id, run)
+        self.leases.closed(entry, now_ms)
+        self.state.events.append(now_ms, "closed", task_id)
+        self.assign(now_ms)
+
+    def _heard_of(self, task_id: str, run: str) -> None:
+        self.power.arrived(task_id)
+        self.rebuild.answered(task_id, run)
+
+    def to_audit(self) -> dict[str, str]:
+        """Task → run of everybody we wait for and who would never say that its workflow is closed."""
+        holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
+        return {**self.state.rebuild.unanswered, **holders}
+
+    def delivered(self, target: str, now_ms: int) -> None:
+        """A message arrived. After a grant the next task may line up behind its receiver."""
+        if target in self.board.entries:
+            self.assign(now_ms)
+
+    def undeliverable(self, target: str, message: object, now_ms: int) -> None:
+        """No open workflow takes this message."""
+        if isinstance(message, m.Grant | m.Revoked | m.Admitted):
+            self.on_closed(message.key.task_id, message.key.run, now_ms)
+        elif isinstance(message, m.Recall):
+            self.rebuild.forget(target)
+            if message.key is not None:
+                self.on_closed(target, message.key.run, now_ms)
+            self.assign(now_ms)
+
+    # --- emulator → dispatcher --------------------------------------------------------------------------------
+
+    def on_announce(self, news: m.Announce, now_ms: int) -> None:
+        """What an emulator is now. Not newer than the last seen: dropped."""
+        emulator = self.board.emulators.get(news.emulator_id)
+        if emulator is None:
+            emulator = PoolEmulator(news.emulator_id, idle_since_ms=now_ms)
+            self.board.emulators[news.emulator_id] = emulator
+            self.state.joined_ms = now_ms
+            self.rebuild.joined(emulator, now_ms)
+        if (news.incarnation, news.seq) <= (emulator.incarnation, emulator.seq):
+            return
+        rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
+        self.power.announced(emulator, news, now_ms)
+        emulator.incarnation, emulator.seq, emulator.host_id = news.incarnation, news.seq, news.host_id
+        emulator.labels, emulator.boot = news.labels, news.boot or emulator.boot
+        if emulator.state is not news.state:
+            self.state.events.append(now_ms, f"emulator_{news.state}", "", news.emulator_id)
+        if news.action:
+            entry = AuditEntry(f"emulator_{news.action}", news.actor, news.reason, "", "", news.emulator_id)
+            self.trail.record(entry, now_ms)
+        emulator.state = news.state
+        self.leases.was_reset(emulator, news.reset_up_to, now_ms)
+        self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
+        self.board.refresh(emulator)
+        if emulator.state is EmulatorStatus.RETIRED:
+            self._forget_retired()
+        self.assign(now_ms)
+
+    def _forget_retired(self) -> None:
+        """A retired emulator is remembered for a while, so that a late repeat does not bring it back to life."""
+        emulators = self.board.emulators.values()
+        retired = [one for one in emulators if one.state is EmulatorStatus.RETIRED and not one.active and not one.deck]
+        for emulator in retired[:-RETIRED_KEPT]:
+            del self.board.emulators[emulator.emulator_id]
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When `tick` has something to do next."""
+        due = [*self.leases.due_ms(), *self.rebuild.due_ms()]
+        if not self.held_back:
+            due.extend(self.deck.due_ms())
+            due.extend(self.power.due_ms() if self.board.free else ())
+        return min(due, default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """End what has run out: leases, mutexes, fences, the patience of a rebuild."""
+        self.leases.expire(now_ms)
+        self.rebuild.lose_patience(now_ms)
+        self.assign(now_ms)
+        if not self.held_back and not self.state.rebuild.active:
+            self.power.switch_off(now_ms)
+
+    def assign(self, now_ms: int) -> None:
+        """Grant everything that can be granted now."""
+        if self.held_back or not self.rebuild.is_over(now_ms):
+            return
+        self.matching.grant_all(now_ms)
+        self.power.switch_on(now_ms)
+
+    def take_over(
+        self, open_tasks: dict[str, str], now_ms: int, patience_s: float, *, blind: bool, emulators: Iterable[str] = ()
+    ) -> None:
+        """Ask open tasks (id → run) what they want or hold, and emulators what they are.
+
+        `blind`: nothing is known. A pool that never had a life before, without tasks and emulators, waits for nobody.
+        """
+        if blind or self.state.rebuild.generation:
+            reason = "without any memory of what was before" if blind else "with what its predecessor knew"
+            self.trail.record(AuditEntry("rebuilt", "system:rebuild", reason), now_ms)
+        self.rebuild.begin(open_tasks, now_ms, patience_s, blind=blind, emulators=emulators)
+        self.assign(now_ms)
+
+    # --- operators and settings -------------------------------------------------------------------------------
+
+    def pause(self, lane: str, actor: str, reason: str, now_ms: int) -> bool:
+        return self.lanes.pause(lane, actor, reason, now_ms)
+
+    def resume(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        resumed = self.lanes.resume(lane, actor, now_ms, reason)
+        self.assign(now_ms)
+        return resumed
+
+    def set_capacity(self, lane: str, capacity: int, actor: str, now_ms: int, reason: str = "") -> None:
+        self.lanes.set_capacity(lane, capacity, actor, now_ms, reason)
+        self.assign(now_ms)
+
+    def set_ordering(self, lane: str, ordering: Ordering, actor: str, now_ms: int, reason: str = "") -> None:
+        self.lanes.set_ordering(lane, ordering, actor, now_ms, reason)
+        self.assign(now_ms)
+
+    def reset_lane(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        done = self.lanes.reset(lane, actor, now_ms, reason)
+        if done:
+            self.assign(now_ms)
+        return done
+
+    def configure(self, config: PoolConfig, now_ms: int) -> bool:
+        done = self.lanes.configure(config, now_ms)
+        if done:
+            self.assign(now_ms)
+        return done
+
+    def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
+        done = self.priorities.prioritize(task_id, priority, actor, now_ms, reason)
+        if done:
+            self.assign(now_ms)
+        return done
+
+    def prioritize_in_bulk(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
+        done = self.priorities.prioritize_in_bulk(task_id, priority, actor, now_ms, reason)
+        if done:
+            self.assign(now_ms)
+        return done
+
+    def disable(self, account: str, actor: str, reason: str, now_ms: int) -> bool:
+        return self.accounts.disable(account, actor, reason, now_ms)
+
+    def enable(self, account: str, actor: str, now_ms: int, reason: str = "") -> bool:
+        done = self.accounts.enable(account, actor, now_ms, reason)
+        if done:
+            self.assign(now_ms)
+        return done
+
+
+def _contradicts(entry: Entry, ask: m.Enqueue) -> bool:
+    """Whether the board holds this task's lease, or its place in line, in a way the task contradicts."""
+    if ask.lease is not None:
+        return entry.lease is None or entry.lease.token != ask.lease.token
+    return entry.lease is not None and entry.lease.token <= ask.lost

@@ -1,0 +1,205 @@
+"""What a dispatcher knows: one model, carried whole to its next run and to whoever takes over from it."""
+
+from dataclasses import dataclass, field, replace
+
+from droidherd.domain import messages as m
+from droidherd.domain.columns import DERIVED
+from droidherd.domain.dispatch.audit import AuditLog, EventRing
+from droidherd.domain.dispatch.board import Board, Entry, EntryState
+from droidherd.domain.dispatch.keys import DisabledKey, Keys, account_key
+from droidherd.domain.dispatch.lane import LaneRules
+from droidherd.domain.dispatch.stats import PoolStats
+from droidherd.domain.outbox import Outbox
+
+Outgoing = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Reset | m.Switch
+"""What a dispatcher tells tasks and emulators."""
+
+SIZE_LIMIT_BYTES = 1_900_000
+"""What a snapshot may weigh before the queue is full."""
+ENTRY_OVERHEAD_BYTES = 16
+TEXT_OVERHEAD_BYTES = 2
+TEXT_BYTES_PER_100 = 96
+"""A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""
+RECENT = 512
+HANDLED = 256
+
+
+@dataclass(slots=True)
+class PoolConfig:
+    """What an operator may set for a pool."""
+
+    limit: int = 10_000
+    repeat_min_s: float = 300.0
+    repeat_per_entry_s: float = 0.5
+    fence_s: float = 15.0
+    """After this an unreachable emulator's guards have run out, and its last lease may be freed."""
+    deck_horizon_s: float = 10.0
+    """A task may queue up behind another only if that kind of task takes no longer on average."""
+    settle_s: float = 60.0
+    """After the last emulator joined, before a task nobody can run is refused."""
+    mutex_hold_s: float = 7_200.0
+    """How long a task may hold a mutex; then its emulator is fenced and the mutex broken. 0: no limit."""
+    rules: LaneRules = field(default_factory=LaneRules)
+    idle_stop_s: float = 0.0
+    """An emulator idle for so long is switched off, if it can be started again. 0: never."""
+    idle_keep: int = 0
+    """But not the last so many."""
+
+
+@dataclass(slots=True)
+class SnapshotWeight:
+    """What the entries cost in a snapshot, at most: each distinct text once."""
+
+    size_bytes: int = 0
+    texts: dict[str, int] = field(default_factory=dict[str, int])
+    """How often each text stands on the board."""
+
+    def add(self, ask: m.Enqueue) -> None:
+        self._change(ask, 1)
+
+    def remove(self, ask: m.Enqueue) -> None:
+        self._change(ask, -1)
+
+    def _change(self, ask: m.Enqueue, by: int) -> None:
+        self.size_bytes += by * (ENTRY_OVERHEAD_BYTES + len(ask.mutex) * 4 + len(ask.requires) * 4)
+        for text in _texts(ask):
+            uses = self.texts.get(text, 0)
+            if uses == (0 if by > 0 else 1):
+                self.size_bytes += by * (TEXT_OVERHEAD_BYTES + len(text) * TEXT_BYTES_PER_100 // 100)
+            if uses + by:
+                self.texts[text] = uses + by
+            else:
+                del self.texts[text]
+
+    def replace_disabled(self, account: str, before: DisabledKey | None, after: DisabledKey | None) -> None:
+        """A disabled account stands in every snapshot, too."""
+        self.size_bytes += _disabled_bytes(account, after) - _disabled_bytes(account, before)
+
+
+def _disabled_bytes(account: str, disabled: DisabledKey | None) -> int:
+    if disabled is None:
+        return 0
+    length = len(account) + len(disabled.actor) + len(disabled.why)
+    return ENTRY_OVERHEAD_BYTES + length * TEXT_BYTES_PER_100 // 100
+
+
+def _texts(ask: m.Enqueue) -> tuple[str, ...]:
+    return (ask.key.task_id, ask.key.run, ask.account, ask.task_type, ask.sticky, ask.avoid, *ask.mutex, *ask.requires)
+
+
+@dataclass(slots=True)
+class RecentTasks:
+    """The last request of each task that left lately, so that a late repeat does not bring it back."""
+
+    seqs: dict[str, int] = field(default_factory=dict[str, int])
+
+    def remember(self, task_id: str, seq: int) -> None:
+        self.seqs[task_id] = max(seq, self.seqs.pop(task_id, seq))
+        if len(self.seqs) > RECENT:
+            del self.seqs[next(iter(self.seqs))]
+
+    def seq(self, task_id: str) -> int:
+        """-1: it is not known."""
+        return self.seqs.get(task_id, -1)
+
+
+@dataclass(slots=True)
+class HandledRequests:
+    """The last request ids of operators, so that a repeat does nothing twice: Temporal de-duplicates per run only."""
+
+    ids: dict[str, None] = field(default_factory=dict[str, None])
+
+    def is_new(self, request_id: str) -> bool:
+        """Whether this request was not handled before; from now on it was. One without an id is always new."""
+        if request_id in self.ids:
+            return False
+        if request_id:
+            self.ids[request_id] = None
+            if len(self.ids) > HANDLED:
+                del self.ids[next(iter(self.ids))]
+        return True
+
+
+@dataclass(slots=True)
+class RebuildState:
+    """What a dispatcher that began without memory waits for."""
+
+    generation: int = 0
+    """How often a dispatcher of this pool has taken over."""
+    until_ms: int = 0
+    """Nothing is granted until everyone answered, at most until then. 0: it is not rebuilding."""
+    quiet_until_ms: int = 0
+    """And not before this: a task closed unseen may have guards open until then."""
+    blind_since_ms: int = 0
+    """When this dispatcher began without any memory."""
+    unanswered: dict[str, str] = field(default_factory=dict[str, str])
+    """Open tasks (id → run) that have not said yet what they want or hold."""
+
+    @property
+    def active(self) -> bool:
+        return self.until_ms > 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedTask:
+    """A task that will ask for an emulator at a time it named."""
+
+    at_ms: int
+    requires: tuple[str, ...]
+    lane: str
+
+
+@dataclass(slots=True)
+class DispatcherState:
+    """Data only. The dispatcher's parts change it; each says in its docstring which fields are its own."""
+
+    pool: str = ""
+    config: PoolConfig = field(default_factory=PoolConfig, metadata=DERIVED)
+    board: Board = field(default_factory=Board)
+    keys: Keys = field(default_factory=Keys)
+    outbox: Outbox[Outgoing] = field(default_factory=Outbox[Outgoing])
+    stats: PoolStats = field(default_factory=PoolStats)
+    events: EventRing = field(default_factory=EventRing)
+    audit: AuditLog = field(default_factory=AuditLog)
+    rebuild: RebuildState = field(default_factory=RebuildState)
+    recent: RecentTasks = field(default_factory=RecentTasks)
+    handled: HandledRequests = field(default_factory=HandledRequests)
+    expected: dict[str, ExpectedTask] = field(default_factory=dict[str, ExpectedTask])
+    weight: SnapshotWeight = field(default_factory=SnapshotWeight, metadata=DERIVED)
+    joined_ms: int = 0
+    """When the last emulator joined that was not known before."""
+
+    def apply(self, config: PoolConfig) -> None:
+        """These are the settings now."""
+        self.config = replace(config)
+        self.board.rules = config.rules
+
+    def derive(self) -> None:
+        """Fill in every field that is not carried."""
+        board = self.board
+        for lane in board.lanes.values():
+            lane.obey(board.rules)
+        for key, disabled in self.keys.disabled.items():
+            self.weight.replace_disabled(key.removeprefix(account_key("")), None, disabled)
+        for entry in board.entries.values():
+            self.weight.add(entry.ask)
+            if entry.lease is None:
+                self._line_up(entry)
+            else:
+                self._seat(entry, entry.lease)
+        for emulator in board.emulators.values():
+            board.refresh(emulator)
+
+    def _seat(self, entry: Entry, lease: m.Lease) -> None:
+        self.board.lane(entry.ask.lane).in_use += 1
+        emulator = self.board.emulators[lease.emulator_id]
+        if entry.task_id in (emulator.active, emulator.deck):
+            self.keys.take(entry.needs(), entry.task_id)
+
+    def _line_up(self, entry: Entry) -> None:
+        self.board.waiting += 1
+        self.keys.queue(entry.ask.account, entry.ask.task_type, entry.task_id)
+        if entry.state is EntryState.PARKED:
+            self.keys.park(entry.waits_for_key, entry.line(), self.board.rank(entry), entry.task_id)
+        else:
+            self.board.line_up(entry)

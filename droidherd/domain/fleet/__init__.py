@@ -1,0 +1,1 @@
+"""Emulators and hosts: presence, recovery, what can be known of them. Pure."""

@@ -1,0 +1,1 @@
+"""When subscriptions are due and what was missed. Pure."""

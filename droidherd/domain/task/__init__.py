@@ -1,0 +1,1 @@
+"""The life of a task and its side of the protocol. Pure."""

@@ -1,0 +1,184 @@
+"""Records of accounts in Temporal: listed, set and removed; and a cache of them for workers."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import TimeoutError as NoAnswerError
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from droidherd.contracts import names
+from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, SetAccount
+from droidherd.contracts.names import Attribute, Update, Workflow
+from droidherd.domain.errors import InfrastructureError
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import (
+    RPC_S,
+    CursorError,
+    NotFoundError,
+    NoWorkerError,
+    RequestFailedError,
+    bounded,
+)
+from droidherd.engine.task_options import keywords
+from droidherd.engine.visibility import as_cursor, from_cursor, running
+from droidherd.engine.workflow_calls import WorkflowCalls, discard_start
+
+EVERY = running(Workflow.ACCOUNT)
+AT_ONCE = 16
+CACHED_S = 5.0
+CACHED = 10_000
+READ_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    records: tuple[AccountRecord, ...] = ()
+    cursor: str = ""
+    """Empty: this was the last page."""
+
+
+class AccountsClient:
+    """The records of accounts. Every method is bounded in time, and raises an EngineError."""
+
+    def __init__(self, client: Client, config: EngineConfig) -> None:
+        """`config.region` goes with each new record."""
+        self._client = client
+        self._config = config
+        self._calls = WorkflowCalls(client, config)
+
+    async def page(self, cursor: str, limit: int) -> RecordPage:
+        token = from_cursor(cursor, EVERY)
+        pages = self._client.list_workflows(EVERY, page_size=limit, next_page_token=token)
+        try:
+            async with bounded(RPC_S):
+                await pages.fetch_next_page()
+        except (NotFoundError, RequestFailedError) as error:
+            if token is None:
+                raise
+            raise CursorError("the cursor has expired: start again at the first page") from error
+        found = [await _written(one) for one in pages.current_page or ()]
+        return RecordPage(tuple(one for one in found if one is not None), as_cursor(pages.next_page_token, EVERY))
+
+    async def record(self, account: str) -> AccountRecord | None:
+        try:
+            async with bounded(RPC_S):
+                return await read_record(self._client, account)
+        except NotFoundError:
+            return None
+
+    async def records_of(self, accounts: list[str]) -> list[AccountRecord | None]:
+        """Some at a time."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(account: str) -> AccountRecord | None:
+            async with gate:
+                return await self.record(account)
+
+        return await asyncio.gather(*map(one, accounts))
+
+    async def set(self, account: str, request: SetAccount, request_id: str) -> AccountRecord:
+        """Make the record, or replace it."""
+        operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            Workflow.ACCOUNT.value, AccountInput(), **self._options(account)
+        )
+        try:
+            async with bounded(self._config.answer_s, worker=True):
+                return await self._client.execute_update_with_start_workflow(
+                    Update.SET.value,
+                    request,
+                    start_workflow_operation=operation,
+                    id=request_id,
+                    result_type=AccountRecord,
+                )
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise NoWorkerError("no worker answered in time") from error
+        except WorkflowUpdateFailedError as error:
+            raise RequestFailedError(f"account {account} could not be set: {error.cause}") from error
+        finally:
+            await discard_start(operation)
+
+    async def remove(self, account: str, request: AccountActionRequest, request_id: str) -> AccountRecord:
+        if await self.record(account) is None:
+            raise NotFoundError(f"no record of account `{account}`")
+        return await self._calls.update(names.account_id(account), Update.REMOVE, request, request_id, AccountRecord)
+
+    def _options(self, account: str) -> dict[str, Any]:
+        return {
+            "id": names.account_id(account),
+            "task_queue": names.FLEET_QUEUE,
+            "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
+            "search_attributes": keywords({Attribute.ACCOUNT_ID: account, Attribute.REGION: self._config.region}),
+            "static_summary": f"account {account}",
+        }
+
+
+class CachedAccounts:
+    """Records of accounts, kept for some seconds: every task that is planned reads one. For any thread.
+
+    That an account has no record is kept for as long. Implements `droidherd.credentials.AccountReader`.
+    """
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, cached_s: float = CACHED_S) -> None:
+        """`loop` is the client's."""
+        self._client = client
+        self._loop = loop
+        self._cached_s = cached_s
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, AccountRecord | None]] = {}
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:
+        with self._lock:
+            at_s, known = self._known.get(account, (-self._cached_s, None))
+        if not fresh and time.monotonic() - at_s < self._cached_s:
+            return known
+        record = self._fetch(account)
+        with self._lock:
+            self._known.pop(account, None)
+            if len(self._known) >= CACHED:
+                del self._known[next(iter(self._known))]
+            self._known[account] = (time.monotonic(), record)
+        return record
+
+    def _fetch(self, account: str) -> AccountRecord | None:
+        reading = asyncio.run_coroutine_threadsafe(self._read(account), self._loop)
+        try:
+            return reading.result(READ_S)
+        except (NoAnswerError, RPCError) as error:
+            reading.cancel()
+            what = f"its record cannot be read: {type(error).__name__}"
+            raise InfrastructureError(what, to=f"account {account}", remedy="does Temporal answer?") from error
+
+    async def _read(self, account: str) -> AccountRecord | None:
+        try:
+            return await read_record(self._client, account)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+
+
+async def read_record(client: Client, account: str) -> AccountRecord | None:
+    """The record in the memo of an account's workflow; None when that does not run. RPCError: there is none."""
+    found = await client.get_workflow_handle(names.account_id(account)).describe()
+    runs = found.workflow_type == Workflow.ACCOUNT and found.status is WorkflowExecutionStatus.RUNNING
+    return await _written(found) if runs else None
+
+
+async def _written(known: WorkflowExecution) -> AccountRecord | None:
+    """The record in a memo. None: the account is about to close. Only its name: a foreign client wrote the memo."""
+    try:
+        return await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
+    except (ValueError, TypeError, RuntimeError):
+        return AccountRecord.model_construct(account=known.id.removeprefix(names.account_id("")))

@@ -1,0 +1,101 @@
+"""The connection to Temporal: one data converter and one way to connect, for workers, the API and the command line."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+)
+from temporalio.envconfig import ClientConfigProfile
+from temporalio.service import GrpcCompression, RetryConfig
+
+from droidherd import telemetry
+from droidherd.contracts.engine import PoolSettings
+from droidherd.engine.errors import UnavailableError
+from droidherd.settings import Settings, Temporal
+
+_JSON = PydanticJSONPlainPayloadConverter()
+_SECURITY = ("tls", "api_key", "rpc_metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What the clients of this package need to know about the process that uses them."""
+
+    pool: str = "default"
+    region: str = "default"
+    workflow_task_s: float = 2.0
+    """How long Temporal waits for a workflow's decision."""
+    admission_s: float = 5.0
+    """How long a submission waits for the dispatcher's answer."""
+    answer_s: float = 2.5
+    """How long any other question waits for a worker."""
+    settings: PoolSettings = field(default_factory=PoolSettings)
+    """What the operator set for the pool."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(
+            pool=settings.host.pool,
+            region=settings.host.region,
+            workflow_task_s=settings.timing.workflow_task_s,
+            admission_s=settings.api.admission_s,
+            answer_s=settings.api.answer_s,
+            settings=settings.pool_settings,
+        )
+
+
+class PayloadConverter(CompositePayloadConverter):
+    """The converter of `temporalio.contrib.pydantic`, made once per process instead of once per workflow."""
+
+    def __init__(self) -> None:
+        """Reuses the JSON converter, whose type adapters are expensive to build."""
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
+        super().__init__(*(_JSON if isinstance(one, JSONPlainPayloadConverter) else one for one in usual))
+
+
+CONVERTER = DataConverter(payload_converter_class=PayloadConverter)
+
+
+async def connect(settings: Temporal, *, retries: RetryConfig | None = None, lazy: bool = False) -> Client:
+    """A client of Temporal. `lazy`: it connects when it is first used. Raises UnavailableError."""
+    security = _security(settings)
+    try:
+        return await Client.connect(
+            settings.address,
+            namespace=settings.namespace,
+            data_converter=CONVERTER,
+            interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
+            retry_config=retries,
+            # Messages are small and the server is near: compressing them costs more than it saves.
+            grpc_compression=GrpcCompression.NONE,
+            lazy=lazy,
+            **security,
+        )
+    except RuntimeError as error:
+        secured = "with" if security.get("tls") else "without"
+        raise UnavailableError(
+            f"Temporal at {settings.address}, asked {secured} TLS, does not answer: {error}; is it there "
+            "(`temporal.address`), and does it want TLS or a key (`temporal.profile`)?"
+        ) from error
+
+
+def _security(settings: Temporal) -> dict[str, Any]:
+    """TLS and key of a server elsewhere, from the file and the variables of Temporal's own tools.
+
+    Its address and the namespace stand in our settings alone. The embedded server wants neither TLS nor a key.
+    """
+    if settings.embedded:
+        return {}
+    try:
+        profile = ClientConfigProfile.load(settings.profile or None).to_client_connect_config()
+    except (RuntimeError, OSError) as error:
+        name = settings.profile or "default"
+        raise UnavailableError(f"the profile {name} of Temporal cannot be read: {error}") from error
+    return {name: value for name, value in profile.items() if name in _SECURITY}

@@ -1,0 +1,104 @@
+"""What a task's workflow is started with: id policies, search attributes, and a memo that is read without a worker."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+
+from droidherd.contracts import names
+from droidherd.contracts.names import Attribute
+from droidherd.contracts.tasks import Rerun, TaskSpec, TaskView
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import EngineConfig
+
+MEMO_REQUEST = "request"
+MEMO_KEY = "key"
+KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
+_TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
+
+
+def first_run(task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str, key: str) -> dict[str, Any]:
+    """Options of a task whose id was never used. `digest` identifies the request, `key` its idempotency key."""
+    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), MEMO_REQUEST: digest}
+    return {
+        **_options(task_id, spec, config, TaskStatus.PENDING),
+        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        "memo": {**memo, **({MEMO_KEY: key} if key else {})},
+    }
+
+
+def another_run(again: Rerun, spec: TaskSpec, config: EngineConfig, subscription: str) -> dict[str, Any]:
+    """Options of another run of a task that ended. It keeps the subscription that started the task, if one did."""
+    past = again.past
+    state = TaskStatus.ROLLBACK_PENDING if again.rollback else TaskStatus.PENDING
+    view = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
+    return {
+        **_options(past.task_id, spec, config, state, subscription),
+        "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        "memo": {names.MEMO_TASK: view.model_dump(mode="json", exclude_defaults=True)},
+    }
+
+
+def keywords(values: Mapping[Attribute, str]) -> TypedSearchAttributes:
+    """Search attributes of the values that are not empty."""
+    return TypedSearchAttributes(_pairs(values))
+
+
+def _pairs(values: Mapping[Attribute, str]) -> list[SearchAttributePair[Any]]:
+    return [SearchAttributePair(KEYWORD[name], value) for name, value in values.items() if value]
+
+
+def _options(
+    task_id: str, spec: TaskSpec, config: EngineConfig, state: TaskStatus, subscription: str = ""
+) -> dict[str, Any]:
+    account = f" for {spec.account}" if spec.account else ""
+    return {
+        "id": task_id,
+        "task_queue": names.QUEUE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
+        "task_timeout": timedelta(seconds=config.workflow_task_s),
+        "search_attributes": _attributes(task_id, spec, config.region, state, subscription),
+        "static_summary": f"{spec.type}{account}",
+    }
+
+
+def _attributes(
+    task_id: str, spec: TaskSpec, region: str, state: TaskStatus, subscription: str
+) -> TypedSearchAttributes:
+    pairs = _pairs(
+        {
+            Attribute.TASK_STATE: state.value,
+            Attribute.TASK_TYPE: spec.type,
+            Attribute.ACCOUNT_ID: spec.account,
+            Attribute.POOL_ID: spec.pool,
+            Attribute.LANE: names.lane_of(spec.lane, spec.account),
+            Attribute.REGION: region,
+            Attribute.SUBSCRIPTION_ID: subscription,
+        }
+    )
+    if tags := spec.tags(task_id):
+        pairs.append(SearchAttributePair(_TAGS, tags))
+    return TypedSearchAttributes(pairs)
+
+
+def _first_view(task_id: str, spec: TaskSpec) -> dict[str, Any]:
+    """What is known of a task before its workflow ran for the first time."""
+    now = datetime.now(UTC)
+    view = TaskView(
+        task_id=task_id,
+        state=TaskStatus.PENDING,
+        created_at=now,
+        updated_at=now,
+        lane=names.lane_of(spec.lane, spec.account),
+        **spec.model_dump(
+            include={"type", "account", "pool", "priority", "labels", "not_before", "expires_at", "chain"}
+        ),
+    )
+    return view.model_dump(mode="json", exclude_defaults=True)

@@ -1,0 +1,439 @@
+"""Tasks in Temporal: started, read, changed, listed. The only place outside workflows where a task is started."""
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowHistoryEventFilterType,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import QueryRejectCondition
+from temporalio.converter import decode_typed_search_attributes
+from temporalio.exceptions import TemporalError, WorkflowAlreadyStartedError
+
+from droidherd.contracts import names
+from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
+from droidherd.contracts.tasks import (
+    Admission,
+    Answer,
+    Control,
+    OperatorRequest,
+    Rerun,
+    Rollback,
+    RollbackRequest,
+    TaskInput,
+    TaskSpec,
+    TaskView,
+)
+from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possible, refusal
+from droidherd.engine import task_options
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import (
+    RPC_S,
+    CursorError,
+    EngineError,
+    IdTakenError,
+    KeyReusedError,
+    NotFoundError,
+    NoWorkerError,
+    RequestFailedError,
+    UnavailableError,
+    bounded,
+)
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.task_options import KEYWORD, MEMO_KEY, MEMO_REQUEST
+from droidherd.engine.visibility import (
+    OPEN,
+    TaskFilters,
+    as_cursor,
+    from_cursor,
+    last_run_of,
+    query_for,
+    settled,
+    status_of,
+)
+from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
+
+COUNTS_KEPT_S = 1.5
+COUNTS_KEPT = 256
+UNWRITTEN = {TaskStatus.REJECTED, TaskStatus.FAILED}
+"""Ends that a task may reach before it wrote anything down."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """One submission, ready to be started."""
+
+    task_id: str
+    spec: TaskSpec
+    digest: str
+    """Of the request's body: the same key with another body is a mistake."""
+    key: str
+    """Digest of the idempotency key; empty: a repeat is a conflict."""
+    update_id: str
+    """Of the question for the admission: Temporal answers the same id with the answer it gave before."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    """What became of a submission."""
+
+    task_id: str
+    admission: Admission | None
+    """None: the task is durable, but the dispatcher did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReading:
+    """A task as it was read."""
+
+    view: TaskView
+    open: bool = True
+    """Its workflow still runs."""
+    stale: bool = False
+    """No worker answered: this is what the task wrote down last."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    tasks: tuple[TaskView, ...] = ()
+    cursor: str = ""
+    """Empty: this was the last page."""
+
+
+class IllegalStateError(EngineError):
+    """The task is in a state in which this is not possible."""
+
+    def __init__(self, message: str, now: TaskReading) -> None:
+        """`now` is the task as it stands."""
+        super().__init__(message)
+        self.now = now
+
+
+class TasksClient:
+    """Every method is bounded in time, and raises an EngineError when Temporal or the task refuses."""
+
+    def __init__(self, client: Client, config: EngineConfig, queue: QueueClient) -> None:
+        """`queue` knows the positions of queued tasks."""
+        self._client = client
+        self._config = config
+        self._queue = queue
+        self._calls = WorkflowCalls(client, config)
+        self._handle = self._calls.handle
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    # --- starting ---------------------------------------------------------------------------------------------
+
+    async def submit(self, new: NewTask) -> SubmitResult:
+        """Start a task and hear in the same call whether the dispatcher admits it."""
+        operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            Workflow.TASK.value, TaskInput(spec=new.spec), **self._first_run(new)
+        )
+        try:
+            admission = await self._start_and_ask(operation, new.update_id)
+        except WorkflowAlreadyStartedError:
+            return await self._repeated(new)
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, NoWorkerError):
+            return await self._made_durable(new)
+        except WorkflowUpdateFailedError:
+            admission = await self._written_admission(new.task_id)
+        return SubmitResult(new.task_id, admission)
+
+    async def again(self, task_id: str, ask: OperatorRequest, rollback: Rollback | None) -> TaskReading:
+        """Start another run of a task that ended: tried again, or rolled back."""
+        now = await self.audit(task_id)
+        if now.open and now.view.state in FINAL:  # it has written its end, and is about to close
+            await self.wait_end(task_id, RPC_S)
+            now = await self.audit(task_id)
+        if now.stale:
+            raise NoWorkerError("no worker answers, so it is not known what the task did")
+        again = Rerun(past=now.view, ask=ask, rollback=rollback)
+        action = TaskAction.ROLLBACK if rollback else TaskAction.RETRY
+        if now.view.state not in FINAL or action not in possible(now.view.state):
+            raise IllegalStateError(not_possible(action, now.view), now)
+        async with bounded(RPC_S):
+            spec, subscription = await self._submitted(task_id)
+        options = task_options.another_run(again, spec, self._config, subscription)
+        try:
+            async with bounded(RPC_S):
+                await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
+        except WorkflowAlreadyStartedError as error:
+            raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
+        return await self.view(task_id)
+
+    def _first_run(self, new: NewTask) -> dict[str, Any]:
+        return task_options.first_run(new.task_id, new.spec, self._config, digest=new.digest, key=new.key)
+
+    async def _start_and_ask(self, operation: WithStartWorkflowOperation[Any, Any], update_id: str) -> Admission:
+        try:
+            async with bounded(self._config.admission_s + 0.5, worker=True):
+                return await self._client.execute_update_with_start_workflow(
+                    Update.ADMISSION.value,
+                    start_workflow_operation=operation,
+                    id=update_id,
+                    result_type=Admission,
+                    rpc_timeout=timedelta(seconds=self._config.admission_s),
+                )
+        except (TemporalError, EngineError):
+            await discard_start(operation)
+            raise
+
+    async def _made_durable(self, new: NewTask) -> SubmitResult:
+        """The admission is late. Make sure that at least the task exists before saying so."""
+        try:
+            async with bounded(RPC_S):
+                await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=new.spec), **self._first_run(new))
+        except WorkflowAlreadyStartedError:
+            async with bounded(RPC_S):
+                known = await self._handle(new.task_id).describe()
+            await _refuse_another(new, known)
+        return SubmitResult(new.task_id, None)
+
+    async def _repeated(self, new: NewTask) -> SubmitResult:
+        async with bounded(RPC_S):
+            known = await self._handle(new.task_id).describe()
+        if not new.key or await known.memo_value(MEMO_KEY, "") != new.key:
+            raise IdTakenError(new.task_id)
+        await _refuse_another(new, known)
+        if known.status == WorkflowExecutionStatus.RUNNING:
+            admission = await self._ask_admission(new)
+        else:
+            admission = await self._past_admission(new, known)
+        return SubmitResult(new.task_id, admission)
+
+    async def _ask_admission(self, new: NewTask) -> Admission | None:
+        handle = self._handle(new.task_id)
+        try:
+            async with bounded(self._config.admission_s, worker=True):
+                return await handle.execute_update(Update.ADMISSION.value, id=new.update_id, result_type=Admission)
+        except (NoWorkerError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            return None
+        except NotFoundError:  # it ended meanwhile
+            return await self._written_admission(new.task_id)
+
+    async def _past_admission(self, new: NewTask, known: WorkflowExecution) -> Admission:
+        """The same answer as then, if Temporal still keeps it; else what the task wrote down."""
+        handle = self._handle(known.id).get_update_handle(
+            new.update_id, workflow_run_id=known.run_id, result_type=Admission
+        )
+        try:
+            async with bounded(RPC_S):
+                return await handle.result()
+        except (EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            return await self._written_admission(known.id)
+
+    async def _written_admission(self, task_id: str) -> Admission:
+        view = (await self.view(task_id)).view
+        return Admission(task_id=task_id, state=view.state, reason=view.error.kind if view.error else view.why)
+
+    async def _submitted(self, task_id: str) -> tuple[TaskSpec, str]:
+        """What was submitted, and by which subscription: the first event of the history has both."""
+        async for event in self._handle(task_id).fetch_history_events(page_size=1):
+            started = event.workflow_execution_started_event_attributes
+            [start] = await self._client.data_converter.decode(list(started.input.payloads), [TaskInput])
+            if isinstance(start, TaskInput):
+                known = decode_typed_search_attributes(started.search_attributes)
+                return start.spec, known.get(KEYWORD[Attribute.SUBSCRIPTION_ID]) or ""
+            break
+        raise RequestFailedError(f"the history of task {task_id} does not begin with a submission")
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    async def view(self, task_id: str) -> TaskReading:
+        """Ask the task itself; when it ended, or no worker answers, read what it wrote down."""
+        view = await self._query(task_id, QueryRejectCondition.NOT_OPEN)
+        if view is not None:
+            return TaskReading(await self._queue.with_position(view))
+        async with bounded(RPC_S):
+            known = await self._handle(task_id).describe()
+        reading = await _reading(known)
+        if not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
+            view = await self._query(task_id, QueryRejectCondition.NONE)
+        if view is not None:
+            return TaskReading(settled(view, status_of(known.status), known.close_time), open=False)
+        return TaskReading(reading.view, open=reading.open, stale=reading.open)
+
+    async def audit(self, task_id: str) -> TaskReading:
+        """Like `view`, with the events also of a task that ended."""
+        reading = await self.view(task_id)
+        if reading.open:
+            return reading
+        view = await self._query(task_id, QueryRejectCondition.NONE)
+        if view is None:
+            return TaskReading(reading.view, open=False, stale=True)
+        return TaskReading(reading.view.model_copy(update={"events": view.events}), open=False)
+
+    async def _query(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
+        """None: the task ended, or no worker answers."""
+        try:
+            async with bounded(self._config.answer_s, worker=True):
+                return await self._handle(task_id).query(
+                    Query.VIEW.value, result_type=TaskView, reject_condition=unless
+                )
+        except (WorkflowQueryRejectedError, WorkflowQueryFailedError, NoWorkerError):
+            return None
+        except ValidationError:  # a workflow of another type has a query `view`, too
+            return None
+
+    async def wait_end(self, task_id: str, seconds: float) -> None:
+        """Return when the task ended, or after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not await self._ended(task_id):
+                    pass
+
+    async def _ended(self, task_id: str) -> bool:
+        """Wait for the end of the present run. False: another run followed, or Temporal was away for a moment."""
+        events = self._handle(task_id).fetch_history_events(
+            wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
+        )
+        last = EventType.EVENT_TYPE_UNSPECIFIED
+        try:
+            async with bounded(None):
+                async for event in events:
+                    last = event.event_type
+        except UnavailableError:
+            await asyncio.sleep(0.5)
+            return False
+        if last == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            await asyncio.sleep(REPEAT_EVERY_S)
+        unfinished = {EventType.EVENT_TYPE_UNSPECIFIED, EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW}
+        return last not in unfinished
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    async def control(self, task_id: str, control: Control, request_id: str) -> TaskReading | None:
+        """The task after the change. None: no worker answered in time, but the request is durable."""
+        try:
+            try:
+                view = await self._calls.update(task_id, Update.CONTROL, control, request_id, TaskView)
+            except NoWorkerError:
+                handle = self._handle(task_id)
+                async with bounded(RPC_S):
+                    await _reading(await handle.describe())
+                    await handle.signal(_signal(control), _argument(control))
+                return None
+        except WorkflowUpdateFailedError as error:
+            return _already(control, await self.view(task_id), cause_of(error))
+        except NotFoundError:
+            now = await self.view(task_id)
+            return _already(control, now, not_possible(control.action, now.view))
+        return TaskReading(view)
+
+    # --- lists ------------------------------------------------------------------------------------------------
+
+    async def page(self, filters: TaskFilters, cursor: str, limit: int) -> TaskPage:
+        query = query_for(filters)
+        token = from_cursor(cursor, query)
+        try:
+            rows, following = await self._rows(query, token, limit)
+        except (NotFoundError, RequestFailedError) as error:
+            if token is None:
+                raise
+            raise CursorError("the cursor has expired: start again at the first page") from error
+        return TaskPage(tuple([await _row(one) for one in rows]), as_cursor(following, query))
+
+    async def count(self, filters: TaskFilters) -> int:
+        """How many there are; kept for a moment, since counting is expensive."""
+        query, now = query_for(filters), time.monotonic()
+        known = self._counts.get(query)
+        if known is not None and now - known[0] < COUNTS_KEPT_S:
+            return known[1]
+        async with bounded(RPC_S):
+            found = await self._client.count_workflows(query)
+        if len(self._counts) >= COUNTS_KEPT:
+            self._counts.clear()
+        self._counts[query] = (now, found.count)
+        return found.count
+
+    async def last_run(self, account: str) -> TaskView | None:
+        """The last closed task of an account."""
+        rows, _ = await self._rows(last_run_of(account), None, 1)
+        return await _row(rows[0]) if rows else None
+
+    async def _rows(self, query: str, token: bytes | None, limit: int) -> tuple[list[WorkflowExecution], bytes | None]:
+        pages = self._client.list_workflows(query, page_size=limit, next_page_token=token)
+        async with bounded(RPC_S):
+            await pages.fetch_next_page()
+        return list(pages.current_page or ()), pages.next_page_token
+
+
+def not_possible(action: str, now: TaskView) -> str:
+    """Says that an action is not possible, and which ones are."""
+    return refusal(action, now.state, now.intent, possible(now.state, now.intent))
+
+
+async def _refuse_another(new: NewTask, known: WorkflowExecution) -> None:
+    if await known.memo_value(MEMO_REQUEST, "") != new.digest:
+        raise (KeyReusedError if new.key else IdTakenError)(new.task_id)
+
+
+def _already(control: Control, now: TaskReading, refusal: str) -> TaskReading:
+    """A second cancel finds the task as it wants it. Everything else that is not possible is refused."""
+    if control.action == "cancel" and now.view.state is TaskStatus.CANCELLED:
+        return now
+    raise IllegalStateError(refusal, now)
+
+
+def _signal(control: Control) -> str:
+    """The signal that stands for an update no worker answered in time."""
+    return Signal.FORCE_CANCEL.value if control.force and control.action == "cancel" else control.action
+
+
+def _argument(control: Control) -> OperatorRequest | Answer:
+    """The argument of that signal."""
+    if control.action == "rollback":
+        return RollbackRequest(**dict(control.ask), force=control.force)
+    return Answer(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
+
+
+async def _reading(known: WorkflowExecution) -> TaskReading:
+    """A task from what it wrote down. NotFoundError: the workflow is not a task."""
+    if known.workflow_type != Workflow.TASK:
+        raise NotFoundError(f"no task `{known.id}`")
+    return TaskReading(await _row(known), open=status_of(known.status) in OPEN)
+
+
+async def _row(known: WorkflowExecution) -> TaskView:
+    """A task in a list. Its memo may be older than its state, which every transition writes to a search attribute."""
+    found = known.typed_search_attributes
+    state = _state(found.get(KEYWORD[Attribute.TASK_STATE]))
+    view = await _written(known)
+    if view is None:
+        view = TaskView(
+            task_id=known.id,
+            type=found.get(KEYWORD[Attribute.TASK_TYPE]) or "",
+            account=found.get(KEYWORD[Attribute.ACCOUNT_ID]) or "",
+            pool=found.get(KEYWORD[Attribute.POOL_ID]) or "",
+            lane=found.get(KEYWORD[Attribute.LANE]) or "",
+            state=state,
+            created_at=known.start_time,
+            updated_at=known.start_time,
+        )
+    fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
+    return settled(fresh, status_of(known.status), known.close_time)
+
+
+async def _written(known: WorkflowExecution) -> TaskView | None:
+    """The view in a task's memo. None when a foreign client wrote something else there."""
+    try:
+        return await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+    except (ValueError, TypeError, RuntimeError):
+        return None
+
+
+def _state(text: str | None) -> TaskStatus:
+    return TaskStatus(text) if text in set(TaskStatus) else TaskStatus.PENDING

@@ -1,0 +1,181 @@
+"""Lists of tasks: queries for Temporal's visibility store, cursors of their pages, and how a task that closed ended."""
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from temporalio.client import WorkflowExecutionStatus
+
+from droidherd.contracts.names import Attribute, Workflow
+from droidherd.contracts.tasks import AttemptView, Failure, TaskView
+from droidherd.domain.errors import Verdict
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
+from droidherd.engine.errors import CursorError
+
+_SAFE = re.compile(r"[A-Za-z0-9._/=-]{1,160}", re.ASCII)
+_MARK = 8
+
+
+class ExecutionStatus(StrEnum):
+    """The status of a workflow, as visibility queries spell it."""
+
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELED = "Canceled"
+    TERMINATED = "Terminated"
+    TIMED_OUT = "TimedOut"
+    CONTINUED_AS_NEW = "ContinuedAsNew"
+
+
+OPEN = {ExecutionStatus.RUNNING, ExecutionStatus.CONTINUED_AS_NEW}
+BROKEN = {ExecutionStatus.TERMINATED, ExecutionStatus.TIMED_OUT}
+"""A task that ends like this cannot write down its last state."""
+BROKEN_QUERY = f"({', '.join(repr(str(one)) for one in ExecutionStatus if one in BROKEN)})"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilters:
+    """Which tasks to list."""
+
+    types: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    account: str = ""
+    lane: str = ""
+    pool: str = ""
+    emulator: str = ""
+    subscription: str = ""
+    labels: tuple[str, ...] = ()
+    open: bool = False
+    """Only tasks that have not ended, whatever state they wrote down last."""
+
+    def describe(self) -> str:
+        """The filters as `name=value`, for people."""
+        many = {"type": self.types, "state": self.states, "label": self.labels}
+        one = {name: getattr(self, name) for name in ("account", "lane", "pool", "emulator", "subscription")}
+        pairs = [(name, value) for name, values in many.items() for value in values]
+        return " ".join(f"{name}={value}" for name, value in (*pairs, *one.items()) if value)
+
+
+def status_of(status: WorkflowExecutionStatus | None) -> ExecutionStatus:
+    """What `describe` and `list` return, as visibility queries spell it."""
+    known = ExecutionStatus.__members__
+    return known.get(status.name, ExecutionStatus.RUNNING) if status else ExecutionStatus.RUNNING
+
+
+# --- queries ------------------------------------------------------------------------------------------------------
+
+
+def quoted(value: str) -> str:
+    """A value inside a query. Values that could end the quotes are refused, not escaped."""
+    if _SAFE.fullmatch(value) is None:
+        raise ValueError(f"{value[:40]!r} cannot be searched for")
+    return f"'{value}'"
+
+
+def running(kind: Workflow) -> str:
+    """The query for all open workflows of a type."""
+    return f"WorkflowType = {quoted(kind)} AND ExecutionStatus = {quoted(ExecutionStatus.RUNNING)}"
+
+
+def query_for(filters: TaskFilters) -> str:
+    """The query of a list of tasks."""
+    parts = [f"WorkflowType = {quoted(Workflow.TASK)}"]
+    if filters.open:
+        parts.append(f"ExecutionStatus = {quoted(ExecutionStatus.RUNNING)}")
+    if filters.types:
+        parts.append(f"{Attribute.TASK_TYPE} IN ({', '.join(quoted(one) for one in filters.types)})")
+    if filters.states:
+        parts.append(f"({' OR '.join(_in_state(TaskStatus(one)) for one in filters.states)})")
+    single = (
+        (Attribute.ACCOUNT_ID, filters.account),
+        (Attribute.LANE, filters.lane),
+        (Attribute.POOL_ID, filters.pool),
+        (Attribute.EMULATOR_ID, filters.emulator),
+        (Attribute.SUBSCRIPTION_ID, filters.subscription),
+    )
+    parts += [f"{name} = {quoted(value)}" for name, value in single if value]
+    parts += [f"{Attribute.TAGS} = {quoted(label)}" for label in filters.labels]
+    return " AND ".join(parts)
+
+
+def last_run_of(account: str) -> str:
+    """The query for the closed tasks of an account that were admitted; the newest start comes first."""
+    return (
+        f"WorkflowType = {quoted(Workflow.TASK)} AND {Attribute.ACCOUNT_ID} = {quoted(account)} "
+        f"AND ExecutionStatus != {quoted(ExecutionStatus.RUNNING)} "
+        f"AND {Attribute.TASK_STATE} != {quoted(TaskStatus.REJECTED)}"
+    )
+
+
+def _in_state(state: TaskStatus) -> str:
+    """A terminated task cannot write its last state, so its status decides."""
+    written = f"{Attribute.TASK_STATE} = {quoted(state)}"
+    if state == TaskStatus.FAILED:
+        return f"({written} OR ExecutionStatus IN {BROKEN_QUERY})"
+    if state in FINAL:
+        return f"({written} AND ExecutionStatus NOT IN {BROKEN_QUERY})"
+    return f"({written} AND ExecutionStatus = 'Running')"
+
+
+# --- cursors ------------------------------------------------------------------------------------------------------
+
+
+def as_cursor(token: bytes | None, query: str) -> str:
+    """A page token of Temporal, marked with the list it belongs to."""
+    return base64.urlsafe_b64encode(_mark(query) + token).decode() if token else ""
+
+
+def from_cursor(cursor: str, query: str) -> bytes | None:
+    """The page token inside. CursorError when the cursor was made for another list, or not by droidherd."""
+    if not cursor:
+        return None
+    try:
+        raw = base64.b64decode(cursor.encode("ascii", "strict"), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise CursorError("not a valid cursor: pass the `cursor` of the page before, unchanged") from error
+    if raw[:_MARK] != _mark(query):
+        raise CursorError("the cursor belongs to another list: keep the filters while you page")
+    return raw[_MARK:]
+
+
+def _mark(query: str) -> bytes:
+    return hashlib.sha256(query.encode()).digest()[:_MARK]
+
+
+# --- how a task that closed ended ---------------------------------------------------------------------------------
+
+
+def settled(view: TaskView, status: ExecutionStatus, closed_at: datetime | None) -> TaskView:
+    """A task's last view, corrected by how its workflow really ended."""
+    if status in OPEN:
+        return view
+    if view.state in FINAL and status not in BROKEN:
+        return view
+    ended = {"ended_at": view.ended_at or closed_at, "updated_at": closed_at or view.updated_at, "why": ""}
+    if status in {ExecutionStatus.COMPLETED, ExecutionStatus.CANCELED}:
+        state = TaskStatus.COMPLETED if status == ExecutionStatus.COMPLETED else TaskStatus.CANCELLED
+        return view.model_copy(update={**ended, "state": state})
+    failure = _failure(status)
+    attempts = tuple(_broken_off(one, failure, closed_at) for one in view.attempts)
+    return view.model_copy(
+        update={**ended, "state": TaskStatus.FAILED, "error": failure, "attempts": attempts, "emulator": ""}
+    )
+
+
+def _failure(status: ExecutionStatus) -> Failure:
+    kind, message = {
+        ExecutionStatus.TERMINATED: ("terminated", "the task's workflow was terminated in Temporal"),
+        ExecutionStatus.TIMED_OUT: ("timed_out", "Temporal closed the task's workflow at its time limit"),
+    }.get(status, ("workflow_failed", "the task's workflow failed before it wrote down why"))
+    return Failure(kind=kind, verdict=Verdict.FINAL, message=message, remedy="submit the task again")
+
+
+def _broken_off(attempt: AttemptView, failure: Failure, closed_at: datetime | None) -> AttemptView:
+    if attempt.ended is not None:
+        return attempt
+    return attempt.model_copy(update={"ended": closed_at, "outcome": "failed", "error": failure})

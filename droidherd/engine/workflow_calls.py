@@ -1,0 +1,92 @@
+"""Queries and updates of one workflow: bounded in time, repeated while the workflow cannot answer yet."""
+
+import asyncio
+from typing import Any, TypeVar
+
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from droidherd.contracts.names import Query, Update
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import RPC_S, NotFoundError, NoWorkerError, bounded
+
+Answer = TypeVar("Answer")
+
+REPEAT_EVERY_S = 0.05
+
+
+class WorkflowCalls:
+    """What all clients of this package use to speak to workflows."""
+
+    def __init__(self, client: Client, config: EngineConfig) -> None:
+        """The client carries the data converter, the retry limits and the tracing."""
+        self._client = client
+        self._config = config
+
+    def handle(self, workflow_id: str) -> WorkflowHandle[Any, Any]:
+        return self._client.get_workflow_handle(workflow_id)
+
+    async def exists(self, workflow_id: str) -> bool:
+        try:
+            async with bounded(RPC_S):
+                await self.handle(workflow_id).describe()
+        except NotFoundError:
+            return False
+        return True
+
+    async def query(self, workflow_id: str, query: Query, arg: object, kind: type[Answer]) -> Answer:
+        args = [] if arg is None else [arg]
+        handle = self.handle(workflow_id)
+        try:
+            async with bounded(self._config.answer_s, worker=True):
+                while True:
+                    try:
+                        return await handle.query(query.value, args=args, result_type=kind)
+                    except RPCError as error:
+                        # A workflow that has just started cannot be queried before its first workflow task.
+                        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+                            raise
+                    await asyncio.sleep(REPEAT_EVERY_S)
+        except WorkflowQueryFailedError as error:
+            raise NoWorkerError(f"the worker could not answer: {error}") from error
+
+    async def update(
+        self, workflow_id: str, update: Update, arg: object, request_id: str, kind: type[Answer]
+    ) -> Answer:
+        """The same request id again: at most one of them counts. Raises WorkflowUpdateFailedError on a refusal."""
+        handle = self.handle(workflow_id)
+        try:
+            async with bounded(self._config.answer_s, worker=True):
+                while True:
+                    try:
+                        return await handle.execute_update(update.value, arg, id=request_id or None, result_type=kind)
+                    except RPCError as error:
+                        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+                            raise
+                    await asyncio.sleep(REPEAT_EVERY_S)
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            raise NoWorkerError("no worker answered in time") from error
+
+
+def cause_of(error: WorkflowUpdateFailedError) -> str:
+    """The message with which a workflow refused an update."""
+    cause = error.cause
+    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+
+
+async def discard_start(operation: Any) -> None:
+    """Retrieve the failure of an update-with-start a second time.
+
+    The SDK keeps it in a future as well; left alone, asyncio reports it as never retrieved.
+    """
+    kept: asyncio.Task[object] = asyncio.ensure_future(operation.workflow_handle())
+    kept.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.sleep(0)
+    kept.cancel()

@@ -1,0 +1,1 @@
+"""What a run saw and did: traces, frames, recordings, evidence pages."""

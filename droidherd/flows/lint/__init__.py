@@ -1,0 +1,1 @@
+"""Judges flows before anything runs them."""

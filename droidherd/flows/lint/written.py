@@ -1,0 +1,135 @@
+"""Rules on a flow as it is written, before it is parsed: parameters, images, files, where changes stand."""
+
+import struct
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from droidherd.artifacts.apk import BadApkError, read_apk
+from droidherd.contracts.plan import Effect
+from droidherd.flows.lint.inspection import Complaints, Inspection
+from droidherd.flows.loading.document import maps
+from droidherd.flows.loading.expansion import FILE_KEYS
+from droidherd.flows.loading.folder import IMAGE_KEYS, PAYLOADS
+from droidherd.flows.loading.loaded import CARRIED
+from droidherd.flows.model.params import placeholders, unclosed
+from droidherd.flows.model.part import Complaint, Place, nearest
+from droidherd.flows.model.steps.registry import STEP_TYPES
+
+NESTING_MAX = 5
+"""Blocks within blocks: an effect's name grows with each, and emulators bound it."""
+IMAGE_BYTES_MAX = 8 * 1024 * 1024
+CHANGES = frozenset(word for word, step in STEP_TYPES.items() if step.changes_things)
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def parameters(one: Inspection) -> Complaints:
+    """Every parameter is declared, and used."""
+    used: set[str] = set()
+    for place, text in one.texts:
+        if unclosed(text):
+            fix = "write ${name}, or $${ for the characters themselves"
+            yield Complaint(place, "${ without a } stands for itself", fix, fatal=False)
+        for name in placeholders(text):
+            used.add(name)
+            if name not in one.params:
+                fix = f"add params: {{{name}: {{type: ...}}}}"
+                yield Complaint(place, f"parameter {name[:60]!r} is not declared", fix)
+    for name in sorted(one.params.keys() - used):
+        yield Complaint(("params", name), f"parameter {name!r} is not used", "remove it", fatal=False)
+
+
+def images(one: Inspection) -> Complaints:
+    """Every image is there, is a picture, and is used."""
+    used: set[str] = set()
+    for place, name in one.texts:
+        if place[-1] not in IMAGE_KEYS:
+            continue
+        used.add(name)
+        if next(placeholders(name), None) is not None:
+            yield Complaint(place, f"{name}: the name of an image cannot hold a parameter", "write one step per image")
+        elif ".." in name.split("/") or name.startswith("/") or "\\" in name:
+            yield Complaint(place, f"{name}: the image is outside the folder of the flow", "copy it beside the flow")
+        elif name not in one.images or CARRIED in name:
+            near = nearest(name.removesuffix(".png"), (image.removesuffix(".png") for image in one.images))
+            fix = f"did you mean {near}.png?" if near else f"put it at {one.folder / name}"
+            yield Complaint(place, f"{name}: no such image", fix)
+        elif problem := image_problem(one.folder, one.images[name]):
+            yield Complaint(place, f"{name}: {problem}", "save it again as PNG, inside the folder")
+    for name in sorted(one.images.keys() - used):
+        yield Complaint((), f"{name} is not used", "remove it", fatal=False)
+
+
+def image_problem(folder: Path, path: Path) -> str:
+    """Why a file is no image of the flow, as far as its first bytes show; empty: it is one."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        return "the image is outside the folder of the flow"
+    if path.stat().st_size > IMAGE_BYTES_MAX:
+        return f"more than {IMAGE_BYTES_MAX} bytes"
+    with path.open("rb") as file:
+        head = file.read(24)
+    if len(head) < 24 or not head.startswith(_PNG):  # noqa: PLR2004 -- up to the size of the picture
+        return "is not a PNG"
+    width, height = struct.unpack(">II", head[16:24])
+    return "" if 0 < width <= 4096 and 0 < height <= 4096 else f"{width}x{height} pixels are too many"  # noqa: PLR2004
+
+
+def files(one: Inspection) -> Complaints:
+    """Every file that a step names is there, and nothing lies about."""
+    used: set[str] = set()
+    folder = one.folder / PAYLOADS
+    for place, args in maps(one.data):
+        key = FILE_KEYS.get(str(place[-1]) if place else "", "")
+        name = args.get(key)
+        if not key or not isinstance(name, str):
+            continue
+        used.add(name)
+        if next(placeholders(name), None) is not None:
+            what = f"{name}: the name of a file cannot hold a parameter"
+            yield Complaint((*place, key), what, "write one step per file")
+        elif name not in one.payloads or not one.payloads[name].resolve().is_relative_to(folder.resolve()):
+            yield Complaint((*place, key), f"{name}: no such file", f"put it at {folder / name}")
+        elif key == "apk":
+            yield from _apk((*place, key), one.payloads[name], args.get("package"))
+    for name in sorted(one.payloads.keys() - used):
+        yield Complaint((), f"{PAYLOADS}/{name} is not used", "remove it", fatal=False)
+
+
+def _apk(place: Place, file: Path, named: JsonValue) -> Complaints:
+    try:
+        package = read_apk(file).package
+    except BadApkError as error:
+        yield Complaint(place, f"{file.name}: {error.what}", error.remedy or "build it again")
+        return
+    if isinstance(named, str) and next(placeholders(named), None) is None and named != package:
+        yield Complaint(place, f"{file.name} holds {package}, not {named}", "correct the package, or leave it out")
+
+
+def changes_by_value(one: Inspection) -> Complaints:
+    """What changes by value stands where it is captured: in the steps of a stage whose effect is on the emulator."""
+    for place, args in maps(one.data):
+        kind = next((key for key in args if key in CHANGES), "")
+        if not kind or not (isinstance(place[-1] if place else None, int)):
+            continue
+        if place[0] == "cleanup" or "undo" in place[:3]:
+            where = "cleanup" if place[0] == "cleanup" else "undo"
+            fix = "changes by value are taken back by themselves" if where == "undo" else "put it into a stage"
+            yield Complaint((*place, kind), f"{kind} cannot stand in {where}: nobody would take it back", fix)
+        elif kind != "call" and place[0] == "stages" and _effect(one.data, place) == Effect.ACCOUNT:
+            fix = "leave `effect: account` out, or put it into a stage of its own"
+            what = f"{kind} changes the emulator, and the effect of its stage is in the account"
+            yield Complaint((*place, kind), what, fix)
+
+
+def _effect(data: JsonValue, place: Place) -> JsonValue:
+    stages = data.get("stages") if isinstance(data, dict) else None
+    stage = stages[place[1]] if isinstance(stages, list) and isinstance(place[1], int) else None
+    return stage.get("effect") if isinstance(stage, dict) else None
+
+
+def nesting(one: Inspection) -> Complaints:
+    """The first block that is too deep inside others."""
+    for place, _ in maps(one.data):
+        if place.count("do") + place.count("else") > NESTING_MAX:
+            yield Complaint(place, f"more than {NESTING_MAX} blocks within each other", "split the stage")
+            return

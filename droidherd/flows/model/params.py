@@ -1,0 +1,165 @@
+"""What a submitter may say: declared by the flow, checked before anything is queued, put into steps as data."""
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.flows import patterns
+from droidherd.flows.model.locales import locale_problem, time_zone_problem
+from droidherd.flows.model.part import FlowPart, nearest
+
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}$"
+INTEGER_MAX = 2**53
+"""Beyond this, JSON readers round."""
+FORMATS = MappingProxyType({"time_zone": time_zone_problem, "locale": locale_problem})
+_PLACEHOLDER = re.compile(r"\$\$|\$\{([^}]*)\}")
+
+
+class Param(FlowPart):
+    """One parameter. Without a default it has to be given."""
+
+    type: Literal["string", "integer", "number", "boolean"] = "string"
+    default: str | int | float | bool | None = None
+    example: str | int | float | bool | None = Field(default=None, description="stands in when the flow is checked")
+    about: str = Field(default="", max_length=500)
+    min: float | None = None
+    max: float | None = None
+    pattern: str | None = Field(default=None, max_length=200, description="of the whole text")
+    choices: tuple[str | int | float, ...] | None = Field(default=None, min_length=1, max_length=100)
+    format: Literal["time_zone", "locale"] | None = Field(default=None, description="of a text: it has to name one")
+    max_length: int = Field(default=1000, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        numeric = self.type in {"integer", "number"}
+        if not numeric and (self.min is not None or self.max is not None):
+            raise ValueError(f"min and max go with numbers, not with {self.type}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"nothing is at least {self.min:g} and at most {self.max:g}")
+        textual = self.pattern is not None or self.format is not None or "max_length" in self.model_fields_set
+        if self.type != "string" and textual:
+            raise ValueError(f"pattern, format and max_length go with strings, not with {self.type}")
+        if self.pattern is not None:
+            try:
+                patterns.compiled(self.pattern)
+            except ValueError as error:
+                raise ValueError(f"the pattern {error}") from error
+        for value in (*(self.choices or ()), self.default, self.example):
+            if value is None:
+                continue
+            if problem := self.problem(value):
+                raise ValueError(f"{value!r} does not fit the parameter itself: {problem}")
+        return self
+
+    def problem(self, value: JsonValue) -> str:
+        """Empty, or what is wrong with a value. Never quotes it: it may be a secret."""
+        wrong = self._wrong_type(value)
+        if wrong:
+            return wrong
+        if self.choices is not None and value not in self.choices:
+            return f"must be one of {', '.join(str(choice) for choice in self.choices)}"
+        return self._wrong_text(value) if isinstance(value, str) else self._wrong_number(value)
+
+    def sample(self) -> JsonValue:
+        """Some value that fits as far as one can be made up, for checking the flow itself."""
+        given = self.default if self.example is None else self.example
+        if given is not None:
+            return given
+        if self.choices is not None:
+            return self.choices[0]
+        if self.type == "boolean":
+            return True
+        if self.type == "string":
+            return "sample"
+        low = self.min if self.min is not None else min(1.0, self.max if self.max is not None else 1.0)
+        return math.ceil(low) if self.type == "integer" else low
+
+    def _wrong_type(self, value: JsonValue) -> str:
+        good = {
+            "string": isinstance(value, str),
+            "boolean": isinstance(value, bool),
+            "integer": _is_integer(value),
+            "number": _is_integer(value) or (isinstance(value, float) and math.isfinite(value)),
+        }[self.type]
+        article = "an" if self.type == "integer" else "a"
+        return "" if good else f"must be {article} {self.type}"
+
+    def _wrong_text(self, value: str) -> str:
+        if len(value) > self.max_length:
+            return f"has {len(value)} characters, at most {self.max_length} are allowed"
+        if any(unicodedata.category(char) in {"Cc", "Cs"} for char in value):
+            return "contains a control character"
+        if self.pattern is not None and (problem := _unlike(self.pattern, value)):
+            return problem
+        return FORMATS[self.format](value) if self.format is not None else ""
+
+    def _wrong_number(self, value: JsonValue) -> str:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return ""
+        if self.min is not None and value < self.min:
+            return f"must be at least {self.min:g}"
+        if self.max is not None and value > self.max:
+            return f"must be at most {self.max:g}"
+        return "" if abs(value) <= INTEGER_MAX else "is too large"
+
+
+def checked_params(declared: Mapping[str, Param], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Every declared parameter with its value. BadParametersError names the field."""
+    for name in given:
+        if name not in declared:
+            near = nearest(name, declared)
+            hint = f"did you mean {near}?" if near else f"known are: {', '.join(sorted(declared)) or 'none'}"
+            raise BadParametersError("is not a parameter of this task type", to=f"params.{name[:60]}", remedy=hint)
+    values: dict[str, JsonValue] = {}
+    for name, param in declared.items():
+        value = given.get(name, param.default)
+        if value is None and name not in given:
+            raise BadParametersError("is missing", to=f"params.{name}", remedy=param.about or f"a {param.type}")
+        if problem := param.problem(value):
+            raise BadParametersError(problem, to=f"params.{name}")
+        values[name] = value
+    return values
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """The names asked for by `${name}`; `$$` is a dollar sign."""
+    return (found[1] for found in _PLACEHOLDER.finditer(text) if found[1] is not None)
+
+
+def unclosed(text: str) -> bool:
+    """Whether it has a `${` that nothing closes."""
+    return "${" in _PLACEHOLDER.sub(" ", text)
+
+
+def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
+    """Put the parameters into every text inside `value`. Values go in as they are and are not read again."""
+    if isinstance(value, str):
+        return _PLACEHOLDER.sub(lambda found: "$" if found[1] is None else _text(params[found[1]]), value)
+    if isinstance(value, list):
+        return [substituted(item, params) for item in value]
+    if isinstance(value, dict):
+        return {key: substituted(item, params) for key, item in value.items()}
+    return value
+
+
+def _unlike(pattern: str, value: str) -> str:
+    try:
+        return "" if patterns.fullmatch(patterns.compiled(pattern), value) else f"must match {pattern}"
+    except FlowError as error:
+        return str(error)
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_integer(value: object) -> bool:
+    """And one that any shell, screen or JSON reader can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INTEGER_MAX

@@ -1,0 +1,29 @@
+"""Records of accounts that no workflow keeps: for flows that are tried, and for tests of those that type secrets."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from droidherd.contracts.accounts import AccountRecord
+from droidherd.credentials import CredentialStore
+
+ACCOUNT = "somebody"
+NO_SECRETS: Mapping[str, str] = MappingProxyType({})
+
+
+class Records:
+    """One account, whose credentials are variables of the same names, and whoever is written down."""
+
+    def __init__(self, secrets: Mapping[str, str] = NO_SECRETS) -> None:
+        """By name, the texts themselves."""
+        references = {name: f"env:{name}" for name in secrets}
+        self._known = {ACCOUNT: AccountRecord(account=ACCOUNT, credentials=references)} if secrets else {}
+
+    def write(self, record: AccountRecord) -> None:
+        self._known[record.account] = record
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:  # noqa: ARG002 - the port's
+        return self._known.get(account)
+
+
+def credential_store(secrets: Mapping[str, str]) -> CredentialStore:
+    return CredentialStore(Records(secrets), secrets)

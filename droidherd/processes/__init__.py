@@ -1,0 +1,1 @@
+"""Processes of this machine: pid files, and what a process uses."""

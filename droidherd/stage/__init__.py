@@ -1,0 +1,1 @@
+"""One attempt of one stage on one emulator."""

@@ -1,0 +1,1 @@
+"""What worker_main.py puts together."""

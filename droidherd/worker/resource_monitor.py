@@ -1,0 +1,101 @@
+"""What a worker monitors while it works: free disk space, and its own memory."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from droidherd.contracts.queue import LaneView
+from droidherd.domain.fleet.disk_space import ACTOR, DiskSpace, Need, describe
+from droidherd.processes import resources
+from droidherd.telemetry import metrics
+
+log = logging.getLogger("droidherd.worker")
+
+
+class PoolLanes(Protocol):
+    """The lanes of this host's pool; the one without a name stands for those to come. None, False: no answer."""
+
+    async def lanes(self, pool: str) -> Sequence[LaneView] | None: ...
+    async def pause(self, pool: str, actor: str, reason: str) -> bool: ...
+    async def resume(self, pool: str, lane: str, actor: str) -> bool: ...
+
+
+class DiskMonitor:
+    """Pauses all lanes of the pool while a disk is too full, and resumes those it paused itself."""
+
+    def __init__(self, need: Need, places: Mapping[str, Path], lanes: PoolLanes, pool: str) -> None:
+        """A worker before this one may have paused them, so the first look that finds enough space asks."""
+        self._need = need
+        self._places = places
+        self._lanes = lanes
+        self._pool = pool
+        self._may_be_paused = True
+
+    async def check(self) -> None:
+        """Look once. While a disk is too full, pause again: a lane may be new, or resumed by somebody."""
+        spaces = await asyncio.to_thread(resources.disk_spaces, self._places)
+        for space in spaces:
+            metrics.disk_free.labels(place=space.place).set(space.free_bytes)
+        short = self._need.short(spaces)
+        if short is not None:
+            await self._pause(short)
+        elif self._may_be_paused and self._need.ample(spaces):
+            await self._resume()
+
+    async def _pause(self, space: DiskSpace) -> None:
+        self._may_be_paused = True
+        lanes = await self._lanes.lanes(self._pool)
+        if lanes is not None and all(lane.paused_by for lane in lanes):
+            return
+        log.warning("pausing all lanes of pool %s: %s", self._pool, describe(space, self._need.wanted_bytes))
+        await self._lanes.pause(self._pool, ACTOR, self._need.reason(space))
+
+    async def _resume(self) -> None:
+        lanes = await self._lanes.lanes(self._pool)
+        if lanes is None:
+            return
+        mine = [lane.name for lane in lanes if self._need.mine(lane.paused_by, lane.paused_why)]
+        if mine:
+            log.warning("there is enough disk space again: resuming %s of pool %s", ", ".join(mine), self._pool)
+        done = [await self._lanes.resume(self._pool, name, ACTOR) for name in mine]
+        self._may_be_paused = not all(done)
+
+
+class MemoryMonitor:
+    """Ends a worker in order before the system does it otherwise."""
+
+    def __init__(self, limit_bytes: int, stop: asyncio.Event) -> None:
+        """0: no limit."""
+        self._limit_bytes = limit_bytes
+        self._stop = stop
+        self.exceeded = False
+
+    async def check(self) -> None:
+        held = resources.rss_bytes()
+        if self.exceeded or not 0 < self._limit_bytes < held:
+            return
+        log.warning("%.0f MB in use, %.0f allowed: this worker drains and ends", held / 1e6, self._limit_bytes / 1e6)
+        self.exceeded = True
+        self._stop.set()
+
+
+@contextlib.asynccontextmanager
+async def monitored(every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event) -> AsyncGenerator[None]:
+    """Run `check` every so often until `stop` is set. A check that raises sets `stop`, and raises here."""
+
+    async def look() -> None:
+        while not stop.is_set():
+            await check()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), every_s)
+
+    monitor = asyncio.create_task(look())
+    monitor.add_done_callback(lambda _: stop.set())
+    try:
+        yield
+    finally:
+        stop.set()
+        await monitor

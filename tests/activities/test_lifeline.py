@@ -1,0 +1,46 @@
+import asyncio
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+from activities.lifeline import EngineLifeline
+
+Ending = tuple[Any, Any]
+
+
+class Engine:
+    """A client whose engine confirms every beat."""
+
+    def __init__(self) -> None:
+        self.beats = 0
+
+    def get_async_activity_handle(self, *, task_token: bytes) -> "Engine":
+        return self
+
+    async def heartbeat(self, *details: object, rpc_timeout: object = None) -> None:
+        self.beats += 1
+
+
+async def beaten(engine: Engine, heartbeat_timeout_s: float) -> int:
+    """Beat twice, a little apart, as a stage does. Returns how often the SDK was told."""
+    told: list[object] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: told.append(details)
+    loop = asyncio.get_running_loop()
+
+    def stage() -> None:
+        ending = cast("Ending", (None, None))
+        life = EngineLifeline(cast("Client", engine), loop, 1.0, heartbeat_timeout_s, ending)
+        life.send("begins")()
+        life.send("acts")()
+
+    await asyncio.to_thread(environment.run, stage)
+    return len(told)
+
+
+@pytest.mark.parametrize(("heartbeat_timeout_s", "told"), [(15.0, 0), (0.0, 2)])
+async def test_the_sdk_is_told_only_of_a_stage_that_lasts(heartbeat_timeout_s: float, told: int):
+    engine = Engine()
+    assert (told, 2) == (await beaten(engine, heartbeat_timeout_s), engine.beats)

@@ -1,0 +1,110 @@
+"""Credentials by reference: found on the worker, named in errors, masked in what leaves."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from droidherd.contracts.accounts import AccountRecord
+from droidherd.credentials import MASK, SIZE_MAX, CredentialStore, Redactor
+from droidherd.domain.errors import CommandFailedError, CredentialError, FinalError
+from droidherd.domain.references import AllowedReferences
+
+TYPED = "it's 7\\ spaces\t"
+ENVIRONMENT = {"ANN": TYPED, "EMPTY": "", "DROIDHERD_API__KEY": TYPED}
+
+
+class Written:
+    """One record, which is only known when it is asked for anew."""
+
+    def __init__(self, credentials: Mapping[str, str], *, late: bool = False) -> None:
+        self._record = AccountRecord(account="ann", credentials=dict(credentials))
+        self._late = late
+
+    def read(self, account: str, *, fresh: bool = False) -> AccountRecord | None:
+        return None if account != "ann" or (self._late and not fresh) else self._record
+
+
+def store(reference: str, **places: str) -> CredentialStore:
+    return CredentialStore(Written({"password": reference}), ENVIRONMENT, AllowedReferences(**places))
+
+
+def test_a_variable_and_a_file_are_read_as_they_are_but_for_one_line_end(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(TYPED.encode() + b"\r\n")
+    assert TYPED == store("env:ANN").reveal("ann", "password")
+    assert TYPED == store(f"file:{file}").reveal("ann", "password")
+
+
+def test_what_was_set_a_moment_ago_is_found() -> None:
+    assert TYPED == CredentialStore(Written({"password": "env:ANN"}, late=True), ENVIRONMENT).reveal("ann", "password")
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("env:BEN", "env:BEN: is not set on this worker"),
+        ("env:EMPTY", "env:EMPTY: is empty"),
+        ("env:DROIDHERD_API__KEY", "env:DROIDHERD_API__KEY: may not be read"),
+        ("file:/nowhere/at/all", "file:/nowhere/at/all: cannot be read on this worker: No such file"),
+        ("file:/dev/zero", "file:/dev/zero: is no plain file"),
+        ("file:{folder}", "is no plain file"),
+        ("file:{folder}/large", f"is larger than {SIZE_MAX} bytes"),
+        ("file:{folder}/binary", "is not UTF-8"),
+    ],
+)
+def test_what_is_not_there_is_a_final_error_that_names_the_reference(
+    tmp_path: Path, reference: str, expected: str
+) -> None:
+    (tmp_path / "large").write_text(TYPED * SIZE_MAX)
+    (tmp_path / "binary").write_bytes(b"\xff" + TYPED.encode())
+    with pytest.raises(CredentialError) as refused:
+        store(reference.format(folder=tmp_path)).reveal("ann", "password")
+    assert (True, True) == (expected in str(refused.value), isinstance(refused.value, FinalError))
+    assert TYPED not in str(refused.value)
+
+
+@pytest.mark.parametrize(("account", "name"), [("ann", "pin"), ("ben", "password"), ("", "password")])
+def test_a_credential_nobody_named_is_refused(account: str, name: str) -> None:
+    with pytest.raises(CredentialError, match=f"has no credential {name}"):
+        store("env:ANN").reveal(account, name)
+
+
+def test_settings_say_where_references_may_lead(tmp_path: Path) -> None:
+    below, beside = tmp_path / "secrets", tmp_path / "beside"
+    below.mkdir()
+    beside.write_text(TYPED)
+    (below / "link").symlink_to(beside)
+    with pytest.raises(CredentialError, match="keep it below"):
+        store(f"file:{below}/link", directory=str(below)).reveal("ann", "password")
+    with pytest.raises(CredentialError, match="begins with HERD_"):
+        store("env:ANN", env_prefix="HERD_").reveal("ann", "password")
+    allowed = store("env:DROIDHERD_API__KEY", env_prefix="DROIDHERD_API")
+    assert TYPED == allowed.reveal("ann", "password")
+
+
+def test_what_was_revealed_is_masked_however_it_is_spelt() -> None:
+    redactor = Redactor(store("env:ANN"), "ann")
+    assert TYPED == redactor.masked(TYPED)
+    redactor.reveal("password")
+    for spelt in (TYPED, TYPED.replace(" ", "%s"), TYPED.replace("'", "'\\''"), repr(TYPED)[1:-1]):
+        assert f"typed {MASK}!" == redactor.masked(f"typed {spelt}!")
+
+
+def test_an_error_that_leaves_is_masked_with_all_it_came_from() -> None:
+    redactor = Redactor(store("env:ANN"), "ann")
+
+    def stay() -> None:
+        with redactor:
+            text = redactor.reveal("password")
+            try:
+                raise OSError(5, f"input: {text}")
+            except OSError as error:
+                raise CommandFailedError(f"said {text}", rc=1, to=text, remedy=text) from error
+
+    with pytest.raises(CommandFailedError) as left:
+        stay()
+    error = left.value
+    assert f"{MASK}: said {MASK} ({MASK})" == str(error)
+    assert (f"said {MASK}",) == error.args
+    assert (5, f"input: {MASK}") == (error.__cause__.args if error.__cause__ else ())

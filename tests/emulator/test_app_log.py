@@ -1,0 +1,59 @@
+"""What an app wrote to the emulator's log."""
+
+from droidherd.emulator import applog
+from tests.emulator.farm import One
+
+APP = "com.example.herd"
+LINE = "08-01 12:00:00.000  {pid}  {pid} I Herd    : {text}"
+
+
+def of(*lines: str) -> list[str]:
+    return applog.of_app("\r\n".join(lines), APP).splitlines()
+
+
+def test_lines_of_its_processes_and_lines_about_it_are_kept():
+    mine, died = LINE.format(pid=2210, text="hello"), LINE.format(pid=600, text=f"Process {APP} has died")
+    other = LINE.format(pid=2211, text="nothing to do with it")
+    head = "--------- beginning of main"
+    assert [mine, died] == of("droidherd-pids 2210 99", head, mine, other, died)
+    assert [died] == of("droidherd-pids", mine, died), "an app that died has no process"
+    assert [] == of("")
+
+
+def test_the_newest_lines_are_kept_within_two_limits():
+    many = [LINE.format(pid=1, text=f"line {number}") for number in range(2 * applog.KEPT_LINES)]
+    assert many[-applog.KEPT_LINES :] == of("droidherd-pids 1", *many)
+    long = [LINE.format(pid=1, text=f"{number}" + "x" * 4_000) for number in range(100)]
+    kept = of("droidherd-pids 1", *long)
+    assert long[-1] == kept[-1]
+    assert sum(map(len, kept)) <= applog.KEPT_CHARS
+
+
+def test_the_log_of_the_app_is_read_off_an_emulator(one: One):
+    one.hands().start_app("1", APP)
+    one.control.log(one.name, f"{APP} is watched")
+    trouble: list[str] = []
+    text = applog.read(one.adb, one.address, APP, trouble.append)
+    assert f"{APP} is watched" in text
+    assert "Herd" in text
+    assert [] == trouble
+
+
+def test_a_log_that_cannot_be_read_is_empty_and_says_why(one: One):
+    one.control.set_fault(one.name, "refuse_open", times=1)
+    trouble: list[str] = []
+    assert "" == applog.read(one.adb, one.address, APP, trouble.append)
+    assert trouble[0].startswith("the app's log was not read")
+
+
+def test_the_last_words_of_a_crashed_app_are_kept_though_its_process_is_gone():
+    """The trace of a crash names its package once, and no list of processes names it any more."""
+    crash = [
+        LINE.format(pid=2210, text=text)
+        for text in ("FATAL EXCEPTION: main", f"Process: {APP}, PID: 2210", "java.lang.Oops", "\tat a.b.c(d.java:1)")
+    ]
+    assert crash == of("droidherd-pids", *crash)
+    before = LINE.format(pid=77, text="says something")
+    for told in (f"Start proc 77:{APP}/u0a101 for activity", f"Process {APP} (pid 77) has died: fg TOP"):
+        system = LINE.format(pid=600, text=told)
+        assert [before, system] == of("droidherd-pids", before, system)

@@ -1,0 +1,67 @@
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.contracts.tasks import TaskInput, TaskSpec
+from droidherd.domain.messages import Key
+from droidherd.engine.connection import CONVERTER, PayloadConverter, connect
+from droidherd.engine.errors import UnavailableError
+from droidherd.settings import Temporal
+from tests.support.tls import papers, tls_proxy
+
+VALUES = [TaskInput(spec=TaskSpec(type="press")), Key("a", "b", 1), {"a": [1, None]}, "text", timedelta(days=2)]
+
+PROFILE = """
+[profile.farm.tls]
+server_ca_cert_path = "{authority}"
+client_cert_path = "{certificate}"
+client_key_path = "{key}"
+"""
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+async def test_payloads_are_what_every_other_pydantic_client_writes_and_reads(value: object):
+    written = await CONVERTER.encode([value])
+    assert written == await pydantic_data_converter.encode([value])
+    assert [value] == await CONVERTER.decode(written, [type(value)])
+
+
+def test_a_type_is_learned_to_be_read_once_and_not_by_each_workflow():
+    first, second = (PayloadConverter().converters[b"json/plain"] for _ in range(2))
+    assert first is second
+
+
+async def test_an_engine_elsewhere_is_shown_the_papers_of_the_profile(
+    temporal_server: EmbeddedTemporal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mine = papers(tmp_path)
+    file = tmp_path / "temporal.toml"
+    file.write_text(PROFILE.format(authority=mine.authority, certificate=mine.certificate, key=mine.key))
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
+    async with tls_proxy(temporal_server.address, mine) as address:
+        client = await connect(Temporal(address=address, embedded=False, profile="farm"))
+        assert "droidherd" == client.namespace
+        assert await client.service_client.check_health()
+        for bare in (Temporal(address=address, embedded=False), Temporal(address=address, profile="farm")):
+            with pytest.raises(UnavailableError, match=r"asked without TLS.*temporal\.profile"):
+                await connect(bare)
+
+
+async def test_the_key_of_another_engine_is_not_shown_to_the_engine_of_this_house(
+    temporal_server: EmbeddedTemporal, monkeypatch: pytest.MonkeyPatch
+):
+    """A key implies TLS, which ours does not speak."""
+    monkeypatch.setenv("TEMPORAL_API_KEY", "secret")
+    assert await (await connect(Temporal(address=temporal_server.address))).service_client.check_health()
+    with pytest.raises(UnavailableError, match="asked with TLS") as caught:
+        await connect(Temporal(address=temporal_server.address, embedded=False))
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_profile_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "none.toml"))
+    with pytest.raises(UnavailableError, match="the profile farm of Temporal cannot be read"):
+        await connect(Temporal(embedded=False, profile="farm"))

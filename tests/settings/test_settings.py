@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from droidherd.contracts.plan import Backoff
+from droidherd.settings import (
+    Limits,
+    PolicySettings,
+    RecoverySettings,
+    RetentionSettings,
+    Settings,
+    Timing,
+    WebSettings,
+    load,
+)
+
+
+@pytest.mark.parametrize(
+    "timing", [{"lease_ttl_s": 15.0}, {"heartbeat_timeout_s": 8.0}, {"beat_every_s": 8.0}, {"lease_ttl_s": 0.5}]
+)
+def test_times_that_would_break_exclusion_are_refused(timing: dict[str, float]):
+    """A guard that is open when the engine gives the task away lets two act for one account."""
+    with pytest.raises(ValueError, match="lease_ttl_s"):
+        Timing(**timing)
+
+
+def test_times_in_their_order_are_taken():
+    assert 1.0 == Timing(beat_every_s=0.2, lease_ttl_s=1.0, heartbeat_timeout_s=2.0).lease_ttl_s
+
+
+def test_policies_are_read_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text('[policies.daily_reward]\nretries = 5\nbackoff = "exponential"\n')
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    assert {"daily_reward": PolicySettings(retries=5, backoff=Backoff.EXPONENTIAL)} == load().policies
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "retrys = 5",
+        "retries = 21",
+        'backoff = "sometimes"',
+        "time_limit_s = 0",
+        'retry_on = "never"',
+        'backoff_s = 3600\nbackoff = "exponential"',
+    ],
+)
+def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text(f"[policies.daily_reward]\n{line}\n")
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+        load()
+
+
+def test_the_queue_is_told_to_dispatchers_as_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text('[queue]\naccount_capacity = 3\nby_priority = ["vip"]\nageing = 20\n[queue.capacities]\nvip = 2\n')
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    pool = load().pool_settings
+    assert ({"account": 3, "anonymous": 100, "vip": 2}, ("vip",), 20) == (
+        pool.capacities,
+        pool.by_priority,
+        pool.ageing,
+    )
+    assert (10_000, 7_200.0) == (pool.limit, pool.mutex_hold_s)
+
+
+@pytest.mark.parametrize(
+    "line", ["ageing = -1", "mutex_hold_s = -1", 'capacities = {"a b" = 1}', "capacities = {a = -1}"]
+)
+def test_a_queue_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "droidherd.toml"
+    file.write_text(f"[queue]\n{line}\n")
+    monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
+    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+        load()
+
+
+def test_keys_are_read_from_the_environment_and_never_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DROIDHERD_API__KEYS", '{"ann": "s3cret"}')
+    settings = load()
+    assert ({"ann": "s3cret"}, False) == (settings.api.keys, "s3cret" in repr(settings))
+
+
+@pytest.mark.parametrize("setting", ["completed_days", "failed_days", "rejected_days"])
+def test_temporal_may_not_delete_what_is_to_be_kept(setting: str):
+    with pytest.raises(ValidationError, match="tasks are kept for 35 days, and Temporal deletes them after 35"):
+        Settings(retention=RetentionSettings.model_validate({setting: 35}))
+    kept = Settings(retention=RetentionSettings.model_validate({setting: 34.5}))
+    assert 34.5 == getattr(kept.retention, setting)
+
+
+def test_who_died_must_be_noticed_before_its_restarts_are_forgiven():
+    with pytest.raises(ValidationError, match=r"2 \* timing.down_after_s <= recovery.forgive_s.*set at least 24"):
+        Settings(recovery=RecoverySettings(forgive_s=23.9))
+    assert 24 == Settings(recovery=RecoverySettings(forgive_s=24)).recovery.forgive_s
+
+
+@pytest.mark.parametrize(
+    "retention", [{"at": "24:00"}, {"at": "2am"}, {"at": "2:00"}, {"time_zone": "UTC; x"}, {"failed_days": -1}]
+)
+def test_a_retention_that_makes_no_sense_stops_the_start(retention: dict[str, object]):
+    with pytest.raises(ValidationError, match=next(iter(retention))):
+        RetentionSettings.model_validate(retention)
+
+
+def test_the_reserve_of_a_disk_is_what_is_left_after_lanes_were_paused():
+    with pytest.raises(ValidationError, match="disk_reserve_bytes <= disk_free_bytes"):
+        Limits(disk_free_bytes=100, disk_reserve_bytes=101)
+    assert 0 == Limits(disk_free_bytes=0).disk_free_bytes
+
+
+def test_an_origin_that_is_none_stops_the_start():
+    with pytest.raises(ValidationError, match="not an origin"):
+        WebSettings(allow=("https://files.example.com/path",))
+    assert ("https://*.example.com",) == WebSettings(allow=("https://*.example.com",)).allow

@@ -1,0 +1,152 @@
+"""`TaskState` is handed over whole: whatever a task knows survives a dump and a load."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from droidherd.contracts.changes import Change, Thing, Value
+from droidherd.contracts.plan import Effect, Plan, Stage
+from droidherd.contracts.tasks import Answer, Failure, OperatorRequest, Question, Rollback, TaskSpec
+from droidherd.domain import messages as m
+from droidherd.domain.errors import IllegalTransitionError
+from droidherd.domain.task.claim import Claim
+from droidherd.domain.task.lifecycle import Intent, TaskEvent
+from workflows.task import state as module
+from workflows.task.state import TaskState
+from workflows.task.workflow import Given
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLAN = Plan(
+    task_type="t",
+    flow="f",
+    flow_hash="h",
+    stages=(
+        Stage(name="one", steps=(), changes=(Change(step="0", thing=Thing.SETTING, name="a"),)),
+        Stage(name="two", steps=(), effect=Effect.ACCOUNT),
+    ),
+)
+VALUE = Value(step="0", thing=Thing.SETTING, name="a", value="1")
+QUESTION = Question(text="which?", step="0", choices=("a", "b"))
+LEASE = m.Lease(7, "e1", "h1", 99_000, after=3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def clock() -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    info = SimpleNamespace(run_id="r1", workflow_id="t1")
+    patch.setattr(module, "workflow", SimpleNamespace(now=lambda: NOW, info=lambda: info))
+    yield
+    patch.undo()
+
+
+def fresh() -> TaskState:
+    return TaskState(
+        task_id="t1",
+        spec=TaskSpec(type="sample", account="42"),
+        run="r1",
+        claim=Claim("dispatcher/default", 5, run="r1"),
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def enqueue(state: TaskState) -> None:
+    state.claim.request(m.Enqueue(state.key(), 0, "account", "sample", mutex=("m",), ticket=state.claim.ticket))
+
+
+def admit(state: TaskState) -> None:
+    if state.claim.ask is not None:
+        state.claim.hear(m.Admitted(state.claim.ask.key, state.claim.ask.seq, -4, 2, 300.0, "no emulator", 1))
+
+
+def grant(state: TaskState) -> None:
+    if state.claim.ask is not None:
+        state.claim.hear(m.Grant(state.claim.ask.key, 3, LEASE, state.claim.ask.seq))
+
+
+def revoke(state: TaskState) -> None:
+    state.claim.hear(m.Revoked(state.key(), LEASE.token, m.RevokeReason.DOWN))
+
+
+def change(state: TaskState) -> None:
+    state.captured(0, (VALUE,))
+    state.stage_began(0)
+    state.left(0, (VALUE,), completed=True)
+
+
+def question(state: TaskState) -> None:
+    state.question = QUESTION.model_copy(update={"until": NOW + timedelta(seconds=9)})
+    state.answer = Answer(choice="a", ask=OperatorRequest(actor="ann"))
+
+
+STEPS: list[Callable[[TaskState], object]] = [
+    *(lambda state, event=event: state.move(event, "ann", "since") for event in TaskEvent),
+    *(lambda state, intent=intent: state.ask_for(intent, OperatorRequest(actor="ben")) for intent in Intent),
+    lambda state: state.planned(PLAN),
+    lambda state: state.attempt_began(LEASE),
+    lambda state: state.attempt_ended("failed", Failure(kind="K", verdict="final", message="broke")),
+    lambda state: state.claim.ending(),
+    lambda state: state.claim.done("failed", clean=False, seconds=1.5),
+    lambda state: state.claim.soon(state.key(), 12, ("a=b",), "lane"),
+    lambda state: state.roll_back(Rollback(force=True, skipped=("e2",))),
+    lambda state: state.undone(),
+    enqueue,
+    admit,
+    grant,
+    revoke,
+    question,
+    change,
+]
+
+
+async def carried(state: TaskState) -> TaskState:
+    """Through the converter that Temporal uses, into what the workflow takes."""
+    payloads = await pydantic_data_converter.encode([state])
+    return (await pydantic_data_converter.decode(payloads, [cast("type", Given)]))[0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(range(len(STEPS))), max_size=25))
+def test_any_state_that_can_be_reached_is_carried_as_it_is(steps: list[int]):
+    state = fresh()
+    state.planned(PLAN)
+    for step in steps:
+        try:
+            STEPS[step](state)
+        except IllegalTransitionError:
+            continue
+    assert state == TaskState.model_validate_json(state.model_dump_json())
+
+
+@pytest.mark.asyncio
+async def test_a_workflow_takes_the_state_of_the_run_before():
+    state = fresh()
+    enqueue(state)
+    grant(state)
+    found = await carried(state)
+    assert (TaskState, state) == (type(found), found)
+    assert LEASE == found.claim.lease
+
+
+def test_a_field_that_is_added_is_carried_without_another_line():
+    class Later(TaskState):
+        added: tuple[int, ...] = ()
+
+    later = Later(**dict(fresh()), added=(1,))
+    assert (1,) == Later.model_validate_json(later.model_dump_json()).added
+
+
+def test_every_field_of_the_view_is_read_from_the_state():
+    state = fresh()
+    state.planned(PLAN)
+    state.attempt_began(LEASE)
+    view = state.view(events=True)
+    assert {name: getattr(state, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")} == {
+        name: getattr(view, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")
+    }

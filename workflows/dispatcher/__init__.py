@@ -1,0 +1,1 @@
+"""The workflow of one pool."""

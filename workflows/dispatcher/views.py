@@ -1,0 +1,271 @@
+"""Answers to queries: the board, the statistics and the audit as others want to read them. Pure."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from heapq import merge
+
+from droidherd.contracts.fleet import EmulatorView
+from droidherd.contracts.queue import (
+    AccountView,
+    AuditPage,
+    AuditQuery,
+    Disabled,
+    DisabledPage,
+    DisabledQuery,
+    DurationStats,
+    EmulatorsPage,
+    LaneView,
+    QueuePage,
+    QueuePosition,
+    QueuePositions,
+    QueueQuery,
+    QueueRow,
+    RunningRow,
+    StatsPage,
+    TypeStats,
+    TypeSummary,
+)
+from droidherd.domain.dispatch.audit import Event
+from droidherd.domain.dispatch.board import Board, Entry
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.keys import account_key
+from droidherd.domain.dispatch.stats import BOUNDS_S, AttemptStats, Histogram
+
+ACCOUNT_TASKS = 100
+SHOWN = range(0, len(BOUNDS_S), 4)
+"""Buckets that are shown: each bound twice the one before. Percentiles come from all of them."""
+FOR = " for "
+"""Between who did it and for whom: `ann for ben`."""
+
+
+def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
+    """One page of who waits, and everybody who runs."""
+    waiting = sorted(
+        (e for e in d.board.entries.values() if e.lease is None and query.lane in ("", e.ask.lane)),
+        key=d.board.rank,
+    )
+    page = waiting[query.after : query.after + query.limit]
+    end = query.after + len(page)
+    return QueuePage(
+        pool=d.state.pool,
+        waiting=d.board.waiting,
+        limit=d.state.config.limit,
+        running=sum(1 for _ in d.board.held()),
+        free=len(d.board.free),
+        rebuilding=d.state.rebuild.active,
+        paused_by=d.board.pattern.paused_by,
+        paused_why=d.board.pattern.paused_why,
+        lanes=tuple(_lanes(d.board)),
+        emulators=len(d.board.emulators),
+        queue=tuple(_waits(d, e, now_ms, query.after + i + 1) for i, e in enumerate(page)),
+        runs=tuple(_runs(e, now_ms) for e in d.board.held()),
+        tallies=tuple(_tally(one) for one in stats(d).types),
+        next_after=end if end < len(waiting) else None,
+    )
+
+
+def _tally(one: TypeStats) -> TypeSummary:
+    return TypeSummary(
+        type=one.type,
+        count=one.count,
+        completed=one.completed,
+        mean_s=one.run.mean_s or 0.0,
+        waited_mean_s=one.wait.mean_s or 0.0,
+    )
+
+
+def _lanes(board: Board) -> list[LaneView]:
+    waiting: dict[str, int] = {}
+    for entry in board.entries.values():
+        if entry.lease is None:
+            waiting[entry.ask.lane] = waiting.get(entry.ask.lane, 0) + 1
+    return [
+        LaneView(
+            name=lane.name,
+            waiting=waiting.get(lane.name, 0),
+            running=lane.in_use,
+            capacity=lane.capacity,
+            paused_by=lane.paused_by,
+            paused_why=lane.paused_why,
+            order="priority" if lane.ordering.by_priority else "arrival",
+            ageing=lane.ordering.ageing,
+            capacity_by=lane.capacity_by,
+            order_by=lane.ordering_by,
+        )
+        for lane in board.lanes.values()
+    ]
+
+
+def _waits(d: Dispatcher, entry: Entry, now_ms: int, position: int) -> QueueRow:
+    return QueueRow(
+        task_id=entry.task_id,
+        position=position,
+        lane=entry.ask.lane,
+        account=entry.ask.account,
+        type=entry.ask.task_type,
+        priority=entry.ask.priority,
+        enqueued_at_ms=entry.since_ms,
+        waited_s=max(now_ms - entry.since_ms, 0) / 1000,
+        blocked_by=d.admission.why(entry),
+    )
+
+
+def _runs(entry: Entry, now_ms: int) -> RunningRow:
+    lease = entry.lease
+    return RunningRow(
+        task_id=entry.task_id,
+        account=entry.ask.account,
+        type=entry.ask.task_type,
+        lane=entry.ask.lane,
+        emulator=lease.emulator_id if lease else "",
+        host=lease.host_id if lease else "",
+        token=lease.token if lease else 0,
+        since_ms=entry.granted_ms,
+        running_s=max(now_ms - entry.granted_ms, 0) / 1000,
+        place=entry.state,
+    )
+
+
+def emulators(d: Dispatcher) -> EmulatorsPage:
+    """Every emulator of the pool; busy follows from the lease."""
+    return EmulatorsPage(
+        emulators=tuple(
+            EmulatorView(
+                emulator_id=row.emulator_id,
+                host=row.host_id,
+                pool=d.state.pool,
+                state=row.state,
+                task=row.active,
+                on_deck=row.deck,
+                labels=dict(label.split("=", 1) for label in row.labels if "=" in label),
+                boot=row.boot,
+                idle_since=None if row.active else datetime.fromtimestamp(row.idle_since_ms / 1000, UTC),
+                evidence="waits to be tidied up" if row.dirty else "",
+            )
+            for row in d.board.emulators.values()
+        )
+    )
+
+
+def account(d: Dispatcher, name: str) -> AccountView:
+    """Whether an account waits or runs, and where."""
+    return accounts(d, (name,))[0]
+
+
+def accounts(d: Dispatcher, names: Iterable[str]) -> tuple[AccountView, ...]:
+    """The same of many, in one walk over the board."""
+    mine: dict[str, list[Entry]] = {name: [] for name in names}
+    for entry in d.board.entries.values():
+        if entry.ask.account in mine:
+            mine[entry.ask.account].append(entry)
+    return tuple(_account(d, name, entries) for name, entries in mine.items())
+
+
+def _account(d: Dispatcher, name: str, mine: Sequence[Entry]) -> AccountView:
+    running = next((e for e in mine if e.lease is not None), None)
+    bar = d.keys.disabled.get(account_key(name))
+    return AccountView(
+        account=name,
+        is_queued=any(e.lease is None for e in mine),
+        is_running=running is not None,
+        emulator=running.lease.emulator_id if running is not None and running.lease else "",
+        running_task=running.task_id if running is not None else "",
+        queued_tasks=tuple(e.task_id for e in mine if e.lease is None)[:ACCOUNT_TASKS],
+        disabled=Disabled(by=bar.actor, reason=bar.why, since_ms=bar.since_ms) if bar else None,
+    )
+
+
+def disabled(d: Dispatcher, query: DisabledQuery) -> DisabledPage:
+    """A page of the accounts that are disabled, by name."""
+    names = sorted(key.removeprefix(account_key("")) for key in d.keys.disabled)
+    behind = names[bisect_right(names, query.after) :]
+    page = behind[: query.limit]
+    rest = page[-1] if len(behind) > len(page) else ""
+    return DisabledPage(pool=d.state.pool, accounts=accounts(d, page), next_after=rest)
+
+
+def details(d: Dispatcher) -> str:
+    """For the Web UI."""
+    running = sum(1 for _ in d.board.held())
+    free = f"{len(d.board.free)} of {len(d.board.emulators)} emulators free"
+    lines = [f"**pool {d.state.pool}**: {d.board.waiting} waiting, {running} running, {free}"]
+    for lane in d.board.lanes.values():
+        paused = f", paused by {lane.paused_by}: {lane.paused_why}" if lane.paused_by else ""
+        lines.append(f"- lane {lane.name}: {lane.in_use} of {lane.capacity} in use{paused}")
+    return "\n".join(lines)
+
+
+def place(d: Dispatcher, task_id: str) -> QueuePosition:
+    """Where a task stands in line now, and why it waits."""
+    entry = d.board.entries.get(task_id)
+    if entry is None or entry.lease is not None:
+        return QueuePosition()
+    return QueuePosition(
+        position=d.board.position(entry),
+        why=d.admission.why(entry),
+        priority=entry.ask.priority,
+        precedence=max(-entry.ticket, 0),
+    )
+
+
+def places(d: Dispatcher, tasks: Iterable[str]) -> QueuePositions:
+    """The same of many. Who does not wait has none."""
+    found = {task_id: place(d, task_id) for task_id in tasks}
+    return QueuePositions(places={task_id: one for task_id, one in found.items() if one.position})
+
+
+def stats(d: Dispatcher) -> StatsPage:
+    most_used = sorted(d.stats.by_type.items(), key=lambda item: (-item[1].count, item[0]))
+    return StatsPage(
+        pool=d.state.pool,
+        since_ms=d.stats.since_ms,
+        total=_type("", d.stats.total()),
+        types=tuple(_type(name, tally) for name, tally in most_used),
+        bounds_s=tuple(BOUNDS_S[at] for at in SHOWN),
+    )
+
+
+def _type(name: str, tally: AttemptStats) -> TypeStats:
+    return TypeStats(
+        type=name,
+        count=tally.count,
+        completed=tally.completed,
+        failed=tally.failed,
+        retries=tally.retries,
+        cancelled=tally.cancelled,
+        success_rate=tally.success_rate(),
+        run=_times(tally.run),
+        wait=_times(tally.wait),
+    )
+
+
+def _times(histogram: Histogram) -> DurationStats:
+    return DurationStats(
+        count=histogram.count,
+        mean_s=histogram.mean_s(),
+        p50_s=histogram.quantile_s(0.5),
+        p95_s=histogram.quantile_s(0.95),
+        seconds=histogram.seconds,
+        buckets=tuple(histogram.up_to(SHOWN)),
+    )
+
+
+def audit(d: Dispatcher, query: AuditQuery) -> AuditPage:
+    """Newest first; what fits the query."""
+    log = d.state.audit
+    newest_first = merge(reversed(log.by_people), reversed(log.by_system), key=lambda event: -event.cursor)
+    fitting = [event for event in newest_first if _fits(event, query)]
+    page = fitting[: query.limit]
+    return AuditPage(
+        pool=d.state.pool, events=tuple(page), next_before=page[-1].cursor if len(fitting) > len(page) else None
+    )
+
+
+def _fits(event: Event, query: AuditQuery) -> bool:
+    return (
+        (not query.before or event.cursor < query.before)
+        and query.actor in ("", event.actor, event.actor.partition(FOR)[0])
+        and query.action in ("", event.kind)
+        and query.task_id in ("", event.task_id)
+    )

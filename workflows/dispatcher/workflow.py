@@ -1,0 +1,486 @@
+"""One dispatcher per pool: feeds the machine of `droidherd.domain.dispatch.dispatcher` and delivers what it says."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, FailureError
+
+from droidherd.contracts import names
+from droidherd.contracts.delivery import DeliveryResult, DispatcherAnswer
+from droidherd.contracts.engine import Closed, HoldersWork, PoolWork, Predecessor
+from droidherd.contracts.queue import (
+    AccountsPage,
+    AccountsQuery,
+    AccountView,
+    AuditPage,
+    AuditQuery,
+    CommandResult,
+    DisabledPage,
+    DisabledQuery,
+    DispatcherInput,
+    EmulatorsPage,
+    EventsPage,
+    OperatorCommand,
+    PoolSettings,
+    PositionsQuery,
+    QueuePage,
+    QueuePosition,
+    QueuePositions,
+    QueueQuery,
+    QueueSettings,
+    StatsPage,
+)
+from droidherd.domain import messages as m
+from droidherd.domain.dispatch import snapshot
+from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.lane import LaneRules, Ordering
+from droidherd.domain.dispatch.state import PoolConfig
+from workflows import options
+from workflows.delivery import Delivery
+from workflows.dispatcher import views
+
+AUDIT_LIMIT = 200
+WHICH_ACCOUNT = "say which account"
+WHICH_LANE = "say which lane"
+PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
+
+
+class TickTimer:
+    """One timer at a time. It only says that it rang; the loop does what is due, and sets it again."""
+
+    def __init__(self) -> None:
+        self.rang = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, due_ms: int) -> None:
+        delay_s = due_ms / 1000 - workflow.time()
+        delay_s = min(max(delay_s, options.TICK_MIN_S), options.TICK_S)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self.rang, self._timer = True, None
+
+
+class HolderAudit:
+    """Looks whether silent holders still exist: one whose workflow is closed will never say so itself."""
+
+    def __init__(self) -> None:
+        self.in_flight = False
+        self.closed: dict[str, str] = {}
+        """Task → run of those that were found closed."""
+        self._looked_ms: dict[str, int] = {}
+
+    def begin(self, holders: dict[str, str], now_ms: int, every_s: float) -> None:
+        """Ask Temporal about those that were not looked at for a while, if there are any."""
+        self._looked_ms = {task_id: self._looked_ms.get(task_id, now_ms) for task_id in holders}
+        due = [t for t, at_ms in self._looked_ms.items() if now_ms - at_ms >= every_s * 1000][:AUDIT_LIMIT]
+        if not due:
+            return
+        self._looked_ms.update(dict.fromkeys(due, now_ms))
+        self.in_flight = True
+        looking = workflow.start_activity(
+            "closed_holders",
+            HoldersWork(holders={task_id: holders[task_id] for task_id in due}),
+            result_type=Closed,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            schedule_to_close_timeout=options.ENGINE_TOTAL,
+            retry_policy=options.ENGINE_RETRY,
+        )
+        looking.add_done_callback(self._end)
+
+    def _end(self, looking: "asyncio.Task[Closed]") -> None:
+        self.in_flight = False
+        if looking.cancelled():
+            return
+        error = looking.exception()
+        if error is not None:
+            workflow.logger.warning("holders could not be looked at, again at the next tick: %s", error)
+        else:
+            self.closed.update(looking.result().holders)
+
+    def take_closed(self) -> dict[str, str]:
+        closed, self.closed = self.closed, {}
+        return closed
+
+
+@workflow.defn(name=names.Workflow.DISPATCHER)
+class DispatcherWorkflow:
+    """FIFO hand-over of a pool's emulators to its tasks.
+
+    Handlers, ends of activities and the clock only change state. One loop issues the commands: deliveries first, then
+    what is due by time (docs/adr/0041-dispatcher-by-composition.md).
+    """
+
+    @workflow.init
+    def __init__(self, start: DispatcherInput) -> None:
+        """Restored here and not in `run`: messages are handled before `run` begins."""
+        self._pool, self._settings = start.pool, start.settings
+        self._use(start.snapshot)
+        self._ready = bool(start.snapshot)
+        self._early: list[Callable[[], object]] = []
+        self._clock, self._audit = TickTimer(), HolderAudit()
+        self._messages = 0
+        self._drained = False
+
+    def _use(self, text: str) -> None:
+        """Go on with this snapshot; empty: with nothing."""
+        config = _config(self._settings)
+        state = snapshot.load(text, config) if text else None
+        self._machine = Dispatcher(self._pool, config, state)
+        self._delivery = Delivery(self._machine.outbox, batched=True)
+
+    @workflow.run
+    async def run(self, start: DispatcherInput) -> None:  # noqa: ARG002 - taken by __init__
+        if not self._ready:
+            await self._take_over()
+        # What was said while the run before drained its outbox was heard there, but granted nothing any more.
+        self._machine.assign(_now_ms())
+        while not self._should_continue():
+            await workflow.wait_condition(lambda: self._has_work() or self._should_continue())
+            await self._work()
+        self._machine.held_back = True
+        asyncio.get_running_loop().call_later(options.CONTINUE_DRAIN_S, self._end_drain)
+        while not self._may_continue():
+            await workflow.wait_condition(lambda: self._has_work() or self._may_continue())
+            await self._work()
+        if not self._delivery.is_idle():
+            workflow.logger.warning("continuing with %d messages undelivered", len(self._machine.outbox))
+        workflow.continue_as_new(self._next(), task_queue=names.FLEET_QUEUE)
+
+    def _should_continue(self) -> bool:
+        limit = self._settings.continue_after
+        return bool(limit and self._messages >= limit) or workflow.info().is_continue_as_new_suggested()
+
+    def _end_drain(self) -> None:
+        self._drained = True
+
+    def _may_continue(self) -> bool:
+        return self._drained or (self._delivery.is_idle() and workflow.all_handlers_finished())
+
+    def _next(self) -> DispatcherInput:
+        """Everything the next run needs; nothing is awaited between this and continuing."""
+        text = snapshot.dump(self._machine.state)
+        return DispatcherInput(pool=self._pool, snapshot=text, settings=self._settings)
+
+    # --- the loop ---------------------------------------------------------------------------------------------
+
+    def _has_work(self) -> bool:
+        return self._delivery.is_due() or bool(self._audit.closed) or self._clock.rang or self._must_set_clock()
+
+    def _must_set_clock(self) -> bool:
+        """No timer runs while nothing is held, nor while the holders are looked at."""
+        idle = not self._clock.is_set and not self._clock.rang and not self._audit.in_flight
+        return idle and self._machine.next_due_ms() is not None
+
+    async def _work(self) -> None:
+        """The only place that issues commands, always in this order."""
+        self._hear()
+        await self._delivery.send()
+        if self._clock.rang:
+            self._clock.rang = False
+            self._machine.tick(_now_ms())
+            self._audit.begin(self._machine.to_audit(), _now_ms(), self._settings.audit_s)
+            self._show()
+        due_ms = self._machine.next_due_ms()
+        if due_ms is not None and self._must_set_clock():
+            self._clock.set(due_ms)
+
+    def _hear(self) -> None:
+        """What ended since the last time."""
+        for outcome in self._delivery.settle():
+            if outcome.result is DeliveryResult.NOT_FOUND:
+                self._machine.undeliverable(outcome.target, outcome.message, _now_ms())
+            else:
+                self._machine.delivered(outcome.target, _now_ms())
+        closed = self._audit.take_closed()
+        for task_id, run in closed.items():
+            self._machine.on_closed(task_id, run, _now_ms())
+        if closed:
+            self._show()
+
+    # --- tasks and emulators ----------------------------------------------------------------------------------
+
+    @workflow.signal
+    def enqueue(self, message: m.Enqueue) -> None:
+        self._take(lambda: self._machine.on_enqueue(message, _now_ms()))
+
+    @workflow.update
+    def ask(self, message: m.Enqueue) -> DispatcherAnswer:
+        """`enqueue`, answered in the same breath. Before the board is restored the answer comes as a signal."""
+        self._messages += 1
+        if not self._ready:
+            self._early.append(lambda: self._machine.on_enqueue(message, _now_ms()))
+            return DispatcherAnswer()
+        answer = self._machine.ask(message, _now_ms())
+        self._show()
+        return DispatcherAnswer(message=answer)
+
+    @workflow.signal
+    def ending(self, message: m.Ending) -> None:
+        self._take(lambda: self._machine.on_ending(message, _now_ms()))
+
+    @workflow.signal
+    def soon(self, message: m.Soon) -> None:
+        self._take(lambda: self._machine.on_soon(message, _now_ms()))
+
+    @workflow.signal
+    def done(self, message: m.Done) -> None:
+        self._take(lambda: self._machine.on_done(message, _now_ms()))
+
+    @workflow.signal
+    def announce(self, message: m.Announce) -> None:
+        self._take(lambda: self._machine.on_announce(message, _now_ms()))
+
+    @workflow.signal
+    def wake(self) -> None:
+        """Somebody makes sure that this dispatcher exists."""
+
+    def _take(self, handle: Callable[[], object]) -> None:
+        """Handlers change the board and return. Before the board is restored they wait in line."""
+        self._messages += 1
+        if self._ready:
+            handle()
+            self._show()
+        else:
+            self._early.append(handle)
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    @workflow.update
+    def pause_lane(self, order: OperatorCommand) -> CommandResult:
+        return self._set(order, lambda d: d.pause(order.lane, order.actor, order.reason, _now_ms()))
+
+    @workflow.update
+    def resume_lane(self, order: OperatorCommand) -> CommandResult:
+        return self._set(order, lambda d: d.resume(order.lane, order.actor, _now_ms(), order.reason))
+
+    @workflow.update
+    def set_capacity(self, order: OperatorCommand) -> CommandResult:
+        return self._set_one(
+            order, lambda d: d.set_capacity(order.lane, order.capacity, order.actor, _now_ms(), order.reason)
+        )
+
+    @workflow.update
+    def set_order(self, order: OperatorCommand) -> CommandResult:
+        """Who goes first in a lane."""
+        ordering = Ordering(order.order == "priority", order.ageing)
+        return self._set_one(
+            order, lambda d: d.set_ordering(order.lane, ordering, order.actor, _now_ms(), order.reason)
+        )
+
+    @workflow.update
+    def reset_lane(self, order: OperatorCommand) -> CommandResult:
+        """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
+        if not order.lane:
+            return CommandResult(done=False, detail=WHICH_LANE)
+        lane = self._machine.board.lanes.get(order.lane)
+        was = self._ready and (lane is None or not self._machine.board.by_hand(lane))
+        done = self._obey(order, lambda d: d.reset_lane(order.lane, order.actor, _now_ms(), order.reason))
+        return CommandResult(done=True, detail=f"nothing was set by hand on lane {order.lane}") if was else done
+
+    @workflow.update
+    def prioritize(self, order: OperatorCommand) -> CommandResult:
+        """More urgent, never less."""
+        entry = self._machine.board.entries.get(order.task_id)
+        if entry is None or entry.lease is not None:
+            return CommandResult(done=False, detail=f"task {order.task_id} does not wait in pool {self._pool}")
+        before = entry.ask.priority
+        done = self._obey(
+            order,
+            lambda d: (d.prioritize_in_bulk if order.bulk else d.prioritize)(
+                order.task_id, order.priority, order.actor, _now_ms(), order.reason
+            ),
+        )
+        if done.detail or order.priority <= before:
+            return done
+        return CommandResult(
+            done=True, detail=f"in front of priority {before}, which it keeps: {order.priority} is less urgent"
+        )
+
+    @workflow.update
+    def disable_account(self, order: OperatorCommand) -> CommandResult:
+        """Grant nothing any more to an account; what runs goes on."""
+        refused = self._machine.accounts.refusal(order.account) if order.account else WHICH_ACCOUNT
+        if refused:
+            return CommandResult(done=False, detail=refused)
+        return self._obey(order, lambda d: d.disable(order.account, order.actor, order.reason, _now_ms()))
+
+    @workflow.update
+    def enable_account(self, order: OperatorCommand) -> CommandResult:
+        if not order.account:
+            return CommandResult(done=False, detail=WHICH_ACCOUNT)
+        was = self._ready and not self._machine.accounts.is_disabled(order.account)
+        done = self._obey(order, lambda d: d.enable(order.account, order.actor, _now_ms(), order.reason))
+        return CommandResult(done=True, detail=f"account {order.account} was not disabled") if was else done
+
+    @workflow.signal
+    def configure(self, settings: QueueSettings) -> None:
+        """A process that started says what the settings are now."""
+        self._take(lambda: self._configure(settings))
+
+    @workflow.signal
+    def audit_entry(self, entry: AuditEntry) -> None:
+        """Something was done elsewhere that belongs into this pool's audit."""
+        if self._machine.state.handled.is_new(entry.once):
+            self._take(lambda: self._machine.trail.record(entry, _now_ms()))
+
+    def _configure(self, settings: QueueSettings) -> None:
+        self._settings = self._settings.model_copy(update=settings.model_dump())
+        self._machine.configure(_config(self._settings), _now_ms())
+
+    def _set_one(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+        if not order.lane:
+            return CommandResult(done=False, detail="say which lane: this is not set for all of them at once")
+        return self._set(order, carry_out)
+
+    def _set(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+        """Something about a lane, or about all of them."""
+        refused = self._machine.lanes.refusal(order.lane)
+        if refused:
+            return CommandResult(done=False, detail=refused)
+        known = list(self._machine.board.lanes)
+        done = self._obey(order, carry_out)
+        if done.detail or not self._ready or not order.lane or order.lane in known:
+            return done
+        others = ", ".join(known) or "none"
+        return CommandResult(done=True, detail=f"nobody is in lane {order.lane} yet; the others are: {others}")
+
+    def _obey(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+        """An operator's order, once: the engine de-duplicates per run only."""
+        if not self._machine.state.handled.is_new(order.request_id):
+            return CommandResult(done=True, detail="done before")
+        self._take(lambda: carry_out(self._machine))
+        return CommandResult(done=True)
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    @workflow.query
+    def queue(self, query: QueueQuery) -> QueuePage:
+        return self._as_known(views.queue(self._machine, query, _now_ms()))
+
+    @workflow.query
+    def emulators(self) -> EmulatorsPage:
+        return self._as_known(views.emulators(self._machine))
+
+    @workflow.query
+    def account(self, account: str) -> AccountView:
+        return views.account(self._machine, account)
+
+    @workflow.query
+    def accounts(self, query: AccountsQuery) -> AccountsPage:
+        accounts = views.accounts(self._machine, query.accounts)
+        return self._as_known(AccountsPage(pool=self._pool, accounts=accounts))
+
+    @workflow.query
+    def disabled(self, query: DisabledQuery) -> DisabledPage:
+        """Accounts to which nothing is granted."""
+        return self._as_known(views.disabled(self._machine, query))
+
+    @workflow.query
+    def events(self, after: int) -> EventsPage:
+        ring = self._machine.state.events
+        return EventsPage(cursor=ring.cursor, events=ring.since(after))
+
+    @workflow.query
+    def place(self, task_id: str) -> QueuePosition:
+        return views.place(self._machine, task_id)
+
+    @workflow.query
+    def places(self, query: PositionsQuery) -> QueuePositions:
+        return views.places(self._machine, query.tasks)
+
+    @workflow.query
+    def stats(self) -> StatsPage:
+        return self._as_known(views.stats(self._machine))
+
+    @workflow.query
+    def audit(self, query: AuditQuery) -> AuditPage:
+        """Who did what to this pool."""
+        return self._as_known(views.audit(self._machine, query))
+
+    @workflow.query
+    def snapshot(self) -> str:
+        """For a successor that finds this run terminated."""
+        return snapshot.dump(self._machine.state) if self._ready else ""
+
+    def _as_known(self, page: PageT) -> PageT:
+        """A page says so when it may not be all: a dispatcher that still looks for its predecessor knows nothing."""
+        return page.model_copy(update={"rebuilding": not self._ready or self._machine.state.rebuild.active})
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    async def _take_over(self) -> None:
+        """Take over from a terminated predecessor; without one, ask every open task of the pool."""
+        self._settings = await self._read_settings()
+        before = await self._find_predecessor()
+        self._use(before.snapshot)
+        for lane in self._settings.capacities:
+            self._machine.board.lane(lane)
+        self._ready = True
+        self._machine.take_over(
+            before.open_tasks,
+            _now_ms(),
+            self._settings.rebuild_s,
+            blind=before.existed and not before.snapshot,
+            emulators=before.emulators,
+        )
+        for handle in self._early:
+            handle()
+        self._early.clear()
+        self._show()
+
+    async def _read_settings(self) -> PoolSettings:
+        """What the operator set. Asked until it is answered: nothing else ends a dispatcher."""
+        while True:
+            try:
+                return await workflow.execute_activity(
+                    "read_pool",
+                    PoolWork(pool=self._pool),
+                    result_type=PoolSettings,
+                    start_to_close_timeout=options.ENGINE_TIMEOUT,
+                    schedule_to_close_timeout=options.ENGINE_TOTAL,
+                    retry_policy=options.ENGINE_RETRY,
+                )
+            except FailureError as error:
+                workflow.logger.warning("the settings of the pool are not known yet: %s", error)
+
+    async def _find_predecessor(self) -> Predecessor:
+        """Nothing can be granted before this is known, so it is asked until it is answered."""
+        while True:
+            try:
+                return await workflow.execute_activity(
+                    "find_predecessor",
+                    PoolWork(pool=self._pool, run_id=workflow.info().run_id),
+                    result_type=Predecessor,
+                    start_to_close_timeout=options.ENGINE_TIMEOUT,
+                    schedule_to_close_timeout=options.ENGINE_TOTAL,
+                    retry_policy=options.ENGINE_RETRY,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("the predecessor is not found yet: %s", error.cause)
+
+    def _show(self) -> None:
+        workflow.set_current_details(views.details(self._machine))
+
+
+def _config(settings: PoolSettings) -> PoolConfig:
+    return PoolConfig(
+        limit=settings.limit,
+        repeat_min_s=settings.repeat_min_s,
+        fence_s=settings.fence_s,
+        mutex_hold_s=settings.mutex_hold_s,
+        idle_stop_s=settings.idle_stop_s,
+        idle_keep=settings.idle_keep,
+        rules=LaneRules(settings.capacities, settings.by_priority, settings.ageing),
+    )
+
+
+def _now_ms() -> int:
+    return int(workflow.time() * 1000)

@@ -1,0 +1,186 @@
+"""One run of a subscription: starts its task under a proper id, and lasts as long as the task does.
+
+The schedule looks at runs to see whether the run before has ended. A run never fails: however its task ends,
+it says so and completes, and hands what was missed so far to the next one.
+"""
+
+import asyncio
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+    ChildWorkflowError,
+    FailureError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+
+from droidherd.contracts import names
+from droidherd.contracts.subscriptions import (
+    SYSTEM,
+    CatchUpWork,
+    Subscription,
+    SubscriptionRunState,
+    scheduled_at,
+    task_id_of,
+)
+from droidherd.contracts.tasks import OperatorRequest, TaskSpec
+from droidherd.domain.dispatch.keys import subscription_mutex
+from droidherd.domain.schedule.catchup import CatchUp, Overlap, latest
+from droidherd.domain.task.lifecycle import TaskStatus
+from workflows import options
+from workflows.children import Task, start_task
+
+OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
+REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
+MARK = 6
+"""Characters of the run id that tell two runs of the same second apart."""
+
+
+@workflow.defn(name=names.Workflow.SUBSCRIPTION_RUN)
+class SubscriptionRunWorkflow:
+    """From the time it is due to the end of its task.
+
+    Its state is its memo and its result. Only `_live` issues commands.
+    """
+
+    @workflow.init
+    def __init__(self, subscription: Subscription) -> None:
+        """Nothing is started yet."""
+        self._subscription = subscription
+        self._stop: OperatorRequest | None = None
+        info = workflow.info()
+        self._state = SubscriptionRunState(
+            scheduled_at=scheduled_at(info.workflow_id) or info.workflow_start_time,
+            started_at=info.workflow_start_time,
+            catch_up=subscription.catch_up,
+        )
+
+    @workflow.run
+    async def run(self, subscription: Subscription) -> SubscriptionRunState:
+        life = asyncio.create_task(self._live())
+        while not life.done():
+            try:
+                await workflow.wait_condition(life.done)
+            except asyncio.CancelledError:
+                next_one = subscription.overlap is Overlap.CANCEL_OTHER
+                self.cancel(
+                    OperatorRequest(actor=SYSTEM, reason="the next run is due" if next_one else "cancelled in Temporal")
+                )
+        return await life
+
+    @workflow.signal
+    def cancel(self, request: OperatorRequest) -> None:
+        """Cancel the task, or do not start it."""
+        self._stop = self._stop or request
+
+    @workflow.query
+    def state(self) -> SubscriptionRunState:
+        return self._state
+
+    async def _live(self) -> SubscriptionRunState:
+        self._state.catch_up = await self._catch_up()
+        self._show()
+        if self._stop:
+            return self._end(TaskStatus.CANCELLED)
+        task = await self._start()
+        if task is None:
+            return self._end("id_taken")
+        await workflow.wait_condition(lambda: task.done() or self._stop is not None)
+        if self._stop and not task.done():
+            await _pass_on(task, self._stop)
+        return self._end(await _end_of(task))
+
+    async def _catch_up(self) -> CatchUp:
+        """What was due since the run before and did not start. A failure here does not stop this run."""
+        before = _before()
+        try:
+            return await workflow.execute_activity(
+                "settle_missed_runs",
+                CatchUpWork(
+                    subscription=self._subscription,
+                    scheduled_at=self._state.scheduled_at,
+                    started_at=self._state.started_at,
+                    before=before,
+                ),
+                result_type=CatchUp,
+                start_to_close_timeout=options.PLANNING_TIMEOUT,
+                retry_policy=options.PLANNING_RETRY,
+            )
+        except ActivityError as error:
+            workflow.logger.error("what was missed is not known, the next run tries again: %s", error.cause)
+            return latest(*(one.catch_up for one in (before, self._subscription) if one is not None))
+
+    async def _start(self) -> Task | None:
+        """Under the id of its time; with a mark, when somebody has that already."""
+        subscription, when = self._subscription, self._state.scheduled_at
+        summary = f"{subscription.task.type} of subscription {subscription.id}"
+        attributes = TypedSearchAttributes(
+            [SearchAttributePair(OF, subscription.id), SearchAttributePair(REGION, subscription.region)]
+        )
+        for mark in ("", workflow.info().run_id[:MARK]):
+            task_id = task_id_of(subscription.id, when, mark)
+            try:
+                task = await start_task(task_id, _spec(subscription), summary, attributes)
+            except WorkflowAlreadyStartedError:
+                continue
+            self._state.task_id = task_id
+            self._show()
+            return task
+        return None
+
+    def _end(self, outcome: str) -> SubscriptionRunState:
+        self._state.ended_at, self._state.outcome = workflow.now(), str(outcome)
+        self._show()
+        return self._state
+
+    def _show(self) -> None:
+        """For readers without a worker, and for the Web UI."""
+        now, missed = self._state, self._state.catch_up.missed
+        workflow.upsert_memo({names.MEMO_SUBSCRIPTION_RUN: now.model_dump(mode="json")})
+        lines = [f"**{now.outcome or 'running'}**: subscription {self._subscription.id}, due {now.scheduled_at}"]
+        lines += [f"- task {now.task_id}"] if now.task_id else []
+        lines += [f"- {missed} runs missed so far"] if missed else []
+        workflow.set_current_details("\n".join(lines))
+
+
+def _before() -> SubscriptionRunState | None:
+    """The result of the run before. Anybody may start a run, with anything."""
+    try:
+        return SubscriptionRunState.model_validate(workflow.get_last_completion_result())
+    except ValidationError:
+        return None
+
+
+def _spec(subscription: Subscription) -> TaskSpec:
+    """A mutex of its own: no two tasks of a subscription run at once, whatever the schedule thinks."""
+    task = subscription.task
+    mutex = (*task.mutex, subscription_mutex(subscription.id))
+    return task.model_copy(update={"mutex": mutex, "actor": f"subscription:{subscription.id}"})
+
+
+async def _pass_on(task: Task, request: OperatorRequest) -> None:
+    """It may just have ended."""
+    try:
+        await task.signal(names.Signal.CANCEL.value, request)
+    except FailureError as error:
+        workflow.logger.info("its task is not there to be cancelled: %s", error)
+
+
+async def _end_of(task: Task) -> str:
+    """How it ended, in one word."""
+    try:
+        return (await task).state
+    except ChildWorkflowError as error:
+        cause = error.cause
+    if isinstance(cause, CancelledError):
+        return TaskStatus.CANCELLED
+    if isinstance(cause, TerminatedError):
+        return "terminated"
+    if isinstance(cause, ApplicationError) and cause.details and isinstance(cause.details[0], dict):
+        return str(cause.details[0].get("state", TaskStatus.FAILED))
+    return TaskStatus.FAILED

@@ -1,0 +1,187 @@
+"""The one loop of a task: whatever it waits for, it delivers messages and mirrors its state meanwhile.
+
+Handlers, ends of activities and timers only change state. All commands come from here, or from whoever called `wait`,
+in one order: first deliveries, then what the task goes on with; the mirror last, before it waits
+(docs/adr/0042-one-loop-issues-commands.md).
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+from droidherd.contracts import names
+from droidherd.contracts.tasks import OperatorRequest
+from droidherd.domain.task.lifecycle import Intent
+from workflows.delivery import Delivery
+from workflows.task.state import TaskState
+
+STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
+EMULATOR = SearchAttributeKey.for_keyword(names.Attribute.EMULATOR_ID)
+TYPE = SearchAttributeKey.for_keyword(names.Attribute.TASK_TYPE)
+ACCOUNT = SearchAttributeKey.for_keyword(names.Attribute.ACCOUNT_ID)
+POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
+LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
+TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
+
+
+class TaskLoop:
+    """Waits for a task. The one coroutine of its workflow calls it, and nobody else."""
+
+    def __init__(self, state: TaskState) -> None:
+        self.state = state
+        self.cancelled = False
+        """Temporal itself was asked to cancel the workflow."""
+        self._delivery = Delivery(state.claim.outbox)
+        self.mirror = Mirror(state)
+
+    async def wait(self, condition: Callable[[], bool], timeout_s: float = float("inf")) -> bool:
+        """Until the condition holds; False when the time is over before. A cancel of Temporal's becomes an intent."""
+        timer = _Timer(timeout_s)
+        try:
+            while True:
+                await self._deliver()
+                if condition() or timer.is_over():
+                    return condition()
+                timer.start()
+                self.mirror.show()
+                await self._wake(lambda: condition() or timer.is_over() or self._is_due())
+        finally:
+            timer.stop()
+
+    async def idle(self, seconds: float) -> bool:
+        """Wait, durably; False when somebody wants something else meanwhile."""
+        return not await self.wait(lambda: bool(self.state.intent), seconds)
+
+    async def drain(self) -> None:
+        """Until everything is delivered and everybody who asked has an answer."""
+        await self.wait(lambda: self._delivery.is_idle() and workflow.all_handlers_finished())
+
+    def show_end(self) -> None:
+        """Mirror the state as it is at the end, in the same workflow task as the end itself."""
+        self.mirror.show(store=True)
+
+    async def _wake(self, condition: Callable[[], bool]) -> None:
+        try:
+            await workflow.wait_condition(condition)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            self.state.ask_for(Intent.CANCEL, OperatorRequest(actor="temporal", reason="cancel requested in Temporal"))
+
+    async def _deliver(self) -> None:
+        for outcome in self._delivery.settle():
+            if outcome.answer is not None:
+                self.state.claim.hear(outcome.answer)
+        await self._delivery.send()
+
+    def _is_due(self) -> bool:
+        return self._delivery.is_due() or self.mirror.is_due()
+
+
+class _Timer:
+    """Starts a durable timer when it is needed, and no sooner."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._over = seconds <= 0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def is_over(self) -> bool:
+        return self._over
+
+    def start(self) -> None:
+        if self._handle is None and self._seconds != float("inf"):
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._end)
+
+    def stop(self) -> None:
+        if self._handle is not None and not self._over:
+            self._handle.cancel()
+
+    def _end(self) -> None:
+        self._over = True
+
+
+class Mirror:
+    """Shows a task's state: search attributes for lists, the memo for readers without a worker, details for the UI."""
+
+    def __init__(self, state: TaskState) -> None:
+        self._state = state
+        known = workflow.info().typed_search_attributes.get(STATE, "")
+        self._lists_know_it = bool(known)
+        self._shown: tuple[object, ...] = (known, "")
+        self._stored: tuple[object, ...] = ()
+
+    def is_due(self) -> bool:
+        """Whether `show` would issue a command."""
+        return self._showable() != self._shown or self._must_store()
+
+    def show(self, *, store: bool = False) -> None:
+        """What changed since the last call; with `store` the memo in any case."""
+        shown = self._showable()
+        if shown != self._shown:
+            updates: list[SearchAttributeUpdate[Any]] = [STATE.value_set(self._state.status)]
+            if self._state.emulator:
+                updates.append(EMULATOR.value_set(self._state.emulator))
+            if not self._lists_know_it:
+                updates.extend(_fixed(self._state))
+            workflow.upsert_search_attributes(updates)
+            self._shown, self._lists_know_it = shown, True
+        if store or self._must_store():
+            self._stored = self._storable()
+            self.store()
+        workflow.set_current_details(details(self._state))
+
+    def store(self) -> None:
+        """Into the memo: it survives a terminate."""
+        view = self._state.view(events=False).model_dump(mode="json", exclude_defaults=True)
+        workflow.upsert_memo({names.MEMO_TASK: view})
+
+    def _showable(self) -> tuple[object, ...]:
+        return self._state.status.value, self._state.emulator
+
+    def _must_store(self) -> bool:
+        return bool(self._state.attempts or self._state.precedence) and self._storable() != self._stored
+
+    def _storable(self) -> tuple[object, ...]:
+        """What must not be lost with a terminate, in short."""
+        state = self._state
+        outcome = state.attempts[-1].outcome if state.attempts else ""
+        undone = sum(1 for one in state.undo if one.undone)
+        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.precedence
+
+
+def _fixed(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
+    """Attributes that never change; another client may have started the task without them."""
+    fixed: list[SearchAttributeUpdate[Any]] = [
+        TYPE.value_set(state.type),
+        POOL.value_set(state.pool),
+        LANE.value_set(state.lane),
+    ]
+    if state.account:
+        fixed.append(ACCOUNT.value_set(state.account))
+    if tags := state.spec.tags(state.task_id):
+        fixed.append(TAGS.value_set(tags))
+    return fixed
+
+
+def details(state: TaskState) -> str:
+    """In Markdown, for the Temporal Web UI."""
+    who = f" for account {state.account}" if state.account else ""
+    lines = [f"**{state.status}**: {state.type}{who}, attempt {state.attempt}"]
+    if state.emulator:
+        lines.append(f"on emulator {state.emulator}")
+    if state.why:
+        lines.append(f"waits: {state.why}")
+    lines.extend(f"- {stage.name}: {stage.state}" for stage in state.stages)
+    if state.error:
+        lines.append(f"\n{state.error.kind}: {state.error.message}")
+    lines.extend(f"\n{e.at:%H:%M:%S} {e.before} → {e.after} by {e.actor} {e.reason}" for e in state.events[-10:])
+    return "\n".join(lines)
+
+
+def until_s(moment: datetime | None, *, far: float = 0.0) -> float:
+    """Seconds from now; `far` when no moment was named."""
+    return far if moment is None else (moment - workflow.now()) / timedelta(seconds=1)

@@ -1,0 +1,473 @@
+"""Everything a task knows, in one model, and the changes it can go through."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from temporalio import workflow
+
+from droidherd.contracts import names
+from droidherd.contracts.changes import Undo, Value
+from droidherd.contracts.plan import Effect, OnAmbiguous, Plan, Stage, TaskTiming
+from droidherd.contracts.tasks import (
+    Answer,
+    ArtifactView,
+    AttemptView,
+    Chain,
+    EventView,
+    Failure,
+    OperatorRequest,
+    Question,
+    Rerun,
+    Rollback,
+    StageView,
+    TaskInput,
+    TaskSpec,
+    TaskView,
+)
+from droidherd.domain import messages as m
+from droidherd.domain.task.claim import Claim
+from droidherd.domain.task.lifecycle import FINAL, Intent, TaskEvent, TaskStatus, combine, may, transition
+
+DROIDHERD = "droidherd"
+"""The actor of what the product does by itself."""
+BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
+ROUND_MIN = timedelta(seconds=1)
+KEPT_EVENTS = 200
+KEPT_ATTEMPTS = 40
+
+
+class TaskState(BaseModel):
+    """Handed over whole to continue-as-new, and shown whole as `TaskView`. A new field is one line here.
+
+    A `TaskView` reads the attributes of its names from here; what is not a field is a property.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
+
+    task_id: str
+    spec: TaskSpec
+    run: str
+    """The first run of this workflow: keys name it."""
+    claim: Claim
+    """What was asked of the dispatcher, what it granted, and what it has yet to be told."""
+    created_at: datetime
+    updated_at: datetime
+    status: TaskStatus = TaskStatus.PENDING
+    intent: Intent = Intent.NONE
+    requested: OperatorRequest = OperatorRequest()
+    """Who asked for what takes effect at the next boundary."""
+    plan: Plan | None = None
+    timing: TaskTiming = TaskTiming()
+    attempt: int = 1
+    first_attempt: int = 1
+    """Of this run: retries are counted from here."""
+    moves: int = 0
+    attempts: list[AttemptView] = Field(default_factory=list)
+    events: list[EventView] = Field(default_factory=list)
+    error: Failure | None = None
+    emulator: str = ""
+    """The one it holds."""
+    avoid: str = ""
+    """The one it lost last."""
+    stage_now: int = -1
+    done_on: list[str] = Field(default_factory=list)
+    """Per stage: the emulator it completed on; empty while it has not."""
+    begun_on: str = ""
+    """Where the stage that comes next was begun and not completed, in this attempt."""
+    past_stages: dict[str, str] = Field(default_factory=dict)
+    """Of the run before: stage → where it completed."""
+    undo: list[Undo] = Field(default_factory=list)
+    rollback: Rollback | None = None
+    question: Question | None = None
+    answer: Answer | None = None
+    """What somebody answered, and nobody has read yet."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """What people answered, by the mark of the question."""
+    not_before: datetime | None = None
+    rounds: int = 0
+    again_at: datetime | None = None
+    """When it wants to run next, by what its stages report."""
+    position: int = 0
+    why: str = ""
+    following: str = ""
+    """The task that follows it."""
+    chain_ends: str = ""
+    """Why none does."""
+
+    @classmethod
+    def begin(cls, start: TaskInput) -> Self:
+        """Of a task that starts; or that starts once more, after it ended."""
+        info, spec = workflow.info(), start.spec
+        started, run = info.workflow_start_time, info.first_execution_run_id
+        claim = Claim(names.dispatcher_id(spec.pool), seq=int(started.timestamp() * 1000), run=run)
+        state = cls(
+            task_id=info.workflow_id,
+            spec=spec,
+            run=run,
+            claim=claim,
+            created_at=started,
+            updated_at=started,
+            not_before=spec.not_before,
+        )
+        if start.again is not None:
+            state._resume(start.again)
+        return state
+
+    def _resume(self, again: Rerun) -> None:
+        """This run goes on where the one before ended: one state, one audit."""
+        past = again.past
+        self.status, self.created_at, self.updated_at = past.state, past.created_at, past.updated_at
+        self.attempt = self.first_attempt = past.attempt + 1
+        self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
+        self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
+        self.following, self.rounds = past.following, past.rounds
+        self.claim.priority, self.claim.ticket = past.priority, -past.precedence
+        done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
+        # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
+        back = {(one.stage, one.emulator): one.undone for one in past.undo}
+        self.past_stages = {name: emulator for name, emulator in done if not back.get((name, emulator))}
+
+    # --- transitions ------------------------------------------------------------------------------------------
+
+    def move(self, event: TaskEvent, actor: str = DROIDHERD, reason: str = "") -> None:
+        """To a new state, with its line in the audit. The only way there."""
+        now = workflow.now()
+        step = transition(self.status, event, int(now.timestamp() * 1000), actor, reason)
+        self.status, self.updated_at = step.after, now
+        line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
+        self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
+        if self.status in FINAL:
+            self.intent = Intent.NONE  # what was asked for came too late
+
+    def fail(self, failure: Failure | None) -> None:
+        self.error = failure
+        self.move(TaskEvent.FAILED, reason=failure.message if failure else "")
+
+    def ask_for(self, intent: Intent, request: OperatorRequest) -> None:
+        """Somebody wants this at the next boundary; the stronger intent wins."""
+        if self.status in FINAL or (intent is Intent.PAUSE and not may(self.status, TaskEvent.PAUSED)):
+            return
+        combined = combine(self.intent, intent)
+        if combined is not self.intent:
+            self.intent, self.requested = combined, request
+
+    def take_effect(self) -> None:
+        """The boundary is reached: what was asked for becomes true."""
+        event = TaskEvent.PAUSED if self.intent is Intent.PAUSE else TaskEvent.CANCELLED
+        self.intent = Intent.NONE
+        self.move(event, self.requested.actor, self.requested.reason)
+        self.why = ""
+
+    def resume(self, request: OperatorRequest) -> None:
+        """Back into line; or, when the pause had not taken effect yet, take it back."""
+        if self.intent is Intent.PAUSE:
+            self.intent = Intent.NONE
+        elif self.status is TaskStatus.PAUSED:
+            self.move(TaskEvent.RESUMED, request.actor, request.reason)
+            self.why = ""
+
+    def roll_back(self, rollback: Rollback) -> None:
+        """Cancel it first, like any other."""
+        if self.status not in FINAL and self.rollback is None:
+            self.rollback = rollback
+            self.ask_for(Intent.CANCEL, rollback.ask)
+
+    def was_in_line(self) -> bool:
+        """Only a task that comes for the first time can be a duplicate."""
+        return any(line.event in BEEN_IN_LINE for line in self.events)
+
+    def key(self) -> m.Key:
+        return m.Key(self.task_id, self.run, self.attempt)
+
+    def the_plan(self) -> Plan:
+        if self.plan is None:
+            raise RuntimeError("a task runs only after it was planned")
+        return self.plan
+
+    # --- stages -----------------------------------------------------------------------------------------------
+
+    def planned(self, plan: Plan) -> None:
+        self.plan = plan
+        if len(self.done_on) != len(plan.stages):
+            # Of a run before, only what has its effect in the account still counts.
+            past = self.past_stages
+            self.done_on = [past.get(s.name, "") if s.effect is Effect.ACCOUNT else "" for s in plan.stages]
+
+    def next_stage(self) -> int | None:
+        """The first stage to run on this emulator. What has its effect on an emulator is not there after a move."""
+        for index, done_on in enumerate(self.done_on):
+            if not done_on or (self._effect(index) is Effect.EMULATOR and done_on != self.emulator):
+                return index
+        return None
+
+    def jobs_left(self) -> int:
+        """How many activities would still run on the emulator that comes: stages and captures, or undos."""
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return sum(1 for one in self.undo if entry and not one.undone and one.emulator == entry.emulator)
+        stages = self.plan.stages if self.plan else ()
+        left = [i for i, on in enumerate(self.done_on) if not on or self._effect(i) is Effect.EMULATOR]
+        return sum(2 if stages[i].changes else 1 for i in left)
+
+    def is_last(self, index: int) -> bool:
+        """Whether no stage follows this one on this emulator."""
+        later = range(index + 1, len(self.done_on))
+        return all(
+            self.done_on[i] and (self._effect(i) is Effect.ACCOUNT or self.done_on[i] == self.emulator) for i in later
+        )
+
+    def _effect(self, index: int) -> Effect:
+        return self.plan.stages[index].effect if self.plan else Effect.EMULATOR
+
+    def stage_began(self, index: int) -> None:
+        self.stage_now, self.begun_on = index, self.emulator
+        at = self._entry(self.plan.stages[index].name) if self.plan else None
+        if at is not None and self.undo[at].after:
+            self.undo[at] = self.undo[at].model_copy(update={"unsaid": True})
+
+    def stage_ended(self, index: int, *, completed: bool) -> None:
+        self.stage_now = -1
+        if completed:
+            self.done_on[index], self.begun_on = self.emulator, ""
+
+    def bound_to(self) -> str:
+        """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.
+
+        What was changed is taken back where it was changed.
+        """
+        if self.rollback is not None:
+            entry = self.next_undo()
+            return entry.emulator if entry else ""
+        index = self.next_stage()
+        stage = self.plan.stages[index] if self.plan and index is not None else None
+        bound = stage is not None and stage.effect is Effect.ACCOUNT and stage.on_ambiguous is not OnAmbiguous.REPEAT
+        return self.begun_on if bound else ""
+
+    def next_round(self) -> None:
+        """All over again, at the time it named: a new attempt with all its retries."""
+        self.not_before = max(self.again_at or workflow.now(), workflow.now() + ROUND_MIN)
+        self.move(TaskEvent.RESCHEDULED, reason=f"not before {self.not_before:%Y-%m-%d %H:%M:%S %Z}")
+        self.again_at, self.begun_on, self.error = None, "", None
+        self.rounds += 1
+        self.attempt += 1
+        self.first_attempt, self.moves = self.attempt, 0
+        self.done_on = [""] * len(self.done_on)
+        self.answers = {}
+        self.claim.forget()
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    def ask(self, question: Question) -> None:
+        """Ask a person. A task that asked already, and lost its emulator meanwhile, keeps the time that is left."""
+        if self.status is not TaskStatus.WAITING:
+            until = workflow.now() + timedelta(seconds=question.within_s)
+            self.question = question.model_copy(update={"until": until})
+            self.move(TaskEvent.PERSON_ASKED, reason=question.text)
+        self.why = f"asks a person: {question.text} ({' / '.join(question.choices)})"
+
+    def hear_answer(self, answer: Answer) -> None:
+        """Anything that was not offered is no answer."""
+        waits = self.status is TaskStatus.WAITING and self.answer is None and not self.intent
+        if waits and self.question is not None and answer.choice in self.question.choices:
+            self.answer = answer
+
+    def take_answer(self) -> Answer | None:
+        answer, self.answer = self.answer, None
+        return answer
+
+    def answered(self, answer: Answer, *, later: bool) -> None:
+        """Where it asked, it goes on with the answer."""
+        if self.question is not None:
+            self.answers[self.question.mark or self.question.step] = answer.choice
+        self.question, self.why = None, ""
+        event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
+        reason = answer.ask.reason
+        self.move(event, answer.ask.actor, f"{answer.choice}: {reason}" if reason else answer.choice)
+
+    def patience_s(self) -> float:
+        """How long it still waits for an answer."""
+        until = self.question.until if self.question else None
+        return max((until - workflow.now()) / timedelta(seconds=1), 0.0) if until else 0.0
+
+    def unanswered(self) -> Failure:
+        """Nobody answered in time: the question is dropped."""
+        asked = self.question.text if self.question else "something"
+        self.question = None
+        return Failure(kind="NobodyAnsweredError", verdict="final", message=f"nobody answered in time: {asked}")
+
+    # --- the undo log -----------------------------------------------------------------------------------------
+
+    def must_capture(self, index: int) -> bool:
+        """Whether a stage is about to change something on this emulator whose value nobody has kept yet."""
+        if self.plan is None:
+            return False
+        stage = self.plan.stages[index]
+        entries = [one for one in self.undo if not one.undone and one.emulator == self.emulator]
+        known = {(v.thing, v.name) for one in entries if one.stage == stage.name for v in one.before}
+        return any((change.thing, change.name) not in known for change in stage.changes)
+
+    def captured(self, index: int, before: tuple[Value, ...]) -> None:
+        """Before the first change its value stands in history, and in the memo."""
+        stage = self.plan.stages[index] if self.plan else None
+        steps = stage.undo_anyway if stage else ()
+        self.undo.append(self._new_entry(index).model_copy(update={"before": before, "steps": steps}))
+
+    def _new_entry(self, index: int) -> Undo:
+        plan, attempts = self.plan, self.attempts
+        return Undo(
+            stage_index=index,
+            stage=plan.stages[index].name if plan else "",
+            emulator=self.emulator,
+            lease=attempts[-1].token if attempts else 0,
+            flow_hash=plan.flow_hash if plan else "",
+        )
+
+    def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
+        """How a stage left what it changed. The flow's own undo is for stages that completed, its handlers' for all."""
+        stage = self.plan.stages[index] if self.plan and index < len(self.plan.stages) else None
+        if stage is None or not (after or (completed and stage.undo)):
+            return
+        at = self._entry(stage.name)
+        entry = self.undo[at] if at is not None else self._new_entry(index)
+        news = {(value.thing, value.name): value for value in (*entry.after, *after)}
+        steps = stage.undo if completed else entry.steps
+        unsaid = entry.unsaid and not after
+        entry = entry.model_copy(update={"after": tuple(news.values()), "unsaid": unsaid, "steps": steps})
+        if at is None:
+            self.undo.append(entry)
+        else:
+            self.undo[at] = entry
+
+    def _entry(self, stage: str) -> int | None:
+        """The newest entry of a stage on the present emulator that was not undone."""
+        found = [
+            i for i, e in enumerate(self.undo) if not e.undone and e.stage == stage and e.emulator == self.emulator
+        ]
+        return found[-1] if found else None
+
+    def skipped(self) -> tuple[str, ...]:
+        """Emulators that are gone, where a forced rollback restores nothing."""
+        return self.rollback.skipped if self.rollback else ()
+
+    def next_undo(self) -> Undo | None:
+        """The newest change that was not taken back yet, where it can be."""
+        skipped = self.skipped()
+        return next((one for one in reversed(self.undo) if not one.undone and one.emulator not in skipped), None)
+
+    def undone(self) -> None:
+        """The newest one is taken back."""
+        entry = self.next_undo()
+        if entry is not None:
+            at = len(self.undo) - 1 - self.undo[::-1].index(entry)
+            self.undo[at] = entry.model_copy(update={"undone": True})
+
+    # --- attempts ---------------------------------------------------------------------------------------------
+
+    def attempt_began(self, lease: m.Lease) -> None:
+        self.emulator = lease.emulator_id
+        view = AttemptView(
+            n=self.attempt,
+            run=self.run_id,
+            flow_hash=self.flow_hash,
+            emulator=lease.emulator_id,
+            host=lease.host_id,
+            token=lease.token,
+            started=workflow.now(),
+        )
+        self.attempts = [*self.attempts[-KEPT_ATTEMPTS + 1 :], view]
+
+    def attempt_ended(self, outcome: str, error: Failure | None = None) -> None:
+        self.emulator = ""
+        if self.attempts and not self.attempts[-1].outcome:
+            self._amend(outcome=outcome, error=error, ended=workflow.now())
+
+    def reported(self, worker: str, artifacts: tuple[ArtifactView, ...]) -> None:
+        """What a stage left behind."""
+        if self.attempts:
+            self._amend(worker=worker or self.attempts[-1].worker, artifacts=(*self.attempts[-1].artifacts, *artifacts))
+
+    def _amend(self, **changes: object) -> None:
+        self.attempts[-1] = self.attempts[-1].model_copy(update=changes)
+
+    def seconds(self) -> float:
+        """How long the present attempt has held its emulator."""
+        started = self.attempts[-1].started if self.attempts else None
+        return (workflow.now() - started) / timedelta(seconds=1) if started else 0.0
+
+    # --- as others see it -------------------------------------------------------------------------------------
+
+    def view(self, *, events: bool) -> TaskView:
+        view = TaskView.model_validate(self, from_attributes=True)
+        return view if events else view.model_copy(update={"events": ()})
+
+    @property
+    def run_id(self) -> str:
+        return workflow.info().run_id
+
+    @property
+    def state(self) -> TaskStatus:
+        return self.status
+
+    @property
+    def type(self) -> str:
+        return self.spec.type
+
+    @property
+    def account(self) -> str:
+        return self.spec.account
+
+    @property
+    def pool(self) -> str:
+        return self.spec.pool
+
+    @property
+    def lane(self) -> str:
+        return names.lane_of(self.spec.lane, self.spec.account)
+
+    @property
+    def priority(self) -> int:
+        """As it stands in line: a person may have made it more urgent."""
+        return self.claim.priority or self.spec.priority
+
+    @property
+    def precedence(self) -> int:
+        return max(-self.claim.ticket, 0)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.spec.labels
+
+    @property
+    def params(self) -> dict[str, JsonValue]:
+        return self.plan.params if self.plan else self.spec.params
+
+    @property
+    def expires_at(self) -> datetime | None:
+        return self.spec.expires_at
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return self.updated_at if self.status in FINAL else None
+
+    @property
+    def flow(self) -> str:
+        return self.plan.flow if self.plan else ""
+
+    @property
+    def flow_hash(self) -> str:
+        return self.plan.flow_hash if self.plan else ""
+
+    @property
+    def chain(self) -> Chain | None:
+        return self.spec.place(self.task_id)
+
+    @property
+    def stages(self) -> tuple[StageView, ...]:
+        return tuple(self._stage_views(self.plan.stages if self.plan else ()))
+
+    def _stage_views(self, stages: tuple[Stage, ...]) -> Iterator[StageView]:
+        for index, (stage, done_on) in enumerate(zip(stages, self.done_on, strict=True)):
+            state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
+            yield StageView(name=stage.name, state=state, emulator=done_on)

@@ -1,0 +1,430 @@
+"""One task, from submission to its end. Each state of the lifecycle has one coroutine that ends in another state."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
+
+from droidherd.contracts import names
+from droidherd.contracts.base import readable
+from droidherd.contracts.engine import CancelWork
+from droidherd.contracts.stage import Planned, PlanRequest
+from droidherd.contracts.tasks import (
+    Admission,
+    Answer,
+    Chain,
+    Control,
+    Failure,
+    OperatorRequest,
+    Rerun,
+    Rollback,
+    RollbackRequest,
+    TaskInput,
+    TaskSpec,
+    TaskView,
+)
+from droidherd.domain import ids
+from droidherd.domain import messages as m
+from droidherd.domain.errors import Verdict
+from droidherd.domain.messages import OnBusy
+from droidherd.domain.task.lifecycle import (
+    FINAL,
+    Intent,
+    TaskAction,
+    TaskEvent,
+    TaskStatus,
+    may,
+    possible,
+    refusal,
+    why_chain_ends,
+)
+from droidherd.domain.task.reaction import delay_s
+from workflows import options
+from workflows.children import start_task
+from workflows.task.loop import TaskLoop
+from workflows.task.queueing import pending, queued
+from workflows.task.rollback import bare, rollback_pending, rollback_running
+from workflows.task.running import failure_of, running
+from workflows.task.state import TaskState
+
+POLICY = "policy"
+"""The actor of what the submitter asked for beforehand."""
+UNCUT = (TaskStatus.RUNNING, TaskStatus.ROLLBACK_RUNNING, TaskStatus.WAITING)
+"""In these a task does not continue as new: it holds an emulator, or somebody waits for what an answer does."""
+RUN_ID_CHARACTERS = 6
+"""Of the run id, that tell the next link of a chain from another task of its name."""
+
+Given = Annotated[TaskState | TaskInput | Any, Field(union_mode="left_to_right")]
+"""The state of the run before; or what a client gave, which may be anything."""
+
+
+@workflow.defn(name=names.Workflow.TASK)
+class TaskWorkflow:
+    """A task's life. Its id is the workflow's id."""
+
+    @workflow.init
+    def __init__(self, given: Given = None) -> None:
+        """Input that cannot be read fails the task, and does not block it."""
+        self._again: Rerun | None = None
+        self._unreadable = ""
+        if isinstance(given, TaskState):
+            self._state = given
+        else:
+            start, self._unreadable = understood(given)
+            self._again = start.again
+            self._state = TaskState.begin(start)
+        self._task = TaskLoop(self._state)
+        self._lived = False
+
+    @workflow.run
+    async def run(self, given: Given = None) -> TaskView:  # noqa: ARG002 - taken by __init__
+        state = self._state
+        await self._live()
+        self._lived = True
+        await self._task.drain()
+        if state.status not in FINAL:
+            workflow.continue_as_new(state)
+        self._task.show_end()
+        return await _close(state, cancelled=self._task.cancelled)
+
+    async def _live(self) -> None:
+        """State after state."""
+        state = self._state
+        if self._again is not None:
+            # A task that ended and runs once more is never a duplicate, and never rejected for good.
+            state.move(event_of(self._again), self._again.ask.actor, self._again.ask.reason)
+        if state.plan is None:
+            await self._plan()
+        while state.status not in FINAL or _rolls_back(state):
+            if state.status not in UNCUT and workflow.info().is_continue_as_new_suggested():
+                _leave_line(state)
+                return
+            await STATES[state.status](self._task)
+        await _follow(state)
+
+    async def _plan(self) -> None:
+        """Resolve the type with its parameters, once; what comes out stands in history."""
+        state = self._state
+        problem = self._unreadable or id_problem(state.task_id)
+        if problem:
+            state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
+            return
+        planning = workflow.start_local_activity(
+            "plan_task",
+            PlanRequest(spec=state.spec),
+            result_type=Planned,
+            start_to_close_timeout=options.PLANNING_TIMEOUT,
+            retry_policy=options.PLANNING_RETRY,
+        )
+        await self._task.wait(planning.done)
+        try:
+            planned = await planning
+        except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
+            if state.rollback is not None:
+                state.planned(bare(state.type))
+            else:
+                state.fail(failure_of((error.cause if isinstance(error, ActivityError) else error) or error))
+        else:
+            state.planned(planned.plan)
+            state.timing = planned.timing
+
+    # --- people -----------------------------------------------------------------------------------------------
+
+    @workflow.signal
+    def pause(self, request: OperatorRequest) -> None:
+        self._state.ask_for(Intent.PAUSE, request)
+
+    @workflow.signal
+    def cancel(self, request: OperatorRequest) -> None:
+        self._state.ask_for(Intent.CANCEL, request)
+
+    @workflow.signal
+    def force_cancel(self, request: OperatorRequest) -> None:
+        self._state.ask_for(Intent.FORCE, request)
+
+    @workflow.signal
+    def rollback(self, request: RollbackRequest) -> None:
+        """Stop, then take back what was changed."""
+        self._state.roll_back(Rollback(force=request.force, ask=request))
+
+    @workflow.signal
+    def answer(self, answer: Answer) -> None:
+        """To what the task asked a person."""
+        self._state.hear_answer(answer)
+
+    @workflow.signal
+    def resume(self, request: OperatorRequest) -> None:
+        if TaskAction.RESUME in possible(self._state.status, self._state.intent):
+            self._state.resume(request)
+
+    @workflow.update
+    async def control(self, control: Control) -> TaskView:
+        """What an operator asks for, and what the task is then. What is not possible is refused."""
+        state = self._state
+        match control.action:
+            case "pause":
+                state.ask_for(Intent.PAUSE, control.ask)
+            case "resume":
+                state.resume(control.ask)
+            case "cancel":
+                state.ask_for(Intent.FORCE if control.force else Intent.CANCEL, control.ask)
+            case "rollback":
+                state.roll_back(Rollback(force=control.force, ask=control.ask))
+            case "answer":
+                state.hear_answer(Answer(choice=control.choice, ask=control.ask))
+                await workflow.wait_condition(lambda: state.status is not TaskStatus.WAITING)
+        return state.view(events=False)
+
+    @control.validator
+    def _check_control(self, control: Control) -> None:
+        state, question = self._state, self._state.question
+        left = [action for action in possible(state.status, state.intent) if not self._has_yet_to(action)]
+        problem = ""
+        if control.action not in left:
+            problem = refusal(control.action, state.status, state.intent, left)
+        elif state.status in FINAL:
+            problem = f"{control.action} begins another run of a task that is {state.status}; this one closes now"
+        elif control.action == "answer" and question is not None and control.choice not in question.choices:
+            problem = f"{control.choice!r} is no answer; choose one of: {', '.join(question.choices)}"
+        if problem:
+            raise ApplicationError(problem, type=names.ILLEGAL_TRANSITION, non_retryable=True)
+
+    def _has_yet_to(self, action: TaskAction) -> bool:
+        """Whether it was asked for already, and has not been done yet."""
+        state = self._state
+        return (action is TaskAction.ROLLBACK and state.rollback is not None and state.status not in FINAL) or (
+            action is TaskAction.ANSWER and state.answer is not None
+        )
+
+    @workflow.update
+    async def admission(self) -> Admission:
+        """What became of the submission: answers as soon as the dispatcher has decided."""
+        await workflow.wait_condition(self._is_decided)
+        state = self._state
+        rejected = state.claim.rejected
+        return Admission(
+            task_id=state.task_id,
+            state=state.status,
+            position=state.position,
+            reason=rejected.reason if rejected else (state.error.message if state.error else ""),
+            holder=rejected.holder if rejected else "",
+        )
+
+    def _is_decided(self) -> bool:
+        state = self._state
+        early = state.not_before is not None and workflow.now() < state.not_before
+        return state.status is not TaskStatus.PENDING or state.attempt > 1 or early or self._lived
+
+    @workflow.query
+    def view(self) -> TaskView:
+        return self._state.view(events=True)
+
+    # --- the dispatcher ---------------------------------------------------------------------------------------
+
+    @workflow.signal
+    def admitted(self, message: m.Admitted) -> None:
+        self._state.claim.hear(message)
+
+    @workflow.signal
+    def rejected(self, message: m.Rejected) -> None:
+        self._state.claim.hear(message)
+
+    @workflow.signal
+    def grant(self, message: m.Grant) -> None:
+        self._state.claim.hear(message)
+
+    @workflow.signal
+    def revoked(self, message: m.Revoked) -> None:
+        self._state.claim.hear(message)
+
+    @workflow.signal
+    def recall(self, message: m.Recall) -> None:
+        self._state.claim.hear(message)
+
+
+# --- states without an emulator -----------------------------------------------------------------------------------
+
+
+async def _retry_pending(task: TaskLoop) -> None:
+    """The durable delay between two attempts."""
+    state, policy = task.state, task.state.the_plan().policy
+    failed = state.attempt - state.first_attempt + 1
+    delay = delay_s(policy.backoff, policy.backoff_s, failed, state.error.retry_after_s if state.error else 0.0)
+    over_at = workflow.now() + timedelta(seconds=delay)
+    state.why = f"attempt {state.attempt + 1} in {delay:g} s"
+    waited = await task.idle(delay)
+    if state.intent in (Intent.NONE, Intent.PAUSE):
+        # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
+        state.attempt += 1
+        state.begun_on = state.why = ""
+        state.claim.renounce()
+    if state.intent is Intent.PAUSE:
+        state.not_before = over_at
+    if waited:
+        state.move(TaskEvent.DELAY_OVER)
+    else:
+        state.take_effect()
+
+
+async def _waiting(task: TaskLoop) -> None:
+    """For a person, without an emulator."""
+    state = task.state
+    if not await task.wait(lambda: bool(state.intent or state.answer), state.patience_s()):
+        state.fail(state.unanswered())
+    elif state.intent:
+        state.question = None
+        state.take_effect()
+    elif (answer := state.take_answer()) is not None:
+        state.answered(answer, later=True)
+
+
+async def _paused(task: TaskLoop) -> None:
+    state = task.state
+    reason = f": {state.requested.reason}" if state.requested.reason else ""
+    state.why = f"paused by {state.requested.actor}{reason}"
+    await task.wait(lambda: state.status is not TaskStatus.PAUSED or bool(state.intent))
+    state.why = ""
+    if state.status is TaskStatus.PAUSED:
+        state.take_effect()
+    else:
+        state.claim.renounce()
+
+
+STATES: Mapping[TaskStatus, Callable[[TaskLoop], Awaitable[None]]] = {
+    TaskStatus.PENDING: pending,
+    TaskStatus.QUEUED: queued,
+    TaskStatus.RUNNING: running,
+    TaskStatus.RETRY_PENDING: _retry_pending,
+    TaskStatus.PAUSED: _paused,
+    TaskStatus.WAITING: _waiting,
+    TaskStatus.ROLLBACK_PENDING: rollback_pending,
+    TaskStatus.ROLLBACK_RUNNING: rollback_running,
+}
+
+
+def _rolls_back(state: TaskState) -> bool:
+    """It ended, and is to be taken back at once: a person, or its submitter, wants that."""
+    rollback = state.rollback
+    if rollback is None and state.status is TaskStatus.FAILED and state.undo and state.spec.on_failure == "rollback":
+        rollback = Rollback(ask=OperatorRequest(actor=POLICY, reason="it failed"))
+    if rollback is None or rollback.begun or not may(state.status, TaskEvent.ROLLBACK_ASKED):
+        return False
+    state.rollback = rollback.model_copy(update={"begun": True})
+    state.attempt += 1
+    state.moves = 0  # it may have failed because it had lost one emulator too many
+    state.claim.renounce()
+    state.move(TaskEvent.ROLLBACK_ASKED, rollback.ask.actor, rollback.ask.reason)
+    return True
+
+
+def _leave_line(state: TaskState) -> None:
+    """Before continuing as new. The next run asks again, with the ticket it has."""
+    state.claim.done()
+    if state.status is TaskStatus.QUEUED:
+        state.move(TaskEvent.LEASE_LOST, reason="continues as new")
+
+
+# --- beginning and end --------------------------------------------------------------------------------------------
+
+
+def understood(given: Any) -> tuple[TaskInput, str]:
+    """The input, or a stand-in and why it cannot be read."""
+    if isinstance(given, TaskInput):
+        return _possible(given)
+    try:
+        return _possible(TaskInput.model_validate(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the input"
+        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {readable(first)}"
+
+
+def _possible(start: TaskInput) -> tuple[TaskInput, str]:
+    """A new run of a task that ended must be one that the table allows."""
+    again = start.again
+    if again is None or may(again.past.state, event_of(again)):
+        return start, ""
+    action, past = (TaskAction.ROLLBACK if again.rollback else TaskAction.RETRY), again.past
+    refused = f"again: {refusal(action, past.state, Intent.NONE, possible(past.state))}"
+    return start.model_copy(update={"again": None}), refused
+
+
+def event_of(again: Rerun) -> TaskEvent:
+    """What a new run of a task begins with."""
+    return TaskEvent.ROLLBACK_ASKED if again.rollback else TaskEvent.MANUAL_RETRY
+
+
+def id_problem(task_id: str) -> str:
+    """Why this cannot be a task's id; an empty text when it can."""
+    problem = ids.id_problem(task_id)
+    return f"a task id {problem}; not {task_id!r}" if problem else ""
+
+
+async def _follow(state: TaskState) -> None:
+    """Start the next link of its chain, or note why none does. What followed before does not follow again."""
+    spec = state.spec
+    if not spec.then or state.following:
+        return
+    by_policy = state.rollback is not None and state.rollback.ask.actor == POLICY
+    state.chain_ends = why_chain_ends(state.status, critical=spec.critical, by_policy=by_policy)
+    if state.chain_ends:
+        return
+    first, following = _next_link(state)
+    account = f" for {following.account}" if following.account else ""
+    for task_id in (first, f"{first}-{state.run_id[:RUN_ID_CHARACTERS]}"):
+        try:
+            await start_task(task_id, following, f"{following.type}{account}, after {state.task_id}")
+        except WorkflowAlreadyStartedError:
+            continue  # somebody else's: what followed this task once is known, and does not come here
+        state.following = task_id
+        return
+    state.chain_ends = f"{first} is the name of another task"
+
+
+def _next_link(state: TaskState) -> tuple[str, TaskSpec]:
+    """Its id tells its place; what the links do not say stays as it was."""
+    spec, me = state.spec, state.task_id
+    chain = Chain(head=me, place=2, previous=me)
+    if spec.chain is not None:
+        chain = Chain(head=spec.chain.head, place=spec.chain.place + 1, previous=me)
+    link, *rest = spec.then
+    last = state.attempts[-1].emulator if state.attempts else ""
+    changes = {
+        **dict(link),
+        "then": tuple(rest),
+        "chain": chain,
+        "emulator": last or spec.emulator,
+        "on_busy": OnBusy.QUEUE,
+        "not_before": None,
+    }
+    return f"{chain.head}.{chain.place}", spec.model_copy(update=changes)
+
+
+async def _close(state: TaskState, *, cancelled: bool) -> TaskView:
+    """Completed → Completed; failed, rejected → Failed with details; cancelled → Canceled."""
+    view = state.view(events=True)
+    if state.status in (TaskStatus.COMPLETED, TaskStatus.ROLLBACK_COMPLETED):
+        return view
+    if state.status is TaskStatus.CANCELLED:
+        if not cancelled:
+            await _cancel_in_temporal(state)
+        raise asyncio.CancelledError
+    error = state.error or Failure(kind="Failed", verdict=Verdict.FINAL, message=str(state.status))
+    raise ApplicationError(error.message, view, type=error.kind, non_retryable=True)
+
+
+async def _cancel_in_temporal(state: TaskState) -> None:
+    """Only a cancel of Temporal's own closes a workflow as cancelled."""
+    await workflow.execute_activity(
+        "request_cancel",
+        CancelWork(task_id=state.task_id, run_id=state.run_id),
+        start_to_close_timeout=options.ENGINE_TIMEOUT,
+        schedule_to_close_timeout=options.ENGINE_TOTAL,
+        retry_policy=options.ENGINE_RETRY,
+        cancellation_type=workflow.ActivityCancellationType.ABANDON,
+    )
+    await workflow.sleep(options.ENGINE_TOTAL)
