@@ -70,6 +70,8 @@ def workflow_workers(settings: Settings, client: Client, shared: SharedActivitie
             max_cached_workflows=CACHED[queue],
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
             graceful_shutdown_timeout=timedelta(seconds=5),
+            # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
+            max_workflow_task_external_storage_concurrency=1,
             # Whoever goes on with a cleanup begins where its last heartbeat said.
             max_heartbeat_throttle_interval=timedelta(seconds=1),
         )
