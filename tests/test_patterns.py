@@ -54,6 +54,6 @@ def test_what_other_threads_compute_is_not_put_to_the_account_of_a_pattern(monke
     assert patterns.search(patterns.compiled("b$"), TEXT) is not None
 
 
-def test_what_is_no_regular_expression_is_said():
+def test_what_is_no_regular_expression_is_reported():
     with pytest.raises(ValueError, match="is not a regular expression: missing \\)"):
         patterns.compiled("(")

@@ -25,9 +25,9 @@ class Engine:
 
 async def beaten(engine: Engine, heartbeat_timeout_s: float) -> int:
     """Beat twice, a little apart, as a stage does. Returns how often the SDK was told."""
-    told: list[object] = []
+    heartbeats: list[object] = []
     environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda *details: told.append(details)
+    environment.on_heartbeat = lambda *details: heartbeats.append(details)
     loop = asyncio.get_running_loop()
 
     def stage() -> None:
@@ -37,10 +37,10 @@ async def beaten(engine: Engine, heartbeat_timeout_s: float) -> int:
         life.send("acts")()
 
     await asyncio.to_thread(environment.run, stage)
-    return len(told)
+    return len(heartbeats)
 
 
-@pytest.mark.parametrize(("heartbeat_timeout_s", "told"), [(15.0, 0), (0.0, 2)])
-async def test_the_sdk_is_told_only_of_a_stage_that_lasts(heartbeat_timeout_s: float, told: int):
+@pytest.mark.parametrize(("heartbeat_timeout_s", "heartbeats"), [(15.0, 0), (0.0, 2)])
+async def test_the_sdk_gets_heartbeats_only_of_a_stage_that_lasts(heartbeat_timeout_s: float, heartbeats: int):
     engine = Engine()
-    assert (told, 2) == (await beaten(engine, heartbeat_timeout_s), engine.beats)
+    assert (heartbeats, 2) == (await beaten(engine, heartbeat_timeout_s), engine.beats)

@@ -251,7 +251,7 @@ def test_a_stage_that_begins_at_a_drifted_address_takes_nothing(farm: Farm, plac
         farm.control.swap_ports(one.name, other.name)
 
 
-def test_a_file_that_may_not_be_written_is_said_so_in_the_emulators_words(place: Place):
+def test_a_file_that_may_not_be_written_is_reported_as_android_says_it(place: Place):
     with pytest.raises(CommandFailedError, match="Read-only file system"):
         DeviceFiles(place.one.adb, place.one.address).push(CONTENT, "/system/x", LONG_S)
     assert len(CONTENT) == DeviceFiles(place.one.adb, place.one.address).stat(PATH, LONG_S).size

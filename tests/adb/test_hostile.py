@@ -67,9 +67,9 @@ class Bench:
         return self.one.adb
 
     def run(self, line: str) -> bytes:
-        said = self.adb.shell(self.one.address, line, LONG_S)
-        assert (0, b"") == (said.rc, said.err), (said.err, line[:2000])
-        return said.out
+        result = self.adb.shell(self.one.address, line, LONG_S)
+        assert (0, b"") == (result.rc, result.err), (result.err, line[:2000])
+        return result.out
 
     def record(self) -> list[list[str]]:
         """What the emulator's commands were given since the last look."""

@@ -145,7 +145,7 @@ def test_no_disk_is_none():
     assert None is parse.storage("df: /data: No such file or directory\n")
 
 
-def test_the_overrides_of_the_screen_are_told_from_the_panel():
+def test_the_overrides_of_the_screen_are_distinguished_from_the_panel():
     both = "Physical size: 1280x720\r\nOverride size: 720x1280\n"
     assert ("720x1280", "240") == (
         parse.override_of("size", both),

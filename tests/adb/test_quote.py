@@ -34,7 +34,7 @@ def test_a_quoted_text_is_one_word_that_means_itself(texts: list[str]):
 @pytest.mark.parametrize(
     "text", ["a\0b", "\ud800", "x" * (QUOTED_LIMIT_BYTES + 1), "ü" * (QUOTED_LIMIT_BYTES // 2 + 1)]
 )
-def test_what_no_shell_line_can_carry_is_refused(text: str):
+def test_what_no_shell_line_can_contain_is_refused(text: str):
     with pytest.raises(BadParametersError):
         quote(text)
 

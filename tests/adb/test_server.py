@@ -137,7 +137,7 @@ def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
-def test_an_unreadable_pid_file_is_no_reason_to_stay_down(tmp_path: Path, content: str):
+def test_an_unreadable_pid_file_is_no_reason_not_to_start(tmp_path: Path, content: str):
     (tmp_path / "adb-server.json").write_text(content)
     with AdbServer(0, tmp_path, environment=os.environ) as server:
         assert server.client().version() > 0

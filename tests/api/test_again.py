@@ -41,7 +41,7 @@ def test_what_the_table_does_not_allow_is_refused_with_the_present_state(world: 
     assert 404 == http.post("/api/tasks/nobody/rollback").status_code
 
 
-def test_of_two_who_try_again_at_once_one_does_and_the_other_is_told(world: World, http: httpx.Client):
+def test_of_two_who_try_again_at_once_one_does_and_the_other_hears_so(world: World, http: httpx.Client):
     task_id = failed(world, http, "again-5")
     with world.holding("again-5"), ThreadPoolExecutor(2) as threads:
         answers = [one.status_code for one in threads.map(http.post, [f"/api/tasks/{task_id}/retry"] * 2)]

@@ -12,14 +12,14 @@ from tests.api.waiting import eventually
 from tests.api.world import World
 
 
-def said(http: httpx.Client, actor: str) -> list[tuple[str, str, str]]:
+def audit_lines(http: httpx.Client, actor: str) -> list[tuple[str, str, str]]:
     """Oldest first."""
     return [(one["action"], one["reason"], one["detail"]) for one in reversed(audit(http, actor=actor))]
 
 
-def told(http: httpx.Client, actor: str, count: int) -> list[tuple[str, str, str]]:
+def wait_for_entries(http: httpx.Client, actor: str, count: int) -> list[tuple[str, str, str]]:
     """Once so much was said."""
-    return eventually(lambda: found if len(found := said(http, actor)) >= count else None)
+    return eventually(lambda: found if len(found := audit_lines(http, actor)) >= count else None)
 
 
 def test_records_of_accounts_set_and_removed(http: httpx.Client):
@@ -30,7 +30,7 @@ def test_records_of_accounts_set_and_removed(http: httpx.Client):
     assert [
         ("account_set", "audit", "book-1: bound to e2; credentials: password"),
         ("account_removed", "audit", "book-1"),
-    ] == told(http, "book-ann", 2)
+    ] == wait_for_entries(http, "book-ann", 2)
 
 
 def test_a_pool_nobody_knows_has_no_audit(http: httpx.Client):
@@ -55,7 +55,7 @@ def test_a_subscription_from_its_making_to_its_end(http: httpx.Client, name: str
     assert 404 == http.get(f"{ALL}/{name}").status_code
     what = ("created", "changed", "paused", "resumed", "run", "deleted")
     which = f"{name}: tap_once for {name}, 30 5 * * * UTC"
-    assert [(f"subscription_{one}", "audit", which) for one in what] == told(http, by["actor"], len(what))
+    assert [(f"subscription_{one}", "audit", which) for one in what] == wait_for_entries(http, by["actor"], len(what))
     (one,) = audit(http, task=ran)
     assert ("subscription_run", f"/api/tasks/{ran}/events") == (one["action"], one["task_events"])
 
@@ -66,16 +66,16 @@ def test_a_subscription_that_is_asked_for_again_is_made_once(http: httpx.Client,
     made = [http.post(ALL, json=body, headers=headers) for _ in range(2)]
     assert [201, 201] == [one.status_code for one in made]
     http.request("DELETE", f"{ALL}/{made[0].json()['id']}", json={"actor": f"book-{name}"})
-    lines = told(http, f"book-{name}", 2)
+    lines = wait_for_entries(http, f"book-{name}", 2)
     assert ["subscription_created", "subscription_deleted"] == [action for action, _, _ in lines]
 
 
-def test_what_was_refused_is_not_said_to_have_been_done(http: httpx.Client, name: str):
+def test_what_was_refused_is_not_reported_as_done(http: httpx.Client, name: str):
     add(http, name, actor="book-ben")
     assert 409 == http.post(f"{ALL}/{name}/resume", json={"actor": f"book-{name}"}).status_code
     assert 409 == http.post(ALL, json={"id": name, "task": {"type": "scan"}, "every_s": 60}).status_code
     run(http, name)
-    assert [] == said(http, f"book-{name}")
+    assert [] == audit_lines(http, f"book-{name}")
 
 
 def test_a_run_that_was_refused_says_why_and_what_is_paused_still_has_an_end(
@@ -88,7 +88,7 @@ def test_a_run_that_was_refused_says_why_and_what_is_paused_still_has_an_end(
         assert 409 == http.post(f"{ALL}/{name}/run", json=by).status_code
     http.post(f"{ALL}/{name}/pause", json=by)
     http.request("DELETE", f"{ALL}/{name}", json=by)
-    lines = told(http, by["actor"], 4)
+    lines = wait_for_entries(http, by["actor"], 4)
     assert ["run", "refused", "paused", "deleted"] == [one.removeprefix("subscription_") for one, _, _ in lines]
     assert "lets no other run wait" in lines[1][2]
 
@@ -102,13 +102,13 @@ def test_an_order_for_many_is_one_line_with_its_filter_and_count(http: httpx.Cli
     assert http.post("/api/bulk/cancel", params={**params, "dry_run": True}, json=by).is_success
     assert sorted(mine) == sorted(http.post("/api/bulk/cancel", params=params, json=by).json()["tasks"])
     http.post("/api/queue/resume")
-    assert [("bulk_cancel", "over", "2 tasks: type=tap_once label=book=bulk")] == told(http, "book-cem", 1)
+    assert [("bulk_cancel", "over", "2 tasks: type=tap_once label=book=bulk")] == wait_for_entries(http, "book-cem", 1)
 
 
 def test_the_tasks_that_go_with_a_disabled_account_are_such_an_order(http: httpx.Client):
     http.post("/api/accounts/book-off/disable", json={"tasks": "cancel", "actor": "book-dan", "reason": "banned"})
     http.post("/api/accounts/book-off/enable", json={"actor": "book-dan"})
-    lines = told(http, "book-dan", 3)
+    lines = wait_for_entries(http, "book-dan", 3)
     assert ("bulk_cancel", "banned", "0 tasks: account=book-off") in lines
     assert ["account_disabled", "bulk_cancel", "account_enabled"] == [action for action, _, _ in lines]
 
@@ -126,7 +126,7 @@ def test_a_cleanup_says_who_wanted_it_and_what_went(http: httpx.Client):
     by = {"actor": "book-eva", "reason": "spring"}
     answer = http.post("/api/maintenance/cleanup", json={"dry_run": True, **by})
     assert "completed" == answer.json()["state"], answer.text
-    (began, ended) = told(http, "book-eva", 2)
+    (began, ended) = wait_for_entries(http, "book-eva", 2)
     assert (("cleanup_began", "spring", "dry run"), "cleanup_ended") == (began, ended[0])
     assert ended[2].startswith("dry run; ")
     assert ended[2].endswith(" bytes")
@@ -143,5 +143,5 @@ def test_whoever_joins_a_cleanup_under_way_is_named_as_well(world: World, http: 
             assert 202 == answer.status_code
     finally:
         world.work()
-    assert [("cleanup_joined", "", "dry run")] == told(http, "book-gil", 1)
-    assert ["cleanup_began", "cleanup_ended"] == [action for action, _, _ in told(http, "book-fay", 2)]
+    assert [("cleanup_joined", "", "dry run")] == wait_for_entries(http, "book-gil", 1)
+    assert ["cleanup_began", "cleanup_ended"] == [action for action, _, _ in wait_for_entries(http, "book-fay", 2)]

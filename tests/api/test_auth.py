@@ -212,7 +212,7 @@ def test_a_refusal_never_repeats_the_key():
     assert KEY not in repr(Api(key=KEY, keys={"ann": KEY}))
 
 
-def test_a_door_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
+def test_an_api_with_a_key_works_over_http(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path):
     with World(
         temporal_server.address, temporal_namespace, tmp_path, key=KEY, keys={"ann": "k-ann"}, roles={"ann": "viewer"}
     ) as world:
@@ -242,12 +242,12 @@ def test_the_name_of_the_key_is_who_did_it(temporal_server: EmbeddedTemporal, te
             task = http.post("/api/tasks", json={"type": "tap_once", "actor": "carl"}).json()["id"]
             http.post(f"/api/tasks/{task}/cancel", json={"actor": "carl"})
             events = http.get(f"/api/tasks/{task}/events").json()["events"]
-            told = http.get("/api/audit", params={"actor": "ann"}).json()["entries"]
+            by_ann = http.get("/api/audit", params={"actor": "ann"}).json()["entries"]
             wanted = {"id": "signed", "cron": "0 3 * * *", "task": {"type": "tap_once"}, "paused": True}
             made = http.post("/api/subscriptions", json=wanted)
             assert 201 == made.status_code, made.text
             resumed = http.post("/api/subscriptions/signed/resume", json={"actor": "carl"}).json()
         assert ["ann", "ann for carl"] == [made.json()["paused_by"], resumed["changes"][-1]["actor"]]
         assert ["api", "ben", "ann for ben"] == [one["actor"] for one in entries]
-        assert ["ann for ben"] == [one["actor"] for one in told]
+        assert ["ann for ben"] == [one["actor"] for one in by_ann]
         assert {"droidherd", "ann for carl"} >= {one["actor"] for one in events}

@@ -110,7 +110,7 @@ def test_everything_is_never_meant_by_nothing(http: httpx.Client):
 
 
 @pytest.mark.parametrize("action", ["delete", "CANCEL", "rollback"])
-def test_an_unknown_wish_is_refused(http: httpx.Client, action: str):
+def test_an_unknown_action_is_refused(http: httpx.Client, action: str):
     assert 422 == http.post(f"/api/bulk/{action}", params={"type": "tap_once"}).status_code
 
 

@@ -32,8 +32,8 @@ def waiting(http: httpx.Client, name: str, count: int) -> list[str]:
 
 def test_a_dry_run_names_them_and_touches_none(droidherd: Terminal, http: httpx.Client, name: str):
     ids = waiting(http, name, 2)
-    code, said = droidherd("cancel", "--label", f"of={name}", "--type", "tap_once", "--dry-run")
-    assert (0, sorted([*ids, "cancel would be asked of 2 tasks"])) == (code, sorted(said.splitlines()))
+    code, output = droidherd("cancel", "--label", f"of={name}", "--type", "tap_once", "--dry-run")
+    assert (0, sorted([*ids, "cancel would be asked of 2 tasks"])) == (code, sorted(output.splitlines()))
     assert {"queued"} == {http.get(f"/api/tasks/{one}").json()["state"] for one in ids}
 
 
@@ -47,8 +47,8 @@ def test_all_that_fit_are_done_in_portions(
     assert (ids, []) == (sorted(paused["tasks"]), paused["refused"])
     listed = {"account": name, "state": "paused"}
     eventually(lambda: len(ids) == len(http.get("/api/tasks", params=listed).json()["tasks"]))
-    code, said = droidherd("cancel", "--account", name, "--state", "paused")
-    assert (0, "cancel: 5 tasks") == (code, said.strip())
+    code, output = droidherd("cancel", "--account", name, "--state", "paused")
+    assert (0, "cancel: 5 tasks") == (code, output.strip())
     for one in ids:
         until(http, one, "cancelled")
         events = http.get(f"/api/tasks/{one}/events").json()["events"]
@@ -66,9 +66,9 @@ def test_a_person_at_a_terminal_sees_how_far_it_is(
 
 def test_who_could_not_is_named_and_the_exit_code_says_so(droidherd: Terminal, http: httpx.Client, name: str):
     (task_id,) = waiting(http, name, 1)
-    code, said = droidherd("resume", "--account", name)
-    assert (1, True) == (code, f"{task_id}  resume is not possible while queued" in said), said
-    assert "resume: no task; 1 could not" in said
+    code, output = droidherd("resume", "--account", name)
+    assert (1, True) == (code, f"{task_id}  resume is not possible while queued" in output), output
+    assert "resume: no task; 1 could not" in output
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_who_could_not_is_named_and_the_exit_code_says_so(droidherd: Terminal, h
     ],
 )
 def test_what_makes_no_sense_is_refused(droidherd: Terminal, words: tuple[str, ...], code: int, expected: str):
-    found, said = droidherd(*words)
-    assert (code, True) == (found, expected in said), said
+    found, output = droidherd(*words)
+    assert (code, True) == (found, expected in output), output
 
 
 def test_where_nobody_fits_nothing_is_done(droidherd: Terminal, name: str):

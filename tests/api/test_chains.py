@@ -42,7 +42,7 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
         ({"chain": {"head": "a", "place": 2, "previous": "a"}}, "chain"),
     ],
 )
-def test_what_follows_is_judged_at_once(http: httpx.Client, said: dict[str, object], field: str):
-    refused = http.post("/api/tasks", json={"type": "tap_once", **said})
+def test_what_follows_is_judged_at_once(http: httpx.Client, fields: dict[str, object], field: str):
+    refused = http.post("/api/tasks", json={"type": "tap_once", **fields})
     assert 422 == refused.status_code, refused.text
     assert [field] == [one["field"] for one in refused.json()["errors"]]

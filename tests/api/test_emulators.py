@@ -3,14 +3,14 @@
 import httpx
 import pytest
 
-from tests.api.test_audit import told
+from tests.api.test_audit import wait_for_entries
 from tests.api.waiting import eventually
 
 
 def becomes(http: httpx.Client, emulator: str, state: str) -> dict[str, object]:
     def there() -> dict[str, object] | None:
-        said = http.get(f"/api/emulators/{emulator}").json()
-        return said if said["state"] == state else None
+        view = http.get(f"/api/emulators/{emulator}").json()
+        return view if view["state"] == state else None
 
     return eventually(there)
 
@@ -20,10 +20,10 @@ def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http
     for order, state in (("quarantine", "quarantined"), ("release", "up"), ("drain", "draining"), ("undrain", "up")):
         answer = http.post(f"/api/emulators/e3/{order}", json=by)
         assert (200, True) == (answer.status_code, answer.json()["done"])
-        said = becomes(http, "e3", state)
-        assert ("quarantined by care-ann: flickers" if state == "quarantined" else "") == said["evidence"]
+        view = becomes(http, "e3", state)
+        assert ("quarantined by care-ann: flickers" if state == "quarantined" else "") == view["evidence"]
     orders = ["emulator_quarantine", "emulator_release", "emulator_drain", "emulator_undrain"]
-    assert [(one, "flickers", "") for one in orders] == told(http, "care-ann", 4)
+    assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "care-ann", 4)
 
 
 def test_what_cannot_be_done_is_refused_with_the_reason(http: httpx.Client):

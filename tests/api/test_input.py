@@ -49,7 +49,7 @@ def post(http: httpx.Client, content: bytes, kind: str = "application/json") -> 
         b'{"type": "tap_once", "params": {"down": 1' + b"0" * 5000 + b"}}",
     ],
 )
-def test_what_is_not_json_is_said_to_be_malformed(http: httpx.Client, body: bytes):
+def test_what_is_not_json_is_reported_as_malformed(http: httpx.Client, body: bytes):
     answer = post(http, body)
     assert (400, "urn:droidherd:problem:malformed-body") == (answer.status_code, answer.json()["type"])
 
@@ -101,7 +101,7 @@ def test_what_does_not_fit_names_its_field(http: httpx.Client, body: Any, field:
         ({"type": "tap_once", "actor": "ann\nbob"}, "must be one line of readable characters"),
     ],
 )
-def test_what_does_not_fit_is_told_in_plain_words(http: httpx.Client, body: Any, message: str):
+def test_what_does_not_fit_is_reported_in_plain_words(http: httpx.Client, body: Any, message: str):
     assert [message] == [one["message"] for one in post(http, json.dumps(body).encode()).json()["errors"]]
 
 
@@ -173,7 +173,7 @@ def test_ten_megabytes_in_pieces_are_too_large(http: httpx.Client):
     assert (413, "urn:droidherd:problem:body-too-large") == (answer.status_code, answer.json()["type"])
 
 
-def test_a_size_told_beforehand_is_refused_before_it_is_sent(world: World):
+def test_a_size_announced_beforehand_is_refused_before_it_is_sent(world: World):
     port = int(world.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
         raw.sendall(
@@ -239,7 +239,7 @@ def test_no_path_makes_it_stumble(http: httpx.Client, text: str):
 
 @FUZZ
 @given(body=ANY_JSON, action=st.sampled_from(["pause", "resume", "cancel"]))
-def test_no_wish_makes_it_stumble(http: httpx.Client, body: Any, action: str):
+def test_no_body_of_an_action_is_a_server_error(http: httpx.Client, body: Any, action: str):
     raw = json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     for path in (f"/api/tasks/nobody/{action}", "/api/queue/pause?pool=nowhere"):

@@ -61,7 +61,7 @@ def test_nothing_starts_with_a_policy_for_a_type_that_is_not_there(tmp_path: Pat
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_is_said_and_its_exit_code_tells(tmp_path: Path):
+def test_a_port_that_is_taken_is_named_and_has_its_exit_code(tmp_path: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

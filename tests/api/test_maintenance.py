@@ -66,7 +66,7 @@ def test_without_a_body_it_is_a_real_one_by_http(tidy: World):
 @pytest.mark.parametrize(
     ("body", "field"), [({"dry_run": "perhaps"}, "dry_run"), ({"dryrun": True}, "dryrun"), ({"actor": "a\nb"}, "actor")]
 )
-def test_a_wish_that_makes_no_sense_is_refused_by_name_and_removes_nothing(
+def test_a_request_that_makes_no_sense_is_refused_and_removes_nothing(
     http: httpx.Client, body: dict[str, object], field: str
 ):
     refused = http.post(ROUTE, json=body)
@@ -78,7 +78,7 @@ def test_a_wait_that_is_none_is_refused(http: httpx.Client):
     assert 422 == http.post(ROUTE, params={"wait": "2h"}).status_code
 
 
-def test_one_that_takes_longer_goes_on_and_a_second_wish_joins_it(
+def test_one_that_takes_longer_goes_on_and_a_second_request_joins_it(
     temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path
 ):
     with (

@@ -82,7 +82,7 @@ def test_a_capacity_that_makes_no_sense_is_refused_by_name(http: httpx.Client, b
     assert (422, field) == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
-def test_a_task_that_is_given_precedence_goes_first(http: httpx.Client):
+def test_a_prioritized_task_goes_first(http: httpx.Client):
     http.post("/api/queue/pause", json={"lane": "account"})
     first, second = (submit(http, f"urgent-{number}").json()["id"] for number in range(2))
     until(http, second, "queued")
@@ -96,7 +96,7 @@ def test_a_task_that_is_given_precedence_goes_first(http: httpx.Client):
     assert "prioritize is not possible while completed; possible now: rollback" == refused.json()["detail"]
 
 
-def test_precedence_is_shown_by_the_task_and_kept_over_a_pause(http: httpx.Client):
+def test_prioritization_is_shown_by_the_task_and_kept_over_a_pause(http: httpx.Client):
     http.post("/api/queue/pause", json={"lane": "account"})
     first, second = (submit(http, f"kept-{number}", priority=4).json()["id"] for number in range(2))
     until(http, second, "queued")
@@ -135,8 +135,8 @@ def test_an_order_a_pool_refuses_is_not_called_a_task(http: httpx.Client):
     for lane in lanes:
         http.post("/api/queue/capacity", json={"lane": lane, "capacity": 4})
     refused = http.post("/api/queue/capacity", json={"lane": "one-more", "capacity": 4})
-    told = refused.json()
-    assert (422, "Refused", True) == (refused.status_code, told["title"], "--reset" in told["detail"])
+    problem = refused.json()
+    assert (422, "Refused", True) == (refused.status_code, problem["title"], "--reset" in problem["detail"])
     for lane in lanes:
         http.delete(f"/api/queue/lanes/{lane}")
     assert 200 == http.post("/api/queue/pause", json={"lane": "one-more"}).status_code

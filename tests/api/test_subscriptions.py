@@ -58,9 +58,7 @@ def test_a_subscription_that_says_a_priority_and_labels_has_them(http: httpx.Cli
 # --- no two at once ----------------------------------------------------------------------------------------------
 
 
-def test_while_a_run_goes_on_another_is_refused_and_told_who_holds_the_place(
-    world: World, http: httpx.Client, name: str
-):
+def test_while_a_run_goes_on_another_is_refused_with_the_holders_name(world: World, http: httpx.Client, name: str):
     add(http, name)
     with world.holding(name):
         first = run(http, name)
@@ -300,8 +298,8 @@ def test_changes_at_the_same_time_do_not_undo_each_other(http: httpx.Client, nam
         pause = partial(http.post, f"{ALL}/{name}/pause")
         answers = [one.result() for one in [threads.submit(pause, json={"actor": actor}) for actor in actors]]
     assert {200} == {one.status_code for one in answers}, [one.text for one in answers]
-    said = [one["actor"] for one in show(http, name)["changes"] if one["what"] == "paused"]
-    assert actors == sorted(said)
+    paused_by = [one["actor"] for one in show(http, name)["changes"] if one["what"] == "paused"]
+    assert actors == sorted(paused_by)
 
 
 def test_two_who_amend_it_at_once_do_not_undo_each_other(http: httpx.Client, name: str):

@@ -21,7 +21,7 @@ def droidherd(
     return Terminal(capsys, monkeypatch, before=("subscriptions",), after=("--url", world.url))
 
 
-def test_what_is_added_is_what_was_said(droidherd: Terminal, http: httpx.Client, name: str):
+def test_what_is_added_is_what_was_given(droidherd: Terminal, http: httpx.Client, name: str):
     words = ("--cron", "30 5 * * 1-5", "--time-zone", "Asia/Shanghai", "--jitter", "2m", "--catch-up", "2h")
     task = ("--account", name, "--param", "down=7", "--label", "team=ops", "--priority", "4", "--on-busy", "queue")
     made = droidherd.json("add", "tap_once", "--id", name, *words, *task, "--overlap", "buffer_one", "--reason", "new")
@@ -53,11 +53,11 @@ def test_it_is_run_paused_resumed_and_removed(droidherd: Terminal, http: httpx.C
     done = droidherd.json("run", name, "--wait", "30s", "--reason", "now")
     assert ("completed", True) == (done["state"], done["task_id"].startswith(f"{name}."))
     assert "now" == show(http, name)["changes"][-1]["reason"]
-    code, said = droidherd("pause", name, "--reason", "night")
-    assert (0, True, True) == (code, "paused" in said, "night" in said)
+    code, output = droidherd("pause", name, "--reason", "night")
+    assert (0, True, True) == (code, "paused" in output, "night" in output)
     assert (False, "") == ((now := droidherd.json("resume", name))["paused"], now["note"])
-    said = droidherd("show", name)[1]
-    assert all(word in said for word in (name, "started 1", "missed 0", "completed", "every 24 h")), said
+    output = droidherd("show", name)[1]
+    assert all(word in output for word in (name, "started 1", "missed 0", "completed", "every 24 h")), output
     gone = droidherd.json("remove", name)
     assert (name, "finish", "") == (gone["id"], gone["tasks"], gone["running"])
     assert "completed" == tasks(http, name)[0]["state"]
@@ -68,8 +68,8 @@ def test_removing_may_cancel_the_task_that_runs(world: World, droidherd: Termina
     with world.holding(name):
         task_id = droidherd.json("run", name)["task_id"]
         until(http, task_id, "running")
-        code, said = droidherd("remove", name, "--tasks", "cancel")
-        assert (0, True) == (code, f"task {task_id} is cancelled" in said)
+        code, output = droidherd("remove", name, "--tasks", "cancel")
+        assert (0, True) == (code, f"task {task_id} is cancelled" in output)
         until(http, task_id, "cancelled")
 
 
@@ -86,11 +86,11 @@ def test_removing_may_cancel_the_task_that_runs(world: World, droidherd: Termina
         (("remove", "nobody", "--tasks", "kill"), (1, "tasks: ")),
     ],
 )
-def test_what_is_not_possible_is_said_in_one_sentence(
+def test_what_is_not_possible_is_reported_in_one_sentence(
     droidherd: Terminal, words: tuple[str, ...], expected: tuple[int, str]
 ):
-    code, said = droidherd(*words)
-    assert (expected[0], True) == (code, expected[1] in said), said
+    code, output = droidherd(*words)
+    assert (expected[0], True) == (code, expected[1] in output), output
 
 
 def test_a_run_that_may_not_begin_says_who_holds_the_place(
@@ -100,6 +100,6 @@ def test_a_run_that_may_not_begin_says_who_holds_the_place(
     with world.holding(name):
         task_id = droidherd.json("run", name)["task_id"]
         until(http, task_id, "running")
-        code, said = droidherd("run", name)
-        assert (1, True) == (code, task_id in said), said
+        code, output = droidherd("run", name)
+        assert (1, True) == (code, task_id in output), output
     until(http, task_id, "completed")

@@ -253,7 +253,7 @@ def _fields(response: httpx.Response) -> list[str]:
     return [one["field"] for one in response.json()["errors"]]
 
 
-def test_of_two_who_cancel_both_are_told_that_it_is_cancelled(world: World, http: httpx.Client):
+def test_of_two_who_cancel_both_hear_that_it_is_cancelled(world: World, http: httpx.Client):
     with world.holding("twice"):
         task_id = submit(http, "twice").json()["id"]
         until(http, task_id, "running")

@@ -29,14 +29,14 @@ BEAT = timedelta(seconds=15)
 
 
 @workflow.defn(name="Errand")
-class Errand:
+class OneActivity:
     """Runs one activity and says what it said."""
 
     @workflow.run
     async def run(self, name: str, work: UndoWork) -> dict[str, object]:
         kinds = {"capture_before": Captured, "run_stage": StageReport, "undo_stage": UndoReport}
         sent = work if name == "undo_stage" else StageWork.model_validate(work.model_dump())
-        said = await workflow.execute_activity(
+        result = await workflow.execute_activity(
             name,
             sent,
             result_type=kinds[name],
@@ -46,7 +46,7 @@ class Errand:
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=ONCE,
         )
-        return said.model_dump(mode="json")
+        return result.model_dump(mode="json")
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def working(client: Client, world: World) -> AsyncGenerator[None]:
         async with Worker(
             client,
             task_queue=QUEUE,
-            workflows=[Errand],
+            workflows=[OneActivity],
             activities=stages.all(),
             activity_executor=threads,
             max_concurrent_activities=SLOTS,
@@ -67,28 +67,30 @@ async def working(client: Client, world: World) -> AsyncGenerator[None]:
 
 async def started(
     client: Client, world: World, name: str, undo: Undo | None = None, *, force: bool = False
-) -> WorkflowHandle[Errand, dict[str, object]]:
+) -> WorkflowHandle[OneActivity, dict[str, object]]:
     work = world.work(last=name != "capture_before")
     nothing = Undo(stage_index=0, stage="main", emulator="e1")
     sent = UndoWork(**dict(work), undo=undo or nothing, force=force)
-    return await client.start_workflow(Errand.run, args=[name, sent], id=f"{name}-{work.tries}", task_queue=QUEUE)
+    return await client.start_workflow(OneActivity.run, args=[name, sent], id=f"{name}-{work.tries}", task_queue=QUEUE)
 
 
-async def said(client: Client, world: World, name: str, undo: Undo | None = None, *, force: bool = False) -> object:
+async def result_of(
+    client: Client, world: World, name: str, undo: Undo | None = None, *, force: bool = False
+) -> object:
     return await (await started(client, world, name, undo, force=force)).result()
 
 
 async def test_captured_changed_and_taken_back_over_the_engine(temporal_client: Client, world: World):
     before = world.dump()
     async with working(temporal_client, world):
-        captured = Captured.model_validate(await said(temporal_client, world, "capture_before"))
-        report = StageReport.model_validate(await said(temporal_client, world, "run_stage"))
+        captured = Captured.model_validate(await result_of(temporal_client, world, "capture_before"))
+        report = StageReport.model_validate(await result_of(temporal_client, world, "run_stage"))
         assert before != world.dump()
         undo = Undo(stage_index=0, stage="main", emulator="e1", before=captured.before, after=report.after)
         world.shell("wm density 200")
-        torn = UndoReport.model_validate(await said(temporal_client, world, "undo_stage", undo))
+        torn = UndoReport.model_validate(await result_of(temporal_client, world, "undo_stage", undo))
         assert [("density", "200")] == [(each.name, each.found) for each in torn.conflicts if each.thing == "wm"]
-        undone = UndoReport.model_validate(await said(temporal_client, world, "undo_stage", undo, force=True))
+        undone = UndoReport.model_validate(await result_of(temporal_client, world, "undo_stage", undo, force=True))
     assert ((), True, "worker") == (undone.conflicts, undone.released, undone.worker)
     assert before == world.dump()
 
@@ -96,9 +98,9 @@ async def test_captured_changed_and_taken_back_over_the_engine(temporal_client: 
 async def test_the_trouble_of_a_stage_that_failed_tells_what_it_left_changed(temporal_client: Client, world: World):
     world.replan([{"set": {"setting": "global/x", "to": "1"}}, {"put": {"file": "/sdcard/none/x", "text": "x"}}])
     async with working(temporal_client, world):
-        await said(temporal_client, world, "capture_before")
+        await result_of(temporal_client, world, "capture_before")
         with pytest.raises(WorkflowFailureError) as caught:
-            await said(temporal_client, world, "run_stage")
+            await result_of(temporal_client, world, "run_stage")
     error = caught.value.cause
     assert isinstance(error, ActivityError)
     assert isinstance(error.cause, ApplicationError)
@@ -115,12 +117,12 @@ async def test_an_undo_waits_for_its_turn_behind_a_stage_and_fences_it_afterward
     world.replan([{"sleep": {"for": "1s"}}, {"set": {"setting": "global/x", "to": "1"}}])
     before = world.dump()
     async with working(temporal_client, world):
-        captured = Captured.model_validate(await said(temporal_client, world, "capture_before"))
+        captured = Captured.model_validate(await result_of(temporal_client, world, "capture_before"))
         stage = await started(temporal_client, world, "run_stage")
         mine = str(Token(world.one.lease, 0, world.tries))
         await asyncio.to_thread(eventually, lambda: world.shell("getprop debug.droidherd.token").strip() == mine)
         undo = Undo(stage_index=0, stage="main", emulator="e1", before=captured.before)
-        undone = UndoReport.model_validate(await said(temporal_client, world, "undo_stage", undo))
+        undone = UndoReport.model_validate(await result_of(temporal_client, world, "undo_stage", undo))
         await stage.result()
     assert (("setting global/x",), before) == (undone.restored, world.dump())
 
@@ -137,19 +139,19 @@ async def test_what_is_not_wanted_any_more_before_its_turn_touches_nothing(
         behind = await started(temporal_client, world, name)
         await in_hand(behind)
         await behind.cancel()
-        said = report.model_validate(await behind.result())
-        assert (StageOutcome.NOT_BEGUN, False) == (said.outcome, said.released)
+        result = report.model_validate(await behind.result())
+        assert (StageOutcome.NOT_BEGUN, False) == (result.outcome, result.released)
         assert mine == world.shell("getprop debug.droidherd.token").strip()
         await stage.cancel()
         assert StageOutcome.STOPPED == StageReport.model_validate(await stage.result()).outcome
 
 
-async def in_hand(errand: WorkflowHandle[Errand, dict[str, object]]) -> None:
+async def in_hand(handle: WorkflowHandle[OneActivity, dict[str, object]]) -> None:
     """Until a worker has taken its activity."""
     until_s = time.monotonic() + LONG.total_seconds()
     while time.monotonic() < until_s:
-        pending = (await errand.describe()).raw_description.pending_activities
+        pending = (await handle.describe()).raw_description.pending_activities
         if any(each.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED for each in pending):
             return
         await asyncio.sleep(0.02)
-    raise TimeoutError(f"nobody took the activity of {errand.id}")
+    raise TimeoutError(f"nobody took the activity of {handle.id}")

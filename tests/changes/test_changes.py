@@ -34,7 +34,7 @@ def test_a_stage_that_was_undone_leaves_everything_as_it_was_byte_for_byte(world
     assert before == world.dump()
 
 
-def test_what_was_there_is_told_thing_by_thing_and_each_thing_once(world: World):
+def test_what_was_there_is_listed_thing_by_thing_and_each_thing_once(world: World):
     captured = world.capture()
     before = names(captured.before)
     assert 13 == len(before) == len(captured.before)

@@ -187,8 +187,10 @@ class World:
     def install(self, apk: bytes) -> None:
         self.push("/data/local/tmp/x.apk", apk)
         name = "com.example.second" if b"second" in apk else APP
-        said = self.shell(f"pm uninstall {name} >/dev/null; pm install /data/local/tmp/x.apk; rm /data/local/tmp/x.apk")
-        assert "Success" in said
+        output = self.shell(
+            f"pm uninstall {name} >/dev/null; pm install /data/local/tmp/x.apk; rm /data/local/tmp/x.apk"
+        )
+        assert "Success" in output
 
     def dump(self) -> dict[str, Any]:
         return self.one.control.dump(self.one.name)

@@ -55,8 +55,8 @@ async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: 
             return view
         y = int(view.question.text.rpartition(" ")[2].rstrip("%"))
         happened = taps(farm, x, since_s=since_s)[y] > 0
-        said = Answer(choice=HAPPENED if happened else DID_NOT, ask=OperatorRequest(actor="chaos", reason="looked"))
-        await client.get_workflow_handle(task_id).signal(names.Signal.ANSWER, said)
+        answer = Answer(choice=HAPPENED if happened else DID_NOT, ask=OperatorRequest(actor="chaos", reason="looked"))
+        await client.get_workflow_handle(task_id).signal(names.Signal.ANSWER, answer)
         await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to take the answer")
 
 

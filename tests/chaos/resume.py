@@ -36,7 +36,7 @@ async def resume_after_restart_s(place: Farm, chance: random.Random, name: str) 
     return [gap for x in tasks.values() if (gap := _first_tap_after(place, x, started_s)) is not None]
 
 
-async def told_to_the_dead(client: Client) -> list[str]:
+async def signals_sent_to_dead_caches(client: Client) -> list[str]:
     """What made the dispatcher's workflow tasks that a dead worker's cache was waited for in vain, if a signal did."""
     history = await client.get_workflow_handle(names.dispatcher_id("default")).fetch_history()
     by_id = {event.event_id: event for event in history.events}

@@ -177,12 +177,12 @@ async def _back(place: Farm, client: Client, api: ApiServer, task_id: str, *, at
 async def _accepted(api: ApiServer, task_id: str) -> bool | None:
     """While no worker answers nobody can say what the task did: 503, and the caller asks again."""
     async with httpx.AsyncClient(timeout=60) as http:
-        said = await http.post(
+        response = await http.post(
             f"{api.url}/api/tasks/{task_id}/rollback", json={"actor": "chaos", "reason": "rehearsal"}
         )
-    if said.status_code == BUSY:
+    if response.status_code == BUSY:
         return None
-    assert said.is_success, said.text
+    assert response.is_success, response.text
     return True
 
 

@@ -13,7 +13,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from tests.chaos import strikes
 from tests.chaos.judge import Verdict, attended, judge, wrong
 from tests.chaos.replayed import diverged
-from tests.chaos.resume import told_to_the_dead
+from tests.chaos.resume import signals_sent_to_dead_caches
 from tests.support.farm import Farm, farm, until
 
 FLOWS = Path(__file__).parent / "flows"
@@ -39,8 +39,8 @@ async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim:
         verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 400)
         assert ([], []) == (wrong(verdicts, victim), await diverged(place))
         if victim == "worker":
-            told = await told_to_the_dead(await place.client())
-            assert names.Signal.CONFIGURE not in told, "who starts again waits for nobody's cache"
+            causes = await signals_sent_to_dead_caches(await place.client())
+            assert names.Signal.CONFIGURE not in causes, "who starts again waits for nobody's cache"
 
 
 async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, name: str) -> list[Verdict]:

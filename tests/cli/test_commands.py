@@ -83,7 +83,9 @@ def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
         (("--wait", "soon"), "is not a duration"),
     ],
 )
-def test_what_does_not_make_sense_is_said_in_one_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
+def test_what_does_not_make_sense_is_reported_in_one_sentence(
+    droidherd: Terminal, words: tuple[str, ...], expected: str
+):
     code, printed = droidherd("submit", "scan", *words)
     assert 2 == code
     assert expected in printed
@@ -148,7 +150,7 @@ def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book
     assert "waiting 1   running 2   free 3   account paused by ann" in printed
 
 
-def test_pause_resume_and_cancel_carry_their_reason(droidherd: Terminal, book: Book):
+def test_pause_resume_and_cancel_have_their_reason(droidherd: Terminal, book: Book):
     for word, state in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
         assert state == droidherd.json(word, "t1", "--reason", "night")["state"]
     assert [{"reason": "night", "actor": getpass.getuser()}] * 3 == [asked[2] for asked in book.asked]
@@ -161,7 +163,7 @@ def test_a_task_is_put_in_front(droidherd: Terminal, book: Book):
     assert ("POST /api/tasks/t1/prioritize", request) == (book.asked[0][0], book.asked[0][2])
 
 
-def test_what_is_said_to_an_order_is_printed(droidherd: Terminal, book: Book):
+def test_the_answer_to_an_order_is_printed(droidherd: Terminal, book: Book):
     book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     book.detail = "nobody is in lane acount yet; the others are: account"
     assert book.detail in droidherd("prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
@@ -274,7 +276,7 @@ def test_connect_again_under_another_name_replaces(droidherd: Terminal, tmp_path
     assert ["phone"] == [one["emulator_id"] for one in found]
 
 
-def test_connect_says_who_starts_an_emulator_and_keeps_what_is_not_said(droidherd: Terminal, tmp_path: Path):
+def test_connect_says_who_starts_an_emulator_and_keeps_what_is_not_given(droidherd: Terminal, tmp_path: Path):
     droidherd("connect", "emulator-5554", "--controller", "avd", "--instance", "Pixel_7", "--wait", "0s")
     droidherd("connect", "127.0.0.1:5555", "--label", "app=x", "--wait", "0s")
     (found,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
@@ -313,7 +315,7 @@ def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):
     assert "there are: api" in printed
 
 
-def test_settings_that_make_no_sense_are_said(droidherd: Terminal, monkeypatch: pytest.MonkeyPatch):
+def test_settings_that_make_no_sense_are_reported(droidherd: Terminal, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DROIDHERD_API__PORT", "many")
     code, printed = droidherd("tasks")
     assert 2 == code

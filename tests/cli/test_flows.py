@@ -164,7 +164,7 @@ def left_by(task: str, part: RecordedPart) -> None:
     (kept / "1-1-1-only.run.zip").write_bytes(tape.content())
 
 
-def test_what_is_odd_about_a_flow_is_said_by_a_run_as_by_the_linter(droidherd: Terminal, emulator: FlowEmulator):
+def test_what_is_odd_about_a_flow_is_reported_by_a_run_as_by_the_linter(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/odd")
     flow.mkdir(parents=True)
     shutil.copy(GALLERY / "daily_reward" / "gift.png", flow)
@@ -243,7 +243,7 @@ def test_a_whole_stage_that_a_task_left_is_held_against_an_emulator(droidherd: T
     assert "only 1: expected key back, found key menu" in printed
 
 
-def test_an_error_is_told_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: FlowEmulator):
+def test_an_error_is_shown_as_it_is_whatever_stands_in_it(droidherd: Terminal, emulator: FlowEmulator):
     flow = Path("flows/giver")
     flow.mkdir(parents=True)
     (flow / "flow.yaml").write_text(
@@ -324,7 +324,7 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
         (("record", "-x"), "No such option"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
+def test_what_cannot_be_is_reported_in_a_sentence(droidherd: Terminal, words: tuple[str, ...], expected: str):
     code, printed = droidherd("flow", *words)
     assert code > 0
     assert expected in printed

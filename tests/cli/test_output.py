@@ -15,7 +15,7 @@ ROW = ["daily-reward-4b408d12", "daily_reward", "completed", "virtual-1", LONG]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_names_stay_whole_and_sentences_fold(width: int, monkeypatch: pytest.MonkeyPatch):
+def test_names_are_kept_whole_and_sentences_fold(width: int, monkeypatch: pytest.MonkeyPatch):
     console = Console(width=width, file=io.StringIO(), record=True, soft_wrap=True)
     monkeypatch.setattr(output, "out", console)
     console.print(output.table(COLUMNS, [ROW, [""] * 5]))
@@ -53,6 +53,8 @@ def test_wrong_usage_is_one_json_document_where_json_is_asked_for(
     assert (2, {"error": error, "remedy": f"see {command} --help"}) == (code, json.loads(printed))
 
 
-def test_wrong_usage_is_told_to_people_as_before(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_wrong_usage_is_reported_to_people_as_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     code, printed = Terminal(capsys, monkeypatch)("flow", "run")
     assert (2, True) == (code, "Usage: droidherd flow run" in printed)

@@ -63,7 +63,7 @@ def test_a_child_that_dies_is_started_again(supervisor: Supervisor, tmp_path: Pa
     assert 1 == seen[0]
 
 
-def test_a_child_that_keeps_dying_is_given_up_and_said_so(
+def test_a_child_that_keeps_dying_is_given_up_and_reported(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.001)
@@ -134,7 +134,7 @@ def test_a_log_is_bounded_and_its_writer_goes_on(tmp_path: Path):
     assert b"after" == log.read_bytes()
 
 
-def test_a_second_holder_is_refused_and_told_who_holds(tmp_path: Path):
+def test_a_second_holder_is_refused_with_the_name_of_the_first(tmp_path: Path):
     path = tmp_path / "run" / "up.lock"
     with InstanceLock(path):
         assert is_held(path)

@@ -24,9 +24,9 @@ def adb29(tmp_path_factory: pytest.TempPathFactory) -> Generator[PrivateAdb]:
     program = next((found for name in PLACES if (found := shutil.which(name))), None)
     if program is None:
         pytest.skip("MISSING: Debian's adb 29 (apt-get install adb)")
-    said = subprocess.run([program, "version"], capture_output=True, text=True, timeout=20, check=False).stdout
-    if not re.search(r"Version 29\.", said):
-        pytest.skip(f"MISSING: adb 29; {program} is {said.splitlines()[1:2]}")
+    version = subprocess.run([program, "version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    if not re.search(r"Version 29\.", version):
+        pytest.skip(f"MISSING: adb 29; {program} is {version.splitlines()[1:2]}")
     yield from start_adb(program, tmp_path_factory.mktemp("adb29"))
 
 

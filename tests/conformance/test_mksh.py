@@ -38,8 +38,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Stand]:
 @settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(script=SCRIPTS)
 def test_generated_lines_mean_what_they_mean_to_mksh(mksh: str, shared: Stand, script: str):
-    expected, said = both(mksh, shared, script)
-    assert expected == said
+    expected, actual = both(mksh, shared, script)
+    assert expected == actual
 
 
 EXPRESSIONS = [
@@ -61,8 +61,8 @@ TEXTS = [f"echo $(({each}))" for each in EXPRESSIONS] + [f"[ {each} ]" for each 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_edges_are_where_mksh_has_them(mksh: str, shared: Stand, tmp_path: Path, text: str):
-    said = shared.run(text)
-    assert real(mksh, text, tmp_path) == (said.rc, said.out)
+    result = shared.run(text)
+    assert real(mksh, text, tmp_path) == (result.rc, result.out)
 
 
 TOKENS = st.builds(Token, st.integers(LEASE - 1, LEASE + 1), st.integers(0, 1), st.just(1))
@@ -94,8 +94,8 @@ def test_the_lines_of_the_product_get_the_same_answers(
     with stand_in(root / "virtual") as stand:
         for step in steps:
             expected = real_one.raw(line(step, real_one.places))
-            said = stand.run(line(step, DevicePaths()))
-            assert (expected.rc, words(expected.out)) == (said.rc, words(said.out)), step
+            result = stand.run(line(step, DevicePaths()))
+            assert (expected.rc, words(expected.out)) == (result.rc, words(result.out)), step
         done = [command for command in journal.read(root / "virtual", "virtual-1") if command.argv[0] == "input"]
         assert len(real_one.acts()) == len(done)
 

@@ -83,9 +83,9 @@ def test_everything_a_person_may_send_is_in_the_index():
     }
     for name, kind in DEFINED.items():
         definition = workflow._Definition.must_from_class(kind)
-        said = {*definition.signals, *definition.updates, *definition.queries}
+        handled = {*definition.signals, *definition.updates, *definition.queries}
         written = {message for group in ("signals", "updates", "queries") for message in index[name][group]}
-        assert written == {str(one) for one in said} - ours[name]
+        assert written == {str(one) for one in handled} - ours[name]
 
 
 def misfits(document: Any, schema: str) -> list[str]:

@@ -43,7 +43,7 @@ def test_what_is_no_list_of_mumu_is_named(text: str):
         ("[]", ""),
     ],
 )
-def test_mumu_says_in_its_answer_whether_it_did_what_it_was_told(text: str, expected: str):
+def test_mumu_says_in_its_answer_whether_it_did_it(text: str, expected: str):
     assert expected == mumu.parse_refusal(text)
 
 
@@ -74,7 +74,7 @@ def test_lines_that_are_no_instances_are_passed_over(line: str):
     assert () == ldplayer.parse_list(line)
 
 
-def test_a_port_of_mumu_that_is_no_number_is_told_by_its_instance():
+def test_a_port_of_mumu_that_is_no_number_is_reported_with_its_instance():
     (one,) = mumu.parse_info('{"index": "1", "is_process_started": true, "adb_port": "\u00b2"}')
     assert "127.0.0.1:16416" == one.status.address
 

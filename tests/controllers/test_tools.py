@@ -155,7 +155,7 @@ def test_a_status_command_says_on_by_success_and_off_by_failure(tmp_path: Path):
     assert Power.OFF is commands(tmp_path, status_line=(script, "fails")).status(ONE, CALL).power
 
 
-def test_a_command_that_fails_is_told_with_its_last_words_and_its_setting(tmp_path: Path):
+def test_a_failed_command_is_reported_with_its_last_words_and_setting(tmp_path: Path):
     controller = commands(tmp_path, start_line=(str(tmp_path / "do"), "fails"))
     with pytest.raises(ControllerError, match="`start` of mine ended with 4: no such thing") as raised:
         controller.start(ONE, CALL)
@@ -196,7 +196,7 @@ def test_an_avd_is_started_on_its_ports_and_ended_through_its_console(tmp_path: 
     assert Power.OFF is controller.status(target, CALL).power
 
 
-def test_an_avd_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path):
+def test_an_avd_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path):
     controller, target, _ = avd(tmp_path, name="Nexus")
     with pytest.raises(ControllerError, match=r"ended at once: PANIC: Unknown AVD name \[Nexus\]"):
         controller.start(target, CALL)

@@ -72,7 +72,7 @@ class Pool:
             self.d.outbox.delivered(target)
         self.d.delivered(target, self.now)
 
-    def said(self, target: str, kind: type) -> list[Any]:
+    def messages_to(self, target: str, kind: type) -> list[Any]:
         return [one for one in self.d.outbox.lines.get(target, []) if isinstance(one, kind)]
 
     def order(self) -> list[str]:

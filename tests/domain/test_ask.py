@@ -13,7 +13,7 @@ def test_the_verdict_is_the_answer_and_is_not_sent_as_well() -> None:
     pool.enqueue("first")
     answer = pool.d.ask(pool.ask("second"), pool.now)
     assert isinstance(answer, m.Admitted)
-    assert (2, []) == (answer.position, pool.said("second", m.Admitted))
+    assert (2, []) == (answer.position, pool.messages_to("second", m.Admitted))
 
 
 def test_a_refusal_is_the_answer() -> None:
@@ -28,7 +28,7 @@ def test_a_grant_is_a_message_of_its_own() -> None:
     pool = Pool()
     pool.emulator("e1")
     assert pool.d.ask(pool.ask("task"), pool.now) is None
-    assert 1 == len(pool.said("task", m.Grant))
+    assert 1 == len(pool.messages_to("task", m.Grant))
 
 
 def test_the_same_question_again_gets_the_same_answer() -> None:
@@ -44,10 +44,10 @@ def test_the_same_question_of_a_holder_is_answered_with_the_same_grant_again() -
     pool.emulator("e1")
     ask = pool.ask("task")
     pool.d.ask(ask, pool.now)
-    (grant,) = pool.said("task", m.Grant)
+    (grant,) = pool.messages_to("task", m.Grant)
     pool.deliver("task")
     assert pool.d.ask(ask, pool.now) is None
-    assert [grant] == pool.said("task", m.Grant)
+    assert [grant] == pool.messages_to("task", m.Grant)
 
 
 def test_a_question_that_was_answered_and_forgotten_is_to_be_asked_anew() -> None:
@@ -82,7 +82,7 @@ def test_a_verdict_on_its_way_is_not_taken_back_for_an_asker_who_may_be_gone() -
     pool = Pool()
     ask = pool.enqueue("task")  # it gave up asking, and said it by a signal
     assert pool.d.ask(ask, pool.now) is None
-    assert 1 == len(pool.said("task", m.Admitted))
+    assert 1 == len(pool.messages_to("task", m.Admitted))
 
 
 def test_who_knows_of_no_question_takes_back_what_a_lost_step_may_have_asked() -> None:

@@ -113,7 +113,7 @@ def test_a_run_by_hand_during_a_pause_finds_nothing_due():
     assert (0, at(101)) == (found.missed, found.until)
 
 
-def test_who_runs_by_the_timetable_is_not_paused_whatever_was_said():
+def test_who_runs_by_the_timetable_is_not_paused_whatever_was_asked():
     """Somebody resumed it on the engine itself."""
     found = at_start(rules(), CatchUp(at(100)), Start(at(108), at(108), at(100.5), paused_at=at(101)))
     assert [(102, 106, 3, NOT_STARTED)] == rows(found)

@@ -20,7 +20,7 @@ def grant(token: int, seq: int, key: m.Key = KEY, after: int = 0) -> m.Grant:
     return m.Grant(key, 7, m.Lease(token, "e1", "h", 9, after, 1), seq)
 
 
-def said(claim: Claim) -> list[m.Enqueue | m.Soon | m.Ending | m.Done]:
+def take_messages(claim: Claim) -> list[m.Enqueue | m.Soon | m.Ending | m.Done]:
     return claim.outbox.lines.pop("dispatcher/p", [])
 
 
@@ -36,27 +36,27 @@ def test_a_grant_for_a_withdrawn_request_is_refused_and_present_one_repeated() -
     first = claim.seq
     claim.done()
     claim.request(ASK)
-    said(claim)
+    take_messages(claim)
     claim.on_grant(grant(100, first))
     assert (Want.EMULATOR, None) == (claim.want, claim.lease)
-    assert [m.Enqueue] == [type(one) for one in said(claim)]
+    assert [m.Enqueue] == [type(one) for one in take_messages(claim)]
 
 
 def test_a_grant_for_an_older_attempt_is_returned_and_the_request_repeated() -> None:
     claim = a_claim()
     claim.done("retry")
     claim.request(replace(ASK, key=m.Key("t", "r1", 2)))
-    said(claim)
+    take_messages(claim)
     claim.on_grant(grant(100, claim.seq))
-    assert [(m.Done, 1), (m.Enqueue, 2)] == [(type(one), one.key.attempt) for one in said(claim)]
+    assert [(m.Done, 1), (m.Enqueue, 2)] == [(type(one), one.key.attempt) for one in take_messages(claim)]
 
 
 def test_a_grant_that_comes_after_the_end_is_given_back() -> None:
     claim = a_claim()
     claim.done()
-    said(claim)
+    take_messages(claim)
     claim.on_grant(grant(100, claim.since))
-    assert [(KEY, True)] == [(one.key, one.clean) for one in said(claim) if isinstance(one, m.Done)]
+    assert [(KEY, True)] == [(one.key, one.clean) for one in take_messages(claim) if isinstance(one, m.Done)]
 
 
 def test_a_late_copy_of_a_grant_that_was_used_repeats_how_it_ended() -> None:
@@ -64,9 +64,9 @@ def test_a_late_copy_of_a_grant_that_was_used_repeats_how_it_ended() -> None:
     given = grant(100, claim.seq)
     claim.on_grant(given)
     claim.done("failed", clean=False)
-    said(claim)
+    take_messages(claim)
     claim.on_grant(given)
-    assert [("failed", False)] == [(one.outcome, one.clean) for one in said(claim) if isinstance(one, m.Done)]
+    assert [("failed", False)] == [(one.outcome, one.clean) for one in take_messages(claim) if isinstance(one, m.Done)]
 
 
 def test_a_lost_lease_is_never_taken_again_under_the_same_key() -> None:
@@ -75,7 +75,7 @@ def test_a_lost_lease_is_never_taken_again_under_the_same_key() -> None:
     claim.on_grant(given)
     claim.done(clean=False)
     claim.request(replace(ASK, ticket=7))
-    asked = said(claim)[-1]
+    asked = take_messages(claim)[-1]
     assert isinstance(asked, m.Enqueue)
     assert 100 == asked.lost
     claim.on_grant(replace(given, seq=claim.seq))
@@ -84,25 +84,25 @@ def test_a_lost_lease_is_never_taken_again_under_the_same_key() -> None:
 
 def test_a_grant_for_another_run_is_left_to_the_audit() -> None:
     claim = a_claim()
-    said(claim)
+    take_messages(claim)
     claim.on_grant(grant(100, 1, m.Key("t", "r0", 1)))
-    assert [] == said(claim)
+    assert [] == take_messages(claim)
 
 
 def test_asked_again_a_holder_learns_that_it_is_no_longer_on_deck() -> None:
     claim = a_claim()
     claim.on_grant(grant(100, claim.seq, after=99))
-    said(claim)
+    take_messages(claim)
     claim.repeat()
     assert [(100, 99)] == [
-        (one.lease.token, one.lease.after) for one in said(claim) if isinstance(one, m.Enqueue) and one.lease
+        (one.lease.token, one.lease.after) for one in take_messages(claim) if isinstance(one, m.Enqueue) and one.lease
     ]
     claim.on_grant(grant(100, claim.seq))
     assert claim.lease is not None
     assert 0 == claim.lease.after
 
 
-def test_a_restart_is_told_once_per_worker() -> None:
+def test_a_restart_is_reported_once_per_worker() -> None:
     claim = a_claim()
     claim.on_grant(grant(100, claim.seq))
     claim.on_revoked(m.Revoked(KEY, 100, RevokeReason.RESTARTED, 2))
@@ -125,38 +125,38 @@ def test_a_recalled_holder_says_what_it_holds_and_that_its_stage_is_queued() -> 
     claim = a_claim()
     claim.on_grant(grant(100, claim.seq))
     claim.ending()
-    said(claim)
+    take_messages(claim)
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
-    told, ending = said(claim)
-    assert isinstance(told, m.Enqueue)
-    assert told.lease == claim.lease
+    enqueue, ending = take_messages(claim)
+    assert isinstance(enqueue, m.Enqueue)
+    assert enqueue.lease == claim.lease
     assert isinstance(ending, m.Ending)
 
 
 def test_recalled_about_an_older_attempt_a_task_says_it_is_over_and_unclean() -> None:
     claim = a_claim()
-    said(claim)
+    take_messages(claim)
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0 + 9)))
-    over, wish = said(claim)
+    over, enqueue = take_messages(claim)
     assert isinstance(over, m.Done)
     assert (9, False) == (over.key.attempt, over.clean)
-    assert isinstance(wish, m.Enqueue)
+    assert isinstance(enqueue, m.Enqueue)
 
 
 def test_recalled_before_it_asked_for_anything_a_task_says_so() -> None:
     claim = Claim("dispatcher/p", 0, run="r1")
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
-    assert [m.Done] == [type(one) for one in said(claim)]
+    assert [m.Done] == [type(one) for one in take_messages(claim)]
 
 
-def told(ticket: int, attempt: int = 1, priority: int = 0) -> m.Admitted:
+def admission(ticket: int, attempt: int = 1, priority: int = 0) -> m.Admitted:
     return m.Admitted(m.Key("t", "r1", attempt), 11, ticket, 1, 300.0, priority=priority)
 
 
 def test_priority_stays_with_a_task_that_draws_a_new_ticket_until_it_is_used() -> None:
     claim = a_claim()
-    claim.on_admitted(told(7))
-    claim.on_admitted(told(-2, priority=1))
+    claim.on_admitted(admission(7))
+    claim.on_admitted(admission(-2, priority=1))
     claim.done()
     claim.renounce()
     assert (-2, 1) == (claim.ticket, claim.priority)
@@ -164,61 +164,61 @@ def test_priority_stays_with_a_task_that_draws_a_new_ticket_until_it_is_used() -
     assert (0, 0) == (claim.ticket, claim.priority)
 
 
-def test_an_answer_that_is_older_than_the_precedence_does_not_take_it_back() -> None:
+def test_an_answer_that_is_older_than_the_priority_does_not_take_it_back() -> None:
     claim = a_claim()
-    claim.on_admitted(told(-2, priority=1))
-    claim.on_admitted(told(7))
+    claim.on_admitted(admission(-2, priority=1))
+    claim.on_admitted(admission(7))
     assert (-2, 7) == (claim.ticket, claim.admitted.ticket if claim.admitted else 0)
 
 
 def test_priority_is_heard_by_a_task_that_left_the_line_and_by_no_other_run() -> None:
     claim = a_claim()
     claim.done()
-    claim.on_admitted(told(-2, attempt=2, priority=1))
+    claim.on_admitted(admission(-2, attempt=2, priority=1))
     assert (-2, 1, None) == (claim.ticket, claim.priority, claim.admitted)
     claim.run = "r2"
-    claim.on_admitted(told(-9))
+    claim.on_admitted(admission(-9))
     assert -2 == claim.ticket
 
 
 def test_a_repeated_request_says_the_priority_that_was_given_meanwhile() -> None:
     """Both parts of it: to a dispatcher that lost its memory nobody else can say how urgent this is."""
     claim = a_claim()
-    claim.on_admitted(told(-2, priority=1))
-    said(claim)
+    claim.on_admitted(admission(-2, priority=1))
+    take_messages(claim)
     claim.on_recall(m.Recall(1, m.Key("t", "r1", 0)))
-    (asked,) = said(claim)
+    (asked,) = take_messages(claim)
     assert isinstance(asked, m.Enqueue)
     assert (-2, 1) == (asked.ticket, asked.priority)
 
 
-def test_a_grant_by_somebody_who_knew_of_no_precedence_does_not_take_it_back() -> None:
+def test_a_grant_without_the_priority_does_not_take_it_back() -> None:
     claim = a_claim()
-    claim.on_admitted(told(-2, priority=1))
+    claim.on_admitted(admission(-2, priority=1))
     claim.on_grant(grant(100, claim.seq))
     assert (Want.HOLDING, -2) == (claim.want, claim.ticket)
 
 
-def test_priority_of_an_earlier_request_is_said_with_the_present_one() -> None:
+def test_priority_of_an_earlier_request_is_sent_with_the_present_one() -> None:
     """Its dispatcher gave it to somebody who had left the line already, and stands elsewhere by now."""
     for again in (ASK, replace(ASK, key=m.Key("t", "r1", 2))):
         claim = a_claim()
         claim.done()
         claim.request(again)
-        said(claim)
-        news = told(-2, priority=1)
+        take_messages(claim)
+        news = admission(-2, priority=1)
         assert claim.comes_late(news)
         claim.on_admitted(news)
-        (asked,) = said(claim)
+        (asked,) = take_messages(claim)
         assert isinstance(asked, m.Enqueue)
         assert (again.key, -2, 1) == (asked.key, asked.ticket, asked.priority)
         assert not claim.comes_late(news)
         claim.on_admitted(news)
-        assert [] == said(claim)
+        assert [] == take_messages(claim)
 
 
 def test_priority_of_the_present_request_is_known_where_it_was_given() -> None:
     claim = a_claim()
-    said(claim)
-    claim.on_admitted(told(-2, priority=1))
-    assert ([], -2) == (said(claim), claim.ticket)
+    take_messages(claim)
+    claim.on_admitted(admission(-2, priority=1))
+    assert ([], -2) == (take_messages(claim), claim.ticket)

@@ -90,7 +90,7 @@ def test_a_text_from_before_a_field_was_added_takes_its_default() -> None:
     assert Small("x") == columns.load(columns.dump(before("x")), Small)
 
 
-def test_a_field_that_nobody_knows_how_to_carry_is_refused_by_name() -> None:
+def test_a_field_of_an_unknown_type_is_refused_by_name() -> None:
     odd = make_dataclass("Odd", [("what", set[str])])
     with pytest.raises(TypeError, match="mark it as derived"):
         columns.dump(odd({"x"}))

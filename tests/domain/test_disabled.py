@@ -24,7 +24,7 @@ def why(pool: Pool, task_id: str) -> str:
     return pool.d.admission.why(pool.d.board.entries[task_id])
 
 
-def test_its_tasks_stay_in_line_and_say_why_while_others_go_on() -> None:
+def test_its_tasks_wait_in_line_and_say_why_while_others_go_on() -> None:
     pool = Pool()
     pool.d.disable("ann", "bob", "banned", NOW)
     pool.enqueue("hers", "account", account="ann")
@@ -60,7 +60,7 @@ def test_who_stands_on_deck_is_taken_off() -> None:
     assert EntryState.DECK is pool.place("t")
     pool.deliver("t")
     pool.d.disable("ann", "bob", "banned", NOW)
-    assert [RevokeReason.DECK] == [one.reason for one in pool.said("t", m.Revoked)]
+    assert [RevokeReason.DECK] == [one.reason for one in pool.messages_to("t", m.Revoked)]
 
 
 def test_a_mutex_that_becomes_free_does_not_let_it_through() -> None:
@@ -83,7 +83,7 @@ def test_a_duplicate_is_refused_all_the_same() -> None:
     pool.d.disable("ann", "bob", "", NOW)
     pool.enqueue("t1", "account", account="ann")
     pool.enqueue("t2", "account", account="ann", on_busy=OnBusy.REJECT)
-    assert ["duplicate"] == [one.reason for one in pool.said("t2", m.Rejected)]
+    assert ["duplicate"] == [one.reason for one in pool.messages_to("t2", m.Rejected)]
 
 
 def test_it_outlives_a_continue_as_new_with_who_is_parked() -> None:
@@ -111,7 +111,7 @@ def test_the_system_overrules_nobody_and_takes_back_only_its_own() -> None:
     assert [("account_disabled", "bob", "ann"), ("account_enabled", "cid", "ann")] == kinds
 
 
-def test_there_is_an_end_to_how_many_and_to_how_much_is_said() -> None:
+def test_there_is_an_end_to_how_many_and_to_how_much_is_written() -> None:
     pool = Pool()
     for number in range(DISABLED_MAX):
         assert "" == pool.d.accounts.refusal(f"a{number}")

@@ -150,7 +150,7 @@ def test_a_full_queue_refuses() -> None:
     pool = Pool(limit=2)
     for i in range(3):
         pool.enqueue(f"t{i}")
-    assert ["queue_full"] == [one.reason for one in pool.said("t2", m.Rejected)]
+    assert ["queue_full"] == [one.reason for one in pool.messages_to("t2", m.Rejected)]
     assert 2 == pool.d.board.waiting
 
 
@@ -165,14 +165,14 @@ def test_who_comes_back_with_a_ticket_is_never_refused() -> None:
     assert pool.d.board.entries["t0"].ticket < pool.d.board.entries["t1"].ticket
 
 
-def test_a_duplicate_is_refused_and_told_who_holds_the_place() -> None:
+def test_a_duplicate_is_refused_with_the_name_of_the_holder() -> None:
     pool = Pool()
     pool.enqueue("first", account="ann")
     pool.enqueue("again", account="ann", on_busy=OnBusy.REJECT)
     pool.emulator("e1")
     pool.enqueue("third", account="ann", on_busy=OnBusy.REJECT)
-    assert [("duplicate", "first")] == [(one.reason, one.holder) for one in pool.said("again", m.Rejected)]
-    assert [("account_running", "first")] == [(one.reason, one.holder) for one in pool.said("third", m.Rejected)]
+    assert [("duplicate", "first")] == [(one.reason, one.holder) for one in pool.messages_to("again", m.Rejected)]
+    assert [("account_running", "first")] == [(one.reason, one.holder) for one in pool.messages_to("third", m.Rejected)]
 
 
 def test_what_no_emulator_can_do_is_refused_only_after_the_pool_settled() -> None:
@@ -182,7 +182,7 @@ def test_what_no_emulator_can_do_is_refused_only_after_the_pool_settled() -> Non
     pool.now += 61_000
     pool.enqueue("late", requires=("app=y",))
     assert EntryState.WAITING is pool.place("early")
-    assert ["cannot_be_satisfied"] == [one.reason for one in pool.said("late", m.Rejected)]
+    assert ["cannot_be_satisfied"] == [one.reason for one in pool.messages_to("late", m.Rejected)]
 
 
 def test_the_next_task_is_on_deck_once_last_stage_of_a_short_one_is_queued() -> None:
@@ -233,9 +233,9 @@ def test_an_idle_emulator_steals_from_the_deck_of_a_slow_one() -> None:
     due = pool.d.next_due_ms()
     assert due is not None
     pool.d.tick(due - 1)
-    assert [] == pool.said("next", m.Revoked)
+    assert [] == pool.messages_to("next", m.Revoked)
     pool.d.tick(due)
-    assert [RevokeReason.DECK] == [one.reason for one in pool.said("next", m.Revoked)]
+    assert [RevokeReason.DECK] == [one.reason for one in pool.messages_to("next", m.Revoked)]
 
 
 def test_down_never_frees_a_lease() -> None:
@@ -243,7 +243,7 @@ def test_down_never_frees_a_lease() -> None:
     pool.emulator("e1")
     pool.enqueue("t", account="ann")
     pool.emulator("e1", EmulatorStatus.DOWN)
-    assert [RevokeReason.DOWN] == [one.reason for one in pool.said("t", m.Revoked)]
+    assert [RevokeReason.DOWN] == [one.reason for one in pool.messages_to("t", m.Revoked)]
     assert ("t", {"a:ann": "t"}) == (pool.on("e1"), pool.d.keys.held)
 
 
@@ -255,7 +255,7 @@ def test_an_unclean_end_has_the_emulator_tidied_before_the_next_grant() -> None:
     pool.done("first", "", clean=False)
     pool.enqueue("second")
     assert EntryState.WAITING is pool.place("second")
-    assert [token] == [one.token for one in pool.said("emulator/e1", m.Reset)]
+    assert [token] == [one.token for one in pool.messages_to("emulator/e1", m.Reset)]
     pool.emulator("e1", tidied=token)
     assert "second" == pool.on("e1")
 
@@ -280,7 +280,7 @@ def test_a_successor_with_an_older_run_on_its_board_recalls_the_open_one() -> No
     pool.deliver("t")
     pool.d.take_over({"t": "r2"}, NOW, 600.0, blind=False)  # what r2 asked was lost with the predecessor
     pool.d.on_closed("t", "r1", NOW)
-    assert [m.Key("t", "r2", 0)] == [one.key for one in pool.said("t", m.Recall)]
+    assert [m.Key("t", "r2", 0)] == [one.key for one in pool.messages_to("t", m.Recall)]
 
 
 def test_the_lease_of_a_closed_holder_out_of_reach_is_freed_after_its_guards() -> None:
@@ -303,7 +303,7 @@ def test_who_leaves_without_stopping_keeps_its_keys_until_it_is_fenced() -> None
     pool.d.on_done(m.Done(m.Key("t", "r1", 1), pool.seq(), "cancelled", clean=False, abandoned=True), NOW)
     pool.enqueue("next", account="ann")
     assert (EntryState.FENCING, EntryState.PARKED) == (pool.place("t"), pool.place("next"))
-    assert [token] == [one.token for one in pool.said("emulator/e1", m.Reset)]
+    assert [token] == [one.token for one in pool.messages_to("emulator/e1", m.Reset)]
     pool.emulator("e1", tidied=token)
     assert (None, EntryState.ACTIVE) == (pool.place("t"), pool.place("next"))
 
@@ -324,7 +324,7 @@ def test_an_expired_lease_is_fenced_but_time_alone_frees_no_living_holder() -> N
     pool.emulator("e1")
     pool.enqueue("t", hold_s=10.0)
     pool.d.tick(NOW + 10_000)
-    assert [RevokeReason.EXPIRED] == [one.reason for one in pool.said("t", m.Revoked)]
+    assert [RevokeReason.EXPIRED] == [one.reason for one in pool.messages_to("t", m.Revoked)]
     pool.d.tick(NOW + 1_000_000)
     assert EntryState.FENCING is pool.place("t")
     pool.done("t", "", clean=False)
@@ -364,7 +364,7 @@ def test_repeating_a_request_gives_the_same_grant() -> None:
     pool.emulator("e1")
     pool.enqueue("t")
     pool.enqueue("t")
-    first, second = pool.said("t", m.Grant)
+    first, second = pool.messages_to("t", m.Grant)
     assert first.lease == second.lease
     assert first.seq < second.seq
 
@@ -377,15 +377,15 @@ def test_what_is_older_than_the_last_word_changes_nothing() -> None:
     assert {} == pool.d.board.entries
 
 
-def test_a_restarted_worker_is_told_to_the_holder_once_the_emulator_is_up() -> None:
+def test_the_holder_hears_of_a_restarted_worker_once_the_emulator_is_up() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("t")
     pool.emulator("e1", EmulatorStatus.SUSPECT, incarnation=2)
-    assert [] == pool.said("t", m.Revoked)
+    assert [] == pool.messages_to("t", m.Revoked)
     pool.emulator("e1", incarnation=2)
     pool.emulator("e1", incarnation=2)
-    assert [(RevokeReason.RESTARTED, 2)] == [(one.reason, one.incarnation) for one in pool.said("t", m.Revoked)]
+    assert [(RevokeReason.RESTARTED, 2)] == [(one.reason, one.incarnation) for one in pool.messages_to("t", m.Revoked)]
 
 
 @pytest.mark.parametrize("first_to_answer", ["active", "deck"])
@@ -409,7 +409,7 @@ def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() ->
     pool.d.tick(NOW + 14_999)
     assert "" == pool.on("e1")
     pool.d.tick(NOW + 15_000)
-    sweep = pool.said("emulator/e1", m.Reset)
+    sweep = pool.messages_to("emulator/e1", m.Reset)
     assert 1 == len(sweep)
     pool.emulator("e1", tidied=sweep[0].token)
     assert "t" == pool.on("e1"), "its ticket is older than any drawn since"

@@ -22,7 +22,7 @@ def pass_gate(emulator: Emulator, evidence: str = "") -> GateRequest:
     return order
 
 
-def told(emulator: Emulator) -> list[EmulatorStatus]:
+def announced_states(emulator: Emulator) -> list[EmulatorStatus]:
     lines = emulator.outbox.lines.get("dispatcher/pool", [])
     assert [one.seq for one in lines] == sorted({one.seq for one in lines})
     return [one.state for one in lines]
@@ -33,7 +33,7 @@ def test_a_new_emulator_is_up_after_its_boot_gate() -> None:
     emulator.on_seen(seen("h1"))
     assert EmulatorStatus.RECOVERING is emulator.state.status
     assert GateRequest("b1", full=True, fence=0) == pass_gate(emulator)
-    assert [EmulatorStatus.RECOVERING, EmulatorStatus.UP] == told(emulator)
+    assert [EmulatorStatus.RECOVERING, EmulatorStatus.UP] == announced_states(emulator)
 
 
 def test_a_reboot_leads_through_full_gate_a_bad_end_through_the_short_one() -> None:
@@ -98,7 +98,7 @@ def test_of_a_host_that_leaves_in_order_what_runs_may_end() -> None:
     assert EmulatorStatus.UP is emulator.state.status
 
 
-def test_what_a_host_said_before_is_not_news() -> None:
+def test_what_a_host_reported_before_is_not_news() -> None:
     emulator = up()
     emulator.on_seen(seen("h1", Health.DOWN, seq=3))
     emulator.on_seen(seen("h1", Health.GOOD, seq=2))
@@ -141,11 +141,11 @@ def test_what_its_owner_let_go_is_not_given_to_a_host_that_fell_silent() -> None
 def test_a_pool_hears_that_an_emulator_left_it_for_another_one() -> None:
     emulator = up()
     emulator.on_seen(replace(seen("h1", incarnation=2), pool="other"))
-    assert EmulatorStatus.RETIRED is told(emulator)[-1]
+    assert EmulatorStatus.RETIRED is announced_states(emulator)[-1]
     (news,) = emulator.outbox.lines["dispatcher/other"]
     assert (EmulatorStatus.UP, 2) == (news.state, news.incarnation)
     emulator.on_seen(replace(seen("h1", incarnation=3), pool="pool"))
-    assert EmulatorStatus.UP is told(emulator)[-1]
+    assert EmulatorStatus.UP is announced_states(emulator)[-1]
     assert EmulatorStatus.RETIRED is emulator.outbox.lines["dispatcher/other"][-1].state
 
 
@@ -169,9 +169,9 @@ def test_draining_lets_nobody_new_in_and_ends() -> None:
 
 def test_recalled_it_announces_itself_again_with_a_greater_number() -> None:
     emulator = up()
-    before = told(emulator)
+    before = announced_states(emulator)
     emulator.on_recall()
-    assert [*before, EmulatorStatus.UP] == told(emulator)
+    assert [*before, EmulatorStatus.UP] == announced_states(emulator)
 
 
 def test_before_any_host_saw_it_there_is_nobody_to_tell() -> None:

@@ -100,9 +100,9 @@ def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskStatus) -
 
 @pytest.mark.parametrize("state", list(TaskStatus))
 def test_a_refusal_says_what_is_possible_in_the_words_of_the_doors(state: TaskStatus) -> None:
-    said = refusal("retry", state, Intent.NONE, possible(state))
+    message = refusal("retry", state, Intent.NONE, possible(state))
     nothing = "nothing; submit it anew"
-    assert f"retry is not possible while {state}; possible now: {', '.join(possible(state)) or nothing}" == said
+    assert f"retry is not possible while {state}; possible now: {', '.join(possible(state)) or nothing}" == message
 
 
 def test_every_state_can_be_reached() -> None:
@@ -125,5 +125,5 @@ def test_every_state_can_be_reached() -> None:
         (Intent.FORCE, Intent.NONE, Intent.FORCE),
     ],
 )
-def test_the_stronger_wish_wins_in_either_order(present: Intent, asked: Intent, after: Intent) -> None:
+def test_the_stronger_intent_wins_in_either_order(present: Intent, asked: Intent, after: Intent) -> None:
     assert after is combine(present, asked)

@@ -104,10 +104,10 @@ def test_a_lane_that_is_reset_is_as_the_settings_and_the_pool_say() -> None:
     assert (9, "", "", "") == (lane.capacity, lane.capacity_by, lane.ordering_by, lane.paused_by)
     pool.emulator("e1")
     assert ["t1", "t0"] == pool.order()
-    told = [(one.kind, one.actor, one.reason, one.lane) for one in pool.d.state.audit.by_people]
-    assert ("lane_reset", "ben", "over", "account") == told[-1]
+    entries = [(one.kind, one.actor, one.reason, one.lane) for one in pool.d.state.audit.by_people]
+    assert ("lane_reset", "ben", "over", "account") == entries[-1]
     assert not pool.d.reset_lane("account", "ben", NOW)
-    assert len(told) == len(pool.d.state.audit.by_people)
+    assert len(entries) == len(pool.d.state.audit.by_people)
 
 
 def test_a_lane_that_is_reset_in_a_paused_pool_is_paused_like_the_pool() -> None:
@@ -249,7 +249,7 @@ def held_for_too_long() -> tuple[Pool, int]:
     token = pool.lease("holder").token
     assert NOW + 10_000 == pool.d.next_due_ms()
     pool.d.tick(NOW + 9_999)
-    assert [] == pool.said("holder", m.Revoked)
+    assert [] == pool.messages_to("holder", m.Revoked)
     pool.now = NOW + 10_000
     pool.d.tick(pool.now)
     return pool, token
@@ -261,9 +261,9 @@ def kinds(pool: Pool) -> list[str]:
 
 def test_a_mutex_held_for_too_long_is_fenced_first_and_then_broken() -> None:
     pool, token = held_for_too_long()
-    assert [m.RevokeReason.EXPIRED] == [one.reason for one in pool.said("holder", m.Revoked)]
+    assert [m.RevokeReason.EXPIRED] == [one.reason for one in pool.messages_to("holder", m.Revoked)]
     assert ([token], EntryState.PARKED) == (
-        [one.token for one in pool.said("emulator/e1", m.Reset)],
+        [one.token for one in pool.messages_to("emulator/e1", m.Reset)],
         pool.place("other"),
     )
     pool.d.tick(NOW + 10_000_000)
@@ -312,9 +312,9 @@ def test_a_task_of_a_subscription_may_outlast_the_hold_of_a_mutex() -> None:
 def test_who_asks_while_an_unknown_lease_is_fenced_is_asked_again_afterwards() -> None:
     pool, token = held_for_too_long()
     pool.enqueue("holder", mutex=("shop",))
-    assert [] == pool.said("holder", m.Recall)
+    assert [] == pool.messages_to("holder", m.Recall)
     pool.emulator("e1", tidied=token)
-    assert 1 == len(pool.said("holder", m.Recall))
+    assert 1 == len(pool.messages_to("holder", m.Recall))
 
 
 # --- counting -------------------------------------------------------------------------------------------------
@@ -387,10 +387,10 @@ def test_every_order_is_audited_with_its_actor_and_reason() -> None:
     pool.d.set_capacity("account", 4, "ann", NOW, "slow")
     pool.d.set_ordering("account", PRIORITY, "ann", NOW, "event")
     pool.d.prioritize("t", 1, "ann", NOW, reason="late")
-    told = [(one.kind, one.actor, one.reason, one.at_ms) for one in pool.d.state.audit.by_people]
+    entries = [(one.kind, one.actor, one.reason, one.at_ms) for one in pool.d.state.audit.by_people]
     kinds_ = ("lane_paused", "lane_resumed", "lane_capacity", "lane_ordering", "prioritized")
     reasons = ("release", "done", "slow", "event", "late")
-    assert [(kind, "ann", reason, NOW) for kind, reason in zip(kinds_, reasons, strict=True)] == told
+    assert [(kind, "ann", reason, NOW) for kind, reason in zip(kinds_, reasons, strict=True)] == entries
     assert list(pool.d.state.audit.by_people) == list(again(pool).d.state.audit.by_people)
 
 
@@ -436,8 +436,8 @@ def test_a_drain_is_audited_by_the_word_of_the_emulator(action: str) -> None:
     news = m.Announce("e1", "h", 1, 1, m.EmulatorStatus.UP, action=action, actor="ann", reason="new image")
     pool.d.on_announce(news, NOW)
     pool.d.on_announce(news, NOW)
-    told = [(one.kind, one.actor, one.reason, one.emulator_id) for one in pool.d.state.audit.by_people]
-    assert [(f"emulator_{action}", "ann", "new image", "e1")] == told
+    entries = [(one.kind, one.actor, one.reason, one.emulator_id) for one in pool.d.state.audit.by_people]
+    assert [(f"emulator_{action}", "ann", "new image", "e1")] == entries
 
 
 def test_a_successor_says_whether_it_remembers() -> None:

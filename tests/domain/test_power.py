@@ -49,7 +49,7 @@ class Pool:
         token = next(e.lease.token for e in self.d.board.held() if e.task_id == task and e.lease)
         self.d.on_done(m.Done(m.Key(task, "run", 1), self.seq, "completed", token=token), self.now_ms)
 
-    def told(self) -> dict[str, str]:
+    def take_switches(self) -> dict[str, str]:
         """What emulators were told since last asked."""
         found: dict[str, str] = {}
         for target in [one for one in self.d.outbox.lines if one.startswith("emulator/")]:
@@ -63,7 +63,7 @@ class Pool:
     def stopped(self, *names: str) -> "Pool":
         """After nobody needed them for long enough."""
         self.passes(60)
-        assert dict.fromkeys(names, "off") == self.told()
+        assert dict.fromkeys(names, "off") == self.take_switches()
         for name in names:
             self.says(name, EmulatorStatus.STOPPED)
         return self
@@ -73,9 +73,9 @@ def test_an_emulator_idle_for_long_enough_is_switched_off_and_not_before():
     pool = Pool("a1")
     assert pool.now_ms + 60_000 == pool.d.next_due_ms()
     pool.passes(59.9)
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.passes(0.1)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
     pool.submit("t1")
     assert [] == list(pool.d.board.held())
 
@@ -83,16 +83,16 @@ def test_an_emulator_idle_for_long_enough_is_switched_off_and_not_before():
 def test_without_a_policy_or_without_a_controller_nothing_is_switched_off():
     for pool in (Pool("a1", config=PoolConfig()), Pool("a1", startable=False)):
         pool.passes(86_400)
-        assert ({}, None) == (pool.told(), pool.d.next_due_ms())
+        assert ({}, None) == (pool.take_switches(), pool.d.next_due_ms())
 
 
 def test_the_last_ones_are_kept():
     pool = Pool("a1", "a2", "a3", config=replace(LAZY, idle_keep=2))
     pool.passes(600)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
     pool.says("a1", EmulatorStatus.STOPPED)
     pool.passes(600)
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
 
 
 def test_one_that_works_is_idle_only_from_the_end_of_its_task():
@@ -101,15 +101,15 @@ def test_one_that_works_is_idle_only_from_the_end_of_its_task():
     pool.passes(300)
     pool.ends("t1")
     pool.passes(59)
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.passes(1)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
 
 
-def test_who_waits_is_started_for_and_told_so_and_gets_it_when_it_is_up():
+def test_who_waits_is_started_for_and_gets_the_emulator_when_it_is_up():
     pool = Pool("a1").stopped("a1")
     pool.submit("t1")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
     assert "emulator a1 is being switched on for it" == pool.d.admission.why(pool.d.board.entries["t1"])
     for state in (EmulatorStatus.RECOVERING, EmulatorStatus.UP):
         pool.says("a1", state)
@@ -121,37 +121,37 @@ def test_as_many_are_started_as_wait_and_could_run_and_no_more():
     pool.submit("t1", "kind=a")
     pool.submit("t2", "kind=a")
     pool.submit("t3", "kind=c")
-    assert {"a1": "on", "a2": "on"} == pool.told()
+    assert {"a1": "on", "a2": "on"} == pool.take_switches()
     pool.says("a1", EmulatorStatus.RECOVERING)
     pool.passes(1)
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.submit("t4")
-    assert {"a3": "on"} == pool.told()
+    assert {"a3": "on"} == pool.take_switches()
 
 
 def test_a_lane_that_is_paused_or_full_starts_nothing():
     pool = Pool("a1", "a2").stopped("a1", "a2")
     pool.d.pause("account", "ann", "", pool.now_ms)
     pool.submit("t1")
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.d.set_capacity("account", 1, "ann", pool.now_ms)
     pool.d.resume("account", "ann", pool.now_ms)
     pool.submit("t2")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
 
 
 def test_when_one_does_not_start_another_one_is_started():
     pool = Pool("a1", "a2").stopped("a1", "a2")
     pool.submit("t1")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
     pool.says("a1", EmulatorStatus.DOWN)
-    assert {"a2": "on"} == pool.told()
+    assert {"a2": "on"} == pool.take_switches()
 
 
 def test_one_that_could_not_be_stopped_is_granted_again_and_tried_later():
     pool = Pool("a1")
     pool.passes(60)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
     pool.says("a1", EmulatorStatus.UP)
     pool.submit("t1")
     assert ["t1"] == [one.task_id for one in pool.d.board.held()]
@@ -160,29 +160,29 @@ def test_one_that_could_not_be_stopped_is_granted_again_and_tried_later():
 def test_a_task_due_soon_has_one_started_and_keeps_one_from_being_stopped():
     pool = Pool("a1", "b1").stopped("a1", "b1")
     pool.expects("t1", "kind=b")
-    assert {"b1": "on"} == pool.told()
+    assert {"b1": "on"} == pool.take_switches()
     pool.says("b1", EmulatorStatus.UP)
     pool.passes(61)
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.passes(60)
     pool.passes(1)
-    assert {"b1": "off"} == pool.told()
+    assert {"b1": "off"} == pool.take_switches()
 
 
 def test_for_tasks_due_soon_no_more_are_started_than_their_lane_has_room_for():
     pool = Pool("a1", "a2", "a3").stopped("a1", "a2", "a3")
     pool.d.set_capacity("account", 2, "ann", pool.now_ms)
     pool.submit("t0")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
     for task in ("t1", "t2", "t3"):
         pool.expects(task, lane="account")
-    assert {"a2": "on"} == pool.told()
+    assert {"a2": "on"} == pool.take_switches()
     pool.d.pause("", "ann", "", pool.now_ms)
     pool.expects("t4", lane="new")
-    assert {} == pool.told()
+    assert {} == pool.take_switches()
     pool.d.resume("", "ann", pool.now_ms)
     pool.expects("t5", lane="new")
-    assert {"a3": "on"} == pool.told()
+    assert {"a3": "on"} == pool.take_switches()
 
 
 def test_a_task_that_asks_or_ends_is_not_expected_any_more():
@@ -199,7 +199,7 @@ def test_a_task_that_asks_or_ends_is_not_expected_any_more():
 def test_every_switch_is_audited():
     pool = Pool("a1").stopped("a1")
     pool.submit("t1")
-    pool.told()
+    pool.take_switches()
     assert [("emulator_rest", "idle for 60 s"), ("emulator_wake", "work waits for it")] == [
         (one.kind, one.reason) for one in pool.d.state.audit.by_system
     ]
@@ -210,7 +210,7 @@ def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
     pool = Pool("a1", "a2")
     pool.passes(60)
     if moment != "told":
-        pool.told()
+        pool.take_switches()
         pool.says("a1", EmulatorStatus.STOPPED)
         pool.says("a2", EmulatorStatus.STOPPED)
     if moment == "waking":
@@ -233,14 +233,14 @@ def test_an_older_snapshot_knows_nothing_of_all_this():
     assert pool.d.board == Dispatcher(state=snapshot.load(text, LAZY)).board
 
 
-def test_who_waits_for_a_busy_one_keeps_no_room_from_whom_one_can_be_started():
+def test_who_waits_for_a_busy_one_takes_no_start_from_others():
     pool = Pool("a1", "b1").stopped("a1", "b1")
     pool.says("b1", EmulatorStatus.UP)
     pool.submit("t1", "kind=b", lane="anonymous")
     pool.d.set_capacity("account", 1, "ann", pool.now_ms)
     pool.submit("t2", "kind=b")
     pool.submit("t3", "kind=a")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
 
 
 def test_an_emulator_is_not_kept_on_for_somebody_who_does_not_come():
@@ -249,38 +249,38 @@ def test_an_emulator_is_not_kept_on_for_somebody_who_does_not_come():
     due_ms = pool.d.next_due_ms()
     assert due_ms is not None
     pool.passes((due_ms - pool.now_ms) / 1000)
-    assert ({}, {"a1": "off"}) == (pool.d.state.expected, pool.told())
+    assert ({}, {"a1": "off"}) == (pool.d.state.expected, pool.take_switches())
 
 
-def test_who_was_told_to_rest_is_granted_to_nobody_though_its_host_was_away():
+def test_who_was_switched_off_is_granted_to_nobody_though_its_host_was_away():
     pool = Pool("a1")
     pool.passes(60)
     pool.says("a1", EmulatorStatus.SUSPECT, startable=False)
     pool.says("a1", EmulatorStatus.UP)
     pool.submit("t1")
     assert [] == list(pool.d.board.held())
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
     pool.says("a1", EmulatorStatus.STOPPED)
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
 
 
 def test_nobody_is_waited_for_whose_host_is_away():
     pool = Pool("a1", "a2").stopped("a1", "a2")
     pool.submit("t1")
-    assert {"a1": "on"} == pool.told()
+    assert {"a1": "on"} == pool.take_switches()
     pool.switched["a1"] = 0
     pool.says("a1", EmulatorStatus.STOPPED, startable=False)
-    assert {"a2": "on"} == pool.told()
+    assert {"a2": "on"} == pool.take_switches()
 
 
-def test_a_new_incarnation_of_an_emulator_is_told_again_what_is_wished_of_it():
+def test_a_new_incarnation_of_an_emulator_gets_its_switch_again():
     pool = Pool("a1")
     pool.passes(60)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
     pool.seq += 1
     news = m.Announce("a1", "h", 2, pool.seq, EmulatorStatus.UP, (), "b", startable=True)
     pool.d.on_announce(news, pool.now_ms)
-    assert {"a1": "off"} == pool.told()
+    assert {"a1": "off"} == pool.take_switches()
 
 
 def test_a_dispatcher_without_memory_voids_what_may_have_been_wished_before():

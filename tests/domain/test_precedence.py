@@ -22,7 +22,7 @@ def line(pool: Pool) -> list[str]:
     return sorted(entries, key=lambda name: pool.d.board.rank(entries[name]))
 
 
-def test_who_is_given_precedence_last_goes_first() -> None:
+def test_who_is_prioritized_last_goes_first() -> None:
     pool = Pool()
     waits(pool)
     for name in ("t1", "t2"):
@@ -31,7 +31,7 @@ def test_who_is_given_precedence_last_goes_first() -> None:
 
 
 @pytest.mark.parametrize(("asked", "stands", "order"), [(1, 1, "t2 t0 t1"), (5, 3, "t0 t2 t1"), (9, 3, "t0 t2 t1")])
-def test_precedence_never_moves_a_task_back(asked: int, stands: int, order: str) -> None:
+def test_prioritizing_never_moves_a_task_back(asked: int, stands: int, order: str) -> None:
     pool = Pool()
     pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
     for name, priority in (("t0", 2), ("t1", 3), ("t2", 3)):
@@ -40,16 +40,16 @@ def test_precedence_never_moves_a_task_back(asked: int, stands: int, order: str)
     assert (stands, order.split()) == (pool.d.board.entries["t2"].ask.priority, line(pool))
 
 
-def test_a_task_is_told_of_its_precedence_and_comes_back_with_it() -> None:
+def test_a_task_learns_its_priority_and_comes_back_with_it() -> None:
     pool = Pool()
     waits(pool)
     pool.deliver("t2")
     pool.d.prioritize("t2", 1, "ann", NOW)
-    (told,) = pool.said("t2", m.Admitted)
-    assert (1, 1, True) == (told.position, told.priority, told.ticket < 0)
+    (admitted,) = pool.messages_to("t2", m.Admitted)
+    assert (1, 1, True) == (admitted.position, admitted.priority, admitted.ticket < 0)
     pool.done("t2", "")
     pool.enqueue("late", ticket=0)
-    pool.enqueue("t2", ticket=told.ticket, priority=told.priority)
+    pool.enqueue("t2", ticket=admitted.ticket, priority=admitted.priority)
     assert "t2" == line(pool)[0]
 
 
@@ -60,10 +60,10 @@ def test_a_task_hears_of_its_priority_though_it_left_the_line_and_came_back() ->
     for _ in range(2):
         pool.done("t1", "")
         pool.enqueue("t1")
-    assert [-1, 5] == [one.ticket - 1_000_000 * (one.ticket > 0) for one in pool.said("t1", m.Admitted)]
+    assert [-1, 5] == [one.ticket - 1_000_000 * (one.ticket > 0) for one in pool.messages_to("t1", m.Admitted)]
 
 
-def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() -> None:
+def test_a_successor_without_memory_prioritizes_before_what_comes_back() -> None:
     pool = Pool(fence_s=0.0)
     pool.d.take_over({"old": "r1"}, NOW, 60.0, blind=True)
     pool.enqueue("new")
@@ -72,7 +72,7 @@ def test_a_successor_without_memory_draws_precedence_beyond_what_comes_back() ->
     assert ["new", "old"] == line(pool)
 
 
-def test_priority_that_is_said_after_an_older_request_arrived_counts() -> None:
+def test_priority_that_is_sent_after_an_older_request_arrived_counts() -> None:
     """The request was on its way when a person gave precedence, and reached a successor that knows nothing of that."""
     pool = Pool(fence_s=0.0)
     pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
@@ -84,10 +84,10 @@ def test_priority_that_is_said_after_an_older_request_arrived_counts() -> None:
     pool.enqueue("new", priority=1)
     pool.d.prioritize("new", 1, "ann", NOW)
     assert ["new", "t", "first"] == line(again(pool))
-    assert (1, -3) == (pool.said("t", m.Admitted)[-1].priority, pool.said("t", m.Admitted)[-1].ticket)
+    assert (1, -3) == (pool.messages_to("t", m.Admitted)[-1].priority, pool.messages_to("t", m.Admitted)[-1].ticket)
 
 
-def test_what_is_said_again_takes_no_precedence_back() -> None:
+def test_a_repeated_message_takes_no_priority_back() -> None:
     pool = Pool()
     waits(pool)
     pool.d.prioritize("t1", 1, "ann", NOW)
@@ -110,7 +110,7 @@ def test_a_parked_task_that_says_its_priority_again_is_first_for_its_key() -> No
     assert ["holder", "t2", "t1"] == pool.order()
 
 
-def test_a_thousand_put_in_front_at_once_push_nobodys_deed_out_of_the_audit() -> None:
+def test_a_thousand_put_in_front_at_once_push_no_entry_out_of_the_audit() -> None:
     pool = Pool()
     for name in waits(pool, 1_000):
         pool.d.prioritize_in_bulk(name, 1, "ann", NOW)

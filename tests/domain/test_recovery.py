@@ -61,7 +61,7 @@ class Recovered:
     def state(self) -> EmulatorStatus:
         return self.machine.state.status
 
-    def told(self) -> m.Announce:
+    def last_announce(self) -> m.Announce:
         return self.machine.outbox.lines["dispatcher/pool"][-1]
 
 
@@ -86,7 +86,7 @@ def test_one_that_comes_back_by_itself_is_not_restarted():
     assert (EmulatorStatus.UP, "") == (one.state, one.due)
 
 
-def test_what_its_host_was_told_goes_on_though_it_came_back():
+def test_what_its_host_was_ordered_goes_on_though_it_came_back():
     one = Recovered()
     one.sees(Health.DOWN)
     due = one.machine.state.due
@@ -104,7 +104,7 @@ def test_one_that_no_restart_brings_back_is_quarantined_until_it_boots():
     one.sees(Health.DOWN)
     assert ["restart", "restart"] == [one.does("restart: no such instance").step for _ in range(2)]
     assert (EmulatorStatus.QUARANTINED, "evidence") == (one.state, one.due)
-    assert ("quarantine", "system:recovery") == (one.told().action, one.told().actor)
+    assert ("quarantine", "system:recovery") == (one.last_announce().action, one.last_announce().actor)
     one.does("answers no probe; see /data/quarantine/e1")
     assert ("answers no probe; see /data/quarantine/e1", "", EmulatorStatus.QUARANTINED) == (
         one.machine.state.evidence,
@@ -169,7 +169,11 @@ def test_a_person_quarantines_and_releases_and_the_pool_hears_who_it_was():
     one = Recovered()
     assert "" == one.asks(EmulatorAction.QUARANTINE)
     assert (EmulatorStatus.QUARANTINED, "quarantined by ann: why not") == (one.state, one.machine.state.quarantined_by)
-    assert ("quarantine", "ann", "why not") == (one.told().action, one.told().actor, one.told().reason)
+    assert ("quarantine", "ann", "why not") == (
+        one.last_announce().action,
+        one.last_announce().actor,
+        one.last_announce().reason,
+    )
     one.sees(Health.GOOD, "b2")
     assert (EmulatorStatus.QUARANTINED, None) == (one.state, one.machine.gate_request())
     assert "" == one.asks(EmulatorAction.RELEASE)
@@ -228,9 +232,14 @@ def test_recovering_by_hand_begins_at_the_bottom_whatever_was_tried():
 def test_one_that_nobody_needs_is_switched_off_and_shown_as_stopped_not_down():
     one = Recovered()
     one.switch(on=False, seq=7)
-    assert (EmulatorStatus.DRAINING, "stop", 0) == (one.state, one.due, one.told().switched)
+    assert (EmulatorStatus.DRAINING, "stop", 0) == (one.state, one.due, one.last_announce().switched)
     one.does()
-    assert (EmulatorStatus.STOPPED, "", 7, True) == (one.state, one.due, one.told().switched, one.told().startable)
+    assert (EmulatorStatus.STOPPED, "", 7, True) == (
+        one.state,
+        one.due,
+        one.last_announce().switched,
+        one.last_announce().startable,
+    )
     one.sees(Health.SUSPECT)
     one.sees(Health.DOWN)
     assert (EmulatorStatus.STOPPED, "") == (one.state, one.due)
@@ -244,17 +253,17 @@ def test_one_that_is_needed_again_is_started_and_passes_its_gate():
     one.switch(on=True, seq=8)
     assert ("start", EmulatorStatus.STOPPED) == (one.due, one.state)
     one.does()
-    assert 7 == one.told().switched
+    assert 7 == one.last_announce().switched
     one.sees(Health.GOOD, "b2")
     one.gate()
-    assert (EmulatorStatus.UP, 8) == (one.state, one.told().switched)
+    assert (EmulatorStatus.UP, 8) == (one.state, one.last_announce().switched)
 
 
-def test_one_that_is_needed_again_before_its_host_was_told_stays_up():
+def test_one_that_is_needed_again_before_its_host_was_notified_stays_up():
     one = Recovered()
     one.switch(on=False, seq=7)
     one.switch(on=True, seq=8)
-    assert (EmulatorStatus.UP, "", 8) == (one.state, one.due, one.told().switched)
+    assert (EmulatorStatus.UP, "", 8) == (one.state, one.due, one.last_announce().switched)
 
 
 def test_one_that_is_needed_again_while_it_is_stopped_is_started_at_once():
@@ -275,27 +284,32 @@ def test_one_that_does_not_start_goes_through_the_recovery_steps():
     one.sees(Health.DOWN)
     one.switch(on=True, seq=8)
     one.does("start: no such instance")
-    assert (EmulatorStatus.DOWN, "restart", 8) == (one.state, one.due, one.told().switched)
+    assert (EmulatorStatus.DOWN, "restart", 8) == (one.state, one.due, one.last_announce().switched)
 
 
-def test_one_that_cannot_be_stopped_stays_up_and_the_pool_is_told():
+def test_one_that_cannot_be_stopped_stays_up_and_the_pool_is_notified():
     one = Recovered()
     one.switch(on=False, seq=7)
     one.does("stop: still answers")
-    assert (EmulatorStatus.UP, 7) == (one.state, one.told().switched)
+    assert (EmulatorStatus.UP, 7) == (one.state, one.last_announce().switched)
 
 
 def test_an_older_switch_and_one_that_changes_nothing_do_no_harm():
     one = Recovered()
     one.switch(on=True, seq=7)
     one.switch(on=False, seq=6)
-    assert (EmulatorStatus.UP, "", 7) == (one.state, one.due, one.told().switched)
+    assert (EmulatorStatus.UP, "", 7) == (one.state, one.due, one.last_announce().switched)
 
 
 def test_one_without_a_controller_answers_a_switch_and_does_nothing():
     one = Recovered(RecoveryPolicy())
     one.switch(on=False, seq=7)
-    assert (EmulatorStatus.UP, "", 7, False) == (one.state, one.due, one.told().switched, one.told().startable)
+    assert (EmulatorStatus.UP, "", 7, False) == (
+        one.state,
+        one.due,
+        one.last_announce().switched,
+        one.last_announce().startable,
+    )
 
 
 def test_one_that_a_person_switched_on_is_taken_as_it_is():
@@ -340,14 +354,14 @@ def test_what_a_dispatcher_without_memory_voids_does_not_come_true_any_more():
     assert (EmulatorStatus.UP, "") == (one.state, one.due)
 
 
-def test_what_was_voided_before_its_host_was_told_is_taken_back():
+def test_what_was_voided_before_its_host_was_notified_is_taken_back():
     one = Recovered()
     one.switch(on=False, seq=7)
     one.machine.on_recall(m.Recall(2, voids=8))
-    assert (EmulatorStatus.UP, "", 8) == (one.state, one.due, one.told().switched)
+    assert (EmulatorStatus.UP, "", 8) == (one.state, one.due, one.last_announce().switched)
 
 
-def test_what_its_host_was_told_is_not_voided_and_nobody_may_have_it():
+def test_what_its_host_was_ordered_is_not_voided_and_nobody_may_have_it():
     one = Recovered()
     one.switch(on=False, seq=7)
     due = one.machine.state.due
@@ -362,7 +376,7 @@ def test_what_its_host_was_told_is_not_voided_and_nobody_may_have_it():
 def test_nobody_may_have_one_that_a_person_restarts():
     one = Recovered()
     one.asks(EmulatorAction.RESTART)
-    assert (EmulatorStatus.DRAINING, EmulatorStatus.DRAINING) == (one.state, one.told().state)
+    assert (EmulatorStatus.DRAINING, EmulatorStatus.DRAINING) == (one.state, one.last_announce().state)
 
 
 def test_nobody_gets_one_that_came_back_while_a_restart_was_ordered():
@@ -384,7 +398,7 @@ def test_one_needed_again_while_stopping_is_nobodys_until_it_was_started():
     assert due is not None
     one.machine.begin_step(due)
     one.switch(on=True, seq=8)
-    assert (EmulatorStatus.DRAINING, 0) == (one.state, one.told().switched)
+    assert (EmulatorStatus.DRAINING, 0) == (one.state, one.last_announce().switched)
 
 
 def test_a_gate_passed_before_a_person_ordered_something_does_not_count():

@@ -30,8 +30,8 @@ def test_a_percentile_is_within_ten_percent(values: list[float], share: float):
     histogram = Histogram()
     for value in values:
         histogram.add(value)
-    told = histogram.quantile_s(share)
-    assert told == pytest.approx(exact(values, share), rel=0.1)
+    estimate = histogram.quantile_s(share)
+    assert estimate == pytest.approx(exact(values, share), rel=0.1)
     assert (len(values), pytest.approx(sum(values) / len(values))) == (histogram.count, histogram.mean_s())
 
 

@@ -95,8 +95,8 @@ class VirtualGround:
         self._stack.__exit__(None, None, None)
 
     def raw(self, line: str) -> ShellResult:
-        said = self.stand.run(line)
-        return ShellResult(said.rc, said.out, said.err)
+        result = self.stand.run(line)
+        return ShellResult(result.rc, result.out, result.err)
 
     def write(self, name: str, content: bytes) -> str:
         path = f"{self.folder}/{name}"

@@ -54,6 +54,6 @@ def test_the_last_words_of_a_crashed_app_are_kept_though_its_process_is_gone():
     ]
     assert crash == of("droidherd-pids", *crash)
     before = LINE.format(pid=77, text="says something")
-    for told in (f"Start proc 77:{APP}/u0a101 for activity", f"Process {APP} (pid 77) has died: fg TOP"):
-        system = LINE.format(pid=600, text=told)
+    for event in (f"Start proc 77:{APP}/u0a101 for activity", f"Process {APP} (pid 77) has died: fg TOP"):
+        system = LINE.format(pid=600, text=event)
         assert [before, system] == of("droidherd-pids", before, system)

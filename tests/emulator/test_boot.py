@@ -81,8 +81,8 @@ def test_a_gate_that_closes_names_the_stage_and_the_reason(
 
 def test_the_reason_is_not_hidden_by_a_last_try_that_has_no_time(one: One):
     def take(serial: str, deadline_s: float) -> Frame:
-        said = "one colour" if deadline_s > 0.2 else f"no answer within {deadline_s:g} s"
-        raise InvalidFrameError(said, to=serial)
+        reason = "one colour" if deadline_s > 0.2 else f"no answer within {deadline_s:g} s"
+        raise InvalidFrameError(reason, to=serial)
 
     gate = BootGate(one.adb, one.address, lambda _: None, Patience().times(), take=take)
     with pytest.raises(EmulatorLostError, match="did not reach frame: one colour"):

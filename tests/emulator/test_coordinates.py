@@ -60,7 +60,7 @@ def test_where_frames_match_the_display_nothing_is_changed_or_asked_twice():
     assert ((640, 719), 1) == (coordinates.to_display(640, 719), len(asked))
 
 
-def test_before_the_first_frame_and_without_an_answer_places_stay():
+def test_before_the_first_frame_and_without_an_answer_places_do_not_move():
     assert (5, 6) == CoordinateMap(lambda: Display(0, 10, 10, 0)).to_display(5, 6)
     coordinates = CoordinateMap(lambda: None)
     coordinates.see(lambda: blank(4, 8))
@@ -77,7 +77,7 @@ def test_a_frame_of_another_scale_is_brought_to_that_of_the_display():
     ]
 
 
-def test_elements_are_told_where_they_are_on_the_frame():
+def test_elements_have_their_places_on_the_frame():
     coordinates = CoordinateMap(lambda: Display(0, 720, 1280, 0))
     coordinates.see(lambda: blank(1080, 1920))
     assert '<node bounds="[0,0][1080,1920]"/><node bounds="[15,30][90,45]"/>' == coordinates.tree_on_frame(

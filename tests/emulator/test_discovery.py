@@ -155,7 +155,7 @@ def test_a_vendors_word_does_not_win_over_that_of_the_emulator_at_its_port(farm:
     )
 
 
-def test_a_tool_that_does_not_answer_is_told_and_spoils_nothing(farm: Farm, one: One):
+def test_a_tool_that_does_not_answer_is_reported_and_spoils_nothing(farm: Farm, one: One):
     seen = look(farm, one.address, tools={"mumu": Tool()})
     assert (1, ("mumu: MuMuManager did not end (try it by hand)",)) == (len(seen.found), seen.troubles)
 

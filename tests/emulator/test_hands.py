@@ -321,9 +321,9 @@ def test_answers_are_never_mixed_up_between_threads(one: One, other: One):
     def ask(number: int) -> None:
         target = one if number % 2 else other
         for turn in range(20):
-            said = f"{number}-{turn}"
-            if one.adb.shell(target.address, f"echo {said}", LONG_S).text != said + "\n":
-                wrong.append(said)
+            text = f"{number}-{turn}"
+            if one.adb.shell(target.address, f"echo {text}", LONG_S).text != text + "\n":
+                wrong.append(text)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
     for thread in threads:

@@ -78,10 +78,10 @@ def test_an_emulator_may_be_given_another_name(two: tuple[Inventory, One, One]):
 
 async def walk(inventory: Inventory, one: One, until: Callable[[list[Seen]], bool]) -> list[Seen]:
     """A host's round, until what it told is enough, or a minute."""
-    told: list[Seen] = []
+    reports: list[Seen] = []
 
     async def tell(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
-        told.extend(news)
+        reports.extend(news)
 
     with ThreadPoolExecutor(4) as threads:
         probe_loop = ProbeLoop(
@@ -90,12 +90,12 @@ async def walk(inventory: Inventory, one: One, until: Callable[[list[Seen]], boo
         rounds = asyncio.create_task(probe_loop.run(tell, 1))
         async with asyncio.timeout(60):
             for _ in range(3000):
-                if until(told):
+                if until(reports):
                     break
                 await asyncio.sleep(0.02)
         rounds.cancel()
         await asyncio.gather(rounds, return_exceptions=True)
-    return told
+    return reports
 
 
 async def test_the_first_serial_number_at_an_address_is_kept(two: tuple[Inventory, One, One]):
@@ -108,8 +108,10 @@ async def test_the_rounds_call_nobody_well_who_answers_for_another(two: tuple[In
     inventory, one, other = two
     assert all(passes(inventory, each, each.name).passed for each in (one, other))
     readdress(inventory, virtual_1=other.address, virtual_2=one.address)
-    told = await walk(inventory, one, lambda told: {seen.emulator_id for seen in told} == {one.name, other.name})
-    assert Health.GOOD not in {seen.health for seen in told}
+    reports = await walk(
+        inventory, one, lambda reports: {seen.emulator_id for seen in reports} == {one.name, other.name}
+    )
+    assert Health.GOOD not in {seen.health for seen in reports}
     assert ["", ""] == [entry.serialno for entry in inventory.load()]
 
 

@@ -22,7 +22,7 @@ class Rounds:
     """Walks no rounds; remembers that it was told."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        self.left_incarnations: list[int] = []
         self.began = asyncio.Event()
         self.over = False
 
@@ -34,7 +34,7 @@ class Rounds:
             self.over = True
 
     def leave(self, incarnation: int) -> None:
-        self.told.append(incarnation)
+        self.left_incarnations.append(incarnation)
 
     def left(self, incarnation: int) -> tuple[Seen, ...]:
         return ()
@@ -63,23 +63,23 @@ async def present(fleet: FleetActivities, rounds: Rounds) -> AsyncGenerator["asy
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_running_presence_is_told_and_goes_on_until_the_stages_have_ended() -> None:
+async def test_a_running_presence_is_notified_and_goes_on_until_the_stages_end() -> None:
     rounds = Rounds()
     fleet = fleet_of(rounds)
     async with present(fleet, rounds) as running:
         fleet.leave()
         await asyncio.sleep(0)
-        assert ([7], False) == (rounds.told, running.done())
+        assert ([7], False) == (rounds.left_incarnations, running.done())
         fleet.gone()
         assert 7 == (await running).incarnation
 
 
-async def test_a_presence_that_begins_while_the_worker_leaves_is_told_too() -> None:
+async def test_a_presence_that_begins_while_the_worker_leaves_is_notified() -> None:
     rounds = Rounds()
     fleet = fleet_of(rounds)
     fleet.leave()
     async with present(fleet, rounds):
-        assert [7] == rounds.told
+        assert [7] == rounds.left_incarnations
 
 
 async def test_an_older_presence_that_ends_late_does_not_take_the_newer_one_along() -> None:
@@ -90,7 +90,7 @@ async def test_an_older_presence_that_ends_late_does_not_take_the_newer_one_alon
         await asyncio.gather(first, return_exceptions=True)
         assert fleet.present.is_set()
         fleet.leave()
-        assert ([], [7]) == (older.told, newer.told)
+        assert ([], [7]) == (older.left_incarnations, newer.left_incarnations)
     assert not fleet.present.is_set()
 
 

@@ -98,7 +98,7 @@ def test_a_smaller_token_fences_acts_too_because_only_seize_may_take_over(stand:
     assert [] == stand.acts()
 
 
-def test_on_deck_the_lease_before_must_have_said_that_it_ended(stand: Stand):
+def test_on_deck_the_lease_before_must_have_reported_its_end(stand: Stand):
     before = Token(LEASE - 7, 3, 1)
     stand.set(before, free=f"{LEASE - 8:015d}")
     with pytest.raises(NotReleasedError):

@@ -26,9 +26,9 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Ground]:
 
 def act(ground: Ground, wanted: Wanted, upload: str = "") -> tuple[int, str]:
     """As the line of an effect runs an act: its return code, and what it said."""
-    said = ground.raw(f'o=$({making.making(wanted, upload)} </dev/null 2>&1); r=$?; echo "$o"; exit $r')
-    assert b"" == said.err
-    return said.rc, said.text
+    result = ground.raw(f'o=$({making.making(wanted, upload)} </dev/null 2>&1); r=$?; echo "$o"; exit $r')
+    assert b"" == result.err
+    return result.rc, result.text
 
 
 def value(ground: Ground, thing: str, name: str) -> State:
@@ -101,8 +101,8 @@ def test_the_size_of_the_panel_is_no_override_but_what_was_wanted(ground: Ground
 
 
 def test_a_size_that_android_does_not_give_is_a_failure_with_what_it_gives(ground: Ground):
-    rc, said = act(ground, Wanted("wm", "size", State("9000x9000")))
-    assert (1, True) == (rc, "Override size: 2560x1440" in said)
+    rc, text = act(ground, Wanted("wm", "size", State("9000x9000")))
+    assert (1, True) == (rc, "Override size: 2560x1440" in text)
 
 
 # --- files ---------------------------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ def test_an_upload_that_is_not_whole_is_not_moved_into_place(ground: Ground):
 def test_a_folder_is_neither_replaced_nor_removed(ground: Ground):
     path = f"{ground.folder}/folder"
     ground.raw(f"mkdir {path}")
-    for rc, said in (put(ground, path, b"x"), act(ground, Wanted("file", path, ABSENT))):
-        assert (1, "is no plain file\n") == (rc, said)
+    for rc, text in (put(ground, path, b"x"), act(ground, Wanted("file", path, ABSENT))):
+        assert (1, "is no plain file\n") == (rc, text)
     with pytest.raises(FinalError, match="is a folder"):
         facts(ground, path)
 
@@ -164,7 +164,7 @@ def test_what_waits_beside_its_place_can_be_taken_away(ground: Ground):
     assert None is ground.read(spare_of(path))
 
 
-def test_the_digest_and_the_size_of_a_file_are_told(ground: Ground):
+def test_the_digest_and_the_size_of_a_file_are_read(ground: Ground):
     path = ground.write("a b", b"content")
     assert digest(b"content") == making.digest(ground.raw(making.digest_of(path)), path)
     assert 7 == making.size(ground.raw(making.size_of(path)), path)
@@ -194,8 +194,8 @@ def test_an_app_comes_and_goes_and_going_again_is_no_failure(ground: Ground):
 
 def test_an_older_version_is_refused_unless_it_is_restored(ground: Ground):
     install(ground, 2)
-    rc, said = install(ground, 1)
-    assert (1, True) == (rc, "INSTALL_FAILED_VERSION_DOWNGRADE" in said)
+    rc, text = install(ground, 1)
+    assert (1, True) == (rc, "INSTALL_FAILED_VERSION_DOWNGRADE" in text)
     assert 0 == install(ground, 1, restoring=True)[0]
     (path,) = packages(ground)
     assert ground.apk(APP, 1) == ground.raw(f"cat {path}").out
@@ -236,16 +236,16 @@ def test_what_cannot_be_meant_is_refused(wanted: Wanted):
 
 
 @pytest.mark.parametrize(
-    ("thing", "name", "said"),
+    ("thing", "name", "result"),
     [
         ("wm", "size", ShellResult(0, b"cmd: Failure calling service window\n", b"")),
         ("wm", "size", ShellResult(20, b"", b"cmd: Can't find service: window\n")),
         ("setting", "global/x", ShellResult(255, b"", b"Security exception\n")),
     ],
 )
-def test_an_answer_that_tells_nothing_is_of_unknown_outcome(thing: str, name: str, said: ShellResult):
+def test_an_answer_that_tells_nothing_is_of_unknown_outcome(thing: str, name: str, result: ShellResult):
     with pytest.raises(UnknownOutcomeError):
-        making.value(thing, name, said)
+        making.value(thing, name, result)
 
 
 def test_a_value_that_is_not_text_cannot_be_changed_by_value():

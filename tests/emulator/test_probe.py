@@ -55,7 +55,7 @@ def test_another_emulator_at_the_address_is_not_taken_for_the_old_one(one: One, 
     assert "VIRT0001" == DeviceLink(one.adb).ensure(there, "VIRT0001", deadline_s=LONG_S).serialno
 
 
-def test_nobody_at_an_address_is_said_so(farm: Farm, one: One):
+def test_nobody_at_an_address_is_reported(farm: Farm, one: One):
     one.control.kill(one.name)
     with pytest.raises(EmulatorLostError):
         DeviceLink(one.adb).ensure(one.address, deadline_s=1.0)
@@ -105,7 +105,7 @@ def test_an_ear_hears_of_an_emulator_that_died_and_ends_when_it_is_closed(one: O
 @pytest.mark.parametrize(
     ("features", "what"), [("cmd,stat_v2", "knows no `shell,v2`"), ("shell_v2,cmd", "closed"), (None, "closed")]
 )
-def test_an_emulator_whose_adb_is_too_old_is_said_to_be(features: str | None, what: str):
+def test_an_emulator_whose_adb_is_too_old_is_reported(features: str | None, what: str):
     """It refuses the stream like one in trouble; what it can do is on record with the adb server."""
 
     def script(talk: Talk) -> None:

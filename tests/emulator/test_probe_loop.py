@@ -52,7 +52,7 @@ async def until_up(host: str, expected: float) -> None:
     pytest.fail(f"droidherd_adb_server_up never became {expected}")
 
 
-def patrol_of(server: AdbServer, host: str, data: Path, threads: ThreadPoolExecutor) -> ProbeLoop:
+def probe_loop_of(server: AdbServer, host: str, data: Path, threads: ThreadPoolExecutor) -> ProbeLoop:
     return ProbeLoop(ProbedHost(host, "default"), server, Inventory(data), ProbeTiming(1.0, 1.0, 5.0), threads)
 
 
@@ -60,7 +60,7 @@ async def test_an_adb_server_that_cannot_be_started_now_is_tried_again(tmp_path:
     monkeypatch.setattr(probe_loop, "REFUSED_S", 0.01)
     server = Stubborn(tmp_path, InfrastructureError("did not start"), OSError("disk full"))
     with ThreadPoolExecutor(2) as threads:
-        rounds = asyncio.create_task(patrol_of(server, "h-again", tmp_path, threads).run(tell, 1))
+        rounds = asyncio.create_task(probe_loop_of(server, "h-again", tmp_path, threads).run(tell, 1))
         await until_up("h-again", 1)
         assert server.back
         rounds.cancel()
@@ -71,19 +71,19 @@ async def test_the_metric_says_that_the_adb_server_is_away(tmp_path: Path):
     telemetry.metrics.adb_up.labels(host="h-away").set(1)
     server = Stubborn(tmp_path, *[InfrastructureError("did not start")] * 1000)
     with ThreadPoolExecutor(2) as threads:
-        rounds = asyncio.create_task(patrol_of(server, "h-away", tmp_path, threads).run(tell, 1))
+        rounds = asyncio.create_task(probe_loop_of(server, "h-away", tmp_path, threads).run(tell, 1))
         await until_up("h-away", 0)
         rounds.cancel()
         await asyncio.gather(rounds, return_exceptions=True)
 
 
-async def test_a_round_without_a_keeper_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_round_whose_adb_server_nobody_keeps_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A bug in keeping the server must not leave a host that looks watched."""
     monkeypatch.setattr(probe_loop, "INVENTORY_EVERY_S", 0.01)
     server = Stubborn(tmp_path, ValueError("a bug"))
     with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="a bug"):
         async with asyncio.timeout(20):
-            await patrol_of(server, "h-bug", tmp_path, threads).run(tell, 1)
+            await probe_loop_of(server, "h-bug", tmp_path, threads).run(tell, 1)
 
 
 async def test_a_dying_emulator_is_known_at_once_and_the_log_says_why(
@@ -129,7 +129,9 @@ class Scripted(ProbeLoop):
         return ProbeResult("s1", "b1", booted=True, token="", free="", clock=clock, name=entry.emulator_id)
 
 
-async def told(data: Path, threads: ThreadPoolExecutor, answers: int, *until: Callable[[], Health]) -> list[Health]:
+async def reported_health(
+    data: Path, threads: ThreadPoolExecutor, answers: int, *until: Callable[[], Health]
+) -> list[Health]:
     """What is told of `e1`, in order. Each of `until` does something, and says what must be told then."""
     watched = Scripted(
         ProbedHost("h", "default"), Stubborn(data), Inventory(data), ProbeTiming(0.01, 60.0, 0.0), threads
@@ -156,11 +158,11 @@ async def told(data: Path, threads: ThreadPoolExecutor, answers: int, *until: Ca
     return healths
 
 
-async def test_an_emulator_that_answers_new_probe_loop_once_and_dies_is_told_gone(tmp_path: Path):
+async def test_an_emulator_that_answers_a_new_loop_once_and_dies_is_reported_down(tmp_path: Path):
     """The probe loop before may have said that it is good."""
     Inventory(tmp_path).add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
     with ThreadPoolExecutor(4) as threads:
-        assert [Health.DOWN] == await told(tmp_path, threads, 1, lambda: Health.DOWN)
+        assert [Health.DOWN] == await reported_health(tmp_path, threads, 1, lambda: Health.DOWN)
 
 
 async def first_word(data: Path) -> tuple[tuple[Seen, ...], tuple[str, ...] | None]:
@@ -171,7 +173,7 @@ async def first_word(data: Path) -> tuple[tuple[Seen, ...], tuple[str, ...] | No
         words.put_nowait((news, listed))
 
     with ThreadPoolExecutor(4) as threads:
-        rounds = asyncio.create_task(patrol_of(Stubborn(data), "h", data, threads).run(tell_word, 1))
+        rounds = asyncio.create_task(probe_loop_of(Stubborn(data), "h", data, threads).run(tell_word, 1))
         async with asyncio.timeout(20):
             word = await words.get()
         rounds.cancel()
@@ -179,7 +181,7 @@ async def first_word(data: Path) -> tuple[tuple[Seen, ...], tuple[str, ...] | No
     return word
 
 
-async def test_a_patrol_that_begins_names_all_who_are_listed(tmp_path: Path):
+async def test_a_probe_loop_that_begins_names_all_who_are_listed(tmp_path: Path):
     """Who is not among them was taken off the list while nobody followed it."""
     assert ((), ()) == await first_word(tmp_path)
     for name in ("e1", "e2"):
@@ -210,7 +212,7 @@ async def test_a_probe_loop_names_all_when_somebody_has_corrected_the_list(
             named.set()
 
     with ThreadPoolExecutor(4) as threads:
-        rounds = asyncio.create_task(patrol_of(Stubborn(tmp_path), "h", tmp_path, threads).run(tell_words, 1))
+        rounds = asyncio.create_task(probe_loop_of(Stubborn(tmp_path), "h", tmp_path, threads).run(tell_words, 1))
         async with asyncio.timeout(20):
             await named.wait()
         rounds.cancel()
@@ -218,7 +220,7 @@ async def test_a_probe_loop_names_all_when_somebody_has_corrected_the_list(
     assert [None, ("e1",)] == [words[0], words[-1]]
 
 
-async def test_an_emulator_taken_off_list_and_put_back_is_told_to_be_good_again(
+async def test_an_emulator_taken_off_list_and_put_back_is_reported_good_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(probe_loop, "INVENTORY_EVERY_S", 0.01)
@@ -233,5 +235,5 @@ async def test_an_emulator_taken_off_list_and_put_back_is_told_to_be_good_again(
         return Health.LEFT
 
     with ThreadPoolExecutor(4) as threads:
-        healths = await told(tmp_path, threads, 10**9, put, take, put)
+        healths = await reported_health(tmp_path, threads, 10**9, put, take, put)
     assert [Health.GOOD, Health.LEFT, Health.GOOD] == healths

@@ -21,8 +21,8 @@ def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
 
 def test_a_question_is_asked_while_the_token_stands_and_its_answer_is_kept(stand: Stand):
     stand.set(MINE)
-    said = stand.raw(lines.asked(MINE, "printf ' a\\n\\n'; cat; false"))
-    assert (1, b"dh:asked\n a\n\n") == (said.rc, said.out)
+    result = stand.raw(lines.asked(MINE, "printf ' a\\n\\n'; cat; false"))
+    assert (1, b"dh:asked\n a\n\n") == (result.rc, result.out)
     stand.set(Token(LEASE + 1))
     assert "fenced" == stand.run(lines.asked(MINE, "echo a")).word
 
@@ -56,12 +56,12 @@ def test_what_cannot_name_a_task_is_refused(task: str):
 def test_an_app_whose_data_cannot_be_taken_away_is_a_failure(stand: Stand):
     stand.set(MINE)
     script = stand.root / "bin" / "pm"
-    for said, rc in (("Success", "0"), ("Failed", "1")):
-        script.write_text(f"#!/bin/sh\necho {said}\n")
+    for output, rc in (("Success", "0"), ("Failed", "1")):
+        script.write_text(f"#!/bin/sh\necho {output}\n")
         script.chmod(0o755)
         answer = stand.run(
             lines.effect(
-                JournalEntry("task-1.run-1.1", f"2/{said}", MINE, NEVER_S),
+                JournalEntry("task-1.run-1.1", f"2/{output}", MINE, NEVER_S),
                 acts.clear_app("com.example.herd/.Main"),
                 stand.places,
             )

@@ -47,8 +47,8 @@ class Host:
         )
 
     def does(self, step: RecoveryStep, beat: Callable[[], None] = lambda: None, **work: object) -> RecoveryResult:
-        told = RecoveryWork.model_validate({"emulator_id": self.one.name, "step": step, **work})
-        return self.recovery.run(told, beat)
+        request = RecoveryWork.model_validate({"emulator_id": self.one.name, "step": step, **work})
+        return self.recovery.run(request, beat)
 
     @property
     def boot(self) -> int:
@@ -90,7 +90,7 @@ def test_one_unfit_in_this_very_boot_or_ordered_by_a_person_is_restarted(host: H
     assert before + 2 == host.boot
 
 
-def test_one_that_never_boots_is_told_with_how_far_it_came(host: Host, one: One, monkeypatch: pytest.MonkeyPatch):
+def test_one_that_never_boots_is_reported_with_how_far_it_came(host: Host, one: One, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("droidherd.recovery.recovery.patient", Tries(5).patient)
     one.control.set_fault(one.name, "no_boot")
     evidence = host.does(RecoveryStep.RESTART, forced=True).evidence
@@ -100,17 +100,17 @@ def test_one_that_never_boots_is_told_with_how_far_it_came(host: Host, one: One,
 class Telling(VirtualController):
     """Says of what boots what it is told to say."""
 
-    told: ClassVar[list[Power]] = []
+    statuses: ClassVar[list[Power]] = []
 
     def status(self, target: ControlledEmulator, call: ControllerCall) -> PowerStatus:
-        return PowerStatus(self.told.pop(0) if self.told else Power.UNKNOWN)
+        return PowerStatus(self.statuses.pop(0) if self.statuses else Power.UNKNOWN)
 
 
 ON, STARTING, OFF, UNKNOWN = Power.ON, Power.STARTING, Power.OFF, Power.UNKNOWN
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("statuses", "expected"),
     [
         ([STARTING, OFF, OFF], "went off while it booted"),
         ([ON, OFF, STARTING, OFF, OFF], "went off while it booted"),
@@ -120,10 +120,10 @@ ON, STARTING, OFF, UNKNOWN = Power.ON, Power.STARTING, Power.OFF, Power.UNKNOWN
     ids=["it died", "it died after a moment of its restart", "nobody knows", "off is all it ever says of what boots"],
 )
 def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
-    told: list[Power], expected: str, one: One, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    statuses: list[Power], expected: str, one: One, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("droidherd.recovery.recovery.POWER_EVERY_S", 0.0)
-    monkeypatch.setattr(Telling, "told", [UNKNOWN, *told])  # the first is asked where it is now
+    monkeypatch.setattr(Telling, "told", [UNKNOWN, *statuses])  # the first is asked where it is now
     one.control.set_fault(one.name, "no_boot")
     monkeypatch.setattr("droidherd.recovery.recovery.patient", Tries(8).patient)
     host = Host(one, tmp_path, controller="telling")
@@ -189,16 +189,16 @@ def test_evidence_is_last_probe_screen_and_log_and_old_evidence_goes(host: Host,
     kept = sorted(home.iterdir())
     assert (5, f"the launcher has no focus; see {kept[-1]}") == (len(kept), evidence)
     assert ["logcat.txt", "screen.png", "what.txt"] == sorted(path.name for path in kept[-1].iterdir())
-    told = (kept[-1] / "what.txt").read_text()
-    assert all(word in told for word in ("the launcher has no focus", "controller: on", "VIRT0001", "screen.png"))
+    text = (kept[-1] / "what.txt").read_text()
+    assert all(word in text for word in ("the launcher has no focus", "controller: on", "VIRT0001", "screen.png"))
     assert "the last words" in (kept[-1] / "logcat.txt").read_text()
 
 
 def test_of_one_that_is_dead_evidence_says_what_is_not_to_be_had(host: Host, one: One):
     one.control.kill(one.name)
     evidence = host.does(RecoveryStep.EVIDENCE, why="answers no probe").evidence
-    told = (Path(evidence.partition("see ")[2]) / "what.txt").read_text()
-    assert 4 == told.count("not to be had")
+    text = (Path(evidence.partition("see ")[2]) / "what.txt").read_text()
+    assert 4 == text.count("not to be had")
 
 
 def test_evidence_that_cannot_be_kept_does_not_hide_the_trouble_it_is_for(host: Host):

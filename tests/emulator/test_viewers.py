@@ -63,7 +63,7 @@ def stage(one: One) -> Generator[Stage]:
     made.frame_buffer.close()
 
 
-def test_many_onlookers_share_one_capture(stage: Stage):
+def test_many_viewers_share_one_capture(stage: Stage):
     with ThreadPoolExecutor(12) as threads:
         shots = [*threads.map(stage.onlookers.frame, [stage.one.name] * 12)]
     assert 1 == stage.captures()
@@ -73,7 +73,7 @@ def test_many_onlookers_share_one_capture(stage: Stage):
     assert 2 == stage.captures()
 
 
-def test_while_a_task_looks_onlookers_see_what_it_saw_and_capture_nothing(stage: Stage):
+def test_while_a_task_looks_viewers_see_what_it_saw_and_capture_nothing(stage: Stage):
     seen = stage.eyes.look()
     stage.clock.now_s = seen.taken_at_s + TASKS_S - 0.1
     shot = stage.onlookers.frame(stage.one.name)
@@ -98,7 +98,7 @@ def _lost(error: BaseException | None) -> bool:
     return isinstance(error, EmulatorLostError | InvalidFrameError)
 
 
-def test_a_hung_emulator_keeps_one_onlooker_busy_and_the_others_hear_so(one: One):
+def test_a_hung_emulator_keeps_one_viewer_busy_and_the_others_hear_so(one: One):
     stage = Stage(one, at_once=1, look_s=0.3)
     one.control.stall(one.name)
     begun, end = threading.Event(), threading.Event()
@@ -128,7 +128,7 @@ def test_an_emulator_of_another_host_is_not_looked_for_here(stage: Stage, tmp_pa
         onlookers.frame("elsewhere")
 
 
-def test_a_black_screen_is_told_to_an_onlooker_too(stage: Stage):
+def test_a_viewer_sees_that_the_screen_is_black(stage: Stage):
     stage.one.control.set_fault(stage.one.name, "black_screencap", times=1)
     with pytest.raises(InvalidFrameError, match="one colour"):
         stage.onlookers.frame(stage.one.name)

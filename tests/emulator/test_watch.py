@@ -35,12 +35,12 @@ def test_another_boot_is_news() -> None:
     assert watch.good("e1", "b2", 2.0)
 
 
-def test_one_that_never_answered_is_told_once() -> None:
+def test_one_that_never_answered_is_reported_once() -> None:
     watch = Watch(down_after_s=12.0)
     assert [True, False] == [watch.bad("e1", now_s) for now_s in (0.0, 1.0)]
 
 
-def test_one_that_answered_a_new_watch_once_is_told_though_it_never_was_good() -> None:
+def test_one_that_answered_a_new_watch_once_is_reported_though_never_good() -> None:
     """Whoever watched before may have said that it is good: nobody else would ever take that back."""
     watch = Watch(down_after_s=12.0)
     assert not watch.good("e1", "b1", 0.0)

@@ -50,7 +50,7 @@ async def test_an_engine_elsewhere_is_shown_the_papers_of_the_profile(
                 await connect(bare)
 
 
-async def test_the_key_of_another_engine_is_not_shown_to_the_engine_of_this_house(
+async def test_the_key_of_another_engine_is_not_shown_to_the_engine_in_use(
     temporal_server: EmbeddedTemporal, monkeypatch: pytest.MonkeyPatch
 ):
     """A key implies TLS, which ours does not speak."""

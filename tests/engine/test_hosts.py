@@ -52,7 +52,7 @@ async def test_a_host_joins_although_its_workflow_lost_its_last_tasks(client: Cl
         assert (await joining).accepted
 
 
-async def test_a_host_whose_workflow_nobody_runs_is_told_so_in_time(client: Client, monkeypatch: pytest.MonkeyPatch):
+async def test_a_host_whose_workflow_nobody_runs_learns_it_in_time(client: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hosts, "JOIN_TIMEOUT_S", 1.0)
     with pytest.raises(UnavailableError, match="does a worker with the role `workflow` run"):
         await hosts.HostsClient(client, EngineConfig()).join(JOIN)

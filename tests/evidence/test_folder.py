@@ -70,7 +70,7 @@ def near(found: bool = False, **more: object) -> Match:
     return Match(found, Box(30, 20, 30, 20), 0.81234, 0.412, **more)  # pyright: ignore[reportArgumentType]
 
 
-def told(**changes: object) -> Evidence:
+def evidence(**changes: object) -> Evidence:
     sought = (
         Search(5.0, "2.1", "image gift.png", near(differs=Box(35, 22, 4, 5), runner_up_box=Box(80, 10, 30, 20))),
         Search(5.0, "2.1", f"text {CANARY}", near(text=f"it says {CANARY}")),
@@ -98,45 +98,45 @@ def masked(text: str) -> str:
     return text.replace(CANARY, "***")
 
 
-def test_the_page_is_whole_and_says_what_was_sought_where_and_why_it_failed():
-    read = Reader(page(told(), masked))
-    for said in (
+def test_the_page_is_whole_and_says_what_was_searched_and_why_it_failed():
+    read = Reader(page(evidence(), masked))
+    for phrase in (
         "task-1: StuckError", "nothing moved", "look here", "2.1", "virtual-1", "image gift.png", "not found",
         "score 0.812 at 30,20 (30x20)", "runner-up 0.412 at 80,10 (30x20)", "differs at 35,22 (4x5)",
         "The last 2 frames", "1970-01-01 00:16:40.500 UTC", "stage begins", "I Herd:",
     ):  # fmt: skip
-        assert said in read.text, said
+        assert phrase in read.text, phrase
     assert "account" not in read.text, "what is empty is left out"
 
 
 def test_the_places_are_drawn_on_the_frame():
-    read = Reader(page(told(), masked))
+    read = Reader(page(evidence(), masked))
     boxes = {(box["class"], box["x"], box["y"]) for box in read.all("rect")}
     assert {("best", "30", "20"), ("other", "80", "10"), ("differs", "35", "22")} == boxes
-    found = told(annotated=EvidenceFrame(1.0, 9, 9, b"j", (Search(1.0, "1", "home", near(found=True)),)))
+    found = evidence(annotated=EvidenceFrame(1.0, 9, 9, b"j", (Search(1.0, "1", "home", near(found=True)),)))
     assert "found" in {box["class"] for box in Reader(page(found, masked)).all("rect")}
 
 
 def test_each_place_on_the_frame_says_what_was_searched_and_how_good_it_is():
-    read = Reader(page(told(), masked))
+    read = Reader(page(evidence(), masked))
     labels = [(label["class"], label["x"], label["y"]) for label in read.all("text")]
     assert [("best", "30", "19"), ("best", "30", "19")] == labels
     assert "image gift.png 0.81" in read.text
     top = Search(1.0, "1", "home", Match(True, Box(4, 0, 20, 10), 1.0, 0.0))
     whole = Search(1.0, "1", "colour", Match(False, Box(0, 0, 128, 72), 0.0, 0.0))
-    labels = Reader(page(told(annotated=EvidenceFrame(1.0, 128, 72, b"j", (top, whole))), masked)).all("text")
+    labels = Reader(page(evidence(annotated=EvidenceFrame(1.0, 128, 72, b"j", (top, whole))), masked)).all("text")
     assert [("found", "4", "12")] == [(label["class"], label["x"], label["y"]) for label in labels]
 
 
-def test_what_is_nowhere_has_no_close_up_and_is_said_to_be():
+def test_what_is_nowhere_has_no_close_up_and_is_reported_as_missing():
     gone = Search(1.0, "1", "element login", Match(False, Box(0, 0, 0, 0), 0.0, 0.0))
-    read = Reader(page(told(annotated=EvidenceFrame(1.0, 128, 72, b"j", (gone,)), pictures=()), masked))
+    read = Reader(page(evidence(annotated=EvidenceFrame(1.0, 128, 72, b"j", (gone,)), pictures=()), masked))
     assert 1 == len(read.all("svg"))
     assert "step 1: element loginnowhere to be seen" in read.text
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing():
-    text = page(told(), masked)
+    text = page(evidence(), masked)
     read = Reader(text)
     links = [value for _, attributes in read.tags for name, value in attributes.items() if name in {"src", "href"}]
     assert links
@@ -147,7 +147,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing():
 
 
 def test_no_secret_stands_on_the_page_however_it_is_written():
-    text = page(told(title=f"x {CANARY}", remedy=CANARY, step=CANARY, facts=((CANARY, CANARY),)), masked)
+    text = page(evidence(title=f"x {CANARY}", remedy=CANARY, step=CANARY, facts=((CANARY, CANARY),)), masked)
     for spelling in (CANARY, "pass&quot;word", "word&lt;1&gt;"):
         assert spelling not in text
     assert "***" in text
@@ -155,7 +155,7 @@ def test_no_secret_stands_on_the_page_however_it_is_written():
 
 
 def test_a_stage_that_saw_nothing_has_a_page_too():
-    empty = told(annotated=None, templates={}, pictures=(), rows=(), log=(), app_log="")
+    empty = evidence(annotated=None, templates={}, pictures=(), rows=(), log=(), app_log="")
     assert "ended before it saw a frame" in Reader(page(empty, masked)).text
 
 
@@ -200,7 +200,7 @@ def test_another_outcome_step_or_a_look_in_between_begins_another_row():
 
 
 def test_a_row_says_how_often_from_when_and_until_when():
-    text = page(told(), masked)
+    text = page(evidence(), masked)
     assert "1970-01-01 00:16:36.500 UTC<br>to 1970-01-01 00:16:40.500 UTC" in text
     assert "<td>40</td>" in text
 

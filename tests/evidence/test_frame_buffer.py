@@ -162,7 +162,7 @@ def test_a_frame_that_cannot_be_encoded_is_left_out():
         assert [] == levels(frame_buffer)
 
 
-def test_many_threads_leave_a_reel_that_adds_up():
+def test_many_threads_leave_a_frame_buffer_that_adds_up():
     with FrameBuffer(small, limit_bytes=6_000, rest=0.0) as frame_buffer:
 
         def work(name: str) -> None:
@@ -180,7 +180,7 @@ def test_many_threads_leave_a_reel_that_adds_up():
         assert 0 < sum(len(shot.content) for shot in shots) <= frame_buffer.kept_bytes <= 6_000
 
 
-def test_the_encoder_ends_with_the_reel_and_takes_nothing_afterwards():
+def test_the_encoder_ends_with_the_buffer_and_takes_nothing_afterwards():
     before = set(threading.enumerate())
     frame_buffer = FrameBuffer(small)
     frame_buffer.add("e", frame(1))

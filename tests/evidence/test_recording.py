@@ -110,7 +110,7 @@ def test_an_act_that_surely_was_not_sent_is_not_written_down(tmp_path: Path):
     assert ["key home"] == [str(act) for act in read(tmp_path).acts()]
 
 
-def test_a_handler_that_did_not_come_to_its_end_is_told(tmp_path: Path):
+def test_a_handler_that_did_not_come_to_its_end_is_reported(tmp_path: Path):
     class Registry:
         def run(self, name: str, _params: object, _context: HandlerContext) -> dict[str, JsonValue]:
             if name == "download":

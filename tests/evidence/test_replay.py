@@ -150,7 +150,7 @@ def test_what_an_earlier_try_did_is_behind_and_what_it_read_with_it(tmp_path: Pa
     assert {"1": "17 ***"} == part.marks
 
 
-def test_an_act_that_never_was_is_not_told(tmp_path: Path):
+def test_an_act_that_never_was_is_not_shown(tmp_path: Path):
     trace = walked(1, "1", 2)
     trace.act("tap", "2", x=9, y=9)
     trace.forget()
@@ -165,7 +165,7 @@ def test_an_act_that_never_was_is_not_told(tmp_path: Path):
     assert 3 == len(found.moments)
 
 
-def test_what_nobody_knows_any_more_is_not_told_of_a_copy(tmp_path: Path):
+def test_what_nobody_knows_any_more_is_not_concluded_from_a_copy(tmp_path: Path):
     trace = walked(1, "1", 2, "2", 3)
     frames = AvailableFrames([shot(1), shot(2), shot(3)], trace)
     trace.searches.append(Search(2.0, "1", "a.png", Match(False, PLACE, 0.1, 0.0)))

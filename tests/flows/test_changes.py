@@ -74,7 +74,7 @@ def run(bench: Bench, things: FakeThings, of: Stage, folder: Path) -> None:
 # --- known before they run -----------------------------------------------------------------------------------
 
 
-def test_all_kinds_of_changes_have_a_subject_and_a_wish(tmp_path: Path):
+def test_all_kinds_of_changes_have_a_subject_and_a_wanted_state(tmp_path: Path):
     steps = STEPS.validate_python(ALL)
     assert set(CHANGE_KINDS) == {kind_of(step) for step in steps}
     assert [
@@ -148,7 +148,7 @@ def test_a_flow_is_another_one_when_a_file_it_carries_changes(tmp_path: Path):
         catalogue.payload("demo", plan.flow_hash, "other.apk")
 
 
-def test_a_file_the_flow_does_not_carry_is_not_found(tmp_path: Path):
+def test_a_file_the_flow_does_not_contain_is_not_found(tmp_path: Path):
     flow_with(tmp_path, "install: {apk: other.apk}")
     catalogue = Catalogue([tmp_path])
     with pytest.raises(FlowError, match="has no file"):
@@ -234,7 +234,7 @@ def test_a_change_where_nobody_captures_it_is_named(tmp_path: Path, expected: st
     assert expected in problems(tmp_path, text)
 
 
-def test_a_flow_that_carries_files_is_sound(tmp_path: Path) -> None:
+def test_a_flow_that_contains_files_is_valid(tmp_path: Path) -> None:
     folder = flow_with(tmp_path, "install: {apk: other.apk}", "put: {file: /sdcard/x, from: deep/er.cfg}")
     (folder / "files" / "deep").mkdir()
     (folder / "files" / "deep" / "er.cfg").write_bytes(b"x")

@@ -49,7 +49,7 @@ def test_two_targets_by_turns_on_the_same_two_screens_are_noticed() -> None:
     assert [] == judged([tap("a", STILL), tap("b", OTHER), tap("c", OTHER)] * 6)
 
 
-def test_taps_that_reached_their_aim_are_no_loop_unless_the_screen_stayed() -> None:
+def test_taps_that_reached_their_target_are_no_loop_unless_the_screen_stayed() -> None:
     for shown, expected in ((OTHER, []), (STILL, [12])):
         guard = ClickGuard(12, 15, 1.0)
         found: list[int] = []

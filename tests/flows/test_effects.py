@@ -180,7 +180,7 @@ def test_an_image_that_is_gone_is_not_tapped_though_the_stage_would_repeat() -> 
 
 
 @pytest.mark.parametrize(("happened", "expected"), [(True, 0), (False, 1)])
-def test_what_a_person_said_about_an_unknown_act_is_believed(*, happened: bool, expected: int) -> None:
+def test_what_a_person_answers_about_an_unknown_act_is_believed(*, happened: bool, expected: int) -> None:
     on = Bench(Emulator(HOME, journal={"main/1": "begin"}))
     run_stage(stage({"key": {"name": "back"}}), on.run(confirmed={"1": happened}))
     assert expected == len(acts(on))
@@ -205,7 +205,7 @@ def test_an_answer_lost_by_a_look_is_not_taken_for_an_act_of_unknown_outcome() -
     assert {} == on.emulator.journal
 
 
-def test_what_was_done_is_neither_sought_nor_waited_for_nor_repeated() -> None:
+def test_what_was_done_is_neither_searched_nor_waited_for_nor_repeated() -> None:
     on = Bench(Emulator(replace(HOME, gift_taken=True), journal={"main/1": "done", "main/3": "done"}))
     steps = (GIFT, {"wait": {"image": "ok.png", "within": "5s"}}, OK, {"screenshot": {"name": "a"}})
     assert RunOutcome(again=2) == run_stage(stage(*steps), on.run())

@@ -252,7 +252,7 @@ def test_a_screen_that_changes_is_progress() -> None:
         run_stage(stage({"wait": {"image": "gift.png", "within": "200s"}}), on.run(Tempo(progress_s=30.0)))
 
 
-def test_the_fakes_strike_where_they_are_told() -> None:
+def test_the_fakes_fail_where_they_are_asked_to() -> None:
     trouble = Trouble(2, UnknownOutcomeError)
     trouble("one")
     with pytest.raises(UnknownOutcomeError):

@@ -187,7 +187,7 @@ def test_a_faulty_step_is_named_with_file_line_and_fix(tmp_path: Path, step: str
         ("      - fail: what: ever", "put text with a colon in quotes, or fix the indentation"),
     ],
 )
-def test_what_is_no_yaml_is_named_with_how_to_mend_it(tmp_path: Path, line: str, fix: str) -> None:
+def test_what_is_no_yaml_is_named_with_how_to_fix_it(tmp_path: Path, line: str, fix: str) -> None:
     (found,) = problems(tmp_path, f"{HEAD}      - key: {{name: home}}\n{line}\n      - key: {{name: menu}}\n")
     assert "error: is not YAML: " in found
     assert found.endswith(f"({fix})")
@@ -348,12 +348,12 @@ def test_a_faulty_flow_is_named_with_file_line_and_fix(tmp_path: Path, expected:
     assert expected in problems(tmp_path, text)
 
 
-def test_a_sound_flow_has_no_problems(tmp_path: Path) -> None:
+def test_a_valid_flow_has_no_problems(tmp_path: Path) -> None:
     text = f"{HEAD}      - tap: {{image: icons/a.png, within: 5s, then: {{gone: icons/a.png, within: 10s}}}}\n"
     assert [] == problems(tmp_path, text, "icons/a.png")
 
 
-def test_an_image_that_is_not_used_is_a_warning_and_the_flow_is_sound(tmp_path: Path) -> None:
+def test_an_image_that_is_not_used_is_a_warning_and_the_flow_is_valid(tmp_path: Path) -> None:
     text = f"{HEAD}      - key: {{name: home}}\n"
     assert ["flow.yaml:1: warning: b.png is not used (remove it)"] == problems(tmp_path, text, "b.png")
     assert "demo" == Catalogue([tmp_path]).flow("demo").flow.flow
@@ -372,7 +372,7 @@ def test_an_image_that_links_out_of_the_folder_is_an_error(tmp_path: Path) -> No
     assert "a.png: the image is outside the folder of the flow" == inspect(folder)[1][0].what
 
 
-def test_all_problems_are_said_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:
     found = problems(tmp_path, f"{HEAD}      - tap: {{image: a.png}}\n      - kye: {{name: back}}\nclean: []\n")
     assert [6, 7, 8] == [int(problem.split(":")[1]) for problem in found]
 
@@ -482,7 +482,7 @@ def test_the_command_says_each_problem_and_fails_only_on_errors(
 DOCS = Path(__file__).parents[2] / "docs" / "flows.md"
 
 
-def test_the_example_in_the_docs_is_a_sound_flow(tmp_path: Path) -> None:
+def test_the_example_in_the_docs_is_a_valid_flow(tmp_path: Path) -> None:
     _, about = DOCS.read_text(encoding="utf-8").split("\n## What a flow is\n")
     example = about.split("```yaml\n")[1].split("```")[0]
     folder = flow_at(tmp_path / "daily_gift", example, "gift.png", "ok.png")

@@ -173,7 +173,7 @@ def test_a_screen_that_the_flow_does_not_know_is_its_fault() -> None:
             run_stage(stage(step), bench().run(screen_map=screen_map()))
 
 
-def test_a_chart_that_makes_no_sense_is_the_flows_fault() -> None:
+def test_a_screen_map_that_makes_no_sense_is_the_flows_fault() -> None:
     with pytest.raises(FlowError, match=r"the flow's screens: routes\.0"):
         bench().run(screen_map=screen_map(({"from": "home"},)))
 

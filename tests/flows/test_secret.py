@@ -38,7 +38,7 @@ def test_the_credentials_of_a_plan_are_found_wherever_they_are_typed() -> None:
         BadParametersError(f"the character {TYPED[0]} cannot be typed", to="e1", remedy="only printable ASCII can"),
     ],
 )
-def test_what_an_emulator_said_to_it_is_kept_back_and_the_rest_stands(error: DroidherdError) -> None:
+def test_what_an_emulator_answered_is_kept_back_and_the_rest_stands(error: DroidherdError) -> None:
     def act() -> Acted:
         raise error
 

@@ -137,5 +137,5 @@ def test_what_is_wrong_with_screens_is_named_with_file_line_and_fix(
     assert any(problem.startswith(expected) for problem in found), found
 
 
-def test_a_sound_chart_has_no_problems(tmp_path: Path) -> None:
+def test_a_valid_screen_map_has_no_problems(tmp_path: Path) -> None:
     assert [] == problems(tmp_path, VALID, *IMAGES)

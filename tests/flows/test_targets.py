@@ -66,7 +66,7 @@ def test_the_place_is_that_of_the_first_thing_that_has_one() -> None:
     assert ord("c") == judge({"any": [B, C]}, "c").match.box.x
 
 
-def test_no_more_is_sought_than_it_takes() -> None:
+def test_no_more_is_searched_than_it_takes() -> None:
     searched: list[str] = []
 
     def find(target: Target) -> Match:
@@ -77,7 +77,7 @@ def test_no_more_is_sought_than_it_takes() -> None:
     assert ["a.png"] == searched
 
 
-def test_many_targets_are_said_whole_or_not_so_that_no_secret_is_cut_in_two() -> None:
+def test_many_targets_are_named_whole_or_not_at_all() -> None:
     many = [{"text": char * 140} for char in "abcd"]
     assert f"any of text {'a' * 140!r}, text {'b' * 140!r} and 2 more" == describe(
         ConditionCheck.model_validate({"any": many})
@@ -162,7 +162,7 @@ def test_one_look_serves_every_check_and_asks_for_its_elements_once_at_most() ->
     assert (2, 1) == (on.eyes.looks, on.eyes.trees)
 
 
-def test_elements_that_cannot_be_told_are_neither_there_nor_gone() -> None:
+def test_elements_that_cannot_be_read_are_neither_there_nor_gone() -> None:
     on = bench()
     on.eyes.restless = [RESTLESS, RESTLESS]
     run_stage(stage({"wait": within({"gone": {"ui": {"id": "ok"}}}, "5s")}), on.run())
@@ -203,7 +203,7 @@ def test_a_wait_in_vain_says_what_was_there_instead(sight: dict[str, Any], why: 
         run_stage(stage({"wait": within(sight)}), bench().run())
 
 
-def test_every_look_and_everything_sought_on_it_is_told() -> None:
+def test_every_look_and_everything_searched_on_it_is_reported() -> None:
     on = bench()
     given: list[tuple[str, str, bool | None]] = []
 

@@ -264,7 +264,7 @@ def test_cleanups_of_used_flows_follow_the_own_one_last_first_each_once(tmp_path
     assert ["use"] == list(inner)
 
 
-def test_guards_and_a_way_out_that_stay_behind_are_named(tmp_path: Path) -> None:
+def test_guards_and_a_way_out_that_are_left_behind_are_named(tmp_path: Path) -> None:
     ways = "lost: {do: [{key: {name: home}}]}\nguards: {taps: 30, of: 40}\n"
     flow_at(tmp_path / "other", f"flow: other\n{TAP}{ways}")
     expected = [

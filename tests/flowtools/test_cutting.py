@@ -54,7 +54,7 @@ def test_what_is_cut_around_a_tap_is_found_once_and_its_centre_may_be_tapped(sta
     assert is_seen(frame, picture(frame, cut.box), cut.area, gap=0.0)
 
 
-def test_one_of_many_alike_is_sought_in_its_own_area():
+def test_one_of_many_alike_is_searched_in_its_own_area():
     """Every row of the list has the same button."""
     frame = frame_of(LIST)
     cut = around(frame, centre_of(LIST, "claim_2"), (regions(LIST, *SIZE)["claim_2"],))

@@ -106,7 +106,7 @@ def test_what_is_not_as_it_should_be_is_left_out(content: bytes):
     assert "svg" in svg(content).tag
 
 
-def test_hostile_names_stay_text():
+def test_hostile_names_are_text_only():
     message = draw(plot(parse_document(json.dumps({"flow": "<script>", "stages": []}).encode()).data), {})
     assert "<script>" not in message
     assert re.search(r"&lt;script&gt;", message)

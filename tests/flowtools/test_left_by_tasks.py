@@ -105,7 +105,7 @@ def test_a_failed_stage_replays_to_the_same_end_and_a_fixed_flow_goes_on(place: 
     assert difference.found.startswith("nothing: step 3: gift.png did not appear")
 
 
-def test_of_what_left_the_reel_the_replay_begins_behind_an_act_and_says_so(
+def test_a_replay_of_what_left_the_buffer_begins_behind_an_act_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(frame_buffer, "PER_EMULATOR", 2)

@@ -21,7 +21,7 @@ def test_new_flow_is_without_findings_and_names_its_schema_in_its_first_line(tmp
     assert ("daily_gift", "com.example.game", "1280x720") == tuple(data[key] for key in ("flow", "app", "recorded"))
 
 
-def test_what_stands_in_its_comments_is_sound_as_well(tmp_path: Path):
+def test_what_stands_in_its_comments_is_valid_as_well(tmp_path: Path):
     """Who takes the # away gets what the comment promises: all that is missing then are the images."""
     file = new.write(tmp_path, "daily_gift")
     file.write_text(file.read_text().replace("      # - ", "      - "))

@@ -66,7 +66,7 @@ def test_an_unchanged_flow_does_as_was_recorded(recorded: Path):
         ),
     ],
 )
-def test_a_flow_that_goes_another_way_is_told_where(recorded: Path, tmp_path: Path, old: str, new: str, expected: str):
+def test_a_flow_that_goes_another_way_is_shown_where(recorded: Path, tmp_path: Path, old: str, new: str, expected: str):
     (difference,) = replay(recorded, flow_with(tmp_path, old, new)).differences
     assert expected in str(difference)
 
@@ -78,7 +78,7 @@ def test_a_flow_that_ends_too_early_leaves_something_out(recorded: Path, tmp_pat
     assert "close 1: expected stop_app com.example.herd, found nothing" in str(difference)
 
 
-def test_a_flow_that_goes_on_is_told_so(recorded: Path, tmp_path: Path):
+def test_a_flow_that_goes_on_is_reported(recorded: Path, tmp_path: Path):
     (difference,) = replay(recorded, flow_with(tmp_path, "cleanup:\n", "cleanup:\n  - key: {name: home}\n")).differences
     assert "expected stop_app" in str(difference)
 

@@ -78,7 +78,7 @@ def test_an_emulator_that_never_greets_is_given_up_with_what_to_do(emulator: Flo
     assert "VIRT0001" == session.meet(emulator.adb, emulator.address).serialno
 
 
-def test_where_nothing_listens_nobody_waits_and_where_to_look_is_said(emulator: FlowEmulator):
+def test_where_nothing_listens_nobody_waits_and_the_log_is_named(emulator: FlowEmulator):
     emulator.control.kill(emulator.name)
     try:
         with pytest.raises(EmulatorLostError, match=r"nothing answers .*droidherd discover"):

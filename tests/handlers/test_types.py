@@ -234,7 +234,7 @@ def test_a_label_that_went_astray_is_set_again(world: World):
 
 
 @pytest.mark.parametrize("account", ["", "a b", "x" * 65])
-def test_whom_nobody_can_be_is_not_bound(world: World, account: str):
+def test_an_impossible_account_is_not_bound(world: World, account: str):
     with pytest.raises(BadParametersError):
         world.gallery("associate", account=account)
 
@@ -264,7 +264,7 @@ def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: Wor
     assert f"{HERD} is bound to bob, not to ann" in trouble(world)
 
 
-def test_everything_that_is_wrong_is_said_at_once(world: World):
+def test_everything_that_is_wrong_is_reported_at_once(world: World):
     world.one.control.set_fault(world.one.name, "disk_full")
     world.gallery("check", account="ann")
     words = trouble(world)

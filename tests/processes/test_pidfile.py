@@ -58,8 +58,8 @@ def test_a_process_that_is_waited_for_by_nobody_counts_as_gone():
 
 
 def test_who_does_not_stop_when_asked_is_made_to(tmp_path: Path, started: list["subprocess.Popen[str]"]):
-    process, said = start(started, STUBBORN)
-    assert "up" == said
+    process, output = start(started, STUBBORN)
+    assert "up" == output
     file = pidfile.record(tmp_path, "stubborn", process.pid)
     assert file.end(grace_s=0.2)
     assert -signal.SIGKILL == process.wait(timeout=10)

@@ -25,7 +25,7 @@ def value(registry: CollectorRegistry, name: str, labels: dict[str, str]) -> flo
     return found
 
 
-def test_a_process_that_was_not_told_where_it_is_says_nothing(registry: CollectorRegistry):
+def test_a_process_without_an_address_says_nothing(registry: CollectorRegistry):
     ProcessStats(registry)
     assert [] == [sample for family in registry.collect() for sample in family.samples]
 

@@ -31,11 +31,11 @@ class Counting:
         """A dispatcher begins that remembers nothing."""
         self.leases, self.counted, self.before = {}, Counter(), PoolStats()
 
-    def said(self, task: "TaskActor", done: m.Done) -> None:
+    def note_done(self, task: "TaskActor", done: m.Done) -> None:
         if done.token:
             self.words[done.token] = (done, task)
 
-    def ghost(self, token: int) -> None:
+    def note_unsure(self, token: int) -> None:
         """The word left, and the one who said it does not know."""
         self.unsure.add(token)
 

@@ -255,7 +255,7 @@ class Faults:
         old = self._some_task()
         if old is None or old.alive or old.outcome == "completed":
             return False
-        self.world.tasks[old.name] = task = TaskActor(self.world, old.told, old.number + 1, old.claim.seq)
+        self.world.tasks[old.name] = task = TaskActor(self.world, old.script, old.number + 1, old.claim.seq)
         task.process()
         return True
 

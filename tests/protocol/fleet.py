@@ -43,7 +43,7 @@ class HostActor(Actor):
         """Of the presence activity: each one begins with nothing, and tells changes only."""
         self.listed: dict[str, None] = {}
         """The inventory: whatever was reached through this host once."""
-        self.told: dict[str, Health] = {}
+        self.reported: dict[str, Health] = {}
         """What the workflow passed on last. It outlives every presence, and a new presence does not know it."""
         self.begun = False
         """The presence has said what it has: all that is listed."""
@@ -83,7 +83,7 @@ class HostActor(Actor):
     def _begin(self) -> None:
         """A presence that begins names all it has: what was taken off the list unseen has left."""
         if not self.begun and "listed" not in self.world.without:
-            for emulator_id in [name for name in self.told if name not in self.listed]:
+            for emulator_id in [name for name in self.reported if name not in self.listed]:
                 self.say(emulator_id, Health.LEFT)
                 self.world.count("found off the list")
         self.begun = True
@@ -101,9 +101,9 @@ class HostActor(Actor):
 
     def say(self, emulator_id: str, health: Health, recovery: m.RecoveryPolicy | None = None, boot: str = "") -> None:
         """Without `recovery`: nobody is here who could do anything for it."""
-        self.told[emulator_id] = health
+        self.reported[emulator_id] = health
         if health is Health.LEFT:
-            del self.told[emulator_id]
+            del self.reported[emulator_id]
         self.seq += 1
         boot = boot if health is Health.GOOD else ""
         seen = Seen(emulator_id, self.name, self.incarnation, self.seq, health, boot, pool="p", recovery=recovery)
@@ -117,7 +117,7 @@ class HostActor(Actor):
         self._begin_anew()
         gone = silent >= script.PRESENCE_TIMEOUT_MS + script.PRESENCE_GRACE_MS
         before = (Health.GOOD, Health.LEAVING, *((Health.SUSPECT,) if gone else ()))
-        for emulator_id in [name for name, health in self.told.items() if health in before]:
+        for emulator_id in [name for name, health in self.reported.items() if health in before]:
             self.say(emulator_id, Health.DOWN if gone else Health.SUSPECT)
 
     def kill(self) -> None:

@@ -36,7 +36,7 @@ class RecoveryJob:
     """No thread carries it out any more."""
     last_beat_ms: int = 0
     boots_until_ms: int = 0
-    said: tuple[str, bool] | None = None
+    result: tuple[str, bool] | None = None
     """Evidence, and whether nothing had to be done."""
 
     @property
@@ -110,11 +110,11 @@ class Hands:
             return
         if host.connected:
             job.last_beat_ms = self.world.now
-        if job.said is None:
-            job.said = self._act(job, self.world.handsets[job.emulator])
-        if job.said is not None and host.connected:
+        if job.result is None:
+            job.result = self._act(job, self.world.handsets[job.emulator])
+        if job.result is not None and host.connected:
             job.gone = True
-            self._end(job, *job.said)
+            self._end(job, *job.result)
 
     def _turn(self, job: RecoveryJob) -> bool:
         """Boots wait for each other; everything else has a slot at once."""
@@ -143,7 +143,7 @@ class Hands:
             return "see folder", False
         if step is RecoveryStep.STOP:
             return self._stop(job, handset)
-        return self._mend(job, handset)
+        return self._cure(job, handset)
 
     def _stop(self, job: RecoveryJob, handset: "Handset") -> tuple[str, bool]:
         if handset.stubborn:
@@ -152,7 +152,7 @@ class Hands:
         handset.fall()
         return "", False
 
-    def _mend(self, job: RecoveryJob, handset: "Handset") -> tuple[str, bool]:
+    def _cure(self, job: RecoveryJob, handset: "Handset") -> tuple[str, bool]:
         step = job.step.step
         if handset.host != job.host or not handset.answers():
             return "no answer", False

@@ -116,9 +116,9 @@ class World:
         for step in range(self.script.steps):
             if self.choices.spent():
                 break
-            for told in self.script.tasks:
-                if told.starts_at_step == step:
-                    self._start(told)
+            for task_script in self.script.tasks:
+                if task_script.starts_at_step == step:
+                    self._start(task_script)
             self.now += 1
             hostile = self.below(8) == 7
             table = self._faults.events if hostile else self._tame
@@ -129,9 +129,9 @@ class World:
                 self.count(name)
         self.settle()
 
-    def _start(self, told: script.TaskScript) -> None:
-        if told.task_id not in self.tasks:
-            self.tasks[told.task_id] = task = TaskActor(self, told, 1, 0)
+    def _start(self, task_script: script.TaskScript) -> None:
+        if task_script.task_id not in self.tasks:
+            self.tasks[task_script.task_id] = task = TaskActor(self, task_script, 1, 0)
             task.process()
 
     def settle(self) -> None:
@@ -150,8 +150,8 @@ class World:
             self.witness.broken("it never comes to rest")
 
     def _heal(self) -> None:
-        for told in self.script.tasks:
-            self._start(told)
+        for task_script in self.script.tasks:
+            self._start(task_script)
         for host in self.hosts.values():
             host.heal()
         for handset in self.handsets.values():
@@ -276,7 +276,7 @@ class World:
             self.witness.broken(f"{task.name} was cancelled by nobody")
         if task.outcome == "completed":
             key = m.Key(task.name, task.first_run, task.attempt).text()
-            for stage, effects in enumerate(task.told.stages):
+            for stage, effects in enumerate(task.script.stages):
                 for step in range(effects):
                     if self.handsets[task.home].journal.get(f"{key}/{stage}/{step}") != "done" and not self.without:
                         self.witness.broken(f"{task.name} is completed without effect {stage}/{step} on {task.home}")
@@ -285,9 +285,9 @@ class World:
         self.count(f"rejected {news.reason}")
         fine = {
             "queue_full": self.config.limit <= len(self.script.tasks),
-            "cannot_be_satisfied": bool(task.told.requires),
-            "duplicate": task.told.on_busy is OnBusy.REJECT,
-            "account_running": task.told.on_busy is OnBusy.REJECT,
+            "cannot_be_satisfied": bool(task.script.requires),
+            "duplicate": task.script.on_busy is OnBusy.REJECT,
+            "account_running": task.script.on_busy is OnBusy.REJECT,
         }
         if not fine.get(news.reason):
             self.witness.broken(f"{task.name} was rejected: {news}")
@@ -330,10 +330,12 @@ class World:
         """What this task and its dispatcher have said to each other and not heard yet."""
         task, d = self.tasks[task_id], self.dispatcher
         box = task.outbox
-        said = [one for target, line in box.lines.items() for one in line[int(target in box.flying) :]]
-        said += d.outbox.lines.get(task_id, [])
-        said += [one.message for one in self.flights if not one.arrived and task_id in (one.sender.name, one.target)]
-        return [*said, *task.inbox, *(one for one in d.inbox if about(one) == task_id)]
+        messages = [one for target, line in box.lines.items() for one in line[int(target in box.flying) :]]
+        messages += d.outbox.lines.get(task_id, [])
+        messages += [
+            one.message for one in self.flights if not one.arrived and task_id in (one.sender.name, one.target)
+        ]
+        return [*messages, *task.inbox, *(one for one in d.inbox if about(one) == task_id)]
 
     def lose_flights(self, sender: Actor) -> None:
         """Its run ended: what flies is lost, or arrives late."""

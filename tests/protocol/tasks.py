@@ -22,9 +22,9 @@ LEAVING_MS = script.BEAT_TTL_MS + 1_000
 class TaskActor(Actor):
     """One run of a task."""
 
-    def __init__(self, world: "World", told: TaskScript, number: int, seq: int) -> None:
-        super().__init__(world, told.task_id)
-        self.told = told
+    def __init__(self, world: "World", task_script: TaskScript, number: int, seq: int) -> None:
+        super().__init__(world, task_script.task_id)
+        self.script = task_script
         self.number = number
         self.first_run = "r" if "key" in world.without else f"r{number}"
         self.claim = Claim(DISPATCHER, seq, run=self.first_run)
@@ -44,7 +44,7 @@ class TaskActor(Actor):
         self.touched = False
         """Whether the present lease may have left something on its emulator."""
         self.activity: Activity | None = None
-        self.wait_until_ms = world.now + told.not_before_ms
+        self.wait_until_ms = world.now + task_script.not_before_ms
         self.expected_ms = 0
         """The pool was told when it will ask."""
         self.then = ""
@@ -105,9 +105,9 @@ class TaskActor(Actor):
             self._announce_itself()
             return False
         if self._loses_step():
-            ghost = copy.deepcopy(self.claim)
-            ghost.request(self._question(min(ghost.ticket, 0)))
-            self.world.dispatcher.question(ghost.ask)
+            double = copy.deepcopy(self.claim)
+            double.request(self._question(min(double.ticket, 0)))
+            self.world.dispatcher.question(double.ask)
             return False
         self._line_up_anew()
         return True
@@ -118,7 +118,7 @@ class TaskActor(Actor):
         if self.world.script.idle_stop_s and near and self.wait_until_ms != self.expected_ms:
             self.expected_ms = self.wait_until_ms
             key = m.Key(self.name, self.first_run, self.attempt)
-            self.claim.soon(key, self.expected_ms, self.told.requires, self.told.lane)
+            self.claim.soon(key, self.expected_ms, self.script.requires, self.script.lane)
             self.world.count("soon")
 
     def _disclaim(self) -> None:
@@ -148,21 +148,21 @@ class TaskActor(Actor):
         self.state = "waiting"
 
     def _question(self, ticket: int) -> m.Enqueue:
-        told = self.told
+        task_script = self.script
         return m.Enqueue(
             m.Key(self.name, self.first_run, self.attempt),
             0,
-            told.lane,
-            told.task_type,
-            told.requires,
-            told.account,
-            told.mutex,
-            self.claim.priority or told.priority,
-            told.on_busy if not self.asked_before else m.OnBusy.QUEUE,
+            task_script.lane,
+            task_script.task_type,
+            task_script.requires,
+            task_script.account,
+            task_script.mutex,
+            self.claim.priority or task_script.priority,
+            task_script.on_busy if not self.asked_before else m.OnBusy.QUEUE,
             ticket,
             script.HOLD_S,
-            single=len(told.stages) - self.completed == 1,
-            sticky=told.sticky,
+            single=len(task_script.stages) - self.completed == 1,
+            sticky=task_script.sticky,
             avoid=self.avoid,
         )
 
@@ -194,9 +194,9 @@ class TaskActor(Actor):
         lease = self.claim.lease
         if lease is None:
             return
-        told = self.told
-        last = self.completed >= len(told.stages) - 1
-        if last and len(told.stages) > 1:
+        task_script = self.script
+        last = self.completed >= len(task_script.stages) - 1
+        if last and len(task_script.stages) > 1:
             self.claim.ending()
         self.activity = Activity(
             task=self,
@@ -204,10 +204,11 @@ class TaskActor(Actor):
             emulator=lease.emulator_id,
             token=(lease.token, self.completed, self.tries),
             after=lease.after,
-            effects=told.stages[self.completed] if self.completed < len(told.stages) else 0,
+            effects=task_script.stages[self.completed] if self.completed < len(task_script.stages) else 0,
             last=last,
-            fails=last and self.attempt <= len(told.fails) and told.fails[self.attempt - 1],
-            holds=tuple([f"a:{told.account}"] if told.account else []) + tuple(f"m:{x}" for x in told.mutex),
+            fails=last and self.attempt <= len(task_script.fails) and task_script.fails[self.attempt - 1],
+            holds=tuple([f"a:{task_script.account}"] if task_script.account else [])
+            + tuple(f"m:{x}" for x in task_script.mutex),
             queued_ms=self.world.now,
         )
         self.world.schedule(self.activity)
@@ -217,10 +218,10 @@ class TaskActor(Actor):
         if activity is not None and activity.result == "completed":
             # Whatever else arrives: what is completed is completed.
             if activity.last and self._loses_step():
-                ghost = copy.deepcopy(self.claim)
-                ghost.done("completed", seconds=2.0, final=True)
-                self.world.witness.counting.ghost(ghost.given_up)
-                self.world.dispatcher.question(ghost.last_done)
+                double = copy.deepcopy(self.claim)
+                double.done("completed", seconds=2.0, final=True)
+                self.world.witness.counting.note_unsure(double.given_up)
+                self.world.dispatcher.question(double.last_done)
                 return False
             self.world.count("stage completed")
             self._stage_completed()
@@ -335,7 +336,7 @@ class TaskActor(Actor):
     def _let_go(self, outcome: str, *, clean: bool = True, final: bool = False, abandoned: bool = False) -> None:
         self.claim.done(outcome, clean=clean, seconds=2.0, final=final, abandoned=abandoned)
         if self.claim.last_done is not None:
-            self.world.witness.counting.said(self, self.claim.last_done)
+            self.world.witness.counting.note_done(self, self.claim.last_done)
 
     def _pause(self) -> bool:
         self.state = "paused"

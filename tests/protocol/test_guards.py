@@ -101,7 +101,7 @@ def test_without_naming_the_lease_before_the_one_on_deck_overtakes_it() -> None:
     assert deck.seized
 
 
-def test_a_late_release_of_an_older_try_does_not_open_the_door() -> None:
+def test_a_late_release_of_an_older_try_does_not_let_the_next_one_in() -> None:
     assert late_release_of_an_older_try("") != late_release_of_an_older_try("release")
 
 

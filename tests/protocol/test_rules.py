@@ -209,7 +209,7 @@ LEFT = (
 
 
 @pytest.mark.parametrize("events", [FORGOTTEN, LEFT])
-def test_precedence_outlives_what_ends_and_begins_again_and_again(events: tuple[str, ...]) -> None:
+def test_priority_outlives_what_ends_and_begins_again_and_again(events: tuple[str, ...]) -> None:
     in_haste(events)
 
 
@@ -233,7 +233,7 @@ def test_without_saying_it_again_the_priority_is_lost_with_the_memory(
         in_haste(FORGOTTEN)
 
 
-def test_without_saying_it_once_more_precedence_that_comes_late_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_repeating_it_priority_that_comes_late_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> bool:
         return False
 

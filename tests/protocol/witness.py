@@ -143,8 +143,8 @@ class Witness:
         if not first or (entry.ticket <= first and entry.ask.priority <= urgent):
             return
         words = self.world.between(entry.task_id)
-        told = any(isinstance(one, Admitted | Enqueue) and one.ticket <= first for one in words)
-        if told or any(isinstance(one, Recall) for one in words):
+        answered = any(isinstance(one, Admitted | Enqueue) and one.ticket <= first for one in words)
+        if answered or any(isinstance(one, Recall) for one in words):
             self.counts["precedence on its way"] += 1
             return
         by = f"{entry.ticket} with priority {entry.ask.priority}"

@@ -55,7 +55,7 @@ def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path,
         load()
 
 
-def test_the_queue_is_told_to_dispatchers_as_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_dispatchers_get_the_queue_settings_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "droidherd.toml"
     file.write_text('[queue]\naccount_capacity = 3\nby_priority = ["vip"]\nageing = 20\n[queue.capacities]\nvip = 2\n')
     monkeypatch.setenv("DROIDHERD_CONFIG", str(file))

@@ -67,8 +67,8 @@ def test_under_another_lease_only_what_is_not_of_that_emulator_still_holds(
 
 
 def test_an_effect_happened_or_it_did_not_and_any_other_word_says_nothing() -> None:
-    said = [effect_answers(work(answers=answered(About.EFFECT, word))) for word in (HAPPENED, DID_NOT, "perhaps")]
-    assert [{"3#2.1": True}, {"3#2.1": False}, {}] == said
+    happened = [effect_answers(work(answers=answered(About.EFFECT, word))) for word in (HAPPENED, DID_NOT, "perhaps")]
+    assert [{"3#2.1": True}, {"3#2.1": False}, {}] == happened
 
 
 def test_what_is_no_question_has_no_mark() -> None:

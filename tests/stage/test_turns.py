@@ -35,7 +35,7 @@ def test_never_two_at_once_on_one_emulator_and_everybody_gets_a_turn() -> None:
     assert (0, 1) == (inside[0], most[0])
 
 
-def test_another_emulator_has_a_door_of_its_own() -> None:
+def test_another_emulator_has_a_turn_of_its_own() -> None:
     turns = Turns()
     with turns.taken("e1", SOON_S, lambda: True, quiet) as one, turns.taken("e2", SOON_S, lambda: True, never) as other:
         assert (True, True) == (one, other)
@@ -71,7 +71,7 @@ def test_it_beats_and_asks_again_and_again_whether_it_is_still_wanted() -> None:
         assert (False, 3, 3) == (taken, len(asked), len(beats))
 
 
-def test_a_stage_that_fails_leaves_the_door_open() -> None:
+def test_a_stage_that_fails_lets_the_next_one_in() -> None:
     turns = Turns()
     with pytest.raises(ValueError, match="boom"), turns.taken("e1", SOON_S, lambda: True, quiet):
         raise ValueError("boom")

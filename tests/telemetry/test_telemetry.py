@@ -86,7 +86,7 @@ def test_a_log_line_is_one_json_object_with_the_bound_fields(lines: io.StringIO)
     with telemetry.bound(task="t1", attempt=2, lane="account"):
         logging.getLogger("droidherd.test").info("stage ended\nwell", extra={"duration_s": 1.5, "odd": {1, 2} - {2}})
     (line,) = lines.getvalue().splitlines()
-    said = json.loads(line)
+    entry = json.loads(line)
     expected = {
         "level": "info",
         "from": "droidherd.test",
@@ -97,7 +97,7 @@ def test_a_log_line_is_one_json_object_with_the_bound_fields(lines: io.StringIO)
         "duration_s": 1.5,
         "odd": "{1}",
     }
-    assert expected == {key: said[key] for key in expected}
+    assert expected == {key: entry[key] for key in expected}
 
 
 def test_fields_end_with_their_block(lines: io.StringIO):
@@ -115,9 +115,9 @@ def test_a_log_line_names_its_trace_and_its_error(lines: io.StringIO, spans: InM
             raise ValueError("why")
         except ValueError:
             logging.getLogger().exception("failed")
-    said = json.loads(lines.getvalue())
-    assert trace.format_trace_id(one.get_span_context().trace_id) == said["trace"]
-    assert "ValueError: why" in said["error"]
+    entry = json.loads(lines.getvalue())
+    assert trace.format_trace_id(one.get_span_context().trace_id) == entry["trace"]
+    assert "ValueError: why" in entry["error"]
 
 
 def test_a_line_has_a_limit(lines: io.StringIO):
@@ -171,9 +171,9 @@ def test_every_metric_is_set_by_somebody():
     product = Path(__file__).parents[2]
     rooms = [*(product / "droidherd").rglob("*.py"), *(product / "api").rglob("*.py")]
     rooms += [*(product / "activities").glob("*.py"), product / "worker_main.py"]
-    said = "".join(file.read_text(encoding="utf-8") for file in rooms)
+    source = "".join(file.read_text(encoding="utf-8") for file in rooms)
     names = vars(telemetry.Metrics(CollectorRegistry())).keys() - {"registry"}
-    assert set() == {name for name in names if f"metrics.{name}" not in said}
+    assert set() == {name for name in names if f"metrics.{name}" not in source}
 
 
 def test_metrics_are_served_on_loopback():

@@ -37,8 +37,8 @@ def left(place: Path, module: str, *words: str, before: str = "") -> tuple[int, 
     ("words", "code", "expected"), [("--help", 0, "Measure droidherd"), ("--rounds=0", 2, "Invalid value")]
 )
 def test_benchmarks_end_without_the_interpreters_own_exit(tmp_path: Path, words: str, code: int, expected: str):
-    ended, said = left(tmp_path, "bench", words)
-    assert (code, True, False) == (ended, expected in said, EXIT in said), said
+    ended, output = left(tmp_path, "bench", words)
+    assert (code, True, False) == (ended, expected in output, EXIT in output), output
 
 
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
@@ -46,6 +46,6 @@ def test_the_long_run_ends_without_the_interpreters_own_exit(tmp_path: Path, *, 
     (tmp_path / "long").mkdir()
     for file in (ROOT / "long").glob("*.py"):
         shutil.copy(file, tmp_path / "long")  # it writes its results beside itself
-    ended, said = left(tmp_path, "long", "--part=buttons", "--json", before=ENDS.format(passed=passed))
-    assert (code, True, False) == (ended, '"name": "buttons"' in said, EXIT in said), said
+    ended, output = left(tmp_path, "long", "--part=buttons", "--json", before=ENDS.format(passed=passed))
+    assert (code, True, False) == (ended, '"name": "buttons"' in output, EXIT in output), output
     assert (tmp_path / "long" / "results" / "latest.json").is_file()

@@ -73,7 +73,7 @@ async def test_an_endless_stage_is_ended_by_temporal_and_the_emulator_is_reset(h
         (Backoff.FIXED, 0.25, [0.25] * 5),
     ],
 )
-async def test_exponential_delays_double_up_to_five_minutes_and_fixed_ones_stay(
+async def test_exponential_delays_double_up_to_five_minutes_and_fixed_ones_do_not(
     herd: Herd, e1: StandIn, backoff: Backoff, base_s: float, expected: list[float]
 ):
     e1.answers = [fails(StageTimeoutError("too slow"))] * 20

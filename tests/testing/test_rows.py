@@ -189,7 +189,7 @@ async def test_a_row_that_retries_on_timeout_retries_nothing_else(
 
 
 @pytest.mark.parametrize(("wanted", "attempts"), [("any", 3), ("timeout", 1)])
-async def test_what_is_retried_may_be_said_by_a_submission(
+async def test_what_is_retried_may_be_set_by_a_submission(
     herd: Herd, here: Place, emulator: StandIn, wanted: str, attempts: int
 ):
     emulator.answers = [raised("ScreenNotReachedError")] * 3

@@ -161,7 +161,7 @@ def test_many_streams_at_once_keep_their_answers_apart(private_adb: PrivateAdb, 
 # --- adbutils
 
 
-def test_adbutils_asks_and_is_told(device: Any):
+def test_adbutils_asks_and_gets_answers(device: Any):
     assert "hi" == device.shell("echo hi")
     done = device.shell2("echo a; exit 3", v2=True)
     assert (3, "a\n") == (done.returncode, done.stdout)

@@ -125,7 +125,7 @@ def test_the_tree_of_the_screen_may_fail(private_adb: PrivateAdb, first: str, co
     assert 0 == private_adb.shell(first, "uiautomator dump")[0]
 
 
-def test_a_stalled_emulator_carries_out_late_what_it_was_told(
+def test_a_stalled_emulator_executes_its_commands_late(
     fleet: VirtualFleet, private_adb: PrivateAdb, first: str, control: VirtualControl
 ):
     control.stall(V1)

@@ -57,7 +57,7 @@ async def test_a_png_holds_the_picture():
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(100, marks=pytest.mark.long)])
-def test_a_hundred_emulators_that_drew_ten_screens_stay_within_200_mb(
+def test_a_hundred_emulators_that_drew_ten_screens_need_at_most_200_mb(
     tmp_path: Path, private_adb: PrivateAdb, count: int
 ):
     with VirtualFleet.start(count=count, state=tmp_path) as fleet, fleet.control() as control:

@@ -107,7 +107,7 @@ def test_pictures_are_the_same_each_time_opaque_and_nowhere_flat(name: str, size
     assert len(np.unique(picture[:, :, 0])) > 16
 
 
-def test_scenes_can_be_told_apart():
+def test_scenes_are_distinguishable():
     pictures = [render(state).tobytes() for state in EVERY.values()]
     assert len(EVERY) == len(set(pictures))
 
@@ -115,7 +115,7 @@ def test_scenes_can_be_told_apart():
 @pytest.mark.parametrize(
     ("scene", "name"), [("launcher", "app_icon"), ("home", "gift"), ("list", "back"), ("popup", "close")]
 )
-def test_an_element_is_found_where_it_is_said_to_be(scene: str, name: str):
+def test_an_element_is_found_in_its_area(scene: str, name: str):
     state = EVERY[scene]
     picture = cv2.cvtColor(render(state), cv2.COLOR_RGBA2GRAY)
     box = regions(state)[name]

@@ -89,12 +89,12 @@ def test_noise_brightness_blur_and_a_part_of_a_pixel_are_forgiven(seen: Callable
 @pytest.mark.parametrize(
     "other", [screen("Claim 36"), screen("Claim 33"), screen("Claim 88"), screen("Clain 38"), screen(fill=BLUE)]
 )
-def test_another_digit_letter_or_colour_is_never_forgiven(other: Pixels, seen: Callable[[Pixels], Pixels]) -> None:
+def test_another_digit_character_or_colour_is_never_forgiven(other: Pixels, seen: Callable[[Pixels], Pixels]) -> None:
     match = find(frame_of(seen(other)), TEMPLATE)
     assert not match.found
 
 
-def test_where_it_differs_is_told() -> None:
+def test_where_it_differs_is_reported() -> None:
     match = find(frame_of(screen("Claim 36")), TEMPLATE)
     assert match.differs is not None
     assert BUTTON == match.box

@@ -95,7 +95,7 @@ def test_places_score_as_opencv_has_them_in_sums_and_in_transforms(size: tuple[i
         assert one.score == pytest.approx(float(expected[one.y, one.x]), abs=0.01)
 
 
-def test_of_what_is_hidden_on_one_side_the_other_part_is_sought() -> None:
+def test_of_what_is_hidden_on_one_side_the_other_part_is_searched() -> None:
     pixels = noise(4)
     template = Template("piece.png", cut(noise(4), Box(200, 120, 90, 60)).rgb)
     pixels[110:190, 180:215] = (250, 214, 70, 255)

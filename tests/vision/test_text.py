@@ -27,7 +27,7 @@ def test_the_line_that_says_nothing_else_comes_first():
     assert (Box(100, 10, 180, 20), 0.9) == (match.runner_up_box, match.runner_up)
 
 
-def test_of_a_line_that_says_more_the_part_that_was_sought_is_the_place():
+def test_of_a_line_that_says_more_the_part_that_was_searched_is_the_place():
     assert Box(240, 10, 40, 20) == find(LINES[:1], words("OK")).box
 
 
@@ -48,7 +48,7 @@ def test_a_pattern_is_found_in_one_line():
     assert (True, "Stamina 50/120", Box(80, 90, 60, 20)) == (match.found, match.text, match.box)
 
 
-def test_whoever_is_not_found_is_told_what_comes_nearest():
+def test_a_text_that_is_not_found_comes_with_the_nearest_one():
     match = find(LINES, words("Stamina 60/120"), like="Stamina 60/120")
     assert (False, "Stamina 50/120") == (match.found, match.text)
     assert not find((), words("x")).found
@@ -78,7 +78,7 @@ def test_an_area_without_words_says_nothing():
     assert () == read(HOME, Box(900, 300, 100, 100))
 
 
-def test_an_area_too_small_for_a_letter_is_refused():
+def test_an_area_too_small_for_a_character_is_refused():
     with pytest.raises(FlowError, match="holds no words"):
         read(HOME, Box(0, 0, 5, 5))
 

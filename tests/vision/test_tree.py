@@ -79,7 +79,7 @@ FITS = [
 
 
 @pytest.mark.parametrize(("words", "text", "expected"), FITS)
-def test_an_element_is_found_by_what_is_said_of_it(words: dict[str, Any], text: str, expected: str):
+def test_an_element_is_found_by_its_description(words: dict[str, Any], text: str, expected: str):
     match = find(parse(text), ElementQuery(**words))
     assert (True, 1.0, 0.0, expected) == (match.found, match.score, match.runner_up, match.text)
 
@@ -116,7 +116,7 @@ def test_an_area_holds_what_has_its_centre_in_it():
     assert (Box(20, 0, 20, 20), 0.0) == (match.box, match.runner_up)
 
 
-def test_whoever_is_not_found_is_told_who_comes_nearest():
+def test_an_element_that_is_not_found_comes_with_the_nearest_one():
     match = find(parse(COMPRESSED), ElementQuery(text="Plays"))
     assert (False, "Play") == (match.found, match.text)
     assert 0.5 < match.score < 1

@@ -26,5 +26,5 @@ NOW = 1_700_000_000.0
         ("Tue, 14 Nov 2023 22:14:20 GMT", "nonsense", 60.0),
     ],
 )
-def test_seconds_and_moments_are_understood_and_nothing_else(said: str, date: str, expected: float):
-    assert expected == patience_s(said, date, NOW)
+def test_seconds_and_moments_are_understood_and_nothing_else(header: str, date: str, expected: float):
+    assert expected == patience_s(header, date, NOW)

@@ -57,11 +57,11 @@ def test_a_large_file_is_streamed_in_constant_memory(origin: str, tmp_path: Path
         check=False,
     )
     assert 0 == done.returncode, done.stderr
-    said = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     file = tmp_path / "task-1" / "file.bin"
     try:
-        assert (count, digest_of(count)) == (said["size"], said["sha256"])
+        assert (count, digest_of(count)) == (result["size"], result["sha256"])
         assert (count, ["file.bin"]) == (file.stat().st_size, os.listdir(file.parent))  # noqa: PTH208
-        assert 0 < said["peak"] < said["before"] + MORE_BYTES
+        assert 0 < result["peak"] < result["before"] + MORE_BYTES
     finally:
         file.unlink()

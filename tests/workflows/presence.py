@@ -37,9 +37,9 @@ class Presence:
         return PresenceEnd(incarnation=work.incarnation, seen=left)
 
     async def tell(self, incarnation: int, *seen: Seen) -> None:
-        told = tuple(replace(one, incarnation=incarnation) for one in seen or self.last_seen.values())
-        for host in dict.fromkeys(one.host_id for one in told):
-            mine = tuple(one for one in told if one.host_id == host)
+        reports = tuple(replace(one, incarnation=incarnation) for one in seen or self.last_seen.values())
+        for host in dict.fromkeys(one.host_id for one in reports):
+            mine = tuple(one for one in reports if one.host_id == host)
             handle = self.client.get_workflow_handle(names.host_id(host))
             await handle.signal(names.Signal.REPORTS, Reports(incarnation=incarnation, seen=mine))
 

@@ -78,15 +78,15 @@ async def test_the_same_record_again_is_no_second_line_in_the_audit(here: World)
     assert made == await change(here, "w8", note="mine", credentials=SECRET, ask=OperatorRequest(actor="cem"))
     await change(here, "w8", note="yours", credentials=SECRET, ask=OperatorRequest(actor="cem"))
 
-    async def told() -> list[str] | None:
+    async def audit_actors() -> list[str] | None:
         page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="account_set"), result_type=AuditPage)
         actors = [one.actor for one in page.events if one.detail.startswith("w8:")]
         return actors if actors[:1] == ["cem"] else None
 
-    assert ["cem", "bob"] == await until(told, "the audit to know of the last change")
+    assert ["cem", "bob"] == await until(audit_actors, "the audit to know of the last change")
 
 
-async def test_a_deed_said_twice_counts_once_and_one_without_an_actor_is_somebodys(here: World) -> None:
+async def test_a_repeated_entry_counts_once_and_one_without_actor_is_somebodys(here: World) -> None:
     for _ in range(2):
         await here.dispatcher().signal(names.Signal.AUDIT_ENTRY, AuditEntry("tended", "", detail="w7", once="r-7"))
     page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(action="tended"), result_type=AuditPage)

@@ -189,7 +189,7 @@ async def test_a_rollback_that_is_asked_by_a_signal_is_forced_if_it_says_so(here
     assert ends == (view.state, here.stages.things["e1", first])
 
 
-async def test_an_undo_is_told_the_stage_that_changed_things_under_the_same_flow(
+async def test_an_undo_gets_the_stage_that_changed_things_under_the_same_flow(
     here: World, task: str, monkeypatch: pytest.MonkeyPatch
 ):
     name = f"{task}/a"
@@ -201,9 +201,9 @@ async def test_an_undo_is_told_the_stage_that_changed_things_under_the_same_flow
     monkeypatch.setattr(here.planner, "flow_hash", "another")
     await here.again(task, Rollback())
     assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
-    told = [work for work in here.stages.undos if work.task_id == task]
-    assert [f"set-{name}", ""] == [work.stage.name if work.stage else "" for work in told]
-    assert [(lease, "0123")] * 2 == [(work.undo.lease, work.undo.flow_hash) for work in told]
+    undos = [work for work in here.stages.undos if work.task_id == task]
+    assert [f"set-{name}", ""] == [work.stage.name if work.stage else "" for work in undos]
+    assert [(lease, "0123")] * 2 == [(work.undo.lease, work.undo.flow_hash) for work in undos]
 
 
 async def test_a_failed_rollback_names_stage_and_goes_on_there_when_asked_again(here: World, task: str):
@@ -220,8 +220,8 @@ async def test_a_failed_rollback_names_stage_and_goes_on_there_when_asked_again(
     assert ("1", "") == (here.stages.things["e1", first], here.stages.things["e1", second])
     await here.again(task, Rollback())
     assert TaskStatus.ROLLBACK_COMPLETED is (await here.ended(task)).state
-    told = [work.undo.stage for work in here.stages.undos if work.task_id == task]
-    assert [f"set-{second}", f"set-{first}", f"set-{first}"] == told
+    undone_stages = [work.undo.stage for work in here.stages.undos if work.task_id == task]
+    assert [f"set-{second}", f"set-{first}", f"set-{first}"] == undone_stages
 
 
 async def test_a_rollback_asks_nobody(here: World, task: str):
@@ -378,8 +378,8 @@ async def test_a_retry_goes_on_counting_its_rounds(here: World, task: str):
     await here.ended(task)
     await here.again(task)
     view = await here.ended(task)
-    told = [work.rounds for work in here.stages.of(task)]
-    assert (TaskStatus.COMPLETED, 1, [0, 1]) == (view.state, view.rounds, told)
+    rounds = [work.rounds for work in here.stages.of(task)]
+    assert (TaskStatus.COMPLETED, 1, [0, 1]) == (view.state, view.rounds, rounds)
 
 
 async def test_forced_rollback_goes_on_without_lost_emulator_and_says_what_is_left(here: World, task: str):
@@ -423,7 +423,7 @@ async def test_a_task_that_lost_too_many_emulators_may_lose_one_more_in_rollback
     assert (TaskStatus.ROLLBACK_COMPLETED, "") == (view.state, here.stages.things["e1", name])
 
 
-async def test_a_stage_begun_again_that_never_said_how_it_left_things_is_marked(here: World, task: str):
+async def test_a_stage_begun_again_without_a_report_of_its_changes_is_marked(here: World, task: str):
     name, hold = f"{task}/a", Deaf()
     broken = here.stages.sets("half", not_reached)
     await here.submit(

@@ -29,9 +29,9 @@ class LosesTheFirst(DeliveryActivities):
     async def deliver(self, batch: Batch) -> BatchResult:
         kept = tuple(one for one in batch.envelopes if one.signal in self.lost)
         results = iter((await super().deliver(Batch(envelopes=kept))).results)
-        told = tuple(next(results) if one.signal in self.lost else DeliveryResult.FAILED for one in batch.envelopes)
+        outcomes = tuple(next(results) if one.signal in self.lost else DeliveryResult.FAILED for one in batch.envelopes)
         self.lost.update(one.signal for one in batch.envelopes)
-        return BatchResult(results=told)
+        return BatchResult(results=outcomes)
 
 
 async def signals(workflow: Any) -> Counter[str]:
@@ -46,8 +46,8 @@ async def signals(workflow: Any) -> Counter[str]:
 async def test_a_task_costs_its_dispatcher_one_question_and_one_last_word(here: World, task: str):
     await here.submit(task)
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
-    said = await signals(here.task(task))
-    assert Counter({"grant": 1}) == said
+    received = await signals(here.task(task))
+    assert Counter({"grant": 1}) == received
     history = await here.dispatcher().fetch_history()
     mine = [
         event.workflow_execution_signaled_event_attributes
@@ -57,7 +57,7 @@ async def test_a_task_costs_its_dispatcher_one_question_and_one_last_word(here: 
     assert [("done", "")] == [(one.signal_name, one.external_workflow_execution.workflow_id) for one in mine]
 
 
-async def test_what_cannot_be_said_directly_is_said_by_a_signal(client: Client, task: str):
+async def test_what_cannot_be_sent_directly_is_sent_by_a_signal(client: Client, task: str):
     delivery = NothingDirect(client)
     async with world(client, "e1", delivery=delivery) as here:
         await here.submit(task)

@@ -114,7 +114,7 @@ async def test_a_pause_frees_the_emulator_and_completed_stages_are_not_repeated(
 
 
 @pytest.mark.parametrize("between", [True, False])
-async def test_a_pause_taken_back_after_it_has_stopped_is_told_as_it_was(here: World, task: str, between: bool):
+async def test_a_pause_taken_back_after_it_has_stopped_is_shown_as_it_was(here: World, task: str, between: bool):
     """Between two stages while it cleans up, or in a stage that has stopped and says so late."""
     stopped = StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
 
@@ -188,17 +188,17 @@ async def test_a_task_paused_between_attempts_waits_for_the_next_when_resumed(he
     assert (TaskStatus.CANCELLED, 2, [1]) == (view.state, view.attempt, [one.n for one in view.attempts])
 
 
-async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down(here: World, task: str):
+async def test_priority_outlives_a_pause_and_a_lost_memory_and_is_audited(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     for name in (f"{task}-a", task):
         await here.submit(name, priority=6)
         await here.reached(name, TaskStatus.QUEUED)
     await here.order("prioritize", task_id=task, priority=3, actor="anna")
 
-    async def told() -> bool | None:
+    async def has_priority() -> bool | None:
         return (await here.view(task)).priority == 3 or None
 
-    await until(told, "the task to hear of it")
+    await until(has_priority, "the task to hear of it")
     written = await (await here.task(task).describe()).memo_value(names.MEMO_TASK, type_hint=TaskView)
     assert (3, True) == (written.priority, written.precedence > 0)
     await here.control(task, "pause")
@@ -214,7 +214,7 @@ async def test_precedence_outlives_a_pause_and_a_lost_memory_and_is_written_down
     assert (3, written.precedence) == (taken_back.priority, taken_back.precedence)
 
 
-async def test_precedence_outlives_a_grant_by_somebody_who_knew_nothing_of_it(here: World, task: str):
+async def test_priority_outlives_a_grant_by_a_dispatcher_that_knew_nothing_of_it(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     await here.submit(task, fails(FencedError("another lease holds it"), clean=False), completes)
     await here.reached(task, TaskStatus.QUEUED)
@@ -229,7 +229,7 @@ async def test_precedence_outlives_a_grant_by_somebody_who_knew_nothing_of_it(he
     assert (TaskStatus.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
 
 
-async def test_priority_of_an_earlier_request_is_said_with_the_present_one(here: World, task: str):
+async def test_priority_of_an_earlier_request_is_sent_with_the_present_one(here: World, task: str):
     await here.order("pause_lane", actor="anna")
     await here.submit(task)
     await here.reached(task, TaskStatus.QUEUED)

@@ -202,7 +202,7 @@ async def test_a_dispatcher_that_continues_as_new_loses_nobody(client: Client):
         await until(continued, "the dispatcher to continue as new")
 
 
-async def test_precedence_counts_for_a_successor_that_heard_an_older_request_first(temporal_client: Client):
+async def test_priority_counts_for_a_successor_that_heard_an_older_request_first(temporal_client: Client):
     async with world(temporal_client, "e1", joined=False) as here:
         await in_line(here, "first", "second", "urgent")
         await here.order("prioritize", task_id="urgent", priority=1, actor="anna")
@@ -305,7 +305,7 @@ async def test_a_pause_survives_two_terminations_in_a_row(temporal_client: Clien
         assert ["anna"] == [lane.paused_by for lane in page.lanes if lane.name == "account"]
 
 
-async def test_orders_nobody_can_carry_out_are_refused(here: World, task: str):
+async def test_orders_nobody_can_execute_are_refused(here: World, task: str):
     hold = Hold()
     await here.submit(task, hold)
     await hold.began.wait()
@@ -317,7 +317,7 @@ async def test_orders_nobody_can_carry_out_are_refused(here: World, task: str):
     await here.ended(task)
 
 
-async def test_an_unused_lane_is_paused_and_told_apart_from_a_slip_of_the_pen(here: World, task: str):
+async def test_pausing_an_unused_lane_names_the_lanes_in_use(here: World, task: str):
     paused = await here.order("pause_lane", lane="acount", actor="anna")
     assert (True, True) == (paused.done, "nobody is in lane acount yet; the others are: account" in paused.detail)
     await in_line(here, task, lane="acount")
@@ -383,9 +383,9 @@ async def test_changed_settings_reach_a_dispatcher_and_leave_what_was_set_by_han
         await configure(here, limit=7, capacities={"account": 5, "anonymous": 5}, by_priority=("anonymous",))
         lanes = {one.name: (one.capacity, one.order) for one in (await here.queue()).lanes}
         assert {"account": (3, "arrival"), "anonymous": (5, "priority")} == lanes
-        told = await audit(here, action="configured")
+        entries = await audit(here, action="configured")
         await configure(here, limit=7, capacities={"account": 5, "anonymous": 5}, by_priority=("anonymous",))
-        assert (1, told) == (len(told), await audit(here, action="configured"))
+        assert (1, entries) == (len(entries), await audit(here, action="configured"))
 
 
 async def test_settings_for_a_dispatcher_that_does_not_run_are_not_its_start(client: Client):
@@ -462,17 +462,17 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
     async with world(temporal_client, joined=False, find_predecessor=hidden) as here:
         await wake(here)
 
-        async def said() -> list[bool]:
+        async def rebuilding_flags() -> list[bool]:
             asked = [
                 here.dispatcher().query(question, *([] if wish is None else [wish]), result_type=page)
                 for question, wish, page in questions
             ]
             return [page.rebuilding for page in await asyncio.gather(*asked)]
 
-        assert [True] * len(questions) == await said()
+        assert [True] * len(questions) == await rebuilding_flags()
         found.set()
 
         async def known() -> bool | None:
-            return True if not any(await said()) else None
+            return True if not any(await rebuilding_flags()) else None
 
         await until(known, "the dispatcher to know its board")

@@ -120,7 +120,7 @@ async def test_an_input_that_cannot_be_read_fails_and_names_the_field(
 
 
 @pytest.mark.parametrize("task_id", ["with space", "a/b", "x" * 65, "naïve", 'quote"'])
-async def test_an_id_nobody_can_carry_fails_the_task(here: World, task_id: str):
+async def test_an_id_that_is_not_possible_fails_the_task(here: World, task_id: str):
     await here.submit(task_id)
     view = TaskView.model_validate((await failure(here, task_id)).details[0])
     assert "a task id must have 1 to 64 characters" in (view.error.message if view.error else "")

@@ -47,7 +47,7 @@ class Waits:
         return self.heard
 
 
-ASKED, TOLD = Event(), Event()
+ASKED, ANSWERED = Event(), Event()
 """A query is being answered; what the next workflow task brings is under way."""
 
 
@@ -69,7 +69,7 @@ class Looks(Waits):
     @workflow.query
     def is_busy(self) -> bool:
         ASKED.set()
-        return TOLD.wait(1.8)
+        return ANSWERED.wait(1.8)
 
 
 @workflow.defn
@@ -156,7 +156,7 @@ async def test_a_late_local_answer_is_heard_where_a_replay_hears_it(client: Clie
 async def _heard_late(client: Client, task: str, head_start_s: float) -> list[str]:
     """Why workflow tasks failed when something was found just then. However it came, its history replays."""
     ASKED.clear()
-    TOLD.clear()
+    ANSWERED.clear()
     runner = GuardedRunner()
     handle = await client.start_workflow(Looks.run, id=task, task_queue=QUEUE)
     asked = asyncio.create_task(handle.query(Looks.is_busy))
@@ -165,7 +165,7 @@ async def _heard_late(client: Client, task: str, head_start_s: float) -> list[st
         await asyncio.to_thread(ASKED.wait, 60)
         greeted = asyncio.create_task(handle.execute_update(Looks.greet))
         await asyncio.sleep(head_start_s)
-        TOLD.set()
+        ANSWERED.set()
         await asked
         assert "hello" == await greeted
         await handle.result()
@@ -175,19 +175,19 @@ async def _heard_late(client: Client, task: str, head_start_s: float) -> list[st
 async def test_who_waits_for_what_was_found_while_a_query_was_answered_hears_it(client: Client, task: str):
     """Played anew, the word that an update has ended would be lost, and its workflow task with it, at every try."""
     ASKED.clear()
-    TOLD.clear()
+    ANSWERED.clear()
     runner = GuardedRunner()
     handle = await client.start_workflow(Tells.run, id=task, task_queue=QUEUE)
-    told = asyncio.create_task(handle.execute_update(Tells.tell))
+    update = asyncio.create_task(handle.execute_update(Tells.tell))
     asked = asyncio.create_task(handle.query(Tells.is_busy))
     await asyncio.sleep(0.8)
     async with Worker(client, task_queue=QUEUE, workflows=[Tells], activities=[look], workflow_runner=runner):
         await asyncio.to_thread(ASKED.wait, 60)
         await handle.signal(Tells.hear)
-        TOLD.set()
+        ANSWERED.set()
         await asked
         async with asyncio.timeout(60):
-            assert "found" == await told
+            assert "found" == await update
             await handle.result()
     assert LATE not in await _refusals(handle, Tells, runner)
 

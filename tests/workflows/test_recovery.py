@@ -88,11 +88,11 @@ async def test_one_that_no_restart_helps_is_quarantined_and_released_by_a_person
         await here.emulator_is("e1", "quarantined")
         await did(here, "e1", "restart", "restart", "evidence")
 
-        async def told() -> EmulatorView | None:
+        async def with_evidence() -> EmulatorView | None:
             view = await here.emulator("e1").query(Query.VIEW, result_type=EmulatorView)
             return view if "see" in view.evidence else None
 
-        view = await until(told, "the evidence")
+        view = await until(with_evidence, "the evidence")
         assert ("see /data/quarantine/e1", "virtual", "") == (view.evidence, view.controller, view.doing)
         assert (await here.control_emulator("e1", "release", "new disk")).done
         await did(here, "e1", "restart", "restart", "evidence", "restart")

@@ -48,7 +48,7 @@ async def test_a_task_cancelled_after_a_failed_try_cleans_up_before_it_lets_go(h
 TWO = {"stages": [{"name": "open"}, {"name": "collect"}]}
 
 
-async def test_cancelled_at_the_door_after_a_stage_that_ran_it_cleans_up_first(here: World, task: str):
+async def test_cancelled_before_its_turn_after_a_stage_that_ran_it_cleans_up(here: World, task: str):
     door = AtTheDoor()
     await here.submit(task, completes, door, params=TWO)
     await door.began.wait()
@@ -57,7 +57,7 @@ async def test_cancelled_at_the_door_after_a_stage_that_ran_it_cleans_up_first(h
     assert ["open", "collect", ""] == [work.stage.name if work.stage else "" for work in here.stages.of(task)]
 
 
-async def test_cancelled_at_door_with_nothing_done_there_is_nothing_to_clean_up(here: World, task: str):
+async def test_cancelled_before_its_turn_with_nothing_done_nothing_is_cleaned_up(here: World, task: str):
     door = AtTheDoor()
     await here.submit(task, door)
     await door.began.wait()

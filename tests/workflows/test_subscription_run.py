@@ -86,7 +86,7 @@ async def test_a_task_that_is_cancelled_by_a_person_ends_the_run(here: World, ta
     assert "cancelled" == (await handle.result()).outcome
 
 
-async def test_a_run_that_is_told_to_stop_cancels_its_task_in_the_name_of_who_told(here: World, task: str):
+async def test_a_run_that_is_stopped_cancels_its_task_in_the_name_of_the_actor(here: World, task: str):
     hold = Hold()
     handle = await due(here, subscription(task), hold)
     await hold.began.wait()
@@ -186,12 +186,12 @@ async def test_the_web_ui_tells_what_it_does(here: World, task: str):
     handle = await due(here, subscription(task, catch_up=LONG_AGO), hold, before=ended(10))
     await hold.began.wait()
 
-    async def told() -> str | None:
-        said = await here.details(handle.id)
-        return said if task_id(task) in said else None
+    async def details() -> str | None:
+        text = await here.details(handle.id)
+        return text if task_id(task) in text else None
 
-    said = await until(told, "the details")
-    assert (True, True) == ("**running**" in said, "4 runs missed so far" in said)
+    text = await until(details, "the details")
+    assert (True, True) == ("**running**" in text, "4 runs missed so far" in text)
     hold.let_go.set()
     await handle.result()
 

@@ -57,7 +57,7 @@ async def ended_in_turn(here: World, *task_ids: str) -> None:
     await here.listed(*task_ids)
 
 
-async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client):
+async def test_artifacts_beyond_the_limit_go_and_their_tasks_are_kept(prompt: Client):
     keep = RetentionLimits(Retention(), artifacts_max_bytes=350)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         await ended_in_turn(here, "first", "second", "third", "fourth")
@@ -82,7 +82,7 @@ async def test_artifacts_beyond_the_limit_go_and_their_tasks_stay(prompt: Client
         hold.let_go.set()
 
 
-async def test_what_rollbacks_need_stays_however_much_there_is_and_that_is_said(prompt: Client):
+async def test_what_rollbacks_need_stays_however_much_there_is_and_is_reported(prompt: Client):
     keep = RetentionLimits(Retention(), artifacts_max_bytes=250)
     async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
         await ended_in_turn(here, "first", "second")
@@ -109,7 +109,7 @@ async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
             assert ({"failed": 1}, 0, 100) == (stats.tasks, stats.shed, stats.bytes)
 
 
-async def test_artifacts_that_cannot_be_removed_are_said_and_hold_nothing_up(
+async def test_artifacts_that_cannot_be_removed_are_named_and_hold_nothing_up(
     prompt: Client, monkeypatch: pytest.MonkeyPatch
 ):
     async with world(prompt, "e1") as here:
@@ -128,7 +128,7 @@ async def test_artifacts_that_cannot_be_removed_are_said_and_hold_nothing_up(
         assert (100, 0) == (here.store.size("first"), here.store.size("second"))
 
 
-async def test_a_host_that_is_away_is_said_and_the_rest_is_done(prompt: Client, monkeypatch: pytest.MonkeyPatch):
+async def test_a_host_that_is_away_is_named_and_the_rest_is_done(prompt: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "SWEEP_START", timedelta(seconds=0.5))
     async with world(prompt, "e1", joined=False) as here:
         await here.join()

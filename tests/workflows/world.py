@@ -185,9 +185,9 @@ class World:
 
     def allow_recovery(self, **recovery: Any) -> None:
         """What the host says from now on that it can do for its emulators."""
-        told = replace(RecoveryPolicy(controller="virtual", reconnect_s=0.1, backoff_s=0.1), **recovery)
+        policy = replace(RecoveryPolicy(controller="virtual", reconnect_s=0.1, backoff_s=0.1), **recovery)
         for emulator, seen in self.presence.last_seen.items():
-            self.presence.last_seen[emulator] = replace(seen, recovery=told)
+            self.presence.last_seen[emulator] = replace(seen, recovery=policy)
 
     async def control_emulator(self, emulator: str, action: str, reason: str = "") -> CommandResult:
         """What a person orders for an emulator."""
@@ -377,8 +377,8 @@ class World:
         """A new run of a task that ended, as the door starts it. Its run id."""
         past = await self.view(task_id)
         history = await self.task(task_id).fetch_history()
-        told = history.events[0].workflow_execution_started_event_attributes.input
-        [start] = await self.client.data_converter.decode(list(told.payloads), [TaskInput])
+        start_input = history.events[0].workflow_execution_started_event_attributes.input
+        [start] = await self.client.data_converter.decode(list(start_input.payloads), [TaskInput])
         handle = await self.client.start_workflow(
             names.Workflow.TASK,
             TaskInput(
@@ -399,8 +399,8 @@ class World:
 
         async def there() -> bool | None:
             history = await self.task(task_id).fetch_history()
-            said = [e.workflow_execution_signaled_event_attributes.signal_name for e in history.events]
-            return True if signal in said else None
+            signals = [e.workflow_execution_signaled_event_attributes.signal_name for e in history.events]
+            return True if signal in signals else None
 
         await until(there, f"{task_id} to be sent {signal}")
 
