@@ -36,12 +36,12 @@ class FleetActivities:
         """`probe loop` makes a new one: each presence walks its own rounds."""
         self._recovery = recovery
         self._client = client
-        self._patrol = probe_loop
+        self._new_probe_loop = probe_loop
         self._gatekeeper = gatekeeper
         self.present = asyncio.Event()
         """Set while a presence of this worker runs."""
         self._rounds: dict[ProbeLoop, tuple[int, asyncio.Task[None]]] = {}
-        """The patrols that run, and for which incarnation: one, but for those that are about to end."""
+        """The probe loops that run, and for which incarnation: one, but for those that are about to end."""
         self._leaving = False
         self._gone = asyncio.Event()
 
@@ -58,7 +58,7 @@ class FleetActivities:
     @activity.defn
     async def presence(self, work: PresenceWork) -> PresenceEnd:
         """Until the worker is gone; heartbeats show that the rounds go on."""
-        probe_loop = self._patrol()
+        probe_loop = self._new_probe_loop()
         async with self._walking(probe_loop, work) as rounds:
             while not self._gone.is_set() and not rounds.done():
                 activity.heartbeat()
@@ -73,8 +73,8 @@ class FleetActivities:
     async def _walking(self, probe_loop: ProbeLoop, work: PresenceWork) -> AsyncGenerator["asyncio.Task[None]"]:
         """The rounds of a presence, which end those before it.
 
-        An older presence is over for the engine, which may not have said so yet. Patrols tell changes only: what the
-        older one still told of an emulator would stand, as long as the newer one finds nothing new there.
+        An older presence is over for the engine, which may not have said so yet. A probe loop tells changes only: what
+        the older one still told of an emulator would stand, as long as the newer one finds nothing new there.
         """
         for _, older in self._rounds.values():
             older.cancel()

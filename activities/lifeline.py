@@ -41,7 +41,7 @@ class EngineLifeline:
         self._every_s = every_s
         self._patience_s = patience_s
         self._confirmed_s = time.monotonic() - 10 * patience_s
-        self._sdk_told_s = time.monotonic()
+        self._sdk_beat_s = time.monotonic()
         self._cancelled = False
 
     def confirmed_s(self) -> float:
@@ -87,8 +87,8 @@ class EngineLifeline:
         It sends the first one it is told beside ours, so a short stage tells it none: one write less in the engine.
         """
         self._confirmed_s = sent_s
-        if sent_s - self._sdk_told_s >= self._patience_s * SDK_SHARE:
-            self._sdk_told_s = sent_s
+        if sent_s - self._sdk_beat_s >= self._patience_s * SDK_SHARE:
+            self._sdk_beat_s = sent_s
             activity.heartbeat(progress)
 
     def _confirm(self, progress: str) -> bool:

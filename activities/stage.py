@@ -20,15 +20,14 @@ from droidherd.stage.context import StageServices
 from droidherd.stage.undo import UndoAttempt
 
 SLOTS = 2
-"""Per emulator: one stage runs, one waits at its door, so that no round trip to the engine lies between the two."""
+"""Per emulator: one stage runs, one waits for its turn, so that no round trip to the engine lies between the two."""
 
 
 class Turns:
-    """A door per emulator. Shared by all threads that run stages in one process."""
+    """One stage at a time per emulator. Shared by all threads that run stages in one process."""
 
     def __init__(self) -> None:
-        """All doors are open."""
-        self._doors: dict[str, threading.Lock] = {}
+        self._locks: dict[str, threading.Lock] = {}
 
     @contextmanager
     def taken(
@@ -38,8 +37,8 @@ class Turns:
 
         Gives False when this one is not `wanted` any more: then the emulator may not be touched.
         """
-        door = self._doors.setdefault(emulator_id, threading.Lock())
-        while not door.acquire(timeout=every_s):
+        turn = self._locks.setdefault(emulator_id, threading.Lock())
+        while not turn.acquire(timeout=every_s):
             beat()
             if not wanted():
                 yield False
@@ -47,7 +46,7 @@ class Turns:
         try:
             yield wanted()
         finally:
-            door.release()
+            turn.release()
 
 
 class StageActivities:

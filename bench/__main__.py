@@ -119,7 +119,7 @@ class Run:
                 for name, work in chosen.items():
                     await self._one(name, lambda watch, work=work: work(made, self.rounds, watch))
         except BROKEN as error:
-            self.broken.update({name: _said(error) for name in chosen if name not in self.figures})
+            self.broken.update({name: _describe(error) for name in chosen if name not in self.figures})
 
     async def _one(self, name: str, work: Callable[[Watch], Awaitable[list[Figure]]]) -> None:
         if name not in self.names:
@@ -135,7 +135,7 @@ class Run:
             moment = datetime.now(UTC).isoformat(timespec="seconds")
             self._taken[name] = {"taken": moment, "load": [load, machine.load_average()[0]]}
         except BROKEN as error:
-            self.broken[name] = _said(error)
+            self.broken[name] = _describe(error)
         watch("broken" if name in self.broken else f"{time.monotonic() - began_s:.0f} s", 1.0)
 
     # --- what came out ----------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ class Run:
         return not self.broken and False not in every
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,4 @@
-"""Where the end-to-end numbers are taken: a real engine on a file, virtual emulators, a worker, the door, raw workers.
+"""Where the end-to-end numbers are taken: a real engine on a file, virtual emulators, a worker, the API, raw workers.
 
 Both sides of a ratio run on the same server, in turns. Nothing is measured while something else of ours runs.
 """
@@ -55,7 +55,7 @@ class Stand:
     data: Path
     engine: EmbeddedTemporal
     worker: Program
-    door: Program
+    api: Program
     raw: Program
     url: str
     emulators: list[str]
@@ -63,7 +63,7 @@ class Stand:
 
     def used_s(self) -> dict[str, float]:
         """Processor time so far, of every process that takes part in a task."""
-        pids = {"server": self.engine.pid, "worker": self.worker.pid, "api": self.door.pid, "raw": self.raw.pid}
+        pids = {"server": self.engine.pid, "worker": self.worker.pid, "api": self.api.pid, "raw": self.raw.pid}
         return {name: cpu_s(pid) for name, pid in pids.items()}
 
     # --- ours -------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Stand:
         await at_once(one, count)
 
     async def post_tasks(self, prefix: str, count: int, kind: str) -> None:
-        """As people do: through the door."""
+        """As people do: through the API."""
         limits = httpx.Limits(max_connections=CLIENTS)
         async with httpx.AsyncClient(base_url=self.url, timeout=60, limits=limits) as http:
 
@@ -194,18 +194,18 @@ async def stand(data: Path, count: int) -> AsyncGenerator[Stand]:
         port = ports.free()
         environment = _environment(data, engine, port)
         worker = Program("worker", [sys.executable, str(ROOT / "worker_main.py"), "run"], environment, data / "w.log")
-        door = Program("api", [sys.executable, "-m", "api"], environment, data / "api.log")
+        api = Program("api", [sys.executable, "-m", "api"], environment, data / "api.log")
         slots = [engine.address, engine.profile.namespace, str(count)]
         raw = Program("raw", [sys.executable, "-m", "bench.raw_worker", *slots], environment, data / "raw.log")
         client = await Client.connect(
             engine.address, namespace=engine.profile.namespace, data_converter=pydantic_data_converter
         )
-        for program in (worker, door, raw):
+        for program in (worker, api, raw):
             program.start()
             stack.callback(program.stop)
         url = f"http://127.0.0.1:{port}"
         known = [one.emulator_id for one in inventory]
-        made = Stand(data, engine, worker, door, raw, url, known, client)
+        made = Stand(data, engine, worker, api, raw, url, known, client)
         await _ready(made)
         yield made
 
@@ -220,11 +220,11 @@ async def _ready(made: Stand) -> None:
     )
     await made.emulators_up()
 
-    async def open_door() -> bool:
+    async def api_answers() -> bool:
         async with httpx.AsyncClient(base_url=made.url, timeout=5) as http:
             return (await http.get("/readyz")).status_code == 200
 
-    await until(open_door, "the door to open")
+    await until(api_answers, "the API to answer")
     await made.raw_gaps_ms("raw-first", 3)
 
 

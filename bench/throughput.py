@@ -37,7 +37,7 @@ async def path(stand: Stand, rounds: int, watch: Watch) -> list[Figure]:
         our_ms = {name: after[name] - between[name] for name in ("server", "worker", "api")}
         used.append({name: 1000 * seconds / TASKS for name, seconds in (raw_ms | our_ms).items()})
     figures = _ratio("path", ours, raw, 0.35)
-    figures.append(Figure("through_the_door_per_s", statistics.median(ours), "/s", parts=tuple(ours)))
+    figures.append(Figure("through_the_api_per_s", statistics.median(ours), "/s", parts=tuple(ours)))
     spent = {name: statistics.median(row[name] for row in used) for name in used[0]}
     figures.extend(Figure(f"cpu_per_task_{name}_ms", spent[name], "ms") for name in ("worker", "server", "api"))
     raw_ms = spent["raw_server"] + spent["raw_raw"]

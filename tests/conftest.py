@@ -21,13 +21,13 @@ MORE = (
     "e2e/test_hostile.py",
     "e2e/test_limit.py",
     "e2e/test_limits.py",
-    "e2e/test_onlooker.py",
+    "e2e/test_recovery.py",
     "e2e/test_secrets.py",
     "e2e/test_stall.py",
     "e2e/test_stuck.py",
     "e2e/test_subscriptions.py",
-    "e2e/test_tending.py",
     "e2e/test_turns.py",
+    "e2e/test_viewers.py",
 )
 """The dearest plays: files and folders of tests that `make test-more` runs instead of `make test`."""
 

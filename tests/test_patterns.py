@@ -16,7 +16,7 @@ from tests.flows.stages import bench, stage
 
 SLOW = "(a|aa)+$"
 TEXT = "a" * 60 + "b"
-SAID = rf"the pattern '{SLOW}' takes too long on a text of 61 characters (write it without repetitions inside"
+MESSAGE = rf"the pattern '{SLOW}' takes too long on a text of 61 characters (write it without repetitions inside"
 SIGN_IN = HerdState(scene=Scene.SIGN_IN, running=True, account=TEXT)
 READ = {"read": {"ui": {"id": "account"}, "into": "found"}}
 
@@ -32,7 +32,7 @@ STEPS: list[tuple[str, list[dict[str, Any]]]] = [
 def test_a_flow_with_a_pattern_that_takes_too_long_ends_with_an_error(place: str, steps: list[dict[str, Any]]):
     with pytest.raises(FlowError) as caught:
         run_stage(stage(*steps), bench(SIGN_IN).run())
-    assert str(caught.value).startswith(f"step {place}: {SAID}")
+    assert str(caught.value).startswith(f"step {place}: {MESSAGE}")
 
 
 def test_words_on_the_screen_are_tried_with_the_same_limit():
@@ -44,7 +44,7 @@ def test_a_value_of_a_parameter_with_such_a_pattern_is_refused():
     declared = {"who": Param.model_validate({"pattern": SLOW, "example": "aa"})}
     with pytest.raises(BadParametersError) as caught:
         checked_params(declared, {"who": TEXT})
-    assert str(caught.value).startswith(f"params.who: {SAID}")
+    assert str(caught.value).startswith(f"params.who: {MESSAGE}")
 
 
 def test_what_other_threads_compute_is_not_put_to_the_account_of_a_pattern(monkeypatch: pytest.MonkeyPatch):

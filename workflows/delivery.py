@@ -200,7 +200,7 @@ async def _ask(target: str, message: m.Enqueue) -> Outcome:
 async def _tell(target: str, message: object) -> Outcome:
     """A last word would be said again, whatever else arrives."""
     try:
-        told = await workflow.execute_local_activity(
+        answer = await workflow.execute_local_activity(
             "deliver",
             Batch(envelopes=(_envelope(target, message),)),
             result_type=BatchResult,
@@ -210,7 +210,7 @@ async def _tell(target: str, message: object) -> Outcome:
     except FailureError as error:
         workflow.logger.debug("%s is told by a signal: %s", target, error)
         return Outcome(target, message, DeliveryResult.FAILED)
-    return Outcome(target, message, told.results[0])
+    return Outcome(target, message, answer.results[0])
 
 
 async def _signal(target: str, message: object) -> Outcome:

@@ -16,7 +16,7 @@ from api.accounts.schemas import (
 from api.errors import invalid
 from api.queue import routes as queue
 from api.state import AppState
-from api.tasks.bulk import carry_out, choose
+from api.tasks.bulk import apply_to_each, choose
 from droidherd.contracts.accounts import AccountActionRequest, AccountRecord, SetAccount
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import DisabledQuery
@@ -78,5 +78,5 @@ async def cancel_all(app: AppState, account: str, ask: OperatorRequest) -> Accou
     """Cancel all of its open tasks."""
     filters = TaskFilters(account=account, open=True)
     chosen, following = await choose(app, filters)
-    done, refused = await carry_out(app, "cancel", filters, chosen, ask)
+    done, refused = await apply_to_each(app, "cancel", filters, chosen, ask)
     return AccountChanged(tasks=done, refused=refused, more=bool(following))

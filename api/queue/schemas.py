@@ -119,8 +119,8 @@ class QueueOut(BaseModel):
             queue_info=[QueueEntry.of(row) for row in page.queue],
             running_info=[RunningEntry.of(row) for row in page.runs],
             lanes=list(page.lanes),
-            statistics=list(page.tallies),
-            **page.model_dump(exclude={"queue", "runs", "lanes", "tallies"}),
+            statistics=list(page.statistics),
+            **page.model_dump(exclude={"queue", "runs", "lanes", "statistics"}),
         )
 
 

@@ -59,7 +59,7 @@ async def bulk(
     chosen, following = await choose(app, filters, limit, cursor)
     if dry_run:
         return answer(BulkOut(action=action, dry_run=True, tasks=chosen, more=bool(following), cursor=following))
-    done, refused = await carry_out(app, action, filters, chosen, ask)
+    done, refused = await apply_to_each(app, action, filters, chosen, ask)
     return answer(BulkOut(action=action, tasks=done, refused=refused, more=bool(following), cursor=following))
 
 
@@ -83,7 +83,7 @@ async def choose(app: AppState, filters: TaskFilters, limit: int = MOST, cursor:
     return chosen, cursor
 
 
-async def carry_out(
+async def apply_to_each(
     app: AppState, action: Action, filters: TaskFilters, chosen: list[str], ask: OperatorRequest
 ) -> tuple[list[str], list[RefusedTask]]:
     """The tasks that did it, and those that refused. The pool's audit has the request, each task's the outcome."""

@@ -282,13 +282,13 @@ def _labelled(scene: Scene, searched: Element, kind: str, random: Random) -> tup
     if kind == "label" and not any(sign.isalpha() for sign in label):
         label = random.choice(("Claim", "Start", "Mail", "Shop"))
     if searched.kind == "icon":
-        sought_now = replace(searched, kind="card", width=150, height=130, label=label, text=13.0,
+        replacement = replace(searched, kind="card", width=150, height=130, label=label, text=13.0,
                              x=min(searched.x, 1120), y=min(searched.y, 580))  # fmt: skip
     else:
-        sought_now = replace(searched, label=label)
-    sought_now = fitting(sought_now)
-    sought_now = replace(sought_now, x=min(sought_now.x, 1272 - sought_now.width))
-    return scene.instead(searched, sought_now), sought_now
+        replacement = replace(searched, label=label)
+    replacement = fitting(replacement)
+    replacement = replace(replacement, x=min(replacement.x, 1272 - replacement.width))
+    return scene.instead(searched, replacement), replacement
 
 
 def _other_digit(one: Element, random: Random) -> Element:

@@ -23,7 +23,7 @@ from droidherd.vision.match import find
 from droidherd.vision.template import Template
 
 ROUNDS = 60
-SOUGHT = {"app_icon.png": True, "sign_out.png": False, "close.png": False}
+SEARCHED = {"app_icon.png": True, "sign_out.png": False, "close.png": False}
 """On the launcher: the icon that is waited for, and what would be there instead. No areas; what was found before is
 looked for at its last place first, as flows do."""
 LIMIT = 1.5
@@ -31,7 +31,7 @@ LIMIT = 1.5
 
 def frame_to_decision() -> list[Figure]:
     """1080p, through the real adb server from a virtual emulator, in turns with the capture alone."""
-    templates = [_template(name) for name in SOUGHT]
+    templates = [_template(name) for name in SEARCHED]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         with (
@@ -56,8 +56,8 @@ def _in_turns(adb: AdbClient, serial: str, templates: list[Template]) -> tuple[l
         between_s = time.perf_counter()
         found = _decide(adb.capture(serial, DEADLINE_S), templates, places)
         ended_s = time.perf_counter()
-        if found != list(SOUGHT.values()):
-            raise RuntimeError(f"on the launcher was found: {dict(zip(SOUGHT, found, strict=True))}")
+        if found != list(SEARCHED.values()):
+            raise RuntimeError(f"on the launcher was found: {dict(zip(SEARCHED, found, strict=True))}")
         if number:
             # The first round makes the templates ready.
             alone_ms.append((between_s - began_s) * 1000)

@@ -67,8 +67,8 @@ class PngCamera:
         taken_at_s = time.monotonic()
         try:
             if result.rc:
-                said = result.err.decode("utf-8", "replace")
-                raise InvalidFrameError(f"screencap -p returned {result.rc} {said}".strip())
+                message = result.err.decode("utf-8", "replace")
+                raise InvalidFrameError(f"screencap -p returned {result.rc} {message}".strip())
             width, height, rgba = self._decode(whole_png(result.out))
             return checked(Frame(width, height, rgba, taken_at_s))
         except InvalidFrameError as error:

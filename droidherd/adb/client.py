@@ -171,10 +171,10 @@ class AdbClient:
         deadline = Deadline(deadline_s)
         try:
             while True:
-                said = self.ask(f"host:connect:{address}", deadline.left_s(), interrupt)
+                answer = self.ask(f"host:connect:{address}", deadline.left_s(), interrupt)
                 state = self._settled_state(address, deadline, interrupt)
                 # An entry on its way out still counts as connected, and is gone a moment later.
-                if state or "already connected" not in said:
+                if state or "already connected" not in answer:
                     return state
         except (WireError, NotSentError):
             # The server waits 10 s for an address that answers nothing; whether it answers us at all shows here.

@@ -130,8 +130,8 @@ class RawPicture:
         if self.rc != 0:
             raise InvalidFrameError(f"screencap returned {self.rc} {self.err.decode('utf-8', 'replace')}".strip())
         if not self.known:
-            told = f": {shown(self._head)}" if self._head else ""
-            raise InvalidFrameError(f"screencap sent only {self.length} bytes{told}")
+            head = f": {shown(self._head)}" if self._head else ""
+            raise InvalidFrameError(f"screencap sent only {self.length} bytes{head}")
         if self.format not in {RGBA_8888, RGBX_8888}:
             raise InvalidFrameError(f"screencap sent pixel format {self.format}, expected {RGBA_8888} (RGBA)")
         prologue = self.length - self.pixel_bytes
@@ -163,8 +163,8 @@ def whole_png(output: bytes) -> memoryview:
     """The file from its first byte to its last. InvalidFrameError: there is none, or not all of it."""
     start = output.find(MAGIC, 0, TEXT_LIMIT_BYTES + len(MAGIC))
     if start < 0:
-        told = f": {shown(output)}" if output else ""
-        raise InvalidFrameError(f"screencap -p sent no PNG in {len(output)} bytes{told}")
+        head = f": {shown(output)}" if output else ""
+        raise InvalidFrameError(f"screencap -p sent no PNG in {len(output)} bytes{head}")
     at = start + len(MAGIC)
     kind = b""
     while kind != b"IEND":

@@ -125,7 +125,7 @@ class FrameTaken(Contract):
     height: int
     size: int
     by: str = ""
-    """Who looked: a task, or onlookers."""
+    """Who looked: a task, or viewers."""
 
 
 class RecoveryWork(Contract):

@@ -109,7 +109,7 @@ MEMO_SUBSCRIPTION_RUN = "subscription_run"
 """The memo in which a run of a subscription says which task it started, and what was missed before it."""
 
 LIVE_FRAMES = "_live"
-"""Where, in the artifact store, frames for onlookers lie. No task owns them: they go like what nobody owns."""
+"""Where, in the artifact store, frames for viewers lie. No task owns them: they go like what nobody owns."""
 
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""
@@ -128,7 +128,7 @@ def host_id(host: str) -> str:
 
 
 def frame_id(emulator: str) -> str:
-    """Of the activity that takes a frame for onlookers."""
+    """Of the activity that takes a frame for viewers."""
     return f"frame/{emulator}"
 
 

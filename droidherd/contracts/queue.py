@@ -129,7 +129,7 @@ class QueuePage(Contract):
     emulators: int = 0
     queue: tuple[QueueRow, ...] = ()
     runs: tuple[RunningRow, ...] = ()
-    tallies: tuple[TypeSummary, ...] = ()
+    statistics: tuple[TypeSummary, ...] = ()
     next_after: int | None = None
 
 
@@ -260,7 +260,7 @@ class QueuePosition(Contract):
     position: int = 0
     why: str = ""
     priority: int = 0
-    precedence: int = 0
+    prioritized: int = 0
 
 
 class PositionsQuery(Contract):

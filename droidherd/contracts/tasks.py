@@ -109,8 +109,8 @@ class TaskSpec(Contract):
             return given
         origin = given.get("origin")
         band = BANDS.get(origin) if isinstance(origin, str) else None
-        said = {name: value for name, value in given.items() if name != "priority"}
-        return said if band is None else {**said, "priority": band}
+        fields = {name: value for name, value in given.items() if name != "priority"}
+        return fields if band is None else {**fields, "priority": band}
 
 
 class OperatorRequest(Contract):
@@ -265,7 +265,7 @@ class TaskView(Contract):
     lane: str = ""
     priority: int = 5
     """As it stands in line: a person may have made it more urgent."""
-    precedence: int = 0
+    prioritized: int = 0
     """Above 0: a person put it in front of all who are no more urgent. The greater one goes first."""
     labels: dict[str, str] = Field(default_factory=dict)
     params: dict[str, JsonValue] = Field(default_factory=dict)

@@ -163,8 +163,8 @@ class Cameras:
         by_name = {one.name: one for one in self._cameras}
         good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
         if not good:
-            told = "; ".join(str(one) for one in judged)
-            raise InvalidFrameError(f"no camera shows anything: {told}", to=emulator_id)
+            reasons = "; ".join(str(one) for one in judged)
+            raise InvalidFrameError(f"no camera shows anything: {reasons}", to=emulator_id)
         choice = CameraChoice([by_name[one.name] for one in good], judged)
         self._keep(emulator_id, choice)
         log.info("%s is seen with %s (%s)", emulator_id, choice.camera.name, choice.why)

@@ -103,18 +103,18 @@ def _ask(adb: AdbClient, address: str) -> FoundEmulator | None:
         if state != "device":
             adb.disconnect(address)
             return FoundEmulator(address, state) if state and state != "offline" else None
-        said = parse.properties(adb.shell(address, "getprop", ANSWER_S).text)
+        properties = parse.properties(adb.shell(address, "getprop", ANSWER_S).text)
         who = probe(adb, address, ANSWER_S)
     except DroidherdError:
         return None
     return FoundEmulator(
         address,
         "device",
-        vendor=addresses.vendor(said),
-        instance=addresses.avd_name(said),
+        vendor=addresses.vendor(properties),
+        instance=addresses.avd_name(properties),
         serialno=who.serialno,  # as every later probe compares it, whatever `getprop` prints of it
-        model=said.get("ro.product.model", ""),
-        android=said.get("ro.build.version.release", ""),
+        model=properties.get("ro.product.model", ""),
+        android=properties.get("ro.build.version.release", ""),
         boot_id=who.boot_id,
     )
 

@@ -124,7 +124,7 @@ class EmulatorHands:
         self._marked |= values(answer.output, handle.stage)
         return recalled(answer.output, handle.stage)
 
-    def carry_out(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
+    def run_effect(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
         """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
         try:
             return self._act(effect, act, takes_s)
@@ -181,7 +181,7 @@ class EmulatorHands:
             answer.refuse(self._handle.serial)
         return answer.word == "quiet"
 
-    def tidy(self, act: str) -> None:
+    def run_unjournaled(self, act: str) -> None:
         """Do what belongs to droidherd alone and may be repeated: without the journal."""
         answer = self._say(lines.guarded(self._handle.token, act), self.act_s)
         if answer.word != "acted":

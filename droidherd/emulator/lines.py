@@ -384,15 +384,15 @@ class ShellReply:
 
     def refuse(self, to: str) -> NoReturn:
         """Raise what a marker that is not success means."""
-        said = " ".join(self.rest)
-        _refuse_who(self.word, said, to)
+        detail = " ".join(self.rest)
+        _refuse_who(self.word, detail, to)
         match self.word:
             case "nobody":
                 raise NotSentError("its services are not up", to=to)
             case "late":
-                raise LateError(f"the deadline had passed at uptime {said}", to=to)
+                raise LateError(f"the deadline had passed at uptime {detail}", to=to)
             case "unknown":
-                raise UnknownOutcomeError(f"the journal holds an intent without a result: {said}", to=to)
+                raise UnknownOutcomeError(f"the journal holds an intent without a result: {detail}", to=to)
             case "unreadable":
                 raise UnknownOutcomeError(f"the journal cannot be read: {self.error_output}", to=to)
             case "running":
@@ -404,19 +404,19 @@ class ShellReply:
                     remedy="free space on the emulator",
                 )
             case _:
-                raise InfrastructureError(f"the emulator answered {self.word} {said}".strip(), to=to)
+                raise InfrastructureError(f"the emulator answered {self.word} {detail}".strip(), to=to)
 
 
-def _refuse_who(word: str, said: str, to: str) -> None:
+def _refuse_who(word: str, detail: str, to: str) -> None:
     """Not this emulator, or not by this token."""
     match word:
         case "stranger":
-            raise EmulatorLostError(f"{said} answers in its place", to=to)
+            raise EmulatorLostError(f"{detail} answers in its place", to=to)
         case "unset":
             raise FencedError("the emulator has no token: it was restarted", to=to)
         case "fenced":
-            raise FencedError(f"token {said} holds the emulator", to=to)
+            raise FencedError(f"token {detail} holds the emulator", to=to)
         case "held":
-            raise NotReleasedError(f"token {said} has not said that it ended", to=to)
+            raise NotReleasedError(f"token {detail} has not said that it ended", to=to)
         case _:
             pass

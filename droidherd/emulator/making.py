@@ -59,9 +59,9 @@ def question(thing: str, name: str) -> str:
             )
 
 
-def value(thing: str, name: str, said: ShellResult) -> State | None:
+def value(thing: str, name: str, result: ShellResult) -> State | None:
     """The state of a setting, an override or a property; None: a setting that reads `null`, so nobody knows yet."""
-    text = _text(said, f"{thing} {name}")
+    text = _text(result, f"{thing} {name}")
     if thing == Thing.SETTING:
         return None if text == "null\n" else State(text.removesuffix("\n"))
     if thing == Thing.PROPERTY:
@@ -76,15 +76,15 @@ def all_settings(name: str) -> str:
     return f"settings list {name.partition('/')[0]}"
 
 
-def is_listed(name: str, said: ShellResult) -> bool:
+def is_listed(name: str, result: ShellResult) -> bool:
     """Whether a setting that reads `null` is there, with just this text as its value."""
-    text = _text(said, all_settings(name))
+    text = _text(result, all_settings(name))
     return f"\n{name.partition('/')[2]}=" in f"\n{text}"
 
 
-def file_facts(path: str, said: ShellResult) -> PlainFile | None:
+def file_facts(path: str, result: ShellResult) -> PlainFile | None:
     """None: there is no such file."""
-    text = _text(said, f"file {path}")
+    text = _text(result, f"file {path}")
     if found := _FACTS.fullmatch(text):
         return PlainFile(found[1], int(found[2]))
     word = text.strip()
@@ -95,11 +95,11 @@ def file_facts(path: str, said: ShellResult) -> PlainFile | None:
     raise UnknownOutcomeError(f"the emulator answered {text[:200]!r}", to=path)
 
 
-def package_files(package: str, said: ShellResult) -> tuple[str, ...]:
+def package_files(package: str, result: ShellResult) -> tuple[str, ...]:
     """Where the files of a package are; none: it is not installed."""
-    if said.rc == 1 and not said.out.strip() and not said.err.strip():
+    if result.rc == 1 and not result.out.strip() and not result.err.strip():
         return ()
-    lines = [line.strip() for line in _text(said, f"package {package}").splitlines() if line.strip()]
+    lines = [line.strip() for line in _text(result, f"package {package}").splitlines() if line.strip()]
     if not lines or not all(line.startswith("package:/") for line in lines):
         raise UnknownOutcomeError(f"`pm path` answered {lines!r}"[:300], to=package)
     return tuple(line.removeprefix("package:") for line in lines)
@@ -113,25 +113,27 @@ def digest_of(path: str) -> str:
     return f"sha256sum <{quote(path)}"
 
 
-def size(said: ShellResult, path: str) -> int:
-    text = _text(said, path).strip()
+def size(result: ShellResult, path: str) -> int:
+    text = _text(result, path).strip()
     if not text.isdecimal():
         raise UnknownOutcomeError(f"its size is {text[:100]!r}", to=path)
     return int(text)
 
 
-def digest(said: ShellResult, path: str) -> str:
-    found = _DIGEST.match(_text(said, path))
+def digest(result: ShellResult, path: str) -> str:
+    found = _DIGEST.match(_text(result, path))
     if found is None:
         raise UnknownOutcomeError("the emulator gave no digest", to=path)
     return found[1]
 
 
-def _text(said: ShellResult, what: str) -> str:
-    if said.rc:
-        raise UnknownOutcomeError(f"cannot be read, rc {said.rc}: {(said.error_text or said.text)[:300]}", to=what)
+def _text(result: ShellResult, what: str) -> str:
+    if result.rc:
+        raise UnknownOutcomeError(
+            f"cannot be read, rc {result.rc}: {(result.error_text or result.text)[:300]}", to=what
+        )
     try:
-        return said.out.decode()
+        return result.out.decode()
     except UnicodeDecodeError as error:
         raise FinalError("its value is not text", to=what, remedy="change it by other means") from error
 

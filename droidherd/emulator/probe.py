@@ -67,8 +67,8 @@ def probe(
         answer = ShellReply.of(result, serial)
     if answer.word != "probe" or len(answer.rest) < 3 + len(FIELDS) or answer.rest[0] != nonce:
         raise EmulatorLostError(f"answered a probe with {' '.join((answer.word, *answer.rest))!r}", to=serial)
-    _, uptime, boot_id, *said = answer.rest
-    fields = {name: value for name, _, value in (word.partition("=") for word in said)}
+    _, uptime, boot_id, *words = answer.rest
+    fields = {name: value for name, _, value in (word.partition("=") for word in words)}
     try:
         clock = UptimeClock(float(uptime), read_at_s)
     except ValueError as error:

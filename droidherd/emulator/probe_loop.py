@@ -32,7 +32,7 @@ PATIENT_AFTER = 10
 PATIENT_S = 5.0
 """After so many unanswered probes in a row the next ones come more slowly: adb suffers from being asked in vain."""
 INVENTORY_EVERY_S = 1.0
-REASONS_TOLD = 5
+REASONS_LOGGED = 5
 """Of one outage, in the log."""
 
 
@@ -137,14 +137,14 @@ class ProbeLoop:
     async def run(self, tell: Tell, incarnation: int) -> None:
         """Tell all who are listed, then what is new, in order, as soon as it is known."""
         loop = asyncio.get_running_loop()
-        keeper = asyncio.create_task(self._keep_server())
-        ear = ConnectionWatch(self._adb, lambda addresses: _said(loop, lambda: self._wake(addresses)))
+        supervisor = asyncio.create_task(self._keep_server())
+        ear = ConnectionWatch(self._adb, lambda addresses: _call_on_loop(loop, lambda: self._wake(addresses)))
         try:
             listed = self._all_listed(incarnation)
             await tell((), listed)
             while True:
-                if keeper.done():
-                    await keeper  # raises: the host must not look watched while nobody keeps its adb server
+                if supervisor.done():
+                    await supervisor  # raises: the host must not look watched while nobody keeps its adb server
                 unread, listed = listed is None, self._all_listed(incarnation)
                 if unread and listed is not None:
                     await tell((), listed)
@@ -156,7 +156,7 @@ class ProbeLoop:
                 news, self._news = tuple(self._news.values()), {}
                 await tell(news, None)
         finally:
-            keeper.cancel()
+            supervisor.cancel()
             for _, walk in self._walks.values():
                 walk.cancel()
             ear.close()
@@ -178,10 +178,10 @@ class ProbeLoop:
         """Followed from now on. None: the list makes no sense yet, which was so before whoever corrects it now did."""
         self._inventory.known()
         unread = self._inventory.unread
-        self._muster(incarnation)
+        self._sync_walks(incarnation)
         return None if unread else tuple(self._walks)
 
-    def _muster(self, incarnation: int) -> None:
+    def _sync_walks(self, incarnation: int) -> None:
         """Follow the inventory: walk to whoever is new, stop walking to whoever left."""
         entries = {entry.emulator_id: entry for entry in self._inventory.known()}
         changed: set[str] = set()
@@ -267,9 +267,9 @@ class ProbeLoop:
 
     def _unanswered(self, entry: InventoryEntry, error: DroidherdError) -> None:
         """People want to know what is wrong with one that never comes."""
-        told = self._reasons.setdefault(entry.emulator_id, set())
-        if str(error) not in told and len(told) < REASONS_TOLD:
-            told.add(str(error))
+        logged = self._reasons.setdefault(entry.emulator_id, set())
+        if str(error) not in logged and len(logged) < REASONS_LOGGED:
+            logged.add(str(error))
             log.warning("%s does not answer: %s", entry.emulator_id, error)
 
     def _meet(self, entry: InventoryEntry) -> ProbeResult:
@@ -311,7 +311,7 @@ class ProbeLoop:
         self._changed.set()
 
 
-def _said(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+def _call_on_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
     """From another thread; a loop that has ended hears nothing any more."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)

@@ -55,8 +55,8 @@ class EmulatorThings:
         """What a thing is now."""
         if thing in {Thing.FILE, Thing.PACKAGE}:
             return self.find(thing, name).state
-        said = self.hands.ask(making.question(thing, name))
-        state = making.value(thing, name, said)
+        result = self.hands.ask(making.question(thing, name))
+        state = making.value(thing, name, result)
         if state is not None:
             return state
         listed = self.hands.ask(making.all_settings(name))
@@ -64,11 +64,11 @@ class EmulatorThings:
 
     def find(self, thing: str, name: str) -> FoundThing:
         """A file or a package, with what it takes to pull it."""
-        said = self.hands.ask(making.question(thing, name))
+        result = self.hands.ask(making.question(thing, name))
         if thing == Thing.FILE:
-            facts = making.file_facts(name, said)
+            facts = making.file_facts(name, result)
             return FoundThing(ABSENT) if facts is None else self._file(name, facts)
-        paths = making.package_files(name, said)
+        paths = making.package_files(name, result)
         return self._package(paths) if paths else FoundThing(ABSENT)
 
     def _file(self, path: str, facts: PlainFile) -> FoundThing:
@@ -82,8 +82,8 @@ class EmulatorThings:
         return FoundThing(State(whole), paths, size=sum(sizes))
 
     def _digest(self, path: str, size: int) -> str:
-        said = self.hands.ask(making.digest_of(path), takes_s=size / BYTES_PER_S)
-        return making.digest(said, path)
+        result = self.hands.ask(making.digest_of(path), takes_s=size / BYTES_PER_S)
+        return making.digest(result, path)
 
     def pull(self, found: FoundThing, into: Sink, limit_bytes: int) -> None:
         """The content of a file or a package, just as it was found."""
@@ -108,18 +108,18 @@ class EmulatorThings:
         self.recorder.act("change", effect, thing=wanted.thing, name=wanted.name, to=str(wanted.state))
         if wanted.thing not in {Thing.FILE, Thing.PACKAGE} or not wanted.state.there:
             takes_s = INSTALL_S if wanted.thing == Thing.PACKAGE else 0.0
-            return self.hands.carry_out(effect, making.making(wanted), takes_s)
+            return self.hands.run_effect(effect, making.making(wanted), takes_s)
         upload = f"{ON_ANDROID.uploads}/{self.token}-{_ODD.sub('_', effect)}.apk"
         line = making.making(wanted, upload)  # first, since it refuses what cannot be meant
         size = self._upload(wanted, upload)
         takes_s = 3 * size / BYTES_PER_S + (INSTALL_S if wanted.thing == Thing.PACKAGE else 0.0)
-        return self.hands.carry_out(effect, line, takes_s)
+        return self.hands.run_effect(effect, line, takes_s)
 
     def sweep(self, paths: tuple[str, ...] = ()) -> None:
         """Take away what earlier tries left on its way: uploads, and contents beside these files."""
-        self.hands.tidy(f"rm -rf {quote(ON_ANDROID.uploads)}")
+        self.hands.run_unjournaled(f"rm -rf {quote(ON_ANDROID.uploads)}")
         if paths:
-            self.hands.tidy(making.removal(paths))
+            self.hands.run_unjournaled(making.removal(paths))
         self._swept = True
 
     def _upload(self, wanted: Wanted, path: str) -> int:
@@ -127,7 +127,7 @@ class EmulatorThings:
             raise BadParametersError("nothing is there to be sent", to=wanted.name)
         if self._swept:
             # A file transfer knows no token, so who is there is asked right before.
-            self.hands.tidy(NOTHING)
+            self.hands.run_unjournaled(NOTHING)
         else:
             self.sweep()
         with wanted.content() as source:

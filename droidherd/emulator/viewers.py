@@ -1,7 +1,7 @@
-"""Frames for onlookers: people who look at an emulator while it works, or idles.
+"""Frames for viewers: people who look at an emulator while it works, or idles.
 
 A task's own frames serve them while there are any. Else one capture is made for all who ask, one at a time per
-emulator and a few per process. No step ever waits for an onlooker: at worst its own capture shares the emulator with
+emulator and a few per process. No step ever waits for a viewer: at worst its own capture shares the emulator with
 one of theirs.
 """
 
@@ -20,9 +20,9 @@ from droidherd.domain.ports import Artifacts, Frame
 from droidherd.emulator.eyes import lost
 from droidherd.evidence.frame_buffer import BufferedFrame, FrameBuffer
 
-BY_VIEWER = "onlooker"
+BY_VIEWER = "viewer"
 OWN_S = 0.5
-"""A frame taken for an onlooker serves the others for so long."""
+"""A frame taken for a viewer serves the others for so long."""
 TASKS_S = 1.5
 """A frame of the task's own: it looks several times a second, and what it saw last is what it acts on."""
 LOOK_S = 3.0
@@ -52,7 +52,7 @@ class Viewers:
     """Of one process."""
 
     def __init__(self, onlooking: ViewerPorts, at_once: int = AT_ONCE) -> None:
-        """`at_once`: captures for onlookers in this process, all emulators together."""
+        """`at_once`: captures for viewers in this process, all emulators together."""
         self._with = onlooking
         self._captures = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ class Viewers:
 
     def _captured(self, emulator_id: str, serial: str) -> BufferedFrame:
         if not self._captures.acquire(timeout=self._with.look_s):
-            raise StillBusyError("too many frames are being taken for onlookers", to=emulator_id)
+            raise StillBusyError("too many frames are being taken for viewers", to=emulator_id)
         try:
             with lost():
                 frame = self._with.take(emulator_id, serial, self._with.look_s)
@@ -113,16 +113,16 @@ class FreshFrames(Protocol):
 class LiveFrames:
     """Of one worker."""
 
-    def __init__(self, onlookers: Viewers | FreshFrames, artifacts: Artifacts) -> None:
+    def __init__(self, viewers: Viewers | FreshFrames, artifacts: Artifacts) -> None:
         """Nothing is written before somebody looks."""
-        self._onlookers = onlookers
+        self._viewers = viewers
         self._artifacts = artifacts
         self._lock = threading.Lock()
         self._written: OrderedDict[str, tuple[BufferedFrame, int, str]] = OrderedDict()
 
     def take(self, work: FrameWork) -> FrameTaken:
         """A fresh frame. One that shows what the last one showed is not written again."""
-        shot = self._onlookers.frame(work.emulator_id)
+        shot = self._viewers.frame(work.emulator_id)
         with self._lock:
             before, slot, name = self._written.get(work.emulator_id, (None, 0, ""))
             if before is None or before.content != shot.content:

@@ -251,5 +251,5 @@ async def _hand_over(queue: QueueClient) -> None:
 
 
 def _with(view: TaskView, position: QueuePosition) -> TaskView:
-    known = position.model_dump(exclude=None if position.priority else {"priority", "precedence"})
+    known = position.model_dump(exclude=None if position.priority else {"priority", "prioritized"})
     return view.model_copy(update=known) if position.position else view

@@ -67,7 +67,9 @@ class EvidenceFolder:
         work, trace = self.work, self.trace
         stage = work.stage.name if work.stage else ""
         refused = refusal(trace, error)
-        part = RecordedPart(stage, told=effect_answers(work), lease=work.lease, rounds=work.rounds, refused=refused)
+        part = RecordedPart(
+            stage, confirmed=effect_answers(work), lease=work.lease, rounds=work.rounds, refused=refused
+        )
         shots = self.services.frame_buffer.last(work.emulator_id, PER_EMULATOR, trace.began_s)
         params = {name: hidden(value, self.masked) for name, value in work.params.items()}
         standing = screen_answers(work)

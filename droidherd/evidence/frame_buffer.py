@@ -42,7 +42,7 @@ class BufferedFrame:
     content: bytes
     """JPEG."""
     by: str
-    """Who looked: the task, or an onlooker."""
+    """Who looked: the task, or a viewer."""
 
 
 @dataclass(slots=True, eq=False)

@@ -218,8 +218,8 @@ def _frames(pictures: tuple[EvidenceFrame, ...], text: Mask) -> str:
 
 
 def _steps(one: EvidenceFrame, text: Mask) -> str:
-    said = dict.fromkeys(f"step {search.path}: {search.what}" for search in one.searches)
-    return "".join(f"<br>{text(line)}" for line in list(said)[:CLOSE_UPS_MAX])
+    targets = dict.fromkeys(f"step {search.path}: {search.what}" for search in one.searches)
+    return "".join(f"<br>{text(line)}" for line in list(targets)[:CLOSE_UPS_MAX])
 
 
 def _table(evidence: Evidence, text: Mask) -> str:

@@ -59,7 +59,7 @@ class RecordedLook:
 
     frame: str
     """The name of its file."""
-    sought: Verdicts = field(default_factory=dict, hash=False)
+    searched: Verdicts = field(default_factory=dict, hash=False)
     """On a copy that lost detail: what was found on the frame itself."""
 
     @property
@@ -86,7 +86,7 @@ class RecordedPart:
     """By effect; empty: it begins with the stage."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """What was read off the screen before."""
-    told: Mapping[str, bool] = field(default_factory=dict)
+    confirmed: Mapping[str, bool] = field(default_factory=dict)
     """What people said about acts whose outcome nobody knew."""
     lease: int = 0
     rounds: int = 0
@@ -106,7 +106,7 @@ class RecordedPart:
             "part": self.stage,
             "behind": {effect: str(state) for effect, state in self.behind.items()},
             "marks": dict(self.marks),
-            "told": dict(self.told),
+            "confirmed": dict(self.confirmed),
             "lease": self.lease,
             "rounds": self.rounds,
             "missing": self.missing,
@@ -167,7 +167,7 @@ def read(place: Path) -> Recording:
         elif "part" in line:
             part = _part(line)
         elif "look" in line:
-            moments.append(RecordedLook(_inside(str(place), number, line["look"]), _verdicts(line.get("sought"))))
+            moments.append(RecordedLook(_inside(str(place), number, line["look"]), _verdicts(line.get("searched"))))
         elif "tree" in line:
             moments.append(RecordedTree(_inside(str(place), number, line["tree"])))
         elif "act" in line:
@@ -225,7 +225,7 @@ def _part(line: Mapping[str, JsonValue]) -> RecordedPart:
         stage=str(line["part"]),
         behind={effect: known[str(state)] for effect, state in mapping("behind").items() if str(state) in known},
         marks={effect: str(value) for effect, value in mapping("marks").items()},
-        told={effect: value is True for effect, value in mapping("told").items()},
+        confirmed={effect: value is True for effect, value in mapping("confirmed").items()},
         lease=number("lease"),
         rounds=number("rounds"),
         missing=number("missing"),
@@ -326,12 +326,12 @@ class RecordingWriter:
         if name:
             self._line({"look": name})
 
-    def copy(self, jpeg: bytes, sought: Verdicts) -> None:
+    def copy(self, jpeg: bytes, searched: Verdicts) -> None:
         """A frame of which there is only this, and what was found on it when it was whole."""
         checksum = zlib.crc32(jpeg)
         name = self._names.get(checksum) or self._picture(checksum, COPY, lambda: jpeg)
         if name:
-            self._line({"look": name, "sought": [_verdict(what, match) for what, match in sought.items()]})
+            self._line({"look": name, "searched": [_verdict(what, match) for what, match in searched.items()]})
 
     def _picture(self, checksum: int, suffix: str, encode: Callable[[], bytes]) -> str:
         if self._frames >= FRAMES_MAX:

@@ -56,7 +56,7 @@ class RecorderPage:
         """What the page's buttons mean."""
         with self._turn:
             if self.over.is_set():
-                return {"over": True, "said": f"this recording is {self.how}"}
+                return {"over": True, "message": f"this recording is {self.how}"}
             if word == "act":
                 episode = self.recorder.do(RecordedAction.model_validate(body))
                 self._doubts[len(self.recorder.episodes)] = doubt(episode)
@@ -76,7 +76,7 @@ class RecorderPage:
             for found in (self._doubts.get(number, ""),)
         ]
         done = self.over.is_set()
-        return {"steps": steps, "over": done, "said": f"{self.how}; see the terminal" if done else ""}
+        return {"steps": steps, "over": done, "message": f"{self.how}; see the terminal" if done else ""}
 
 
 class PageServer(ThreadingHTTPServer):

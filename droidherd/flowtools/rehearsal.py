@@ -124,17 +124,17 @@ def recorded(
         return choice
 
     tape.begin(plan.flow, plan.params, plan.flow_hash)
-    taping = replace(services, recorder=tape.masking)
-    run = rehearse(plan, taping, session, replace(manner, stepped=stepped, asked=asked))
+    with_recorder = replace(services, recorder=tape.masking)
+    run = rehearse(plan, with_recorder, session, replace(manner, stepped=stepped, asked=asked))
     tape.end(str(run.error) if run.error else f"stopped: {run.stopped}" if run.stopped else COMPLETED)
     return run
 
 
 def _try_stage(work: StageWork, services: StageServices, manner: RunOptions, way: _Way) -> StageWork | None:
     """The work that is left when somebody was asked, and answered."""
-    stay = StageAttempt(services, work, _Life(work.stage.name if work.stage else "", manner, way.steps))
+    attempt = StageAttempt(services, work, _Life(work.stage.name if work.stage else "", manner, way.steps))
     try:
-        report = stay.run()
+        report = attempt.run()
     except StageFailedError as stopped:
         choice = manner.asked(stopped.cause) if isinstance(stopped.cause, NeedsPersonError) else ""
         if choice:
@@ -148,7 +148,7 @@ def _try_stage(work: StageWork, services: StageServices, manner: RunOptions, way
         else:
             way.reports.append(report)
     finally:
-        way.log.extend(str(line["text"]) for line in stay.log)
+        way.log.extend(str(line["text"]) for line in attempt.log)
     return None
 
 

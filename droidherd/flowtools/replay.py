@@ -192,7 +192,7 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
         handlers=player.handlers(),
         secret=lambda _: MASK,
         screen_map=parse_screen_map(plan.screen_map),
-        confirmed=part.told if part else {},
+        confirmed=part.confirmed if part else {},
         rounds=part.rounds if part else 0,
         lease=part.lease if part else 0,
     )
@@ -275,7 +275,7 @@ class Player:
             raise DivergedError("nothing was recorded to look at", to=f"step {self.step}")
         frame = replace(self._frame(self._last.frame))  # each look is one of its own, whatever it shows
         if self._last.is_copy:
-            self._shown = (frame, self._last.sought)
+            self._shown = (frame, self._last.searched)
         return frame
 
     def known(self, frame: Frame, target: Target) -> Match | None:

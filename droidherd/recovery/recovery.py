@@ -175,14 +175,14 @@ class Recovery:
             times.sleep(seconds)
             if times.now() - asked_s[-1] < POWER_EVERY_S:
                 return
-            heard.append(self._told(entry, controller, beat))
+            heard.append(self._power_of(entry, controller, beat))
             asked_s.append(times.now())
             if heard[-2:] == [Power.OFF] * 2 and not {Power.ON, Power.STARTING}.isdisjoint(heard):
                 raise ControllerError("went off while it booted", to=entry.emulator_id, remedy="see its own log")
 
         return replace(times, sleep=sleep)
 
-    def _told(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> Power:
+    def _power_of(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> Power:
         """Who does not answer says nothing."""
         try:
             return controller.status(
@@ -254,8 +254,8 @@ class Recovery:
         return "screen.png"
 
     def _log(self, entry: InventoryEntry, folder: Path) -> str:
-        said = self.adb.shell(entry.address, f"logcat -d -t {LOG_LINES}", LOG_S)
-        (folder / "logcat.txt").write_text(said.text, "utf-8")
+        result = self.adb.shell(entry.address, f"logcat -d -t {LOG_LINES}", LOG_S)
+        (folder / "logcat.txt").write_text(result.text, "utf-8")
         return "logcat.txt"
 
 

@@ -164,7 +164,7 @@ class StageAttempt:
 
     def _stands(self) -> bool:
         """What was seen last was seen here. Frames know no token: an address may lead elsewhere since the last act."""
-        self._hands().tidy(NOTHING)
+        self._hands().run_unjournaled(NOTHING)
         return True
 
     @contextmanager

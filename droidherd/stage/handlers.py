@@ -29,7 +29,7 @@ from droidherd.vision import tree
 
 QUESTION_S = 20.0
 """How long a question may take, beside what an act may."""
-SAID_LIMIT = 300
+OUTPUT_LIMIT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ class StageHandlers:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _ask(self, question: str) -> str:
-        said = self.hands.ask(question, QUESTION_S)
-        if said.rc and NOBODY_THERE in said.error_text + said.text:
+        result = self.hands.ask(question, QUESTION_S)
+        if result.rc and NOBODY_THERE in result.error_text + result.text:
             raise NotSentError("its services are not up", to=self.work.emulator_id)
-        if said.rc:
-            what = f"`{question[:80]}` said: {(said.error_text or said.text).strip()[:SAID_LIMIT]}"
-            raise CommandFailedError(what, rc=said.rc, to=self.work.emulator_id)
-        return said.text
+        if result.rc:
+            what = f"`{question[:80]}` said: {(result.error_text or result.text).strip()[:OUTPUT_LIMIT]}"
+            raise CommandFailedError(what, rc=result.rc, to=self.work.emulator_id)
+        return result.text
 
 
 PACKAGES = "pm list packages -f --show-versioncode"

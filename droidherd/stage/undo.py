@@ -115,14 +115,16 @@ class UndoAttempt(StageAttempt):
 
     def _left(self, value: Value) -> Collection[State]:
         """As the stage left it. When a try never said so, whatever its steps make of it may be theirs."""
-        said = {state_of(after) for after in self.undo.after if (after.thing, after.name) == (value.thing, value.name)}
+        reported = {
+            state_of(after) for after in self.undo.after if (after.thing, after.name) == (value.thing, value.name)
+        }
         stage = self.work.stage
-        if stage is None or (said and not self.undo.unsaid):
-            return said
+        if stage is None or (reported and not self.undo.unsaid):
+            return reported
         with suppress(FlowError):  # the flow is another one by now: then only its own word would do
             left = left_by(STEPS.validate_python(stage.steps), self._payload, self.services.catalogue.handlers)
-            return said | left.get((value.thing, value.name), set())
-        return said
+            return reported | left.get((value.thing, value.name), set())
+        return reported
 
     # --- taking back ------------------------------------------------------------------------------------------
 
@@ -133,7 +135,7 @@ class UndoAttempt(StageAttempt):
             if value.kept:
                 with _located(value), self.services.artifacts.open(self.work.task_id, value.kept):
                     pass  # better to know now that it is gone
-        self._marks().carry_out(f"{self._agreed()}{mine}", ":")
+        self._marks().run_effect(f"{self._agreed()}{mine}", ":")
         if undo.steps:
             stage = self.work.stage
             on_ambiguous = stage.on_ambiguous if stage else OnAmbiguous.ASK

@@ -1,6 +1,6 @@
 """Pictures of the app "Herd": deterministic, with enough texture to be found by template matching.
 
-This module is the door to the screen: state (`app`), places (`layout`) and pictures (`drawing`).
+This module is the interface of the screen: state (`app`), places (`layout`) and pictures (`drawing`).
 """
 
 from droidherd.virtual import app

@@ -221,9 +221,9 @@ def trouble(status: int) -> type[DroidherdError]:
 def _trouble(response: httpx.Response, what: str, to: str) -> DroidherdError:
     if trouble(response.status_code) is not ServerBusyError:
         return ServerRefusedError(what, to=to)
-    said = response.headers.get("retry-after", "")[:40]
-    asks_s = patience_s(said, response.headers.get("date", ""), time.time())
-    return ServerBusyError(what, after_s=asks_s, to=to, remedy=f"it says: not before {said}" if said else "")
+    header = response.headers.get("retry-after", "")[:40]
+    asks_s = patience_s(header, response.headers.get("date", ""), time.time())
+    return ServerBusyError(what, after_s=asks_s, to=to, remedy=f"it says: not before {header}" if header else "")
 
 
 def _refuse_unless_good(response: httpx.Response) -> None:

@@ -1,4 +1,4 @@
-"""One world for the room; a client at its door."""
+"""One world for the room; an HTTP client of it."""
 
 import secrets
 from collections.abc import Iterator

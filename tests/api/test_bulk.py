@@ -1,4 +1,4 @@
-"""One wish for many tasks."""
+"""One action for many tasks."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`droidherd bulk`, against the real door."""
+"""`droidherd bulk`, against the real API."""
 
 import getpass
 from pathlib import Path

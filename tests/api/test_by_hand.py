@@ -9,7 +9,7 @@ from droidherd.contracts.tasks import TaskSpec
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.engine.schedules import StartedRun, SubscriptionReading
 
-WISH = ActionRequest(actor="ann", reason="now")
+REQUEST = ActionRequest(actor="ann", reason="now")
 
 
 def now() -> datetime:
@@ -42,7 +42,7 @@ def lines(what: str, moments: list[datetime]) -> list[AuditLine]:
 def test_an_order_is_dated_when_it_was_given_and_its_moment_is_nobody_elses():
     before = now()
     taken = seconds_around(before)
-    order = ManualRun(WISH)
+    order = ManualRun(REQUEST)
     line = order.write(found(*lines("run", taken))).subscription.changes[-1]
     assert ("run", "ann", "now") == (line.what, line.actor, line.reason)
     assert before <= line.at <= now()
@@ -52,20 +52,20 @@ def test_an_order_is_dated_when_it_was_given_and_its_moment_is_nobody_elses():
 
 def test_a_moment_that_a_run_had_is_taken():
     taken = seconds_around(now())
-    order = ManualRun(WISH)
+    order = ManualRun(REQUEST)
     order.write(found(begun=tuple(taken)))
     assert taken[0] - timedelta(seconds=1) == order.at
 
 
 def test_a_run_that_was_refused_takes_no_moment_from_the_next_one():
     before = now().replace(microsecond=0)
-    order = ManualRun(WISH)
+    order = ManualRun(REQUEST)
     order.write(found(*lines("refused", seconds_around(before))))
     assert before <= order.at <= now()
 
 
 def test_a_refusal_takes_the_place_of_the_run_and_says_why():
-    order = ManualRun(WISH)
+    order = ManualRun(REQUEST)
     written = order.write(found(AuditLine(at=now(), what="created", id="c"))).subscription
     others = AuditLine(at=now(), what="paused", actor="ben", id="p")
     there = found(*written.changes, others)

@@ -32,7 +32,7 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("fields", "field"),
     [
         ({"then": [{"type": "tap_once"}, {"type": "nonsense"}]}, "then.1"),
         ({"then": [{"type": "tap_once", "params": {"nonsense": 1}}]}, "then.0"),

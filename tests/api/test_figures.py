@@ -114,8 +114,8 @@ def test_without_keys_the_body_says_who_it_is_and_somebody_else_is_somebody(http
 def test_what_a_foreign_client_orders_is_audited_with_the_name_it_gives(world: World, http: httpx.Client):
     async def order(client: Client) -> CommandResult:
         handle = client.get_workflow_handle(names.dispatcher_id(POOL))
-        wish = OperatorCommand(actor="cron", reason="nightly", lane="foreign")
-        return await handle.execute_update(names.Update.PAUSE_LANE, wish, result_type=CommandResult)
+        command = OperatorCommand(actor="cron", reason="nightly", lane="foreign")
+        return await handle.execute_update(names.Update.PAUSE_LANE, command, result_type=CommandResult)
 
     assert world.run(order(world.client)).done
     assert ["foreign"] == [one["lane"] for one in audit(http, actor="cron")]
@@ -177,7 +177,7 @@ def test_an_order_that_makes_no_sense_is_refused_by_name(http: httpx.Client, bod
 
 
 @pytest.mark.parametrize(
-    ("said", "priority"),
+    ("fields", "priority"),
     [({}, 2), ({"origin": "schedule"}, 5), ({"origin": "maintenance"}, 8), ({"origin": "schedule", "priority": 3}, 3)],
 )
 def test_who_says_no_priority_gets_that_of_its_origin(http: httpx.Client, fields: dict[str, Any], priority: int):

@@ -14,7 +14,7 @@ from tests.api.world import World
 
 @contextmanager
 def started(world: World, **queue: int) -> Generator[None]:
-    """Within, a second API of the same house runs, with these settings of the queue."""
+    """Within, a second API of the same instance runs, with these settings of the queue."""
     app = create_app(world.settings.model_copy(update={"queue": Queue.model_validate(queue)}))
     lifespan = app.router.lifespan_context(app)
     world.run(lifespan.__aenter__())

@@ -18,20 +18,20 @@ NOTHING_IS_KEPT = {"retention": RetentionSettings(completed_days=0, failed_days=
 
 
 @pytest.fixture
-def tidy(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path) -> Iterator[World]:
+def cleaned(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path) -> Iterator[World]:
     """Whatever has ended is old."""
     with World(temporal_server.address, temporal_namespace, tmp_path, NOTHING_IS_KEPT) as world:
         world.work()
         yield world
 
 
-def test_what_would_go_is_listed_and_then_goes(tidy: World):
-    with httpx.Client(base_url=tidy.url, timeout=60) as http:
+def test_what_would_go_is_listed_and_then_goes(cleaned: World):
+    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
         task_id = submit(http, "old").json()["id"]
         until(http, task_id, "completed")
-        left = len(tidy.store.get(task_id, "log-1-0.jsonl"))
+        left = len(cleaned.store.get(task_id, "log-1-0.jsonl"))
         closed = f"WorkflowId = '{task_id}' AND ExecutionStatus = 'Completed'"
-        eventually(lambda: tidy.run(count(tidy, closed)))
+        eventually(lambda: cleaned.run(count(cleaned, closed)))
         for dry_run in (True, False):
             made = http.post(ROUTE, json={"dry_run": dry_run, "actor": "ann", "reason": "spring"})
             found = made.json()
@@ -40,7 +40,7 @@ def test_what_would_go_is_listed_and_then_goes(tidy: World):
             assert ({"completed": 1}, left, 0, 0) == (stats["tasks"], stats["bytes"], stats["orphans"], stats["more"])
             (gone,) = stats["removed"]
             assert (task_id, "completed", "age", left) == (gone["task_id"], gone["state"], gone["why"], gone["bytes"])
-            assert dry_run == bool(tidy.store.list(task_id))
+            assert dry_run == bool(cleaned.store.list(task_id))
         page = http.get(ROUTE).json()
         assert ["maintenance/cleanup/by-hand", "maintenance/cleanup/dry-run"] == [one["id"] for one in page["cleanups"]]
         report = page["cleanups"][0]["report"]
@@ -52,8 +52,8 @@ async def count(world: World, query: str) -> int:
     return (await world.client.count_workflows(query)).count
 
 
-def test_without_a_body_it_is_a_real_one_by_http(tidy: World):
-    with httpx.Client(base_url=tidy.url, timeout=60) as http:
+def test_without_a_body_it_is_a_real_one_by_http(cleaned: World):
+    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
         report = http.post(ROUTE).json()["report"]
         assert ("somebody", False, {}, []) == (
             report["actor"],
@@ -98,15 +98,15 @@ def test_one_that_takes_longer_goes_on_and_a_second_request_joins_it(
         )
 
 
-def test_the_next_one_is_shown_unless_somebody_paused_the_schedule(tidy: World):
-    with httpx.Client(base_url=tidy.url, timeout=60) as http:
+def test_the_next_one_is_shown_unless_somebody_paused_the_schedule(cleaned: World):
+    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
         assert (None, "no worker has made the schedule yet") == (
             http.get(ROUTE).json()["next"],
             http.get(ROUTE).json()["note"],
         )
-        tidy.run(keep_schedule(tidy.client, "02:00", "UTC"))
+        cleaned.run(keep_schedule(cleaned.client, "02:00", "UTC"))
         assert "T02:00:00Z" in eventually(lambda: http.get(ROUTE).json()["next"])
-        tidy.run(tidy.client.get_schedule_handle("maintenance/cleanup").pause(note="audit"))
+        cleaned.run(cleaned.client.get_schedule_handle("maintenance/cleanup").pause(note="audit"))
         paused = eventually(lambda: page if (page := http.get(ROUTE).json())["paused"] else None)
         assert (None, "audit") == (paused["next"], paused["note"])
 

@@ -1,4 +1,4 @@
-"""What the door says while the workers, or the engine, are away."""
+"""What the API answers while the workers, or the engine, are away."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ URN = "urn:droidherd:problem:"
 
 @pytest.fixture
 def quiet(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path) -> Iterator[World]:
-    """A door and an engine; nobody works."""
+    """An API and an engine; no worker."""
     with World(temporal_server.address, temporal_namespace, tmp_path, **SHORT) as world:
         yield world
 
@@ -86,7 +86,7 @@ def test_what_a_task_wrote_down_is_read_without_workers(quiet: World):
 
 @pytest.fixture
 def deaf(tmp_path: Path) -> Iterator[World]:
-    """A door whose engine is not there."""
+    """An API whose engine is not there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         world = World(f"127.0.0.1:{taken.getsockname()[1]}", "nobody", tmp_path, **SHORT)

@@ -102,19 +102,19 @@ def test_prioritization_is_shown_by_the_task_and_kept_over_a_pause(http: httpx.C
     until(http, second, "queued")
     http.post(f"/api/tasks/{second}/prioritize", json={"priority": 2})
     read = http.get(f"/api/tasks/{second}").json()
-    assert (2, 1, True) == (read["priority"], read["position"], read["precedence"] > 0)
+    assert (2, 1, True) == (read["priority"], read["position"], read["prioritized"] > 0)
     http.post(f"/api/tasks/{second}/pause")
     until(http, second, "paused")
     assert "" == http.post(f"/api/tasks/{second}/resume").json()["why"]
-    assert read["precedence"] == until(http, second, "queued")["precedence"]
+    assert read["prioritized"] == until(http, second, "queued")["prioritized"]
     assert [second, first] == [row["task_id"] for row in http.get("/api/queue").json()["queue_info"]]
     less = http.post(f"/api/tasks/{second}/prioritize", json={"priority": 9}).json()
     assert (True, True) == (less["done"], "which it keeps" in less["detail"])
     http.post("/api/queue/resume", json={"lane": "account"})
     for one in (first, second):
         until(http, one, "completed")
-    assert (2, read["precedence"]) == tuple(
-        http.get(f"/api/tasks/{second}").json()[key] for key in ("priority", "precedence")
+    assert (2, read["prioritized"]) == tuple(
+        http.get(f"/api/tasks/{second}").json()[key] for key in ("priority", "prioritized")
     )
 
 

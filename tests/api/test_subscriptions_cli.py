@@ -1,4 +1,4 @@
-"""`droidherd subscriptions`, against the real door."""
+"""`droidherd subscriptions`, against the real API."""
 
 import getpass
 from pathlib import Path

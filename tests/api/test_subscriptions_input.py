@@ -168,7 +168,7 @@ def test_what_to_do_with_the_task_is_finish_or_cancel(http: httpx.Client, name: 
 
 @pytest.fixture
 def quiet(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path: Path) -> Iterator[World]:
-    """A door and an engine; nobody works."""
+    """An API and an engine; no worker."""
     with World(temporal_server.address, temporal_namespace, tmp_path, answer_s=0.3) as world:
         yield world
 

@@ -1,4 +1,4 @@
-"""A door to try: the real engine, the real workflows and the real server; only the hands on the emulators are ours."""
+"""An API to try: the real engine, the real workflows and the real server; only the hands on the emulators are ours."""
 
 import asyncio
 import socket
@@ -53,7 +53,7 @@ EMULATORS = ("e1", "e2", "e3")
 POOL = "default"
 HOST = "h1"
 PATIENCE_S = 20.0
-"""How long the door waits for workers that are there: on a busy machine they answer late, and not never."""
+"""How long the API waits for workers that are there: on a busy machine they answer late, and not never."""
 EVERYTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 """As it is by default."""
 
@@ -112,7 +112,7 @@ class World:
         self._hasty_s = self.settings.api.admission_s, self.settings.api.answer_s
         self._configs: list[object] = []
         self.alone = False
-        """No engine is there: only the door is opened."""
+        """No engine is there: only the API runs."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -225,8 +225,10 @@ class World:
             self.client, self.settings.pool_settings.model_copy(update={"fence_s": 0.2, "audit_s": 1.0})
         )
         carried = [*DeliveryActivities(self.client).all()]
-        upkeep = MaintenanceActivities(TaskArchive(self.client), self.store, retention_limits(self.settings.retention))
-        activities = [*engine.all(), *carried, *planning.all(), *CatchUpActivities().all(), *upkeep.all()]
+        maintenance = MaintenanceActivities(
+            TaskArchive(self.client), self.store, retention_limits(self.settings.retention)
+        )
+        activities = [*engine.all(), *carried, *planning.all(), *CatchUpActivities().all(), *maintenance.all()]
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(

@@ -58,19 +58,19 @@ def test_the_import_contracts_hold():
 
 
 def test_a_contract_finds_an_indirect_import(tmp_path: Path):
-    house = tmp_path / "house"
-    house.mkdir()
-    (house / "__init__.py").touch()
-    (house / "core.py").write_text("import house.middle")
-    (house / "middle.py").write_text("import house.driver")
-    (house / "driver.py").touch()
+    package = tmp_path / "app"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "core.py").write_text("import app.middle")
+    (package / "middle.py").write_text("import app.driver")
+    (package / "driver.py").touch()
     (tmp_path / "pyproject.toml").write_text(
-        '[tool.importlinter]\nroot_packages = ["house"]\n[[tool.importlinter.contracts]]\nname = "x"\n'
-        'type = "forbidden"\nsource_modules = ["house.core"]\nforbidden_modules = ["house.driver"]\n'
+        '[tool.importlinter]\nroot_packages = ["app"]\n[[tool.importlinter.contracts]]\nname = "x"\n'
+        'type = "forbidden"\nsource_modules = ["app.core"]\nforbidden_modules = ["app.driver"]\n'
     )
     done = lint(tmp_path)
     assert 1 == done.returncode
-    assert "house.core -> house.middle" in done.stdout
+    assert "app.core -> app.middle" in done.stdout
 
 
 def test_every_room_stands_in_a_contract():

@@ -142,7 +142,7 @@ def test_a_full_disk_says_so_and_leaves_what_was_there(
 
 
 def test_a_reader_sees_the_old_or_the_new_and_never_a_part(store: DirectoryStore) -> None:
-    contents = {bytes([letter]) * 200_000 for letter in b"abcd"}
+    contents = {bytes([char]) * 200_000 for char in b"abcd"}
     store.put("task-1", "a.png", next(iter(contents)))
 
     def write() -> None:

@@ -28,7 +28,7 @@ LONG = timedelta(seconds=60)
 BEAT = timedelta(seconds=15)
 
 
-@workflow.defn(name="Errand")
+@workflow.defn(name="OneActivity")
 class OneActivity:
     """Runs one activity and says what it said."""
 

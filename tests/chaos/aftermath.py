@@ -71,7 +71,7 @@ def complaints(
 
 
 def _audit(view: Document, events: list[Document]) -> list[str]:
-    """The trail is one line without a gap, every step of it is in the table, and it leads to the state."""
+    """The audit is one line without a gap, every step of it is in the table, and it leads to the state."""
     found: list[str] = []
     state = TaskStatus.PENDING
     for line in events:
@@ -84,8 +84,8 @@ def _audit(view: Document, events: list[Document]) -> list[str]:
             found.append(f"nobody did {line['event']}")
         state = TaskStatus(line["after"])
     if state not in FINAL or state != view["state"]:
-        trail = [(one["at"], one["event"], one["after"]) for one in events]
-        found.append(f"the audit ends in {state}, the task is {view['state']}: {trail}, {view['attempts']}")
+        steps = [(one["at"], one["event"], one["after"]) for one in events]
+        found.append(f"the audit ends in {state}, the task is {view['state']}: {steps}, {view['attempts']}")
     error = view.get("error") or {}
     if view["state"] == TaskStatus.FAILED and not _expected(error):
         found.append(f"it failed by {error}")

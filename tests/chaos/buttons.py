@@ -62,8 +62,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(farm: Farm, door: ApiServer, chance: random.Random) -> AsyncGenerator[Stage]:
-    async with httpx.AsyncClient(base_url=door.url, timeout=60) as http:
+async def stage(farm: Farm, api: ApiServer, chance: random.Random) -> AsyncGenerator[Stage]:
+    async with httpx.AsyncClient(base_url=api.url, timeout=60) as http:
         yield Stage(farm, http, chance)
 
 

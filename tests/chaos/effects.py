@@ -158,17 +158,17 @@ def work(job: Job, say: Connection) -> None:
         services = StageServices(
             adb, inventory, catalogue, store, "test", credential_store(NO_SECRETS), web, job.home / "scratch", tempo
         )
-        stay = StageAttempt(services, _stage(job, catalogue), Alone())
+        attempt = StageAttempt(services, _stage(job, catalogue), Alone())
         try:
             DeviceLink(adb).ensure(inventory.known()[0].address)
-            stay.run()
+            attempt.run()
             word = Word(COMPLETED)
         except StageFailedError as stopped:
             step = stopped.cause.asks.step if isinstance(stopped.cause, NeedsPersonError) else ""
             word = Word(type(stopped.cause).__name__, str(stopped.cause), stopped.mark, step)
         except DroidherdError as lost:
             word = Word(type(lost).__name__, str(lost))
-    settled = sum("observed to have happened" in str(line["text"]) for line in stay.log)
+    settled = sum("observed to have happened" in str(line["text"]) for line in attempt.log)
     say.send(Word(word.outcome, word.text, word.mark, word.step, settled))
 
 

@@ -31,8 +31,8 @@ def test_a_policy_for_an_unknown_type_is_found_with_the_one_that_was_meant():
         found.detail,
         found.fix,
     )
-    (sound,) = doctor.policies(Settings.model_validate({"policies": {"scan": {"retries": 1}}}))
-    assert (Grade.OK, "1 beside those of the flows") == (sound.grade, sound.detail)
+    (ok,) = doctor.policies(Settings.model_validate({"policies": {"scan": {"retries": 1}}}))
+    assert (Grade.OK, "1 beside those of the flows") == (ok.grade, ok.detail)
 
 
 def test_an_adb_that_does_not_run_is_named(tmp_path: Path):

@@ -300,7 +300,7 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
     assert "flows/demo/flow.yaml:5: error: unknown key 'imgae' (did you mean image?)" in printed
     code, printed = droidherd("flow", "lint", "--json")
     document = json.loads(printed)
-    assert (1, False, 5) == (code, document["sound"], document["problems"][0]["line"])
+    assert (1, False, 5) == (code, document["valid"], document["problems"][0]["line"])
 
 
 @pytest.mark.parametrize(

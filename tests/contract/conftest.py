@@ -1,4 +1,4 @@
-"""A herd to talk to; the door stays shut in this room."""
+"""A world whose API gets no request from these tests."""
 
 from collections.abc import Iterator
 

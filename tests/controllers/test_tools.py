@@ -134,7 +134,7 @@ def test_a_beat_that_raises_ends_the_program():
 def commands(root: Path, **lines: tuple[str, ...]) -> CommandController:
     script = root / "do"
     script.write_text(
-        f'#!/bin/sh\necho "$@" >>{root}/said\n[ "$1" != fails ] || {{ echo "no such thing" >&2; exit 4; }}\n'
+        f'#!/bin/sh\necho "$@" >>{root}/calls\n[ "$1" != fails ] || {{ echo "no such thing" >&2; exit 4; }}\n'
     )
     script.chmod(0o755)
     usual = {"start_line": (str(script), "up", "{emulator_id}"), "stop_line": (str(script), "down", "{port}")}
@@ -145,7 +145,7 @@ def test_commands_of_the_operator_are_filled_in_and_run(tmp_path: Path):
     controller = commands(tmp_path)
     controller.start(ONE, CALL)
     controller.restart(ONE, CALL)
-    assert ["up e1", "down 16416", "up e1"] == (tmp_path / "said").read_text().splitlines()
+    assert ["up e1", "down 16416", "up e1"] == (tmp_path / "calls").read_text().splitlines()
     assert Power.UNKNOWN is controller.status(ONE, CALL).power
 
 

@@ -38,9 +38,9 @@ def test_a_virtual_emulator_is_stopped_started_and_restarted(fleet: VirtualFleet
 
 
 def test_an_emulator_or_a_process_that_is_not_there_is_named_with_what_to_do(fleet: VirtualFleet, tmp_path: Path):
-    for ready, words in ((fleet.state / "ready.json", "no emulator 'ghost'"), (tmp_path / "none.json", "none.json")):
+    for ready, words in ((fleet.state / "ready.json", "no emulator 'missing'"), (tmp_path / "none.json", "none.json")):
         with pytest.raises(ControllerError, match=words) as raised:
-            VirtualController(ready).start(ControlledEmulator("ghost", "127.0.0.1:1"), CALL)
+            VirtualController(ready).start(ControlledEmulator("missing", "127.0.0.1:1"), CALL)
         assert "droidherd up --virtual" in raised.value.remedy
 
 

@@ -94,7 +94,7 @@ def test_what_was_revealed_is_masked_however_it_is_spelt() -> None:
 def test_an_error_that_leaves_is_masked_with_all_it_came_from() -> None:
     redactor = Redactor(store("env:ANN"), "ann")
 
-    def stay() -> None:
+    def fail() -> None:
         with redactor:
             text = redactor.reveal("password")
             try:
@@ -103,7 +103,7 @@ def test_an_error_that_leaves_is_masked_with_all_it_came_from() -> None:
                 raise CommandFailedError(f"said {text}", rc=1, to=text, remedy=text) from error
 
     with pytest.raises(CommandFailedError) as left:
-        stay()
+        fail()
     error = left.value
     assert f"{MASK}: said {MASK} ({MASK})" == str(error)
     assert (f"said {MASK}",) == error.args

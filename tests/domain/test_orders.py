@@ -354,8 +354,8 @@ def test_a_lease_from_before_our_memory_counts_once_and_without_its_wait() -> No
     for _ in range(2):
         ask = pool.enqueue("t", lease=lease)
         pool.d.on_done(m.Done(ask.key, pool.seq(), "completed", seconds=2.0, token=7), NOW)
-    tally = pool.d.stats.of("check")
-    assert (1, 1, 0) == (tally.completed, tally.run.count, tally.wait.count)
+    counts = pool.d.stats.of("check")
+    assert (1, 1, 0) == (counts.completed, counts.run.count, counts.wait.count)
 
 
 def test_an_unclean_end_is_not_believed_clean_by_a_later_clean_withdrawal() -> None:

@@ -205,11 +205,11 @@ def test_every_switch_is_audited():
     ]
 
 
-@pytest.mark.parametrize("moment", ["told", "stopped", "waking"])
+@pytest.mark.parametrize("moment", ["ordered", "stopped", "waking"])
 def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
     pool = Pool("a1", "a2")
     pool.passes(60)
-    if moment != "told":
+    if moment != "ordered":
         pool.take_switches()
         pool.says("a1", EmulatorStatus.STOPPED)
         pool.says("a2", EmulatorStatus.STOPPED)

@@ -1,4 +1,4 @@
-"""Point 5 of the foundation: whatever strings come in, the door answers clearly, the emulator hears what was meant."""
+"""Point 5 of the foundation: whatever strings come in, the API answers clearly, the emulator hears what was meant."""
 
 import asyncio
 from pathlib import Path
@@ -45,7 +45,7 @@ async def test_hostile_texts_reach_the_emulator_as_text_or_are_refused(tmp_path:
         assert {201, 422} == {answer.status_code for answer in answers}
         ended = [await _end(api, a.json()["id"]) if a.status_code == 201 else None for a in answers]
         assert ["completed"] * len(TYPED) == [view["state"] for view in ended[: len(TYPED)] if view]
-        # What may not be typed is refused at the door, or fails with a reason and without a single effect.
+        # What may not be typed is refused by the API, or fails with a reason and without a single effect.
         assert not [view for view in ended[len(TYPED) :] if view and view["state"] == TaskStatus.COMPLETED]
         assert list(TYPED) == _typed(place)
         assert [] == _strays(place)

@@ -21,7 +21,7 @@ PIN = "2468013579"
 
 @contextlib.asynccontextmanager
 async def standing(data: Path) -> AsyncGenerator[tuple[Farm, httpx.AsyncClient]]:
-    """A farm of one emulator that is up, and somebody at its door."""
+    """A farm of one emulator that is up, and a stage that waits for it."""
     with farm(data, 1, flows=FLOWS) as place, api_server(place) as api:
         client = await place.client()
         await place.wake(client)

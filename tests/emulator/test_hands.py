@@ -125,9 +125,9 @@ def test_a_command_that_reached_nobody_is_sent_again_when_somebody_is_there(one:
     hands = one.hands()
     for _ in range(2):
         with pytest.raises(NotSentError, match="its services are not up"):
-            hands.carry_out("1", "cmd nobody ping")
+            hands.run_effect("1", "cmd nobody ping")
     assert {} == hands.recall()
-    hands.carry_out("1", "true")
+    hands.run_effect("1", "true")
     assert {"1": Recalled.DONE} == hands.recall()
 
 

@@ -123,7 +123,7 @@ def test_one_that_dies_while_it_boots_keeps_no_other_from_its_turn(
     statuses: list[Power], expected: str, one: One, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("droidherd.recovery.recovery.POWER_EVERY_S", 0.0)
-    monkeypatch.setattr(Telling, "told", [UNKNOWN, *statuses])  # the first is asked where it is now
+    monkeypatch.setattr(Telling, "statuses", [UNKNOWN, *statuses])  # the first is asked where it is now
     one.control.set_fault(one.name, "no_boot")
     monkeypatch.setattr("droidherd.recovery.recovery.patient", Tries(8).patient)
     host = Host(one, tmp_path, controller="telling")
@@ -208,7 +208,10 @@ def test_evidence_that_cannot_be_kept_does_not_hide_the_trouble_it_is_for(host: 
 
 
 def test_what_cannot_be_done_is_in_the_result_with_what_to_do(one: One, tmp_path: Path):
-    for controller, expected in (("none", "nobody starts and stops it"), ("ghost", "there is no controller 'ghost'")):
+    for controller, expected in (
+        ("none", "nobody starts and stops it"),
+        ("missing", "there is no controller 'missing'"),
+    ):
         evidence = Host(one, tmp_path, controller=controller).does(RecoveryStep.START).evidence
         assert evidence.startswith("start: ")
         assert expected in evidence

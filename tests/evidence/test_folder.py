@@ -71,11 +71,11 @@ def near(found: bool = False, **more: object) -> Match:
 
 
 def evidence(**changes: object) -> Evidence:
-    sought = (
+    searched = (
         Search(5.0, "2.1", "image gift.png", near(differs=Box(35, 22, 4, 5), runner_up_box=Box(80, 10, 30, 20))),
         Search(5.0, "2.1", f"text {CANARY}", near(text=f"it says {CANARY}")),
     )
-    shown = EvidenceFrame(1_000.5, 128, 72, b"\xff\xd8\xff one", sought)
+    shown = EvidenceFrame(1_000.5, 128, 72, b"\xff\xd8\xff one", searched)
     fields: dict[str, object] = {
         "title": "task-1: StuckError",
         "facts": (("task", "task-1"), ("account", ""), ("emulator", "virtual-1")),
@@ -85,7 +85,7 @@ def evidence(**changes: object) -> Evidence:
         "annotated": shown,
         "templates": {"gift.png": b"\x89PNG template"},
         "pictures": (EvidenceFrame(999.0, 128, 72, b"\xff\xd8\xff two"), shown),
-        "rows": (SearchRow(sought[0], 1.0, 40), SearchRow(sought[1], 5.0)),
+        "rows": (SearchRow(searched[0], 1.0, 40), SearchRow(searched[1], 5.0)),
         "offset_s": 995.5,
         "log": ("stage begins", f"typed {CANARY} <b>bold</b>"),
         "app_log": f"I Herd: {CANARY} & more\n",
@@ -223,8 +223,8 @@ def test_the_images_of_the_flow_are_shown_beside_what_was_found(tmp_path: Path):
     (tmp_path / "gift.png").write_bytes(b"png")
     (tmp_path / "huge.png").write_bytes(b"p" * (folder.TEMPLATE_BYTES + 1))
     words = ("image gift.png", "any of gift.png, missing.png", "huge.png", "text 'gift'")
-    sought = tuple(Search(1.0, "1", what, near()) for what in words)
-    assert {"gift.png": b"png"} == folder.templates(sought, lambda name: (tmp_path / name).read_bytes())
+    searched = tuple(Search(1.0, "1", what, near()) for what in words)
+    assert {"gift.png": b"png"} == folder.templates(searched, lambda name: (tmp_path / name).read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_stage_whose_frames_are_all_at_hand_is_recorded_from_its_first_step(tmp_
     ]
     assert [True, True, False] == [one.is_copy for one in looks]
     assert (True, PLACE, 0.95) == (
-        looks[0].sought["a.png"].found, looks[0].sought["a.png"].box, looks[0].sought["a.png"].score,
+        looks[0].searched["a.png"].found, looks[0].searched["a.png"].box, looks[0].searched["a.png"].score,
     )  # fmt: skip
     assert bytes(frame(3).rgba) == bytes(found.frame("0003.png").rgba)
     part = part_of(found)
@@ -170,7 +170,7 @@ def test_what_nobody_knows_any_more_is_not_concluded_from_a_copy(tmp_path: Path)
     frames = AvailableFrames([shot(1), shot(2), shot(3)], trace)
     trace.searches.append(Search(2.0, "1", "a.png", Match(False, PLACE, 0.1, 0.0)))
     found = made(tmp_path, frames)
-    assert [1, 0] == [len(one.sought) for one in found.moments if isinstance(one, RecordedLook) and one.is_copy]
+    assert [1, 0] == [len(one.searched) for one in found.moments if isinstance(one, RecordedLook) and one.is_copy]
     for _ in range(LOOKS_MAX - 2):
         trace.seen("2", "b.png", frame(3), Match(False, PLACE, 0.1, 0.0))
     part = part_of(made(tmp_path, frames))

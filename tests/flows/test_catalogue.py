@@ -20,7 +20,7 @@ DEMO = """
 flow: demo
 app: com.example.game
 params:
-  account: {type: string, pattern: "[a-z]+", about: whom to act for}
+  account: {type: string, pattern: "[a-z]+", about: who to act for}
   times: {type: integer, min: 1, max: 5, default: 2}
   speed: {type: number, default: 0.5}
   loud: {type: boolean, default: false}
@@ -77,11 +77,11 @@ def test_retries_are_the_flows_then_the_operators_then_the_submissions(tmp_path:
     text = "flow: demo\npolicy: {retry_on: timeout}\nstages: [{stage: a, steps: [{key: {name: home}}]}]\n"
     flow_at(tmp_path / "demo", text)
     operators = {"demo": PolicyChange(retry_on=RetryOn.ANY)}
-    wish = PolicyChange(retry_on=RetryOn.TIMEOUT)
+    change = PolicyChange(retry_on=RetryOn.TIMEOUT)
     plans = [
         Catalogue([tmp_path]).plan("demo", {}),
         Catalogue([tmp_path], operators).plan("demo", {}),
-        Catalogue([tmp_path], operators).plan("demo", {}, wish),
+        Catalogue([tmp_path], operators).plan("demo", {}, change),
     ]
     assert [RetryOn.TIMEOUT, RetryOn.ANY, RetryOn.TIMEOUT] == [plan.policy.retry_on for plan in plans]
 
@@ -162,7 +162,7 @@ def test_a_plan_survives_the_wire(catalogue: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("expected", "params"),
     [
-        ("params.account: is missing (whom to act for)", {}),
+        ("params.account: is missing (who to act for)", {}),
         ("params.account: must match [a-z]+", {"account": "Ann"}),
         ("params.account: must be a string", {"account": 5}),
         ("params.account: contains a control character", {"account": "a\nb"}),

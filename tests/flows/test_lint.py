@@ -255,18 +255,18 @@ FLOW_PROBLEMS = [
 ]
 
 
-ASK = "ask: {what: a, choices: [later, '90'], within: 5m, into: said"
+ASK = "ask: {what: a, choices: [later, '90'], within: 5m, into: reply"
 NO_TIME = "is neither minutes, nor a duration as in 90m, nor a time as in 14:05"
 TOGETHER = [
-    ("flow.yaml:7: error: said is never 'latr' (did you mean later?)", [f"{ASK}}}", _when("said", "latr")]),
-    ("flow.yaml:7: error: said is never 'x' (offered are: later, 90)", [f"{ASK}}}", _when("said", "x")]),
+    ("flow.yaml:7: error: reply is never 'latr' (did you mean later?)", [f"{ASK}}}", _when("reply", "latr")]),
+    ("flow.yaml:7: error: reply is never 'x' (offered are: later, 90)", [f"{ASK}}}", _when("reply", "x")]),
     (
-        "flow.yaml:7: error: variable 'sad' is not set before it in this stage (did you mean said?)",
-        [f"{ASK}}}", _when("sad", "later")],
+        "flow.yaml:7: error: variable 'repy' is not set before it in this stage (did you mean reply?)",
+        [f"{ASK}}}", _when("repy", "later")],
     ),
     (
-        f"flow.yaml:7: error: said: 'later' {NO_TIME} (offer times only, or put it into a when)",
-        [f"{ASK}}}", "reschedule: {from: said, at_most: 2}"],
+        f"flow.yaml:7: error: reply: 'later' {NO_TIME} (offer times only, or put it into a when)",
+        [f"{ASK}}}", "reschedule: {from: reply, at_most: 2}"],
     ),
 ]
 

@@ -241,10 +241,10 @@ def test_cleanup_meets_interrupts_too_and_gets_about() -> None:
     assert [SHUT, OPEN] == acts(on)
 
 
-ASK = {"ask": {"what": "solve it", "choices": ["solved", "give up"], "within": "5m", "into": "said"}}
+ASK = {"ask": {"what": "solve it", "choices": ["solved", "give up"], "within": "5m", "into": "reply"}}
 CAPTCHA = {
     "when": {"image": "captcha.png"},
-    "do": [ASK, {"when": {"var": "said", "is": "give up", "do": [{"fail": {"what": "nobody solved it"}}]}}],
+    "do": [ASK, {"when": {"var": "reply", "is": "give up", "do": [{"fail": {"what": "nobody solved it"}}]}}],
 }
 
 

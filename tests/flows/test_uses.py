@@ -19,13 +19,13 @@ app: com.example.inner
 recorded: 640x360
 params: {who: {type: string, pattern: "[a-z]+", example: ann}, times: {type: integer, default: 2}}
 requires: {size: small}
-screens: {door: {image: door.png}, hall: {image: hall.png}}
-routes: [{from: door, to: hall, do: [{type: {text: {secret: key}}}, {type: {text: "${who}"}}]}]
+screens: {entry: {image: entry.png}, hall: {image: hall.png}}
+routes: [{from: entry, to: hall, do: [{type: {text: {secret: key}}}, {type: {text: "${who}"}}]}]
 interrupts: [{when: {image: x.png}, do: [{tap: {image: x.png}}]}]
 stages:
   - stage: one
     at: hall
-    steps: [{start_app: {}}, {repeat: {at_most: "${times}", do: [{tap: {image: door.png}}]}}]
+    steps: [{start_app: {}}, {repeat: {at_most: "${times}", do: [{tap: {image: entry.png}}]}}]
     undo: [{tap: {image: x.png}}]
   - stage: two
     steps: [{put: {file: /sdcard/a, from: a.cfg}}]
@@ -48,7 +48,7 @@ stages:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
-    inner = flow_at(tmp_path / "inner", INNER, "door.png", "hall.png", "x.png")
+    inner = flow_at(tmp_path / "inner", INNER, "entry.png", "hall.png", "x.png")
     (inner / "files").mkdir()
     (inner / "files" / "a.cfg").write_text("a")
     flow_at(tmp_path / "outer", OUTER, "hall.png")
@@ -64,7 +64,7 @@ def test_a_used_flow_stands_in_the_plan_with_its_parameters_app_and_files(shelf:
     body = [
         {"goto": "hall"},
         {"start_app": {"app": "com.example.inner"}},
-        {"repeat": {"at_most": "2", "do": [{"tap": {"image": "inner@/door.png"}}]}},
+        {"repeat": {"at_most": "2", "do": [{"tap": {"image": "inner@/entry.png"}}]}},
         {"put": {"file": "/sdcard/a", "from": "inner@/a.cfg"}},
     ]
     assert (
@@ -79,7 +79,7 @@ def test_a_used_flow_stands_in_the_plan_with_its_parameters_app_and_files(shelf:
 def test_its_screens_join_those_of_the_using_flow_which_has_the_last_word(shelf: Path) -> None:
     plan = planned(shelf)
     assert plan.screen_map is not None
-    assert {"door": {"image": "inner@/door.png"}, "hall": {"image": "hall.png"}} == plan.screen_map.screens
+    assert {"entry": {"image": "inner@/entry.png"}, "hall": {"image": "hall.png"}} == plan.screen_map.screens
     assert 1 == len(plan.screen_map.routes)
     assert (
         {"when": {"image": "inner@/x.png"}, "do": [{"tap": {"image": "inner@/x.png"}}]},
@@ -91,15 +91,15 @@ def test_its_screens_join_those_of_the_using_flow_which_has_the_last_word(shelf:
 
 def test_its_images_and_files_are_found_and_scaled_as_its_own_flow_says(shelf: Path) -> None:
     catalogue, plan = Catalogue([shelf]), planned(shelf)
-    asset = catalogue.asset("outer", plan.flow_hash, "inner@/door.png")
-    assert shelf / "inner" / "door.png" == asset
+    asset = catalogue.asset("outer", plan.flow_hash, "inner@/entry.png")
+    assert shelf / "inner" / "entry.png" == asset
     assert shelf / "inner" / "files" / "a.cfg" == catalogue.payload("outer", plan.flow_hash, "inner@/a.cfg")
     loaded = catalogue.planned("outer", plan.flow_hash)
-    assert [(640, 360), (1280, 720)] == [loaded.recorded(name) for name in ("inner@/door.png", "hall.png")]
+    assert [(640, 360), (1280, 720)] == [loaded.recorded(name) for name in ("inner@/entry.png", "hall.png")]
     FlowFinder(catalogue, "outer", plan.flow_hash)
 
 
-@pytest.mark.parametrize("changed", ["flow.yaml", "door.png", "files/a.cfg"])
+@pytest.mark.parametrize("changed", ["flow.yaml", "entry.png", "files/a.cfg"])
 def test_a_change_of_the_used_flow_is_a_change_of_the_using_one(shelf: Path, changed: str) -> None:
     catalogue = Catalogue([shelf])
     before = catalogue.flow("outer").hash
@@ -110,10 +110,10 @@ def test_a_change_of_the_used_flow_is_a_change_of_the_using_one(shelf: Path, cha
 
 def test_a_used_flow_that_was_mended_mends_the_using_one(shelf: Path) -> None:
     catalogue = Catalogue([shelf])
-    (shelf / "inner" / "door.png").rename(shelf / "door.png")
-    with pytest.raises(FlowError, match=r"flow\.yaml:10: error: flow inner is not sound: .*door\.png: no such"):
+    (shelf / "inner" / "entry.png").rename(shelf / "entry.png")
+    with pytest.raises(FlowError, match=r"flow\.yaml:10: error: flow inner is not sound: .*entry\.png: no such"):
         catalogue.flow("outer")
-    (shelf / "door.png").rename(shelf / "inner" / "door.png")
+    (shelf / "entry.png").rename(shelf / "inner" / "entry.png")
     assert "outer" == catalogue.flow("outer").flow.flow
 
 
@@ -187,7 +187,7 @@ FAULTS = [
 
 
 GATE = (
-    "flow: door\nparams: {who: {type: string}, times: {type: integer, default: 1}}\n"
+    "flow: entry\nparams: {who: {type: string}, times: {type: integer, default: 1}}\n"
     "screens: {in: {image: a.png}, out: {image: b.png}}\n"
     'routes: [{from: out, to: in, do: [{type: {text: "${who}"}}]}]\n'
     'stages: [{stage: main, at: in, steps: [{repeat: {at_most: "${times}", do: [{key: {name: menu}}]}}]}]\n'
@@ -201,28 +201,28 @@ def twice(first: str, second: str) -> str:
 
 def test_a_route_that_two_uses_want_filled_in_otherwise_is_refused(tmp_path: Path) -> None:
     """The screens of a flow are known once; whose route it was would decide which account signs in."""
-    flow_at(tmp_path / "door", GATE, "a.png", "b.png")
-    through = GATE.replace("flow: door", "flow: hall").partition("screens")[0]
+    flow_at(tmp_path / "entry", GATE, "a.png", "b.png")
+    through = GATE.replace("flow: entry", "flow: hall").partition("screens")[0]
     flow_at(
         tmp_path / "hall",
-        through + "stages: [{stage: main, steps: [{use: {flow: door, with: {who: '${who}', times: '${times}'}}}]}]\n",
+        through + "stages: [{stage: main, steps: [{use: {flow: entry, with: {who: '${who}', times: '${times}'}}}]}]\n",
     )
-    expected = "flow.yaml:7: error: flow door is used with other parameters before, and its routes hold them (they are"
-    for other in ("door, with: {who: bob}", "hall, with: {who: bob}", 'door, with: {who: "${you}"}'):
-        (found,) = [one for one in problems(tmp_path, twice("door, with: {who: ann}", other)) if "error" in one]
+    expected = "flow.yaml:7: error: flow entry is used with other parameters before, and its routes hold them (they are"
+    for other in ("entry, with: {who: bob}", "hall, with: {who: bob}", 'entry, with: {who: "${you}"}'):
+        (found,) = [one for one in problems(tmp_path, twice("entry, with: {who: ann}", other)) if "error" in one]
         assert found.startswith(expected), found
 
 
 def test_numbers_and_truths_are_handed_on_as_what_they_are(tmp_path: Path) -> None:
-    flow_at(tmp_path / "door", f"flow: door\nparams: {{n: {{type: integer, max: 5}}, b: {{type: boolean}}}}\n{TAP}")
+    flow_at(tmp_path / "entry", f"flow: entry\nparams: {{n: {{type: integer, max: 5}}, b: {{type: boolean}}}}\n{TAP}")
     text = (
         "flow: demo\nparams: {m: {type: integer, example: 2}, c: {type: boolean}, s: {type: string, example: '3'}}\n"
-        "stages: [{stage: main, steps: [{use: {flow: door, with: {n: '${m}', b: '${c}'}}}]}]\n"
+        "stages: [{stage: main, steps: [{use: {flow: entry, with: {n: '${m}', b: '${c}'}}}]}]\n"
     )
     flow_at(tmp_path / "demo", text)
     catalogue = Catalogue([tmp_path])
     catalogue.plan("demo", {"m": 4, "c": False, "s": ""})
-    with pytest.raises(BadParametersError, match=r"use door: params\.n: must be at most 5"):
+    with pytest.raises(BadParametersError, match=r"use entry: params\.n: must be at most 5"):
         catalogue.plan("demo", {"m": 6, "c": False, "s": ""})
 
 
@@ -242,8 +242,8 @@ def test_two_used_flows_that_mean_different_screens_by_one_name_are_refused(tmp_
 
 
 def test_uses_that_differ_only_in_their_steps_may_differ(tmp_path: Path) -> None:
-    flow_at(tmp_path / "door", GATE, "a.png", "b.png")
-    one, other = "door, with: {who: '${you}', times: 2}", "door, with: {who: '${you}'}"
+    flow_at(tmp_path / "entry", GATE, "a.png", "b.png")
+    one, other = "entry, with: {who: '${you}', times: 2}", "entry, with: {who: '${you}'}"
     assert [] == problems(tmp_path, twice(one, other))
 
 

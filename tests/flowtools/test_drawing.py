@@ -53,13 +53,13 @@ def words(picture: ET.Element) -> str:
 def test_the_screens_of_used_flows_are_drawn_too(tmp_path: Path):
     used = "stages: [{stage: a, at: hall, steps: [{key: {name: home}}]}]\n"
     gate = "screens: {hall: {ui: {id: hall}}}\nroutes: [{from: any, to: hall, do: [{key: {name: menu}}]}]\n"
-    outer = "screens: {door: {ui: {id: door}}}\nstages: [{stage: b, steps: [{use: {flow: inner}}, {goto: hall}]}]\n"
+    outer = "screens: {entry: {ui: {id: entry}}}\nstages: [{stage: b, steps: [{use: {flow: inner}}, {goto: hall}]}]\n"
     for name, text in (("inner", gate + used), ("outer", outer)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "flow.yaml").write_text(f"flow: {name}\n{text}")
     loaded = Catalogue([tmp_path]).flow("outer")
     drawn = plot(with_used(read_document(tmp_path / "outer" / "flow.yaml").data, loaded))
-    assert {"door", "hall"} == set(drawn.screens)
+    assert {"entry", "hall"} == set(drawn.screens)
     assert ["any"] == [route.start for route in drawn.routes]
 
 

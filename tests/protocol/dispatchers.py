@@ -50,7 +50,7 @@ class Watch:
         after(d.rebuild, "adopt", self._adopted)
         instead(d.statistics, "report", self._counting)
         instead(d, "prioritize", self._preferring)
-        after(d.trail, "record", self._recorded)
+        after(d.audit_recorder, "record", self._recorded)
         after(d, "on_closed", self._closed)
         after(d, "assign", self._assigned)
 

@@ -98,7 +98,7 @@ def write(choices: Choices) -> Script:
 def _task(task_id: str, choices: Choices, emulators: int) -> TaskScript:
     below = choices.below
     account = ACCOUNTS[below(len(ACCOUNTS))]
-    wish = below(8)
+    preference = below(8)
     some = f"e{below(emulators)}"
     return TaskScript(
         task_id=task_id,
@@ -106,11 +106,11 @@ def _task(task_id: str, choices: Choices, emulators: int) -> TaskScript:
         task_type=("check", "scan")[below(2)],
         account=account,
         mutex=MUTEXES[below(len(MUTEXES))],
-        requires=(f"emulator_id={some}",) if wish == 1 else (),
+        requires=(f"emulator_id={some}",) if preference == 1 else (),
         stages=((2,), (1,), (1, 2), (2, 1, 1))[below(4)],
         on_busy=OnBusy.REJECT if below(4) == 1 else OnBusy.QUEUE,
         priority=(5, 1, 9)[below(3)],
-        sticky=some if wish in (2, 3) else "",
+        sticky=some if preference in (2, 3) else "",
         not_before_ms=(0, 0, 0, 4_000)[below(4)],
         fails=((), (), (), (True,))[below(4)],
         starts_at_step=below(30),

@@ -69,7 +69,7 @@ class World:
         self.disabled: dict[str, None] = {}
         """Accounts, by the word of whoever disabled them."""
         self.preferred: dict[tuple[str, str], tuple[int, int]] = {}
-        """Task and run → the precedence somebody gave it: ticket and priority."""
+        """Task and run → the priority somebody gave it: ticket and priority."""
         self.dispatcher = DispatcherActor(self, self.config)
         self.begin_anew(self.dispatcher.machine)
         if self.script.deck:

@@ -136,8 +136,8 @@ class TaskActor(Actor):
         return True
 
     def _line_up_anew(self) -> None:
-        """Through its own doing: with a new ticket, unless it has precedence."""
-        if "precedence" in self.world.without:
+        """Through its own doing: with a new ticket, unless a person prioritized it."""
+        if "priority" in self.world.without:
             self.claim.forget()
         self.claim.renounce()
         self._request(self.claim.ticket)
@@ -301,7 +301,7 @@ class TaskActor(Actor):
         self.state, self.wait_until_ms = "knocking", self.world.now + 400
 
     def _knocking(self) -> bool:
-        """On deck and the door is still shut: again in a moment."""
+        """On deck and the emulator is not released yet: again in a moment."""
         if self.claim.revoked is None and self.world.now < self.wait_until_ms and self.intent != "force":
             return False
         self.state, self.activity = "running", None

@@ -79,7 +79,7 @@ def test_a_board_at_its_limit_has_room_for_what_is_counted_and_audited() -> None
         for actor in ("", "system:"):
             words = [a_name(random_) * 4 for _ in range(3)]
             lane, task, emulator = (a_name(random_) for _ in range(3))
-            d.trail.record(
+            d.audit_recorder.record(
                 AuditEntry("mutex_broken", actor + words[0], words[1], lane, task, emulator, words[2]), BEGAN_MS
             )
     text = snapshot.dump(d.state)

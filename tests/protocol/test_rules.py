@@ -30,12 +30,12 @@ def test_with_every_rule_in_place_nothing_breaks() -> None:
     "rule",
     [
         pytest.param("key", id="1-the-key-names-the-run"),
-        pytest.param("outbox", id="2-messages-stay-in-the-outbox-until-delivered"),
+        pytest.param("outbox", id="2-messages-wait-in-the-outbox-until-delivered"),
         pytest.param("order", id="3-one-message-in-flight-per-target"),
         pytest.param("atomic", id="4-nothing-is-awaited-between-snapshot-and-continuing"),
         pytest.param("journal", id="the-effect-journal-is-read"),
         pytest.param("marker", id="a-lease-on-deck-needs-the-release-marker"),
-        pytest.param("precedence", id="a-task-keeps-the-precedence-it-was-given"),
+        pytest.param("priority", id="a-task-keeps-the-priority-it-was-given"),
         pytest.param("listed", id="a-presence-that-begins-names-all-it-has"),
         pytest.param("roll-call", id="a-dispatcher-that-lost-messages-calls-the-roll"),
     ],
@@ -214,7 +214,7 @@ def test_priority_outlives_what_ends_and_begins_again_and_again(events: tuple[st
 
 
 def test_without_hearing_it_from_who_waits_priority_is_lost_with_the_memory() -> None:
-    with pytest.raises(BrokenPromiseError, match="was given precedence"):
+    with pytest.raises(BrokenPromiseError, match="was prioritized"):
         in_haste(FORGOTTEN, hears_no_priority)
 
 
@@ -229,7 +229,7 @@ def test_without_saying_it_again_the_priority_is_lost_with_the_memory(
         claim.priority = priority
 
     monkeypatch.setattr(Claim, "repeat", as_asked)
-    with pytest.raises(BrokenPromiseError, match="was given precedence"):
+    with pytest.raises(BrokenPromiseError, match="was prioritized"):
         in_haste(FORGOTTEN)
 
 
@@ -238,12 +238,12 @@ def test_without_repeating_it_priority_that_comes_late_is_lost(monkeypatch: pyte
         return False
 
     monkeypatch.setattr(Claim, "comes_late", never)
-    with pytest.raises(BrokenPromiseError, match="was given precedence"):
+    with pytest.raises(BrokenPromiseError, match="was prioritized"):
         in_haste(LEFT)
 
 
 def in_haste(events: tuple[str, ...], change: Change = no_change) -> None:
-    """Histories in which nothing else happens than what may cost somebody the precedence a person gave."""
+    """Histories in which nothing else happens than what may cost a task the priority a person gave it."""
     for seed in range(SEEDS):
         world = World(Seeded(seed), change=change)
         world.befalls(*events)

@@ -138,17 +138,17 @@ class Witness:
                     self.broken(f"{entry.task_id} was granted before {other.task_id}, the head of its bucket")
 
     def in_front(self, entry: Entry) -> None:
-        """By the precedence a person gave it, unless that is on its way from the one who knows it to the other."""
+        """By the priority a person gave it, unless that is on its way from the one who knows it to the other."""
         first, urgent = self.world.preferred.get((entry.task_id, entry.key.run), (0, 0))
         if not first or (entry.ticket <= first and entry.ask.priority <= urgent):
             return
         words = self.world.between(entry.task_id)
         answered = any(isinstance(one, Admitted | Enqueue) and one.ticket <= first for one in words)
         if answered or any(isinstance(one, Recall) for one in words):
-            self.counts["precedence on its way"] += 1
+            self.counts["priority on its way"] += 1
             return
         by = f"{entry.ticket} with priority {entry.ask.priority}"
-        self.broken(f"{entry.task_id} was given precedence {first}, {urgent}, and is granted by {by}")
+        self.broken(f"{entry.task_id} was prioritized by {first}, {urgent}, and is granted by {by}")
 
     def _stays(self, entry: Entry, emulator_id: str) -> None:
         """What is granted is not off, nor being switched off."""
@@ -176,10 +176,10 @@ class Witness:
 
     def _row(self, d: "Dispatcher", row: PoolEmulator) -> None:
         board = d.board
-        for seat in (row.active, row.deck):
-            seated = board.entries.get(seat)
-            if seat and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
-                self.broken(f"{row.emulator_id}: {seat} sits there without a lease of it")
+        for task_id in (row.active, row.deck):
+            seated = board.entries.get(task_id)
+            if task_id and (seated is None or seated.lease is None or seated.lease.emulator_id != row.emulator_id):
+                self.broken(f"{row.emulator_id}: {task_id} sits there without a lease of it")
         if row.deck and not row.active:
             self.broken(f"{row.emulator_id}: somebody on deck behind nobody")
         idle = row.state is EmulatorStatus.UP and not row.active and not row.dirty and row.switch != SWITCH_OFF

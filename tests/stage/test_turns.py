@@ -15,14 +15,14 @@ def quiet() -> None:
 
 
 def never() -> None:
-    """For a door that is open: nobody waits there."""
+    """For a turn that is free: nobody waits."""
     pytest.fail("it waited")
 
 
 def test_never_two_at_once_on_one_emulator_and_everybody_gets_a_turn() -> None:
     turns, inside, most = Turns(), [0], [0]
 
-    def stay(_: int) -> None:
+    def take_turn(_: int) -> None:
         with turns.taken("e1", SOON_S, lambda: True, quiet) as taken:
             assert taken
             inside[0] += 1
@@ -31,7 +31,7 @@ def test_never_two_at_once_on_one_emulator_and_everybody_gets_a_turn() -> None:
             inside[0] -= 1
 
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(stay, range(100)))
+        list(threads.map(take_turn, range(100)))
     assert (0, 1) == (inside[0], most[0])
 
 

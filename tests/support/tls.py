@@ -1,4 +1,4 @@
-"""A door with TLS in front of a server that has none, and the papers to pass it."""
+"""A TLS proxy in front of a server that has none, and the papers to pass it."""
 
 import asyncio
 import ipaddress

@@ -81,8 +81,8 @@ class Place:
             if late:
                 await herd.takes(late, watched=False)(work)
             clock = LateClock(late.total_seconds())
-            stay = StageAttempt(self._services(clock, full=full), work, Life(clock))
-            self.reports.append(await asyncio.to_thread(translated(stay.run)))
+            attempt = StageAttempt(self._services(clock, full=full), work, Life(clock))
+            self.reports.append(await asyncio.to_thread(translated(attempt.run)))
             return self.reports[-1]
 
         return answer

@@ -9,7 +9,7 @@ NOW = 1_700_000_000.0
 
 
 @pytest.mark.parametrize(
-    ("said", "date", "expected"),
+    ("header", "date", "expected"),
     [
         ("7", "", 7.0),
         (" 120 ", "", 120.0),

@@ -65,7 +65,7 @@ class Hold:
 
 
 @dataclass
-class AtTheDoor(Hold):
+class AwaitsTurn(Hold):
     """In its worker's hands, and its turn has not come: it leaves as soon as it is let go or asked to stop."""
 
     async def __call__(self, work: StageWork) -> StageReport:

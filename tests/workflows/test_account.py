@@ -23,7 +23,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SECRET = {"password": "env:ANN_PASSWORD"}
 
 
-async def change(here: World, account: str, *, after: int = 300, **wish: Any) -> AccountRecord:
+async def change(here: World, account: str, *, after: int = 300, **fields: Any) -> AccountRecord:
     start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
         names.Workflow.ACCOUNT,
         AccountInput(continue_after=after),
@@ -31,9 +31,9 @@ async def change(here: World, account: str, *, after: int = 300, **wish: Any) ->
         task_queue=names.FLEET_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
-    asked = AccountActionRequest(**{"pool": here.pool, **dict(wish.pop("ask", OperatorRequest()))})
+    asked = AccountActionRequest(**{"pool": here.pool, **dict(fields.pop("ask", OperatorRequest()))})
     return await here.client.execute_update_with_start_workflow(
-        names.Update.SET, SetAccount(**wish, request=asked), start_workflow_operation=start, result_type=AccountRecord
+        names.Update.SET, SetAccount(**fields, request=asked), start_workflow_operation=start, result_type=AccountRecord
     )
 
 

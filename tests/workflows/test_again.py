@@ -12,7 +12,7 @@ from droidherd.contracts.tasks import Rollback, RollbackRequest
 from droidherd.domain.errors import CommandFailedError, ScreenNotReachedError
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
-from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
+from tests.workflows.plays import AwaitsTurn, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -237,10 +237,10 @@ async def test_a_rollback_asks_nobody(here: World, task: str):
 
 
 async def test_a_capture_whose_turn_never_came_kept_nothing_and_is_run_anew(here: World, task: str):
-    name, door = f"{task}/a", AtTheDoor()
-    here.stages.before[task] = [door]
+    name, awaits = f"{task}/a", AwaitsTurn()
+    here.stages.before[task] = [awaits]
     await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
-    await door.began.wait()
+    await awaits.began.wait()
     await here.control(task, "pause")
     paused = await here.reached(task, TaskStatus.PAUSED)
     assert () == paused.undo
@@ -251,12 +251,12 @@ async def test_a_capture_whose_turn_never_came_kept_nothing_and_is_run_anew(here
 
 
 async def test_an_undo_whose_turn_never_came_took_nothing_back_and_is_run_anew(here: World, task: str):
-    name, door = f"{task}/a", AtTheDoor()
-    here.stages.back[task] = [door]
+    name, awaits = f"{task}/a", AwaitsTurn()
+    here.stages.back[task] = [awaits]
     await here.submit(task, here.stages.sets("1"), params=changing(name), emulator="e1")
     await here.ended(task)
     await here.again(task, Rollback())
-    await door.began.wait()
+    await awaits.began.wait()
     await here.control(task, "cancel")
     view = await here.ended(task)
     assert (TaskStatus.CANCELLED, False) == (view.state, view.undo[0].undone)

@@ -200,7 +200,7 @@ async def test_priority_outlives_a_pause_and_a_lost_memory_and_is_audited(here: 
 
     await until(has_priority, "the task to hear of it")
     written = await (await here.task(task).describe()).memo_value(names.MEMO_TASK, type_hint=TaskView)
-    assert (3, True) == (written.priority, written.precedence > 0)
+    assert (3, True) == (written.priority, written.prioritized > 0)
     await here.control(task, "pause")
     await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "resume")
@@ -211,7 +211,7 @@ async def test_priority_outlives_a_pause_and_a_lost_memory_and_is_audited(here: 
     await here.ended(task)
     await here.again(task, Rollback())
     taken_back = await here.ended(task)
-    assert (3, written.precedence) == (taken_back.priority, taken_back.precedence)
+    assert (3, written.prioritized) == (taken_back.priority, taken_back.prioritized)
 
 
 async def test_priority_outlives_a_grant_by_a_dispatcher_that_knew_nothing_of_it(here: World, task: str):
@@ -219,14 +219,14 @@ async def test_priority_outlives_a_grant_by_a_dispatcher_that_knew_nothing_of_it
     await here.submit(task, fails(FencedError("another lease holds it"), clean=False), completes)
     await here.reached(task, TaskStatus.QUEUED)
     await here.order("prioritize", task_id=task, priority=1, actor="anna")
-    await here.has_precedence(task)
+    await here.is_prioritized(task)
     await here.is_granted(task, "e1")
     await here.tried(task, 1)
     await here.reached(task, TaskStatus.QUEUED)
-    await here.has_precedence(task)
+    await here.is_prioritized(task)
     await here.order("resume_lane", actor="anna")
     view = await here.ended(task)
-    assert (TaskStatus.COMPLETED, 1, True) == (view.state, view.priority, view.precedence > 0)
+    assert (TaskStatus.COMPLETED, 1, True) == (view.state, view.priority, view.prioritized > 0)
 
 
 async def test_priority_of_an_earlier_request_is_sent_with_the_present_one(here: World, task: str):
@@ -234,10 +234,10 @@ async def test_priority_of_an_earlier_request_is_sent_with_the_present_one(here:
     await here.submit(task)
     await here.reached(task, TaskStatus.QUEUED)
     await here.is_preferred(task)
-    await here.has_precedence(task)
+    await here.is_prioritized(task)
     await here.order("resume_lane", actor="anna")
     view = await here.ended(task)
-    assert (TaskStatus.COMPLETED, 1, 9) == (view.state, view.priority, view.precedence)
+    assert (TaskStatus.COMPLETED, 1, 9) == (view.state, view.priority, view.prioritized)
 
 
 async def test_a_task_cancelled_between_two_attempts_had_one(here: World, task: str):

@@ -206,10 +206,10 @@ async def test_priority_counts_for_a_successor_that_heard_an_older_request_first
     async with world(temporal_client, "e1", joined=False) as here:
         await in_line(here, "first", "second", "urgent")
         await here.order("prioritize", task_id="urgent", priority=1, actor="anna")
-        await here.has_precedence("urgent")
+        await here.is_prioritized("urgent")
         await here.loses_its_dispatcher()
         await here.takes_over(await here.asked_at_first("urgent"))
-        await here.has_precedence("urgent")
+        await here.is_prioritized("urgent")
         await here.serve_host()
         await here.serve("e1")
         await here.join()
@@ -464,8 +464,8 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
 
         async def rebuilding_flags() -> list[bool]:
             asked = [
-                here.dispatcher().query(question, *([] if wish is None else [wish]), result_type=page)
-                for question, wish, page in questions
+                here.dispatcher().query(question, *([] if argument is None else [argument]), result_type=page)
+                for question, argument, page in questions
             ]
             return [page.rebuilding for page in await asyncio.gather(*asked)]
 

@@ -153,14 +153,14 @@ async def test_one_account_twice_may_wait_when_the_submitter_says_so(here: World
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
-@pytest.mark.parametrize("door", ["signal", "update", "engine"])
-async def test_a_cancelled_task_is_a_canceled_workflow_whoever_asked(here: World, task: str, door: str):
+@pytest.mark.parametrize("channel", ["signal", "update", "engine"])
+async def test_a_cancelled_task_is_a_canceled_workflow_whoever_asked(here: World, task: str, channel: str):
     hold = Hold()
     await here.submit(task, hold)
     await hold.began.wait()
-    if door == "signal":
+    if channel == "signal":
         await here.ask(task, "cancel")
-    elif door == "update":
+    elif channel == "update":
         await here.control(task, "cancel")
     else:
         await here.task(task).cancel()
@@ -168,7 +168,7 @@ async def test_a_cancelled_task_is_a_canceled_workflow_whoever_asked(here: World
     with pytest.raises(WorkflowFailureError) as raised:
         await here.task(task).result()
     assert isinstance(raised.value.cause, CancelledError)
-    assert (TaskStatus.CANCELLED, "temporal" if door == "engine" else "anna") == (view.state, view.events[-1].actor)
+    assert (TaskStatus.CANCELLED, "temporal" if channel == "engine" else "anna") == (view.state, view.events[-1].actor)
     assert (Status.CANCELED, "cancelled") == (
         (await here.task(task).describe()).status,
         (await memo(here, task)).attempts[-1].outcome,

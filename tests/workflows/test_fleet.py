@@ -155,10 +155,10 @@ async def test_terminated_host_is_believed_as_soon_as_its_worker_has_joined_agai
         await host.terminate("by hand")
         await here.join()
 
-        async def told_again() -> bool | None:
+        async def reported_again() -> bool | None:
             return {"e1": "good"} == await host.query(names.Query.VIEW, result_type=dict[str, str]) or None
 
-        await until(told_again, "a presence to tell of e1 again")
+        await until(reported_again, "a presence to tell of e1 again")
         await here.sees("e1", Health.DOWN)
         await here.emulator_is("e1", "down")
 

@@ -22,7 +22,7 @@ from droidherd.engine.archive import TaskArchive
 from droidherd.engine.errors import ScheduleError
 from droidherd.engine.maintenance import keep_schedule
 from tests.workflows.plays import Hold, fails
-from tests.workflows.world import Upkeep, World, until, world
+from tests.workflows.world import CleanupSetup, World, until, world
 from workflows.guard import GuardedRunner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -109,7 +109,7 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(prompt: Client):
     ],
 )
 async def test_each_kind_of_end_has_days_of_its_own(prompt: Client, retention: Retention, expected: set[str]):
-    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(retention))) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(RetentionLimits(retention))) as here:
         await every_end(here)
         assert expected == set(removed(await here.clean_up()))
         await forgotten(here, *expected)
@@ -119,7 +119,7 @@ async def test_each_kind_of_end_has_days_of_its_own(prompt: Client, retention: R
 
 async def test_an_open_task_is_never_touched(prompt: Client):
     keep = RetentionLimits(NOTHING, orphan_days=0.0, artifacts_max_bytes=1)
-    async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(keep)) as here:
         hold = Hold()
         await here.submit("runs", hold)
         await hold.began.wait()
@@ -186,7 +186,7 @@ async def test_a_task_run_again_under_its_id_is_kept_and_later_goes_with_all_run
 
 async def test_the_last_end_of_a_task_decides_how_long_it_is_kept(prompt: Client):
     """It failed, which is not kept here, and then completed, which is."""
-    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(Retention(30.0, 0.0, 0.0)))) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(RetentionLimits(Retention(30.0, 0.0, 0.0)))) as here:
         await here.submit("task", fails(FlowError("no such screen")))
         await here.ended("task")
         hold = Hold()
@@ -293,7 +293,7 @@ async def test_a_cleanup_that_broke_off_goes_on_where_it_stopped(prompt: Client,
         made.append(Stumbling(client))
         return made[-1]
 
-    async with world(prompt, "e1", upkeep=Upkeep(archive=stumbling)) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(archive=stumbling)) as here:
         task_ids = await failed_tasks(here, 9)
         report = await here.clean_up()
         assert (sorted(task_ids), {"failed": 9}) == (sorted(removed(report)), report.stats.tasks)

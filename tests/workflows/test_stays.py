@@ -11,7 +11,7 @@ from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
-from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.plays import AwaitsTurn, Deaf, Hold, Play, Silent, completes, fails
 from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import World, until
 
@@ -49,18 +49,18 @@ TWO = {"stages": [{"name": "open"}, {"name": "collect"}]}
 
 
 async def test_cancelled_before_its_turn_after_a_stage_that_ran_it_cleans_up(here: World, task: str):
-    door = AtTheDoor()
-    await here.submit(task, completes, door, params=TWO)
-    await door.began.wait()
+    awaits = AwaitsTurn()
+    await here.submit(task, completes, awaits, params=TWO)
+    await awaits.began.wait()
     await here.control(task, "cancel")
     assert TaskStatus.CANCELLED is (await here.ended(task)).state
     assert ["open", "collect", ""] == [work.stage.name if work.stage else "" for work in here.stages.of(task)]
 
 
 async def test_cancelled_before_its_turn_with_nothing_done_nothing_is_cleaned_up(here: World, task: str):
-    door = AtTheDoor()
-    await here.submit(task, door)
-    await door.began.wait()
+    awaits = AwaitsTurn()
+    await here.submit(task, awaits)
+    await awaits.began.wait()
     await here.control(task, "cancel")
     assert TaskStatus.CANCELLED is (await here.ended(task)).state
     assert 1 == len(here.stages.of(task))
@@ -88,10 +88,10 @@ async def test_cancelled_while_nobody_takes_its_next_stage_it_cleans_up_later(he
 
 
 async def test_worker_that_ends_before_its_turn_leaves_what_ran_before_to_be_reset(here: World, task: str):
-    door = AtTheDoor()
-    await here.submit(task, completes, door, params=TWO)
-    await door.began.wait()
-    door.let_go.set()
+    awaits = AwaitsTurn()
+    await here.submit(task, completes, awaits, params=TWO)
+    await awaits.began.wait()
+    awaits.let_go.set()
     view = await here.ended(task)
     assert (["lost", "completed"], 1) == ([one.outcome for one in view.attempts], view.attempt)
     fences = [gate.fence for gate in here.gates.seen if gate.emulator_id == view.attempts[0].emulator]

@@ -12,7 +12,7 @@ from droidherd.domain.errors import FlowError
 from droidherd.domain.retention import Retention
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, fails
-from tests.workflows.world import Upkeep, World, until, world
+from tests.workflows.world import CleanupSetup, World, until, world
 from workflows import options
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -27,7 +27,7 @@ def age(here: World, task_id: str, days: float) -> None:
 
 
 async def test_artifacts_nobody_owns_go_after_a_day(prompt: Client):
-    async with world(prompt, "e1", upkeep=Upkeep(RetentionLimits(Retention()))) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(RetentionLimits(Retention()))) as here:
         await here.submit("known")
         await here.ended("known")
         for task_id, days in (("known", 3.0), ("old", 1.1), ("young", 0.9)):
@@ -59,7 +59,7 @@ async def ended_in_turn(here: World, *task_ids: str) -> None:
 
 async def test_artifacts_beyond_the_limit_go_and_their_tasks_are_kept(prompt: Client):
     keep = RetentionLimits(Retention(), artifacts_max_bytes=350)
-    async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(keep)) as here:
         await ended_in_turn(here, "first", "second", "third", "fourth")
         age(here, "fourth", 0.5)  # when a task ended counts, not when it last wrote
         hold = Hold()
@@ -84,7 +84,7 @@ async def test_artifacts_beyond_the_limit_go_and_their_tasks_are_kept(prompt: Cl
 
 async def test_what_rollbacks_need_stays_however_much_there_is_and_is_reported(prompt: Client):
     keep = RetentionLimits(Retention(), artifacts_max_bytes=250)
-    async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(keep)) as here:
         await ended_in_turn(here, "first", "second")
         for task_id in ("first", "second"):
             here.store.put(task_id, "before-1-0-7-1-0.bin", b"x" * 130)
@@ -98,7 +98,7 @@ async def test_what_rollbacks_need_stays_however_much_there_is_and_is_reported(p
 
 async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
     keep = RetentionLimits(Retention(completed_days=30.0, failed_days=0.0), artifacts_max_bytes=350)
-    async with world(prompt, "e1", upkeep=Upkeep(keep)) as here:
+    async with world(prompt, "e1", cleanup=CleanupSetup(keep)) as here:
         await ended_in_turn(here, "first", "second", "third")
         await here.submit("failed", fails(FlowError("no such screen")))
         await here.ended("failed")

@@ -81,14 +81,14 @@ POOL = PoolSettings(
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class CleanupSetup:
     """What a cleanup removes: everything that has ended, at once."""
 
     keep: RetentionLimits = RetentionLimits(Retention(0.0, 0.0, 0.0), orphan_days=0.0)  # noqa: RUF009 (it is frozen)
     archive: Callable[[Client], TaskArchive] = TaskArchive
 
 
-UPKEEP = Upkeep()
+CLEANUP_SETUP = CleanupSetup()
 
 
 @dataclass
@@ -101,7 +101,7 @@ class World:
     gates: Gates
     presence: Presence
     planner: Planner
-    upkeep: MaintenanceActivities
+    maintenance: MaintenanceActivities
     store: DirectoryStore
     host: str = "h1"
     pool: str = "default"
@@ -118,7 +118,12 @@ class World:
         worker = Worker(
             self.client,
             task_queue=names.host_id(host or self.host),
-            activities=[self.presence.presence, self.gates.pass_gate, self.recoveries.recover, *self.upkeep.of_host()],
+            activities=[
+                self.presence.presence,
+                self.gates.pass_gate,
+                self.recoveries.recover,
+                *self.maintenance.of_host(),
+            ],
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_S),
         )
         self.host_worker = await self.stack.enter_async_context(serving(worker))
@@ -251,14 +256,14 @@ class World:
             start_signal_args=[message],
         )
 
-    async def has_precedence(self, task_id: str) -> None:
+    async def is_prioritized(self, task_id: str) -> None:
         """By the task's own word, and by its dispatcher's."""
 
         async def both_say() -> bool | None:
             place = await self.dispatcher().query(names.Query.PLACE, task_id, result_type=QueuePosition)
-            return (place.precedence > 0 and (await self.view(task_id)).precedence > 0) or None
+            return (place.prioritized > 0 and (await self.view(task_id)).prioritized > 0) or None
 
-        await until(both_say, f"{task_id} to have precedence")
+        await until(both_say, f"{task_id} to be prioritized")
 
     async def is_granted(self, task_id: str, emulator: str) -> None:
         """By somebody who knows only what the task said when it came."""
@@ -268,7 +273,7 @@ class World:
         await self.task(task_id).signal("grant", m.Grant(asked.key, 7, lease, 2 * now_ms))
 
     async def is_preferred(self, task_id: str) -> None:
-        """By somebody who heard only what the task said when it came, and gives it precedence 9."""
+        """By somebody who heard only what the task said when it came, and prioritizes it by 9."""
         asked = await self.asked_at_first(task_id)
         await self.task(task_id).signal("admitted", m.Admitted(asked.key, asked.seq, -9, 1, 60.0, priority=1))
 
@@ -292,21 +297,21 @@ class World:
 
         await until(empty, "the pool to be idle")
 
-    # --- upkeep -----------------------------------------------------------------------------------------------
+    # --- cleanups ---------------------------------------------------------------------------------------------
 
     async def start_cleanup(
-        self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any
+        self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **request: Any
     ) -> "WorkflowHandle[Any, CleanupReport]":
         return await self.client.start_workflow(
             names.Workflow.MAINTENANCE,
-            CleanupInput(**wish),
+            CleanupInput(**request),
             id=workflow_id,
             task_queue=names.FLEET_QUEUE,
             result_type=CleanupReport,
         )
 
-    async def clean_up(self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **wish: Any) -> CleanupReport:
-        return await (await self.start_cleanup(workflow_id, **wish)).result()
+    async def clean_up(self, workflow_id: str = f"{names.MAINTENANCE}/by-hand", **request: Any) -> CleanupReport:
+        return await (await self.start_cleanup(workflow_id, **request)).result()
 
     async def known(self, task_id: str) -> bool:
         """Whether the engine knows such a task, in whatever run."""
@@ -344,7 +349,7 @@ class World:
         )
 
     async def submit_for_a_verdict(self, task_id: str, **spec: Any) -> Admission:
-        """As the door does: the question what became of it travels with the start, so that no end can outrun it."""
+        """As the API does: the question what became of it travels with the start, so that no end can outrun it."""
         start = WithStartWorkflowOperation(
             names.Workflow.TASK,
             TaskInput(spec=TaskSpec(type="sample", pool=self.pool, **spec)),
@@ -374,7 +379,7 @@ class World:
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
     async def again(self, task_id: str, rollback: Rollback | None = None, actor: str = "anna") -> str:
-        """A new run of a task that ended, as the door starts it. Its run id."""
+        """A new run of a task that ended, as the API starts it. Its run id."""
         past = await self.view(task_id)
         history = await self.task(task_id).fetch_history()
         start_input = history.events[0].workflow_execution_started_event_attributes.input
@@ -454,7 +459,7 @@ async def world(
     fleet: FleetTiming = FLEET_TIMING,
     joined: bool = True,
     delivery: DeliveryActivities | None = None,
-    upkeep: Upkeep = UPKEEP,
+    cleanup: CleanupSetup = CLEANUP_SETUP,
     closed_holders: Callable[..., object] | None = None,
     find_predecessor: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
@@ -462,7 +467,7 @@ async def world(
     presence = Presence(client, {})
     async with AsyncExitStack() as stack:
         store = DirectoryStore(Path(stack.enter_context(TemporaryDirectory())) / "artifacts")
-        maintenance = MaintenanceActivities(upkeep.archive(client), store, upkeep.keep)
+        maintenance = MaintenanceActivities(cleanup.archive(client), store, cleanup.keep)
         here = World(client, stack, Stages(), Gates(), presence, Planner(timing), maintenance, store, fleet=fleet)
         engine = EngineActivities(client, pool)
         threads = stack.enter_context(ThreadPoolExecutor(2))

@@ -60,12 +60,12 @@ def queue(d: Dispatcher, query: QueueQuery, now_ms: int) -> QueuePage:
         emulators=len(d.board.emulators),
         queue=tuple(_waits(d, e, now_ms, query.after + i + 1) for i, e in enumerate(page)),
         runs=tuple(_runs(e, now_ms) for e in d.board.held()),
-        tallies=tuple(_tally(one) for one in stats(d).types),
+        statistics=tuple(_summary(one) for one in stats(d).types),
         next_after=end if end < len(waiting) else None,
     )
 
 
-def _tally(one: TypeStats) -> TypeSummary:
+def _summary(one: TypeStats) -> TypeSummary:
     return TypeSummary(
         type=one.type,
         count=one.count,
@@ -205,7 +205,7 @@ def place(d: Dispatcher, task_id: str) -> QueuePosition:
         position=d.board.position(entry),
         why=d.admission.why(entry),
         priority=entry.ask.priority,
-        precedence=max(-entry.ticket, 0),
+        prioritized=max(-entry.ticket, 0),
     )
 
 
@@ -221,22 +221,22 @@ def stats(d: Dispatcher) -> StatsPage:
         pool=d.state.pool,
         since_ms=d.stats.since_ms,
         total=_type("", d.stats.total()),
-        types=tuple(_type(name, tally) for name, tally in most_used),
+        types=tuple(_type(name, counts) for name, counts in most_used),
         bounds_s=tuple(BOUNDS_S[at] for at in SHOWN),
     )
 
 
-def _type(name: str, tally: AttemptStats) -> TypeStats:
+def _type(name: str, counts: AttemptStats) -> TypeStats:
     return TypeStats(
         type=name,
-        count=tally.count,
-        completed=tally.completed,
-        failed=tally.failed,
-        retries=tally.retries,
-        cancelled=tally.cancelled,
-        success_rate=tally.success_rate(),
-        run=_times(tally.run),
-        wait=_times(tally.wait),
+        count=counts.count,
+        completed=counts.completed,
+        failed=counts.failed,
+        retries=counts.retries,
+        cancelled=counts.cancelled,
+        success_rate=counts.success_rate(),
+        run=_times(counts.run),
+        wait=_times(counts.wait),
     )
 
 

@@ -329,34 +329,34 @@ class DispatcherWorkflow:
     def audit_entry(self, entry: AuditEntry) -> None:
         """Something was done elsewhere that belongs into this pool's audit."""
         if self._machine.state.handled.is_new(entry.once):
-            self._take(lambda: self._machine.trail.record(entry, _now_ms()))
+            self._take(lambda: self._machine.audit_recorder.record(entry, _now_ms()))
 
     def _configure(self, settings: QueueSettings) -> None:
         self._settings = self._settings.model_copy(update=settings.model_dump())
         self._machine.configure(_config(self._settings), _now_ms())
 
-    def _set_one(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+    def _set_one(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
         if not order.lane:
             return CommandResult(done=False, detail="say which lane: this is not set for all of them at once")
-        return self._set(order, carry_out)
+        return self._set(order, apply)
 
-    def _set(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+    def _set(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
         """Something about a lane, or about all of them."""
         refused = self._machine.lanes.refusal(order.lane)
         if refused:
             return CommandResult(done=False, detail=refused)
         known = list(self._machine.board.lanes)
-        done = self._obey(order, carry_out)
+        done = self._obey(order, apply)
         if done.detail or not self._ready or not order.lane or order.lane in known:
             return done
         others = ", ".join(known) or "none"
         return CommandResult(done=True, detail=f"nobody is in lane {order.lane} yet; the others are: {others}")
 
-    def _obey(self, order: OperatorCommand, carry_out: Callable[[Dispatcher], object]) -> CommandResult:
+    def _obey(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
         """An operator's order, once: the engine de-duplicates per run only."""
         if not self._machine.state.handled.is_new(order.request_id):
             return CommandResult(done=True, detail="done before")
-        self._take(lambda: carry_out(self._machine))
+        self._take(lambda: apply(self._machine))
         return CommandResult(done=True)
 
     # --- questions --------------------------------------------------------------------------------------------

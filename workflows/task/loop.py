@@ -143,14 +143,14 @@ class Mirror:
         return self._state.status.value, self._state.emulator
 
     def _must_store(self) -> bool:
-        return bool(self._state.attempts or self._state.precedence) and self._storable() != self._stored
+        return bool(self._state.attempts or self._state.prioritized) and self._storable() != self._stored
 
     def _storable(self) -> tuple[object, ...]:
         """What must not be lost with a terminate, in short."""
         state = self._state
         outcome = state.attempts[-1].outcome if state.attempts else ""
         undone = sum(1 for one in state.undo if one.undone)
-        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.precedence
+        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized
 
 
 def _fixed(state: TaskState) -> list[SearchAttributeUpdate[Any]]:

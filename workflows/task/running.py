@@ -212,7 +212,7 @@ class LeaseRun:
         self._spent_s = 0.0
         self._touched = False
         """Whether a try of this lease may have left something on the emulator."""
-        self._told_to_stop = False
+        self._asked_to_stop = False
         self._answered: m.Revoked | None = None
         self._orphan: workflow.ActivityHandle[StageReport] | None = None
         """The try that was given up because its worker was restarted."""
@@ -249,7 +249,7 @@ class LeaseRun:
         if isinstance(result, StageReport):
             if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
                 return await self._leave()
-            if self._stop_asked() or (self._told_to_stop and result.outcome is StageOutcome.STOPPED):
+            if self._stop_asked() or (self._asked_to_stop and result.outcome is StageOutcome.STOPPED):
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
             result = _Failed(FailureCause.REVOKED, lost, self._is_clean(result), counts=False)
@@ -344,7 +344,7 @@ class LeaseRun:
         if self._forced():
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         self._tries += 1
-        result = await self._run_job(_cleanup(self._plan), told_to_stop=True)
+        result = await self._run_job(_cleanup(self._plan), asked_to_stop=True)
         if self._forced():
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         clean = isinstance(result, StageReport) and result.clean
@@ -352,11 +352,11 @@ class LeaseRun:
 
     # --- one job ----------------------------------------------------------------------------------------------
 
-    async def _run_job(self, job: EmulatorJob, *, told_to_stop: bool = False) -> StageReport | _Failed:
+    async def _run_job(self, job: EmulatorJob, *, asked_to_stop: bool = False) -> StageReport | _Failed:
         handle = self._start(self._work(job), job)
-        if job.last and not told_to_stop and self._claim.ask is not None and not self._claim.ask.single:
+        if job.last and not asked_to_stop and self._claim.ask is not None and not self._claim.ask.single:
             self._claim.ending()
-        self._told_to_stop = told_to_stop
+        self._asked_to_stop = asked_to_stop
         while True:
             await self._task.wait(
                 lambda: (
@@ -364,7 +364,7 @@ class LeaseRun:
                     or self._orphan_ended()
                     or self._is_revoked()
                     or self._forced()
-                    or (self._stop_asked() and not self._told_to_stop)
+                    or (self._stop_asked() and not self._asked_to_stop)
                 )
             )
             if self._orphan_ended() and self._orphan is not None:
@@ -383,7 +383,7 @@ class LeaseRun:
                 return _Failed(FailureCause.REVOKED, _infrastructure("nobody waits for it"))
             if self._is_revoked():
                 return await self._give_up(handle)
-            self._told_to_stop = True
+            self._asked_to_stop = True
             handle.cancel()
 
     def _orphan_ended(self) -> bool:
@@ -477,12 +477,12 @@ class LeaseRun:
         if isinstance(cause, ActivityTimeout):
             return _timed_out(cause)
         if isinstance(cause, ApplicationError):
-            return self._told(cause)
+            return self._reported_failure(cause)
         if cause is not None and type(cause).__name__ == "CancelledError":
             return StageReport(outcome=StageOutcome.NOT_BEGUN)
         return _Failed(FailureCause.ERROR, failure_of(cause or error))
 
-    def _told(self, error: ApplicationError) -> _Failed:
+    def _reported_failure(self, error: ApplicationError) -> _Failed:
         """The stage said itself how it failed."""
         details = StageFailure.model_validate(error.details[0]) if error.details else None
         if details is None:

@@ -123,7 +123,7 @@ class TaskState(BaseModel):
         self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
         self.following, self.rounds = past.following, past.rounds
-        self.claim.priority, self.claim.ticket = past.priority, -past.precedence
+        self.claim.priority, self.claim.ticket = past.priority, -past.prioritized
         done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
         back = {(one.stage, one.emulator): one.undone for one in past.undo}
@@ -432,7 +432,7 @@ class TaskState(BaseModel):
         return self.claim.priority or self.spec.priority
 
     @property
-    def precedence(self) -> int:
+    def prioritized(self) -> int:
         return max(-self.claim.ticket, 0)
 
     @property

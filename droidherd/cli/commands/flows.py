@@ -70,7 +70,7 @@ def lint(
 
     problems = linting.lint(paths or [FLOWS])
     if as_json:
-        output.emit({"problems": [_document(one) for one in problems], "sound": not errors_of(problems)})
+        output.emit({"problems": [_document(one) for one in problems], "valid": not errors_of(problems)})
     else:
         for one in problems:
             output.out.print(str(one), markup=False)

@@ -105,7 +105,7 @@ class AuditLog:
         return AuditLog(deque([*self.by_people][-count:]), deque([*self.by_system][-count:]))
 
 
-class AuditTrail:
+class AuditRecorder:
     """Writes what somebody did into the live events and into the audit."""
 
     def __init__(self, events: EventRing, log: AuditLog) -> None:

@@ -6,7 +6,7 @@ Nothing that runs is stopped by any of it. Each method says whether it changed a
 from collections.abc import Callable, Iterable
 
 from droidherd.domain.dispatch.admission import AdmissionControl
-from droidherd.domain.dispatch.audit import TEXT_MAX, AuditEntry, AuditTrail
+from droidherd.domain.dispatch.audit import TEXT_MAX, AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import Entry, EntryState
 from droidherd.domain.dispatch.keys import DISABLED_MAX, DisabledKey, account_key
 from droidherd.domain.dispatch.lane import KEPT_BY_HAND, LANES, Lane, Ordering, is_system
@@ -19,9 +19,9 @@ from droidherd.domain.messages import RevokeReason
 class LaneCommands:
     """Pause, capacity and order of lanes. Owns the settings of `board.lanes`."""
 
-    def __init__(self, state: DispatcherState, line: WaitingLine, trail: AuditTrail) -> None:
+    def __init__(self, state: DispatcherState, line: WaitingLine, audit_recorder: AuditRecorder) -> None:
         self._state, self._board = state, state.board
-        self._line, self._trail = line, trail
+        self._line, self._audit_recorder = line, audit_recorder
 
     def refusal(self, lane: str) -> str:
         """Why nothing can be set on this lane; empty when it can. A lane nobody was in yet can be set, too."""
@@ -41,7 +41,7 @@ class LaneCommands:
         paused = [one for one in self._named(lane) if one.pause(actor, reason)]
         if paused:
             detail = f"{lane or 'all lanes'} by {actor}: {reason}"
-            self._trail.record(AuditEntry("lane_paused", actor, reason, lane, detail=detail), now_ms)
+            self._audit_recorder.record(AuditEntry("lane_paused", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
         return bool(paused)
 
@@ -50,7 +50,7 @@ class LaneCommands:
         resumed = [one for one in self._named(lane) if one.resume(actor)]
         if resumed:
             detail = f"{lane or 'all lanes'} by {actor}"
-            self._trail.record(AuditEntry("lane_resumed", actor, reason, lane, detail=detail), now_ms)
+            self._audit_recorder.record(AuditEntry("lane_resumed", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
         return bool(resumed)
 
@@ -61,7 +61,7 @@ class LaneCommands:
         if (capacity, by) != (one.capacity, one.capacity_by):
             one.capacity, one.capacity_by = capacity, by
             detail = f"{lane} = {capacity} by {actor}"
-            self._trail.record(AuditEntry("lane_capacity", actor, reason, lane, detail=detail), now_ms)
+            self._audit_recorder.record(AuditEntry("lane_capacity", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
 
     def set_ordering(self, lane: str, ordering: Ordering, actor: str, now_ms: int, reason: str = "") -> None:
@@ -72,7 +72,7 @@ class LaneCommands:
             self._line.reorder(one, ordering)
             one.ordering_by = by
             detail = f"{lane} {_described(ordering)} by {actor}"
-            self._trail.record(AuditEntry("lane_ordering", actor, reason, lane, detail=detail), now_ms)
+            self._audit_recorder.record(AuditEntry("lane_ordering", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
 
     def reset(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
@@ -86,7 +86,7 @@ class LaneCommands:
         self._line.reorder(one, rules.ordering(lane))
         one.obey(rules)
         detail = f"{lane} as the settings say, by {actor}"
-        self._trail.record(AuditEntry("lane_reset", actor, reason, lane, detail=detail), now_ms)
+        self._audit_recorder.record(AuditEntry("lane_reset", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
         return True
 
@@ -102,7 +102,7 @@ class LaneCommands:
         for name in config.rules.capacities:
             self._board.lane(name)
         entry = AuditEntry("configured", "system:settings", "a process started", detail="; ".join(changes))
-        self._trail.record(entry, now_ms)
+        self._audit_recorder.record(entry, now_ms)
         return True
 
     def _named(self, name: str) -> list[Lane]:
@@ -114,20 +114,24 @@ class Priorities:
     """The audited exception to the order of arrival."""
 
     def __init__(
-        self, state: DispatcherState, line: WaitingLine, admission: AdmissionControl, trail: AuditTrail
+        self, state: DispatcherState, line: WaitingLine, admission: AdmissionControl, audit_recorder: AuditRecorder
     ) -> None:
-        self._board, self._line, self._admission, self._trail = state.board, line, admission, trail
+        self._board, self._line, self._admission, self._audit_recorder = state.board, line, admission, audit_recorder
 
     def prioritize(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
         """Make a task as urgent as this, never less, and put it in front of all who are no more urgent.
 
         The task is told, so that it comes back with its priority from wherever it goes. Returns whether it waits.
         """
-        return self._move(task_id, priority, lambda e: self._trail.record(_prioritized(e, actor, reason), now_ms))
+        return self._move(
+            task_id, priority, lambda e: self._audit_recorder.record(_prioritized(e, actor, reason), now_ms)
+        )
 
     def prioritize_in_bulk(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
         """The same for one of many that share one audit entry: it is a live event only."""
-        return self._move(task_id, priority, lambda e: self._trail.show(_prioritized(e, actor, reason), now_ms))
+        return self._move(
+            task_id, priority, lambda e: self._audit_recorder.show(_prioritized(e, actor, reason), now_ms)
+        )
 
     def _move(self, task_id: str, priority: int, write: Callable[[Entry], object]) -> bool:
         entry = self._board.entries.get(task_id)
@@ -145,9 +149,11 @@ class Priorities:
 class AccountCommands:
     """Accounts that are given nothing. Owns `keys.disabled`."""
 
-    def __init__(self, state: DispatcherState, line: WaitingLine, leases: Leases, trail: AuditTrail) -> None:
+    def __init__(
+        self, state: DispatcherState, line: WaitingLine, leases: Leases, audit_recorder: AuditRecorder
+    ) -> None:
         self._state, self._board, self._keys = state, state.board, state.keys
-        self._line, self._leases, self._trail = line, leases, trail
+        self._line, self._leases, self._audit_recorder = line, leases, audit_recorder
 
     def is_disabled(self, account: str) -> bool:
         return account_key(account) in self._keys.disabled
@@ -179,7 +185,7 @@ class AccountCommands:
         holder = self._board.entries.get(self._keys.held.get(key, ""))
         if holder is not None and holder.state is EntryState.DECK:
             self._leases.revoke(holder.task_id, RevokeReason.DECK)
-        self._trail.record(AuditEntry("account_disabled", after.actor, reason, detail=account), now_ms)
+        self._audit_recorder.record(AuditEntry("account_disabled", after.actor, reason, detail=account), now_ms)
         return True
 
     def enable(self, account: str, actor: str, now_ms: int, reason: str = "") -> bool:
@@ -190,7 +196,7 @@ class AccountCommands:
             return False
         del self._keys.disabled[key]
         self._state.weight.replace_disabled(account, disabled, None)
-        self._trail.record(AuditEntry("account_enabled", actor or "somebody", reason, detail=account), now_ms)
+        self._audit_recorder.record(AuditEntry("account_enabled", actor or "somebody", reason, detail=account), now_ms)
         self._line.wake(key)
         return True
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch import control
 from droidherd.domain.dispatch.admission import AdmissionControl
-from droidherd.domain.dispatch.audit import AuditEntry, AuditTrail
+from droidherd.domain.dispatch.audit import AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import Entry, PoolEmulator
 from droidherd.domain.dispatch.deck import Deck
 from droidherd.domain.dispatch.lane import Ordering
@@ -38,19 +38,19 @@ class Dispatcher:
         self.board, self.keys, self.outbox, self.stats = state.board, state.keys, state.outbox, state.stats
         self.held_back = False
         """Nothing more is granted: this run of the dispatcher is about to hand over to the next."""
-        self.trail = AuditTrail(state.events, state.audit)
+        self.audit_recorder = AuditRecorder(state.events, state.audit)
         self.messenger = Messenger(state.outbox)
         self.line = WaitingLine(state.board, state.keys, state.weight)
         self.statistics = Statistics(state.stats)
-        self.leases = Leases(state, self.line, self.messenger, self.trail, self.statistics)
+        self.leases = Leases(state, self.line, self.messenger, self.audit_recorder, self.statistics)
         self.deck = Deck(state, self.messenger)
         self.matching = Matching(state.board, self.line, self.leases, self.deck)
         self.admission = AdmissionControl(state, self.line, self.leases, self.messenger)
         self.rebuild = Rebuild(state, self.line, self.leases, self.messenger, self.statistics)
-        self.power = PowerControl(state, self.messenger, self.trail)
-        self.lanes = control.LaneCommands(state, self.line, self.trail)
-        self.priorities = control.Priorities(state, self.line, self.admission, self.trail)
-        self.accounts = control.AccountCommands(state, self.line, self.leases, self.trail)
+        self.power = PowerControl(state, self.messenger, self.audit_recorder)
+        self.lanes = control.LaneCommands(state, self.line, self.audit_recorder)
+        self.priorities = control.Priorities(state, self.line, self.admission, self.audit_recorder)
+        self.accounts = control.AccountCommands(state, self.line, self.leases, self.audit_recorder)
 
     # --- task → dispatcher ------------------------------------------------------------------------------------
 
@@ -59,9 +59,9 @@ class Dispatcher:
 
         What was to be said before is not taken back: the asker may have gone, and may wait for just that.
         """
-        said_before = self.messenger.has_for(ask.key.task_id)
+        already_queued = self.messenger.has_for(ask.key.task_id)
         self.on_enqueue(ask, now_ms)
-        return None if said_before else self.messenger.take_answer(ask.key.task_id)
+        return None if already_queued else self.messenger.take_answer(ask.key.task_id)
 
     def on_enqueue(self, ask: m.Enqueue, now_ms: int) -> None:
         """A task waits, repeats itself, or (after a loss of memory) says what it holds."""
@@ -184,7 +184,7 @@ class Dispatcher:
             self.state.events.append(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         if news.action:
             entry = AuditEntry(f"emulator_{news.action}", news.actor, news.reason, "", "", news.emulator_id)
-            self.trail.record(entry, now_ms)
+            self.audit_recorder.record(entry, now_ms)
         emulator.state = news.state
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
@@ -234,7 +234,7 @@ class Dispatcher:
         """
         if blind or self.state.rebuild.generation:
             reason = "without any memory of what was before" if blind else "with what its predecessor knew"
-            self.trail.record(AuditEntry("rebuilt", "system:rebuild", reason), now_ms)
+            self.audit_recorder.record(AuditEntry("rebuilt", "system:rebuild", reason), now_ms)
         self.rebuild.begin(open_tasks, now_ms, patience_s, blind=blind, emulators=emulators)
         self.assign(now_ms)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch.audit import AuditEntry, AuditTrail
+from droidherd.domain.dispatch.audit import AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import Entry, EntryState, PoolEmulator
 from droidherd.domain.dispatch.keys import reserved
 from droidherd.domain.dispatch.line import WaitingLine
@@ -34,11 +34,16 @@ class Leases:
         state: DispatcherState,
         line: WaitingLine,
         messenger: Messenger,
-        trail: AuditTrail,
+        audit_recorder: AuditRecorder,
         statistics: Statistics,
     ) -> None:
         self._state, self._board, self._keys = state, state.board, state.keys
-        self._line, self._messenger, self._trail, self._statistics = line, messenger, trail, statistics
+        self._line, self._messenger, self._audit_recorder, self._statistics = (
+            line,
+            messenger,
+            audit_recorder,
+            statistics,
+        )
 
     # --- granting ---------------------------------------------------------------------------------------------
 
@@ -91,7 +96,7 @@ class Leases:
         if not entry.fence_until_ms:
             where = entry.lease.emulator_id
             why = AuditEntry("fenced", "system:holder_closed", "its task is closed", "", entry.task_id, where)
-            self._trail.record(why, now_ms)
+            self._audit_recorder.record(why, now_ms)
         self.fence(entry, now_ms, closed=True)
 
     def supersede(self, entry: Entry, run: str, now_ms: int) -> None:
@@ -228,7 +233,7 @@ class Leases:
             held, hold_s = ", ".join(entry.ask.mutex), self._state.config.mutex_hold_s
             reason = f"held for longer than {hold_s:g} s; its emulator is fenced"
             broken = AuditEntry("mutex_broken", "system:mutex_hold", reason, "", entry.task_id, lease.emulator_id, held)
-            self._trail.record(broken, now_ms)
+            self._audit_recorder.record(broken, now_ms)
         self.remove(entry, entry.ask.seq, now_ms)
         if entry.asked_meanwhile:
             self._messenger.to_task(entry.task_id, m.Recall(self._state.rebuild.generation))
@@ -318,7 +323,7 @@ class Leases:
     def _take_back(self, entry: Entry, lease: m.Lease, why: AuditEntry, now_ms: int) -> None:
         """Ask the holder to let go, and fence its emulator: only then what it holds is free."""
         why = replace(why, task_id=entry.task_id, emulator_id=lease.emulator_id, lane=entry.ask.lane)
-        self._trail.record(why, now_ms)
+        self._audit_recorder.record(why, now_ms)
         self._messenger.to_task(entry.task_id, m.Revoked(entry.key, lease.token, RevokeReason.EXPIRED))
         self.fence(entry, now_ms, closed=False)
 

@@ -7,7 +7,7 @@ what it finds stopped when work waits for it.
 from collections.abc import Iterator
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch.audit import AuditEntry, AuditTrail
+from droidherd.domain.dispatch.audit import AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, PoolEmulator
 from droidherd.domain.dispatch.messenger import Messenger
 from droidherd.domain.dispatch.state import DispatcherState, ExpectedTask
@@ -22,9 +22,9 @@ EXPECTED_MAX = 1_000
 class PowerControl:
     """Owns what was asked of each emulator (`switch`), and the tasks whose time is near (`expected`)."""
 
-    def __init__(self, state: DispatcherState, messenger: Messenger, trail: AuditTrail) -> None:
+    def __init__(self, state: DispatcherState, messenger: Messenger, audit_recorder: AuditRecorder) -> None:
         self._state, self._board = state, state.board
-        self._messenger, self._trail = messenger, trail
+        self._messenger, self._audit_recorder = messenger, audit_recorder
 
     def expect(self, message: m.Soon) -> None:
         """A task's time is near. Only a hint: for whoever is not remembered an emulator is started when it asks."""
@@ -101,7 +101,7 @@ class PowerControl:
         self._send(emulator)
         why = "work waits for it" if switch == SWITCH_ON else f"idle for {self._state.config.idle_stop_s:g} s"
         entry = AuditEntry(f"emulator_{switch}", "system:idle", why, "", "", emulator.emulator_id)
-        self._trail.record(entry, now_ms)
+        self._audit_recorder.record(entry, now_ms)
 
     def _send(self, emulator: PoolEmulator) -> None:
         message = m.Switch(emulator.switch == SWITCH_ON, emulator.switch_seq)

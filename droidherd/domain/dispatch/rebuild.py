@@ -124,12 +124,12 @@ class Rebuild:
         else:
             for rival in rivals:
                 self._unseat(rival, rival.lease)
-            self._seat(entry, lease, emulator)
+            self._place(entry, lease, emulator)
         if entry.state is not EntryState.FENCING:
             self._keys.take(entry.needs(), entry.task_id)
         self._board.refresh(emulator)
 
-    def _seat(self, entry: Entry, lease: m.Lease, emulator: PoolEmulator) -> None:
+    def _place(self, entry: Entry, lease: m.Lease, emulator: PoolEmulator) -> None:
         """Give an adopted lease its place on the emulator: active, on deck behind the other, or before it."""
         sitting = self._board.entries.get(emulator.active)
         if sitting is None or sitting.lease is None:

@@ -186,11 +186,11 @@ class DispatcherState:
             if entry.lease is None:
                 self._line_up(entry)
             else:
-                self._seat(entry, entry.lease)
+                self._place(entry, entry.lease)
         for emulator in board.emulators.values():
             board.refresh(emulator)
 
-    def _seat(self, entry: Entry, lease: m.Lease) -> None:
+    def _place(self, entry: Entry, lease: m.Lease) -> None:
         self.board.lane(entry.ask.lane).in_use += 1
         emulator = self.board.emulators[lease.emulator_id]
         if entry.task_id in (emulator.active, emulator.deck):

@@ -9,7 +9,7 @@ from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.replay.scenarios.ends import SETTLE_S
-from tests.workflows.plays import AtTheDoor, Deaf, Hold, again_in, asks, completes, fails
+from tests.workflows.plays import AwaitsTurn, Deaf, Hold, again_in, asks, completes, fails
 from tests.workflows.world import World
 
 not_reached = fails(ScreenNotReachedError("home did not appear"))
@@ -71,9 +71,9 @@ async def taken_back_at_last(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("a capture and an undo stand at the door when they are not wanted any more")
-async def captured_and_undone_at_the_door(world: World) -> None:
-    capture, undo = AtTheDoor(), AtTheDoor()
+@scenario("a capture and an undo wait for their turn when they are not wanted any more")
+async def captured_and_undone_before_its_turn(world: World) -> None:
+    capture, undo = AwaitsTurn(), AwaitsTurn()
     world.stages.before["task"], world.stages.back["task"] = [capture], [undo]
     await world.submit("task", world.stages.sets("1"), world.stages.sets("2"), params=CHANGES)
     await capture.began.wait()

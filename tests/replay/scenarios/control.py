@@ -1,4 +1,4 @@
-"""Pause, resume, cancel: in each state, through each door."""
+"""Pause, resume, cancel: in each state, through each channel."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -60,20 +60,20 @@ async def by_engine(world: World) -> None:
     await world.task("task").cancel()
 
 
-def _cancels(where: Stop, door: Stop) -> Path:
+def _cancels(where: Stop, channel: Stop) -> Path:
     async def play(world: World) -> None:
         await where(world)
-        await door(world)
+        await channel(world)
         await world.ended("task")
 
     return play
 
 
 for _where in (pending, queued, running, retry_pending, paused):
-    for _door in (by_signal, by_update, by_engine):
-        _name = f"cancel_{_where.__name__}_{_door.__name__}"
-        scenario(f"cancelled while {_where.__name__}, {_door.__name__.replace('_', ' ')}", name=_name)(
-            _cancels(_where, _door)
+    for _channel in (by_signal, by_update, by_engine):
+        _name = f"cancel_{_where.__name__}_{_channel.__name__}"
+        scenario(f"cancelled while {_where.__name__}, {_channel.__name__.replace('_', ' ')}", name=_name)(
+            _cancels(_where, _channel)
         )
 
 

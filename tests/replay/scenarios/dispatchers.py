@@ -164,19 +164,19 @@ async def dispatcher_rebuilt_blind(world: World) -> None:
 
 
 @scenario(
-    "nothing is left of its predecessor, and what a task asked before it was given precedence comes first",
+    "nothing is left of its predecessor, and what a task asked before it was prioritized comes first",
     keep=(DISPATCHER, TASK),
     setting=LATER,
 )
-async def precedence_said_again(world: World) -> None:
+async def priority_sent_again(world: World) -> None:
     for name in ("t1", "task"):
         await world.submit(name)
         await world.reached(name, TaskStatus.QUEUED)
     await world.order("prioritize", task_id="task", priority=1, actor="anna")
-    await world.has_precedence("task")
+    await world.is_prioritized("task")
     await world.loses_its_dispatcher()
     await world.takes_over(await world.asked_at_first("task"))
-    await world.has_precedence("task")
+    await world.is_prioritized("task")
     await world.serve_host()
     await world.serve("e1")
     await world.join()
@@ -184,17 +184,17 @@ async def precedence_said_again(world: World) -> None:
     await world.ended("t1")
 
 
-@scenario("granted by somebody who knows nothing of its precedence, and fenced: it comes back with it")
-async def precedence_kept(world: World) -> None:
+@scenario("granted by somebody who knows nothing of its priority, and fenced: it comes back with it")
+async def priority_kept(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task", fails(FencedError("another lease holds it"), clean=False), completes)
     await world.reached("task", TaskStatus.QUEUED)
     await world.order("prioritize", task_id="task", priority=1, actor="anna")
-    await world.has_precedence("task")
+    await world.is_prioritized("task")
     await world.is_granted("task", "e1")
     await world.tried("task", 1)
     await world.reached("task", TaskStatus.QUEUED)
-    await world.has_precedence("task")
+    await world.is_prioritized("task")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")
 
@@ -211,12 +211,12 @@ async def granted_for_before(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("given precedence where it stood before: it says so where it stands", keep=(DISPATCHER, TASK))
-async def precedence_comes_late(world: World) -> None:
+@scenario("prioritized where it stood before: it says so where it stands", keep=(DISPATCHER, TASK))
+async def priority_comes_late(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task")
     await world.reached("task", TaskStatus.QUEUED)
     await world.is_preferred("task")
-    await world.has_precedence("task")
+    await world.is_prioritized("task")
     await world.order("resume_lane", actor="anna")
     await world.ended("task")

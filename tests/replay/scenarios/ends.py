@@ -122,8 +122,8 @@ async def rejected_duplicate(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("told by signals alone", keep=(TASK, DISPATCHER), setting=Setting(delivery=NothingDirect))
-async def told_by_signals(world: World) -> None:
+@scenario("answered by signals alone", keep=(TASK, DISPATCHER), setting=Setting(delivery=NothingDirect))
+async def answered_by_signals(world: World) -> None:
     await world.order("pause_lane", actor="anna")
     await world.submit("task")
     await world.reached("task", TaskStatus.QUEUED)
@@ -132,9 +132,10 @@ async def told_by_signals(world: World) -> None:
 
 
 @scenario(
-    "nobody answered in time, so it was told by signals", setting=Setting(delivery=partial(NothingDirect, silent_s=30))
+    "nobody answered in time, so it was answered by signals",
+    setting=Setting(delivery=partial(NothingDirect, silent_s=30)),
 )
-async def told_in_vain(world: World) -> None:
+async def answered_too_late(world: World) -> None:
     await world.submit("task")
     await world.ended("task")
 

@@ -7,7 +7,7 @@ from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedE
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
-from tests.workflows.plays import AtTheDoor, Deaf, Hold, Play, Silent, completes, fails
+from tests.workflows.plays import AwaitsTurn, Deaf, Hold, Play, Silent, completes, fails
 from tests.workflows.timing import IMPATIENT_TASKS
 from tests.workflows.world import World
 
@@ -142,20 +142,20 @@ TWO_STAGES = {"stages": [{"name": "open"}, {"name": "collect"}]}
 
 
 @scenario("cancelled before the turn of a later stage came: a cleanup of its own")
-async def cancelled_at_the_door(world: World) -> None:
-    door = AtTheDoor()
-    await world.submit("task", completes, door, params=TWO_STAGES)
-    await door.began.wait()
+async def cancelled_before_its_turn(world: World) -> None:
+    awaits = AwaitsTurn()
+    await world.submit("task", completes, awaits, params=TWO_STAGES)
+    await awaits.began.wait()
     await world.control("task", "cancel")
     await world.ended("task")
 
 
 @scenario("its worker ended before the turn of a later stage came: tidied up, moved", keep=(TASK, DISPATCHER))
 async def turned_away(world: World) -> None:
-    door = AtTheDoor()
-    await world.submit("task", completes, door, params=TWO_STAGES)
-    await door.began.wait()
-    door.let_go.set()
+    awaits = AwaitsTurn()
+    await world.submit("task", completes, awaits, params=TWO_STAGES)
+    await awaits.began.wait()
+    awaits.let_go.set()
     await world.ended("task")
 
 

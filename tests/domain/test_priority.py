@@ -73,7 +73,7 @@ def test_a_successor_without_memory_prioritizes_before_what_comes_back() -> None
 
 
 def test_priority_that_is_sent_after_an_older_request_arrived_counts() -> None:
-    """The request was on its way when a person gave precedence, and reached a successor that knows nothing of that."""
+    """The request was on its way when a person prioritized it, and reached a successor that knows nothing of that."""
     pool = Pool(fence_s=0.0)
     pool.d.set_ordering("anonymous", Ordering(by_priority=True), "ann", NOW)
     pool.d.take_over({"first": "r1", "t": "r1", "more": "r1"}, NOW, 60.0, blind=True)

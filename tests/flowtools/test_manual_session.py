@@ -1,4 +1,4 @@
-"""A person's seat: below every lease to come."""
+"""A manual session: below every lease to come."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_an_emulator_that_nobody_ever_leased_is_given_a_token_first(emulator: Fl
     assert str(Token(1)) == probe(emulator.adb, emulator.address).token
 
 
-def test_seats_end_when_the_numbers_do(emulator: FlowEmulator, tmp_path: Path):
+def test_manual_sessions_end_when_the_numbers_do(emulator: FlowEmulator, tmp_path: Path):
     found = sit(emulator)
     lease.seize(emulator.adb, emulator.address, Token(found.lease, 998, 998))
     lease.seize(emulator.adb, emulator.address, Token(found.lease, 998, 999))
