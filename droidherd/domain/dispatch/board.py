@@ -135,8 +135,8 @@ class Board:
     last_ticket: int = 1_000_000
     first_ticket: int = 0
     """The smallest that was drawn for a prioritized task. Below 0, which means "draw one"."""
-    off: dict[str, None] = field(default_factory=dict, metadata=DERIVED)
-    """Emulators that are switched off and can be started."""
+    off: dict[str, None] = field(default_factory=dict)
+    """Emulators that are switched off and can be started; the one switched off first is the first to be started."""
     leases: dict[str, None] = field(default_factory=dict)
     """Tasks with a lease."""
     waiting: int = field(default=0, metadata=DERIVED)
@@ -172,10 +172,9 @@ class Board:
     def drop_idle(self, name: str) -> None:
         """A lane nobody uses and nobody set is forgotten: names come from submitters, and there is no end of them."""
         lane = self.lanes.get(name)
-        if lane is None or name in LANES or name in self.rules.capacities or lane.in_use:
+        if lane is None or name in LANES or name in self.rules.capacities or lane.in_use or lane.waiting:
             return
-        used = any(bucket.lane == name for bucket in self.buckets.values())
-        if not used and not self.by_hand(lane):
+        if not self.by_hand(lane):
             del self.lanes[name]
 
     def rank(self, entry: Entry) -> Rank:
@@ -199,6 +198,11 @@ class Board:
             del bucket.line[at]
         if not bucket.line:
             del self.buckets[bucket.lane, bucket.requires]
+
+    def count_waiting(self, entry: Entry, by: int) -> None:
+        """A task came into line, or left it."""
+        self.waiting += by
+        self.lane(entry.ask.lane).waiting += by
 
     def position(self, entry: Entry) -> int:
         """How many of its lane stand before it, plus one."""

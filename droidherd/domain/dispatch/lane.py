@@ -62,6 +62,8 @@ class Lane:
     paused_by: str = ""
     paused_why: str = ""
     in_use: int = field(default=0, metadata=DERIVED)
+    waiting: int = field(default=0, metadata=DERIVED)
+    """Tasks in line, parked ones included: a lane with any is not forgotten."""
     turns: int = 0
     """How many of its weight it has used in this round."""
     capacity_by: str = ""

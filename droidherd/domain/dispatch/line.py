@@ -26,7 +26,7 @@ class WaitingLine:
     def wait(self, entry: Entry) -> None:
         """Put a task on the board and in line."""
         self.enter(entry)
-        self._board.waiting += 1
+        self._board.count_waiting(entry, 1)
         self._board.line_up(entry)
         self._keys.queue(entry.ask.account, entry.ask.task_type, entry.task_id)
 
@@ -38,13 +38,13 @@ class WaitingLine:
     def leave(self, entry: Entry) -> None:
         """A task that waits does so no longer."""
         self._take_out(entry)
-        self._board.waiting -= 1
+        self._board.count_waiting(entry, -1)
         self._keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
 
     def granted(self, entry: Entry) -> None:
         """A task at the head of its bucket is granted: it takes its keys along."""
         self._board.step_out(entry)
-        self._board.waiting -= 1
+        self._board.count_waiting(entry, -1)
         self._keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
         self._keys.take(entry.needs(), entry.task_id)
 

@@ -197,7 +197,7 @@ class DispatcherState:
             self.keys.take(entry.needs(), entry.task_id)
 
     def _line_up(self, entry: Entry) -> None:
-        self.board.waiting += 1
+        self.board.count_waiting(entry, 1)
         self.keys.queue(entry.ask.account, entry.ask.task_type, entry.task_id)
         if entry.state is EntryState.PARKED:
             self.keys.park(entry.waits_for_key, entry.line(), self.board.rank(entry), entry.task_id)
