@@ -85,6 +85,8 @@ class Enqueue:
     """Told to a dispatcher that lost its memory: I do not wait, I hold this."""
     lost: int = 0
     """Leases up to this token are over for me, whatever the board says."""
+    recall: int = 0
+    """The newest recall that I have heard: only what is sent after it answers it."""
     kind: Literal["enqueue"] = "enqueue"
 
 
@@ -127,6 +129,8 @@ class Done:
     """Of the lease that this ends; 0: none that I knew of."""
     lost: int = 0
     """Leases up to this token are over for me, as in `Enqueue`. How those before `token` ended I do not say here."""
+    recall: int = 0
+    """The newest recall that I have heard, as in `Enqueue`."""
     kind: Literal["done"] = "done"
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from droidherd.domain import messages as m
-from droidherd.domain.columns import DERIVED
 
 M = TypeVar("M")
 
@@ -34,13 +33,15 @@ KINDS: dict[str, type] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass
 class Outbox(Generic[M]):
     """Per target a line of messages; the first one of a line may be in flight."""
 
     lines: dict[str, list[M]] = field(default_factory=dict[str, list[M]])
-    flying: dict[str, M] = field(default_factory=dict[str, M], compare=False, metadata=DERIVED)
-    """What is in flight; the next run sends it again."""
+
+    def __post_init__(self) -> None:
+        """What is in flight is no field: whoever carries the outbox leaves it out, and the next run sends it again."""
+        self.flying: dict[str, M] = {}
 
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)

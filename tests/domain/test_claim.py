@@ -222,3 +222,14 @@ def test_priority_of_the_present_request_is_known_where_it_was_given() -> None:
     take_messages(claim)
     claim.on_admitted(admission(-2, priority=1))
     assert ([], -2) == (take_messages(claim), claim.ticket)
+
+
+def test_after_a_recall_every_word_says_that_it_was_heard() -> None:
+    claim = a_claim()
+    take_messages(claim)
+    claim.on_recall(m.Recall(7))
+    claim.done("completed")
+    claim.on_recall(m.Recall(6))
+    assert [("enqueue", 7), ("done", 7), ("done", 7)] == [
+        (one.kind, one.recall) for one in take_messages(claim) if isinstance(one, m.Enqueue | m.Done)
+    ]

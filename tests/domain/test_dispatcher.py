@@ -7,13 +7,13 @@ import pytest
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.board import EntryState
-from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.dispatcher import RETIRED_KEPT, Dispatcher
 from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.lane import Ordering
 from droidherd.domain.dispatch.leases import HOLD_MAX_MS
 from droidherd.domain.dispatch.state import PoolConfig
 from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
-from tests.domain.pool import NOW, Pool
+from tests.domain.pool import NOW, Pool, again
 
 
 def test_a_bucket_is_served_in_the_order_of_admission() -> None:
@@ -395,7 +395,7 @@ def test_without_memory_active_and_the_one_on_deck_are_known_in_any_order(first_
     pool.d.take_over({"active": "r1", "deck": "r1"}, NOW, 60.0, blind=True)
     names = [first_to_answer, *({"active", "deck"} - {first_to_answer})]
     for name in names:
-        pool.enqueue(name, lease=leases[name], ticket=5)
+        pool.enqueue(name, lease=leases[name], ticket=5, recall=NOW)
     assert (EntryState.ACTIVE, EntryState.DECK) == (pool.place("active"), pool.place("deck"))
     assert ("active", "deck") == (pool.d.board.emulators["e1"].active, pool.d.board.emulators["e1"].deck)
 
@@ -405,7 +405,7 @@ def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() ->
     pool.d.take_over({"t": "r1"}, NOW, 60.0, blind=True, emulators=["e1"])
     pool.emulator("e1")
     pool.enqueue("new")
-    pool.enqueue("t", ticket=3)
+    pool.enqueue("t", ticket=3, recall=NOW)
     pool.d.tick(NOW + 14_999)
     assert "" == pool.on("e1")
     pool.d.tick(NOW + 15_000)
@@ -413,6 +413,46 @@ def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() ->
     assert 1 == len(sweep)
     pool.emulator("e1", tidied=sweep[0].token)
     assert "t" == pool.on("e1"), "its ticket is older than any drawn since"
+
+
+def test_without_memory_what_a_task_sent_before_it_was_asked_is_no_answer() -> None:
+    pool = Pool(fence_s=15.0)
+    pool.d.take_over({"t": "r1"}, NOW, 600.0, blind=True, emulators=["e1", "e2"])
+    pool.emulator("e1")
+    pool.emulator("e2")
+    pool.enqueue("t", ticket=3, account="ann")  # on its way since before its grant
+    pool.enqueue("rival", account="ann", ticket=4)
+    pool.now = NOW + 20_000
+    pool.d.tick(pool.now)
+    assert [EntryState.WAITING, EntryState.WAITING] == [pool.place("t"), pool.place("rival")]
+    pool.enqueue("t", account="ann", ticket=3, lease=m.Lease(7, "e1", "h", NOW + 90_000), recall=NOW)
+    for number, sweep in enumerate(pool.messages_to("emulator/e2", m.Reset)):
+        pool.emulator("e2", incarnation=2 + number, tidied=sweep.token)
+    assert ("t", "") == (pool.on("e1"), pool.on("e2"))
+    pool.done("t")
+    assert pool.d.board.entries["rival"].lease is not None
+
+
+def test_a_successor_asks_those_again_who_had_not_answered_its_predecessor() -> None:
+    pool = Pool()
+    pool.d.take_over({"t": "r1"}, NOW, 600.0, blind=True)
+    pool.enqueue("t")  # on its way since before it was asked
+    successor = again(pool)
+    successor.deliver("t")
+    successor.d.take_over({"t": "r1"}, NOW + 1, 600.0, blind=False)
+    assert [NOW + 1] == [one.generation for one in successor.messages_to("t", m.Recall)]
+
+
+def test_a_retired_emulator_is_remembered_while_somebody_holds_it() -> None:
+    pool = Pool()
+    pool.emulator("held")
+    pool.enqueue("t")
+    pool.emulator("held", EmulatorStatus.RETIRED)
+    for number in range(RETIRED_KEPT + 10):
+        pool.emulator(f"e{number}", EmulatorStatus.RETIRED)
+    assert ["held"] == [name for name in ("held", "e0") if name in pool.d.board.emulators]
+    pool.done("t")
+    assert pool.place("t") is None
 
 
 def test_an_operators_pause_survives_the_dispatcher() -> None:

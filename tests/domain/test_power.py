@@ -286,7 +286,7 @@ def test_a_new_incarnation_of_an_emulator_gets_its_switch_again():
 def test_a_dispatcher_without_memory_voids_what_may_have_been_wished_before():
     pool = Pool("a1")
     pool.d.take_over({}, pool.now_ms, 600.0, blind=True, emulators=["a1"])
-    assert m.Recall(1, voids=pool.now_ms) == pool.d.outbox.lines["emulator/a1"][0]
+    assert m.Recall(pool.now_ms, voids=pool.now_ms) == pool.d.outbox.lines["emulator/a1"][0]
     pool.d.outbox.lines.clear()
     pool.d.take_over({}, pool.now_ms, 600.0, blind=False, emulators=["a1"])
-    assert m.Recall(2) == pool.d.outbox.lines["emulator/a1"][0]
+    assert m.Recall(pool.now_ms + 1) == pool.d.outbox.lines["emulator/a1"][0]

@@ -1,8 +1,9 @@
 """`DispatcherWorkflow`: the real machine, watched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from droidherd.contracts.queue import AuditQuery, DisabledQuery, QueueQuery
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.audit import AuditEntry
@@ -11,11 +12,23 @@ from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.outbox import Outbox
 from tests.protocol.actors import Actor, Flight
+from workflows.dispatcher import views
 
 if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 PATIENCE_S = 600.0
+ORDERED: dict[str, Callable[[DispatcherState], Iterable[Any]]] = {
+    "lanes": lambda s: s.board.lanes,
+    "entries": lambda s: s.board.entries,
+    "emulators": lambda s: s.board.emulators,
+    "free": lambda s: s.board.free,
+    "off": lambda s: s.board.off,
+    "leases": lambda s: s.board.leases,
+    "disabled": lambda s: s.keys.disabled,
+    "outbox": lambda s: s.outbox.lines,
+}
+"""Where an order decides something. Two mappings are equal in any order."""
 Change = Callable[[Dispatcher], None]
 """Takes a rule away from a dispatcher."""
 
@@ -186,6 +199,7 @@ class DispatcherActor(Actor):
         if not self.restored or not self.alive or self.frozen():
             return
         self.process()
+        self._ask_everything()
         text = snapshot.dump(self.machine.state)
         if "atomic" in self.world.without:
             self.world.deliver_some()  # an await between the snapshot and continuing
@@ -237,9 +251,29 @@ class DispatcherActor(Actor):
         self.world.change(fresh)
         return fresh
 
+    def _ask_everything(self) -> None:
+        """Queries are not played again by a replay: none of them may change anything, not even an order."""
+        d, now = self.machine, self.world.now
+        before = repr(d.state)
+        views.queue(d, QueueQuery(), now)
+        views.emulators(d)
+        views.accounts(d, [name.partition(":")[2] for name in d.keys.held])
+        views.disabled(d, DisabledQuery())
+        views.details(d)
+        views.places(d, [*d.board.entries, "nobody"])
+        views.stats(d)
+        views.audit(d, AuditQuery())
+        d.state.events.since(0)
+        snapshot.dump(d.state)
+        if repr(d.state) != before:
+            self.world.witness.broken("a query changed the dispatcher")
+
     def _compare(self, text: str, fresh: Dispatcher) -> None:
         old = self.machine
         if snapshot.dump(fresh.state) != text and "outbox" not in self.world.without:
             self.world.witness.broken("a snapshot that was read is not the snapshot that was written")
         if not {"atomic", "outbox"} & self.world.without and fresh.state != old.state:
             self.world.witness.broken(f"the restored state differs:\n{fresh.state}\n{old.state}")
+        different = [name for name, get in ORDERED.items() if list(get(fresh.state)) != list(get(old.state))]
+        if different and not {"atomic", "outbox"} & self.world.without:
+            self.world.witness.broken(f"the restored state has another order in {', '.join(different)}")

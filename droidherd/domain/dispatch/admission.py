@@ -88,7 +88,7 @@ class AdmissionControl:
 
     def why(self, entry: Entry) -> str:
         """Why a task waits, in one sentence: what a person can change before all else."""
-        lane = self._board.lane(entry.ask.lane)
+        lane = self._board.peek(entry.ask.lane)
         disabled = self._keys.disabled.get(account_key(entry.ask.account)) if entry.ask.account else None
         if disabled is not None:
             return f"account {entry.ask.account} is disabled by {disabled.actor}: {disabled.why or 'no reason given'}"

@@ -153,6 +153,10 @@ class Board:
             self.lanes[name] = self._new(name)
         return self.lanes[name]
 
+    def peek(self, name: str) -> Lane:
+        """This lane as it is or would be, for questions: those must not change anything."""
+        return self.lanes.get(name) or self._new(name)
+
     def _new(self, name: str) -> Lane:
         lane = Lane(name, paused_by=self.pattern.paused_by, paused_why=self.pattern.paused_why)
         lane.obey(self.rules)
@@ -160,7 +164,7 @@ class Board:
 
     def free_capacity(self, name: str) -> int:
         """How many more could run in this lane now; also in one that nobody is in yet."""
-        lane = self.lanes.get(name) or self._new(name)
+        lane = self.peek(name)
         return lane.capacity - lane.in_use if lane.open() else 0
 
     def by_hand(self, lane: Lane) -> bool:
@@ -178,7 +182,7 @@ class Board:
             del self.lanes[name]
 
     def rank(self, entry: Entry) -> Rank:
-        return (self.lane(entry.ask.lane).ordering.rank(entry.ask.priority, entry.ticket), entry.ticket)
+        return (self.peek(entry.ask.lane).ordering.rank(entry.ask.priority, entry.ticket), entry.ticket)
 
     def bucket(self, entry: Entry) -> Bucket:
         key = entry.line()

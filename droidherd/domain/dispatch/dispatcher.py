@@ -74,7 +74,7 @@ class Dispatcher:
             # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
             self.rebuild.recall(task_id)
             return
-        self._heard_of(task_id, ask.key.run)
+        self._heard_of(task_id, ask.key.run, ask.recall)
         entry = self._still_true(entry, ask, now_ms) if entry is not None else None
         if entry is not None:
             self.admission.repeat(entry, ask, now_ms)
@@ -116,7 +116,7 @@ class Dispatcher:
         """A task neither waits nor holds. True in any order, any number of times."""
         task_id = message.key.task_id
         entry = self.board.entries.get(task_id)
-        self._heard_of(task_id, message.key.run)
+        self._heard_of(task_id, message.key.run, message.recall)
         if entry is None or entry.key != message.key or message.seq < entry.ask.seq:
             self.statistics.report(None, message)
             if entry is None:
@@ -131,7 +131,8 @@ class Dispatcher:
 
     def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
         """This run of a task is closed, and did not say `done`."""
-        self._heard_of(task_id, run)
+        self.power.arrived(task_id)
+        self.rebuild.closed(task_id, run)
         entry = self.board.entries.get(task_id)
         if entry is None or entry.key.run != run:
             return
@@ -140,9 +141,9 @@ class Dispatcher:
         self.state.events.append(now_ms, "closed", task_id)
         self.assign(now_ms)
 
-    def _heard_of(self, task_id: str, run: str) -> None:
+    def _heard_of(self, task_id: str, run: str, recall: int) -> None:
         self.power.arrived(task_id)
-        self.rebuild.answered(task_id, run)
+        self.rebuild.answered(task_id, run, recall)
 
     def to_audit(self) -> dict[str, str]:
         """Task → run of everybody we wait for and who would never say that its workflow is closed."""
@@ -196,8 +197,10 @@ class Dispatcher:
     def _forget_retired(self) -> None:
         """A retired emulator is remembered for a while, so that a late repeat does not bring it back to life."""
         emulators = self.board.emulators.values()
-        retired = [one for one in emulators if one.state is EmulatorStatus.RETIRED and not one.active and not one.deck]
-        for emulator in retired[:-RETIRED_KEPT]:
+        held = {entry.lease.emulator_id for entry in self.board.held() if entry.lease is not None}
+        retired = [one for one in emulators if one.state is EmulatorStatus.RETIRED]
+        free = [one for one in retired if not one.active and not one.deck and one.emulator_id not in held]
+        for emulator in free[:-RETIRED_KEPT]:
             del self.board.emulators[emulator.emulator_id]
 
     # --- time -------------------------------------------------------------------------------------------------

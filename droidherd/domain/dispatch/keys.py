@@ -102,7 +102,7 @@ class Keys:
         lines = self.parked.get(key)
         if not lines or key in self.held or key in self.disabled:
             return []
-        woken = [tasks.pop(0)[1] for tasks in lines.values()]
+        woken = [task_id for _, task_id in sorted(tasks.pop(0) for tasks in lines.values())]
         for line in list(lines):
             self._drop_empty(key, line)
         return woken

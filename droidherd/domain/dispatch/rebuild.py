@@ -34,8 +34,10 @@ class Rebuild:
     ) -> None:
         """Ask open tasks (id → run) what they want or hold, and emulators what they are."""
         known_emulators = list(emulators)
-        unanswered = {task_id: run for task_id, run in open_tasks.items() if not self._waits(task_id, run)}
-        self._own.generation += 1
+        asked = {task_id: run for task_id, run in open_tasks.items() if not self._waits(task_id, run)}
+        unanswered = {**self._own.unanswered, **asked}  # what the predecessor asked, nobody answers any more
+        # Also greater than that of a predecessor of which nothing is known: tasks remember the newest they heard.
+        self._own.generation = max(self._own.generation + 1, now_ms)
         for task_id, run in unanswered.items():
             entry = self._board.entries.get(task_id)
             known = entry is not None and entry.key.run == run
@@ -64,8 +66,16 @@ class Rebuild:
 
     # --- until when -------------------------------------------------------------------------------------------
 
-    def answered(self, task_id: str, run: str) -> None:
-        """This run said what it wants or holds, or that it is over. A late message of an older one says nothing."""
+    def answered(self, task_id: str, run: str, recall: int) -> None:
+        """This run said what it wants or holds, knowing that it was asked.
+
+        What it sent before it was asked may be from before its grant, and a message of an older run says nothing.
+        """
+        if recall >= self._own.generation:
+            self.closed(task_id, run)
+
+    def closed(self, task_id: str, run: str) -> None:
+        """This run is over, or has answered: it is not waited for any more."""
         if self._own.unanswered.get(task_id) == run:
             del self._own.unanswered[task_id]
 

@@ -45,6 +45,8 @@ class Claim:
     last_outcome: m.Done | None = None
     """The last one that said how an attempt ended."""
     ending_sent: bool = False
+    recall: int = 0
+    """The newest recall that was heard."""
     outbox: Outbox[m.ToDispatcher] = field(default_factory=Outbox[m.ToDispatcher])
 
     def _next_seq(self) -> int:
@@ -52,6 +54,8 @@ class Claim:
         return self.seq
 
     def _say(self, message: m.ToDispatcher) -> None:
+        if isinstance(message, m.Enqueue | m.Done):
+            message = replace(message, recall=self.recall)
         self.outbox.put(self.dispatcher, message)
 
     # --- what the task does -----------------------------------------------------------------------------------
@@ -205,6 +209,7 @@ class Claim:
 
     def on_recall(self, news: m.Recall | None = None) -> None:
         """The dispatcher forgot: say again what is wanted or held, and what is no longer."""
+        self.recall = max(self.recall, news.generation if news else 0)
         key = news.key if news else None
         asked_of_another = key is not None and not self._mine(key) and (key.attempt > 0 or self.ask is None)
         if key is not None and asked_of_another and self.run in ("", key.run):
