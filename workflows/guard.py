@@ -27,6 +27,7 @@ The guard can go when the issues are closed in the tested version and that test 
 be replayed.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
@@ -108,6 +109,55 @@ class _Guarded(WorkflowInstance):
 
     def get_thread_id(self) -> int | None:
         return self._inner.get_thread_id()
+
+
+class _Observed(WorkflowInstance):
+    """A workflow run whose failed workflow tasks are noted."""
+
+    def __init__(self, inner: WorkflowInstance, note: Callable[[str], None]) -> None:
+        self._inner, self._note = inner, note
+
+    def activate(self, act: Any) -> Any:
+        done = self._inner.activate(act)
+        if done.HasField("failed") and done.failed.failure.message not in (AHEAD, LATE):
+            failure = done.failed.failure
+            self._note(f"{failure.application_failure_info.type or 'Error'}: {failure.message}")
+        return done
+
+    def get_serialization_context(self, command_info: Any) -> SerializationContext | None:
+        return self._inner.get_serialization_context(command_info)
+
+    def get_external_store_context(self, command_info: Any) -> StorageDriverStoreContext:
+        return self._inner.get_external_store_context(command_info)
+
+    def get_info(self) -> Info:
+        return self._inner.get_info()
+
+    def get_thread_id(self) -> int | None:
+        return self._inner.get_thread_id()
+
+
+class ObservedRunner(WorkflowRunner):
+    """Notes which runs failed a workflow task: of one that has not ended, a replay has no commands to compare."""
+
+    def __init__(self, inner: WorkflowRunner) -> None:
+        self._inner = inner
+        self.failed: dict[str, str] = {}
+        """Run → the first error it raised."""
+
+    def prepare_workflow(self, defn: Any) -> None:
+        self._inner.prepare_workflow(defn)
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        run = det.info.run_id
+        return _Observed(self._inner.create_instance(det), lambda error: _first(self.failed, run, error))
+
+    def set_worker_level_failure_exception_types(self, types: Any) -> None:
+        self._inner.set_worker_level_failure_exception_types(types)
+
+
+def _first(noted: dict[str, str], run: str, error: str) -> None:
+    noted.setdefault(run, error)
 
 
 class GuardedRunner(WorkflowRunner):

@@ -17,7 +17,7 @@ from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from droidherd.engine.connection import CONVERTER
-from workflows.guard import GuardedRunner
+from workflows.guard import GuardedRunner, ObservedRunner
 
 SUFFIXES = (".json", ".json.gz")
 WIDTH = 120
@@ -49,6 +49,9 @@ class Recorded:
     def begun(self) -> bool:
         """Whether its code ever ran. The replayer would wait for ever for a run that was only started."""
         return any(e.HasField("workflow_task_completed_event_attributes") for e in self.history.events)
+
+    def run_id(self) -> str:
+        return self.history.events[0].workflow_execution_started_event_attributes.original_execution_run_id
 
 
 async def verify(recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool, as_json: bool) -> int:
@@ -94,23 +97,27 @@ def read(path: Path) -> Recorded:
 async def replay(
     recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool = False
 ) -> list[Replayed]:
-    """With the data converter of a worker. `strict`: in the SDK's sandbox, which reloads workflows and domain per run.
+    """With the data converter of a worker. A run diverges too when its next workflow task raises.
+
+    `strict`: in the SDK's sandbox, which reloads workflows and domain per run.
 
     There a forbidden call (the clock, a random number) fails in a workflow, in the domain and in the contracts. What
     the SDK passes through by default is not reloaded: the standard library, itself and pydantic.
     """
+    runner = ObservedRunner(SandboxedWorkflowRunner() if strict else GuardedRunner())
     replayer = Replayer(
         workflows=workflow_classes,
         data_converter=CONVERTER,
-        workflow_runner=SandboxedWorkflowRunner() if strict else GuardedRunner(),
+        workflow_runner=runner,
         runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result
     )
     begun = [one for one in recorded if one.begun()]
     results: list[Replayed] = []
     async with replayer.workflow_replay_iterator(_histories(begun)) as replays:
         for one in recorded:
-            failure = (await anext(replays)).replay_failure if one.begun() else None
-            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), _reason(failure)))
+            reason = _reason((await anext(replays)).replay_failure) if one.begun() else ""
+            reason = reason or runner.failed.get(one.run_id(), "")
+            results.append(Replayed(str(one.path), one.workflow, len(one.history.events), reason))
     return results
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from temporalio import workflow
+from temporalio.client import WorkflowHistory
 
 from droidherd.testing import replay
 from droidherd.worker.workflow_workers import WORKFLOWS
@@ -16,6 +17,7 @@ from tests.replay import changed, library
 from tests.replay import scenarios as registered
 from tests.replay.farming import NAME
 from tests.replay.scenario import ALL
+from workflows.dispatcher.workflow import DispatcherWorkflow
 
 ROOT = Path(__file__).parents[2]
 ONE_STAGE = library.HISTORIES / "one_stage.task.json"
@@ -56,6 +58,17 @@ async def test_a_command_less_is_caught(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(workflow, "upsert_memo", nothing)
     (after,) = await replay.replay([replay.read(ONE_STAGE)], WORKFLOWS)
     assert "NondeterminismError" in after.diverged
+
+
+async def test_a_run_whose_next_workflow_task_raises_has_diverged():
+    """Nothing stands in the history yet that the commands of that task could be compared with."""
+    whole = replay.read(library.HISTORIES / "all_continued.dispatcher-default.1.json")
+    tasks = [n for n, e in enumerate(whole.history.events) if e.HasField("workflow_task_started_event_attributes")]
+    begun = WorkflowHistory(whole.history.workflow_id, whole.history.events[: tasks[-1] + 1])
+    open_run = replay.Recorded(whole.path, whole.workflow, begun)
+    raises = changed.that_raises_after(DispatcherWorkflow, tasks[-2] + 1)
+    assert [""] == [one.diverged for one in await replay.replay([open_run], WORKFLOWS)]
+    assert ["RuntimeError: planted"] == [one.diverged for one in await replay.replay([open_run], [raises])]
 
 
 async def test_what_stands_behind_a_divergence_is_replayed_too():
