@@ -70,14 +70,14 @@ class EngineLifeline:
         return confirmed
 
     def beat(self, progress: str = "") -> None:
-        """At most every `every_s`. Blocks while the engine is away: without it nothing may be done."""
+        """At most every `every_s`. Blocks while Temporal is away: without it nothing may be done."""
         until_s = time.monotonic() + self._patience_s
         while time.monotonic() - self._confirmed_s >= self._every_s:
             sent_s = time.monotonic()
             if self._confirm(progress):
                 self._note(sent_s, progress)
             elif time.monotonic() > until_s:
-                raise AbandonedError("the engine is away", remedy="the stage runs again when it is back")
+                raise AbandonedError("Temporal is away", remedy="the stage runs again when it is back")
             else:
                 time.sleep(0.1)
 
@@ -105,7 +105,7 @@ class EngineLifeline:
             self._cancelled = True
         except RPCError as error:
             if error.status in GONE:
-                raise AbandonedError("the engine gave this try up") from error
+                raise AbandonedError("Temporal gave this try up") from error
             return False
         except (NoAnswerError, TimeoutError):
             flying.cancel()

@@ -17,11 +17,11 @@ from droidherd.flows.model.secret import secrets_of
 class PlanningActivities:
     """Plans with one worker's flows and times."""
 
-    def __init__(self, catalogue: Catalogue, timing: TaskTiming, book: AccountReader) -> None:
+    def __init__(self, catalogue: Catalogue, timing: TaskTiming, accounts: AccountReader) -> None:
         """`timing` go with every plan, since a workflow reads no settings."""
         self._catalogue = catalogue
         self._timing = timing
-        self._book = book
+        self._accounts = accounts
 
     @activity.defn(name="plan_task", no_thread_cancel_exception=True)
     @translated
@@ -37,9 +37,9 @@ class PlanningActivities:
             if wanted:
                 raise BadParametersError(f"types the credential {wanted[0]}", to=spec.type, remedy="name an account")
             return plan
-        record = self._book.read(spec.account)
+        record = self._accounts.read(spec.account)
         if not set(wanted) <= set(record.credentials if record else ()):
-            record = self._book.read(spec.account, fresh=True)
+            record = self._accounts.read(spec.account, fresh=True)
         missing = [name for name in wanted if record is None or name not in record.credentials]
         if missing:
             remedy = f"droidherd account set {spec.account} --credential {missing[0]}=env:NAME"

@@ -162,9 +162,9 @@ class Run:
             table.add_column(column, justify="right" if column in ("value", "target") else "left", no_wrap=not wraps)
         for name, figures in self.figures.items():
             for one in figures:
-                verdict = {None: "", True: "[green]pass", False: "[red]miss"}[one.passed]
+                outcome = {None: "", True: "[green]pass", False: "[red]miss"}[one.passed]
                 parts = " ".join(f"{part:.3g}" for part in one.parts)
-                table.add_row(name, one.name, f"{one.value:.4g} {one.unit}", one.target, verdict, parts or one.note)
+                table.add_row(name, one.name, f"{one.value:.4g} {one.unit}", one.target, outcome, parts or one.note)
             table.add_section()
         for name, why in self.broken.items():
             table.add_row(name, "[red]broken", "", "", "", why)

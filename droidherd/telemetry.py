@@ -268,7 +268,7 @@ class Metrics:
     """Every metric droidherd exposes. Ids of tasks, accounts and emulators are never labels: they have no bound.
 
     Each process registers all of them. What only some processes know has a label, and so no series in the others: a
-    worker that never asked for it must not say that the engine is away.
+    worker that never asked for it must not say that Temporal is away.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
 from tests.chaos.effects import Campaign
-from tests.chaos.judge import Verdict, wrong
+from tests.chaos.judge import Judgement, wrong
 from tests.chaos.replayed import diverged
 from tests.chaos.resume import resume_after_restart_s
 from tests.chaos.rollback import Returned, furnish, write_flows
@@ -50,19 +50,19 @@ class Figures:
 def crash(victim: str, strike: strikes.Strike, rounds: int, seed: int, progress: Progress) -> Figures:
     """Rounds of one blow on one farm that lives through all of them."""
     chance = random.Random(f"{seed} {victim}")
-    seen: list[Verdict] = []
+    seen: list[Judgement] = []
     unlike: list[str] = []
 
     async def all_rounds(place: Farm) -> None:
         for number in range(rounds):
-            verdicts = await asyncio.wait_for(rehearse(place, strike, chance, f"r{number}"), 300)
-            seen.extend(verdicts)
+            judgements = await asyncio.wait_for(rehearse(place, strike, chance, f"r{number}"), 300)
+            seen.extend(judgements)
             progress(f"crash of {victim}: round {number + 1} of {rounds}")
         unlike.extend(await diverged(place))
 
     _on_a_farm(EMULATORS, all_rounds)
-    problems = [*(str(verdict) for verdict in wrong(seen, victim)), *unlike]
-    asked = sum(verdict.asked for verdict in seen)
+    problems = [*(str(judgement) for judgement in wrong(seen, victim)), *unlike]
+    asked = sum(judgement.asked for judgement in seen)
     figures = {"rounds": rounds, "tasks": len(seen), "wrong": len(problems), "asked_a_person": asked}
     return Figures(f"crash_{victim}", not problems, figures=figures, problems=problems)
 

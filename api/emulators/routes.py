@@ -63,8 +63,8 @@ async def frame(app: App, emulator_id: str) -> Response:
 async def command(app: App, emulator_id: str, action: ControlAction, caller: Caller, request: Request) -> Response:
     """`restart` it; `recover`: all recovery steps from the first; `quarantine` and `release`; `drain` and `undrain`."""
     wanted = signed(await optional(ActionRequest, request), caller)
-    order = EmulatorControl(action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12))
-    done = await app.emulators.command(path_id(emulator_id, "emulator"), order)
+    control = EmulatorControl(action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12))
+    done = await app.emulators.command(path_id(emulator_id, "emulator"), control)
     if not done.done:
         raise ProblemError(Kind.REFUSED, done.detail)
     return answer(done)

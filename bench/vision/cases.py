@@ -79,7 +79,7 @@ _LETTERS = (12, 26)
 
 
 def _screen(random: Random, wanted: str = "") -> tuple[Scene, Element]:
-    """A screen and the element that is sought. `wanted`: glyph, or anything."""
+    """A screen and the element that is searched for. `wanted`: glyph, or anything."""
     game = random.random() < 0.5
     placed: list[Element] = []
     for index in range(60):
@@ -154,7 +154,7 @@ def _shown(scene: Scene, view: View, recorded: tuple[int, int] | None, random: R
 
 
 def _zoomed(view: View, searched: Element, zoom: float) -> View:
-    """Larger or smaller, as if the screen's density had changed, with the sought element still on it."""
+    """Larger or smaller, as if the screen's density had changed, with the searched element still on it."""
     span_x, span_y = 1280 / zoom, 720 / zoom
     left = min(max(0.0, searched.x + searched.width / 2 - span_x / 2), max(0.0, 1280 - span_x))
     top = min(max(0.0, searched.y + searched.height / 2 - span_y / 2), max(0.0, 720 - span_y))

@@ -1,4 +1,4 @@
-"""What a decision adds to a frame: one capture, three templates sought on it."""
+"""What a decision adds to a frame: one capture, three templates searched on it."""
 
 import os
 import statistics

@@ -79,7 +79,7 @@ class DeviceFiles:
         """Write the whole file, or raise; a reader may see a part of it, so push beside and `mv` what matters."""
         with self._stream(deadline_s) as wire:
             self._send(wire, io.BytesIO(content), _target(path, mode), lambda: None)
-            self._read_verdict(wire, path)
+            self._read_status(wire, path)
 
     def send(self, source: Source, path: str, pace: Pace, mode: int = FILE_MODE) -> None:
         """Write a file of any size, piece by piece, from `source`."""
@@ -88,7 +88,7 @@ class DeviceFiles:
             self._send(wire, source, target, lambda: pace.go_on(wire))
             wire.renew(Deadline(FLUSH_S))
             wire.pulse_with(pace.moved)
-            self._read_verdict(wire, path)
+            self._read_status(wire, path)
 
     def pull(self, path: str, deadline_s: float, limit_bytes: int = PULL_LIMIT_BYTES) -> bytes:
         """The whole file."""
@@ -111,7 +111,7 @@ class DeviceFiles:
             moved()
         wire.send(b"".join(parts) + HEAD.pack(b"DONE", 0))
 
-    def _read_verdict(self, wire: Wire, path: str) -> None:
+    def _read_status(self, wire: Wire, path: str) -> None:
         word, size = HEAD.unpack(wire.exactly(HEAD.size))
         if word != b"OKAY":
             self._refuse(word, _reason(wire, size) if word == b"FAIL" else b"", path)

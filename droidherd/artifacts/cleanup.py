@@ -114,7 +114,7 @@ class Cleaner:
             async for folder in folders:
                 held += 0 if await self._is_orphan(folder) else folder.size
         if 0 < self._keep.artifacts_max_bytes < held:
-            await self._make_room(held - self._keep.artifacts_max_bytes, beat)
+            await self._free_space(held - self._keep.artifacts_max_bytes, beat)
         return self._stats
 
     async def _folders(self, beat: Callable[[], None]) -> AsyncGenerator[Folder]:
@@ -132,7 +132,7 @@ class Cleaner:
             Removal(task_id=folder.task_id, why=RemovalReason.ORPHAN, age_s=age_ms / 1000), folder
         )
 
-    async def _make_room(self, excess_bytes: int, beat: Callable[[], None]) -> None:
+    async def _free_space(self, excess_bytes: int, beat: Callable[[], None]) -> None:
         """The artifacts of those that ended first; what is open keeps all, what may be taken back what that takes."""
         ended: list[tuple[int, str, Stored]] = []
         needed = 0

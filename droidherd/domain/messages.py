@@ -170,7 +170,7 @@ class Grant:
     ticket: int
     lease: Lease
     seq: int = 0
-    """Of the last request heard: one for an older wish of the same key is not for the present one."""
+    """Of the last request heard: one for an older request of the same key is not for the present one."""
     kind: Literal["grant"] = "grant"
 
 

@@ -210,7 +210,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a template was sought and how well it fits there."""
+    """Where a template was searched for and how well it fits there."""
 
     found: bool
     box: Box

@@ -144,7 +144,7 @@ class Archive(Protocol):
 
 
 class Shelf(Protocol):
-    """An artifact store, as seen by who tidies it up."""
+    """An artifact store, as seen by a cleanup."""
 
     def ours(self) -> str:
         """Empty, or why nothing but known tasks' artifacts may be removed here."""

@@ -37,7 +37,7 @@ Difference = Callable[[Frame, Frame], float]
 
 
 @dataclass(frozen=True, slots=True)
-class CameraVerdict:
+class CameraCheck:
     """What became of one camera in a probe."""
 
     name: str
@@ -101,7 +101,7 @@ class CameraChoice:
     """How one emulator is seen."""
 
     ranking: list[Camera]
-    judged: tuple[CameraVerdict, ...] = ()
+    judged: tuple[CameraCheck, ...] = ()
     failures: int = 0
     turn: int = 0
     """Whose turn it is in `ranking`; not the first one's while that one is under suspicion."""
@@ -184,13 +184,13 @@ class Cameras:
         for camera in self._cameras:
             telemetry.metrics.cameras.labels(camera=camera.name).set(names.count(camera.name))
 
-    def _judged(self, request: FrameRequest, seen: ProbedFrames) -> tuple[CameraVerdict, ...]:
+    def _judged(self, request: FrameRequest, seen: ProbedFrames) -> tuple[CameraCheck, ...]:
         """The reference first, then each camera's frame held against the reference's right before and right after it.
 
         Each gets half of what is left: the first ones, which are slow where a host is busy, enough of it, and whatever
         they do something remains for the others and for the frame that all this is for.
         """
-        found: dict[str, CameraVerdict] = {}
+        found: dict[str, CameraCheck] = {}
         tried = sorted(self._cameras, key=lambda one: one is not self._reference)
         for camera in tried:
             part = request.half()
@@ -200,7 +200,7 @@ class Cameras:
                     break
         return tuple(found[one.name] for one in self._cameras)
 
-    def _tried(self, camera: Camera, part: FrameRequest, seen: ProbedFrames) -> CameraVerdict:
+    def _tried(self, camera: Camera, part: FrameRequest, seen: ProbedFrames) -> CameraCheck:
         began_s = time.monotonic()
         try:
             frame = part.shot(camera)
@@ -208,8 +208,8 @@ class Cameras:
             # The reference gets another try, should it have dropped a frame: without it nothing is compared with what
             # is lossless.
             again = camera is self._reference and isinstance(error, InvalidFrameError)
-            return CameraVerdict(camera.name, why_not=error.what, again=again)
-        judged = CameraVerdict(camera.name, time.monotonic() - began_s)
+            return CameraCheck(camera.name, why_not=error.what, again=again)
+        judged = CameraCheck(camera.name, time.monotonic() - began_s)
         seen.frames[camera.name] = frame
         if seen.reference is None:
             # Where the reference shows nothing the first that does stands in for it: lossless ones stand in front.
@@ -220,7 +220,7 @@ class Cameras:
             seen.frames[seen.reference.name] = part.shot(seen.reference)
         return self._compared(judged, frame, before, seen.frames[seen.reference.name])
 
-    def _compared(self, judged: CameraVerdict, frame: Frame, before: Frame, after: Frame) -> CameraVerdict:
+    def _compared(self, judged: CameraCheck, frame: Frame, before: Frame, after: Frame) -> CameraCheck:
         size = (frame.width, frame.height)
         if (before.width, before.height) != (after.width, after.height):
             return replace(judged, why_not="the screen was turned meanwhile", again=True)

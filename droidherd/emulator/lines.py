@@ -162,7 +162,7 @@ def effect(entry: JournalEntry, act: str, places: DevicePaths = ON_ANDROID, valu
 
 def settle(entry: JournalEntry, places: DevicePaths = ON_ANDROID) -> str:
     """Write down that an effect without result happened. One with a result stays as it is."""
-    return _verdict(entry, "settled", "", places)
+    return _append_if_begun(entry, "settled", "", places)
 
 
 def forget(entry: JournalEntry, places: DevicePaths = ON_ANDROID) -> str:
@@ -174,7 +174,7 @@ def forget(entry: JournalEntry, places: DevicePaths = ON_ANDROID) -> str:
         "p=${s#begin * }; q=${p#* }; p=${p%% *}\n"
         f'if [ "$q" = "$i" ] && [ -d {quote(places.processes)}/"$p" ]; then echo "dh:running $s"; exit 78; fi\n'
     )
-    return _verdict(entry, "forgotten", running, places)
+    return _append_if_begun(entry, "forgotten", running, places)
 
 
 def recall(entry: JournalEntry, stage: int, places: DevicePaths = ON_ANDROID) -> str:
@@ -314,7 +314,7 @@ def _append(words: str, places: DevicePaths) -> str:
     )
 
 
-def _verdict(entry: JournalEntry, word: str, unless: str, places: DevicePaths) -> str:
+def _append_if_begun(entry: JournalEntry, word: str, unless: str, places: DevicePaths) -> str:
     return (
         _opening(entry, places)
         + 'case "$s" in\n'

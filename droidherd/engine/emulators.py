@@ -44,10 +44,10 @@ class EmulatorsClient:
         held = row.model_dump(include={"task", "on_deck", "idle_since"}) if row else {}
         return view.model_copy(update={"emulator_id": emulator_id, **held})
 
-    async def command(self, emulator_id: str, order: EmulatorControl) -> CommandResult:
+    async def command(self, emulator_id: str, control: EmulatorControl) -> CommandResult:
         """`done` is false when the emulator's workflow refuses."""
         return await self._calls.update(
-            names.emulator_id(emulator_id), Update.CONTROL, order, order.request_id, CommandResult
+            names.emulator_id(emulator_id), Update.CONTROL, control, control.request_id, CommandResult
         )
 
     async def exists(self, emulator_id: str) -> bool:

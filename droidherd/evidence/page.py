@@ -186,14 +186,14 @@ def _close_up(one: Search, templates: dict[str, bytes], text: Mask) -> str:
         for name, content in templates.items()
         if name in one.what
     )
-    verdict = _verdict(one)
+    result = _result_of(one)
     return (
         f'<div class="pair">{searched}<figure>{there}<figcaption>'
-        f"step {text(one.path)}: {text(one.what)}<br>{text(verdict)}</figcaption></figure></div>"
+        f"step {text(one.path)}: {text(one.what)}<br>{text(result)}</figcaption></figure></div>"
     )
 
 
-def _verdict(one: Search) -> str:
+def _result_of(one: Search) -> str:
     match = one.match
     if not (match.box.width and match.box.height):
         return "nowhere to be seen"

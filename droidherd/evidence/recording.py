@@ -1,7 +1,7 @@
 """A recorded run as a folder: `run.jsonl`, a line for each look and each act, and the frames beside it.
 
 A run of one's own keeps its frames as PNG. What a task leaves is the same folder in one file, of one stage, or of the
-end of one: `Part`. Its frames are copies that lost detail, so what was sought on them stands beside them, with what
+end of one: `Part`. Its frames are copies that lost detail, so what was searched on them stands beside them, with what
 became of it.
 """
 
@@ -35,8 +35,8 @@ PACKED = ".run.zip"
 """How the name of a recording ends that a task leaves."""
 PACKED_MAX = 64 << 20
 """Bytes of such a file, unpacked."""
-Verdicts = Mapping[str, Match]
-"""What was sought, and what was found."""
+SearchResults = Mapping[str, Match]
+"""What was searched for, and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RecordedLook:
 
     frame: str
     """The name of its file."""
-    searched: Verdicts = field(default_factory=dict, hash=False)
+    searched: SearchResults = field(default_factory=dict, hash=False)
     """On a copy that lost detail: what was found on the frame itself."""
 
     @property
@@ -167,7 +167,9 @@ def read(place: Path) -> Recording:
         elif "part" in line:
             part = _part(line)
         elif "look" in line:
-            moments.append(RecordedLook(_inside(str(place), number, line["look"]), _verdicts(line.get("searched"))))
+            moments.append(
+                RecordedLook(_inside(str(place), number, line["look"]), _search_results(line.get("searched")))
+            )
         elif "tree" in line:
             moments.append(RecordedTree(_inside(str(place), number, line["tree"])))
         elif "act" in line:
@@ -233,7 +235,7 @@ def _part(line: Mapping[str, JsonValue]) -> RecordedPart:
     )
 
 
-def _verdicts(lines: JsonValue) -> Verdicts:
+def _search_results(lines: JsonValue) -> SearchResults:
     """What makes no sense is passed over: it is judged anew."""
     found: dict[str, Match] = {}
     for one in lines if isinstance(lines, list) else ():
@@ -326,12 +328,12 @@ class RecordingWriter:
         if name:
             self._line({"look": name})
 
-    def copy(self, jpeg: bytes, searched: Verdicts) -> None:
+    def copy(self, jpeg: bytes, searched: SearchResults) -> None:
         """A frame of which there is only this, and what was found on it when it was whole."""
         checksum = zlib.crc32(jpeg)
         name = self._names.get(checksum) or self._picture(checksum, COPY, lambda: jpeg)
         if name:
-            self._line({"look": name, "searched": [_verdict(what, match) for what, match in searched.items()]})
+            self._line({"look": name, "searched": [_result_line(what, match) for what, match in searched.items()]})
 
     def _picture(self, checksum: int, suffix: str, encode: Callable[[], bytes]) -> str:
         if self._frames >= FRAMES_MAX:
@@ -433,7 +435,7 @@ class PackedRecordingWriter(RecordingWriter):
         self._text.append(line)
 
 
-def _verdict(what: str, match: Match) -> dict[str, JsonValue]:
+def _result_line(what: str, match: Match) -> dict[str, JsonValue]:
     def corners(box: Box | None) -> list[JsonValue]:
         return [box.x, box.y, box.width, box.height] if box else []
 

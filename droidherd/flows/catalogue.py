@@ -19,7 +19,7 @@ from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
 from droidherd.flows.loading.document import place_of, value_at
-from droidherd.flows.loading.expansion import made, requirements, screen_map_of, tidied, undone
+from droidherd.flows.loading.expansion import made, requirements, screen_map_of, undone, used_cleanups
 from droidherd.flows.loading.folder import GALLERY, Signature, flow_folder, flow_folders, signature, uses_of
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
@@ -151,7 +151,7 @@ class Catalogue:
             app=flow.app or "",
             params=values,
             stages=stages,
-            cleanup=(*_steps(loaded.cleanup or [], values, loaded), *tidied(loaded, values)),
+            cleanup=(*_steps(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values)),
             screen_map=_screen_map(loaded, values),
             policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),

@@ -34,7 +34,7 @@ class Cut:
 
     box: Box
     area: Box | None = None
-    """Where it has to be sought, when there is something like it elsewhere."""
+    """Where it has to be searched for, when there is something like it elsewhere."""
 
 
 def around(frame: Frame, point: tuple[int, int], elements: Sequence[Box] = ()) -> Cut | None:

@@ -76,7 +76,7 @@ class Plot:
 def plot(data: JsonValue) -> Plot:
     """Of a flow's document, as it is written. What is not as it should be is left out: the linter names it."""
     whole = _mapping(data)
-    screens = {name: _image(sight) for name, sight in _mapping(whole.get("screens")).items()}
+    screens = {name: _image(condition) for name, condition in _mapping(whole.get("screens")).items()}
     routes = [_mapping(one) for one in _list(whole.get("routes"))]
     interrupts = [_mapping(one) for one in _list(whole.get("interrupts"))]
     stages = [_mapping(one) for one in _list(whole.get("stages"))]
@@ -281,15 +281,15 @@ def _short(name: str, value: JsonValue) -> str:
     return plain if name in {"image", "app", "name", "text", "screen", "percent"} else f"{name} {plain}"
 
 
-def _image(sight: JsonValue) -> str:
+def _image(condition: JsonValue) -> str:
     """The first image that is spoken of."""
-    if isinstance(sight, dict):
-        for name, value in sight.items():
+    if isinstance(condition, dict):
+        for name, value in condition.items():
             found = value if name == "image" and isinstance(value, str) else _image(value) if name != "gone" else ""
             if found:
                 return str(found)
-    if isinstance(sight, list):
-        return next((found for one in sight if (found := _image(one))), "")
+    if isinstance(condition, list):
+        return next((found for one in condition if (found := _image(one))), "")
     return ""
 
 

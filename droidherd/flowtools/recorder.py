@@ -1,4 +1,4 @@
-"""A person at a live emulator: what they wish is done there, and written down with what was to be seen."""
+"""A person at a live emulator: what they ask for is done there, and written down with what was to be seen."""
 
 import re
 import time

@@ -24,7 +24,7 @@ from droidherd.evidence.recording import (
     RecordedLook,
     RecordedTree,
     Recording,
-    Verdicts,
+    SearchResults,
     read,
 )
 from droidherd.flows.catalogue import Catalogue
@@ -120,14 +120,14 @@ def _notes(recorded: Recording, player: "Player", plan: Plan) -> Iterator[str]:
     if part.missing:
         yield f"{part.missing} looks have no frame here"
     if judged := [*player.unjudged][:UNJUDGED_MAX]:
-        yield f"sought on copies that lost detail, where nobody had sought it then: {', '.join(judged)}"
+        yield f"searched on copies that lost detail, where nobody had searched it then: {', '.join(judged)}"
 
 
 def compare(recorded: Recording, other: Recording) -> tuple[Difference, ...]:
     """What two recorded runs of a flow did differently."""
     size, part = _size(recorded), recorded.part
-    tidied = recorded.by_person or part is not None
-    left, more = recorded.acts(), tuple(act for act in other.acts() if not (tidied and _tidies(act)))
+    skips_cleanup = recorded.by_person or part is not None
+    left, more = recorded.acts(), tuple(act for act in other.acts() if not (skips_cleanup and _in_cleanup(act)))
     if part is not None:
         more = tuple(act for act in more if act.step.partition(" ")[0] == part.stage)
     for one, another in zip(left, more, strict=False):
@@ -148,7 +148,7 @@ def _place(end: str) -> str:
     return f"step {refused[1]}" if refused else end.partition(":")[0]
 
 
-def _tidies(act: RecordedAct) -> bool:
+def _in_cleanup(act: RecordedAct) -> bool:
     """Whether it was done in a cleanup."""
     return act.step.rpartition(" ")[2].startswith("c")
 
@@ -248,10 +248,10 @@ class Player:
     _elements: str = "<hierarchy></hierarchy>"
     _marks: dict[str, str] = field(default_factory=dict)
     _frames: dict[str, Frame] = field(default_factory=dict)
-    _shown: tuple[Frame, Verdicts] | None = None
+    _shown: tuple[Frame, SearchResults] | None = None
     """A copy that lost detail, and what was found on the frame itself."""
     unjudged: dict[str, None] = field(default_factory=dict)
-    """What was sought on copies, where nobody had sought it then."""
+    """What was searched on copies, where nobody had searched it then."""
 
     def __post_init__(self) -> None:
         if self.recorded.part is not None:
@@ -289,7 +289,7 @@ class Player:
         return found
 
     def doubt(self, frame: Frame, what: str) -> None:
-        """It is sought on a copy, and nobody knows what was found there then."""
+        """It is searched on a copy, and nobody knows what was found there then."""
         if self._shown is not None and self._shown[0] is frame:
             self.unjudged[what] = None
 
@@ -336,7 +336,7 @@ class Player:
     def _as_it_ended(self) -> None:
         """The emulator refused the last act of the run; what follows is its cleanup."""
         left, end, step = self.ahead(), self.recorded.end, f"step {self.step}"
-        if _REFUSED.search(end) and _place(end) == step and (left is None or _tidies(left)):
+        if _REFUSED.search(end) and _place(end) == step and (left is None or _in_cleanup(left)):
             raise CommandFailedError(end, rc=1, to=step)
 
     def _differs(self, difference: Difference) -> None:

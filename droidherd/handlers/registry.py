@@ -137,7 +137,7 @@ def _loaded(point: EntryPoint, where: str) -> AnyHandler:
         handler = found() if isinstance(found, type) else found
     except (ImportError, AttributeError, TypeError) as error:
         what = f"{point.name} of the package {where} cannot be loaded: {error}"
-        raise BadParametersError(what, to=GROUP, remedy="mend or uninstall it") from error
+        raise BadParametersError(what, to=GROUP, remedy="fix or uninstall it") from error
     if not isinstance(handler, Handler):
         raise BadParametersError(
             f"{point.name} of the package {where} is no handler", to=GROUP, remedy="subclass Handler"

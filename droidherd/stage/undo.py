@@ -94,10 +94,10 @@ class UndoAttempt(StageAttempt):
             with _located(value):
                 found, now = _read(things, value)
             left = self._left(value)
-            verdict = move(state_of(value), left, now) if now is not None else Move.CONFLICT
-            if verdict is not Move.NOTHING:
+            change = move(state_of(value), left, now) if now is not None else Move.CONFLICT
+            if change is not Move.NOTHING:
                 needed.append(value)
-            if verdict is Move.CONFLICT and not self.force and not (agreed and self._is_half_way(value)):
+            if change is Move.CONFLICT and not self.force and not (agreed and self._is_half_way(value)):
                 expected = " or ".join(sorted(map(str, left)))
                 conflicts.append(
                     Conflict(step=value.step, thing=value.thing, name=value.name, expected=expected, found=found)
@@ -199,7 +199,7 @@ class UndoAttempt(StageAttempt):
 
 
 class LateFinder:
-    """Asks for the flow when the first image is sought."""
+    """Asks for the flow when the first image is searched for."""
 
     def __init__(self, catalogue: Catalogue, flow: str, flow_hash: str) -> None:
         """As `FlowFinder`."""

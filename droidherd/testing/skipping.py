@@ -81,7 +81,7 @@ class StandIn(FakeThings):
 
     @activity.defn(name="pass_gate")
     async def pass_gate(self, work: GateWork) -> GateResult:
-        """For the host: there is nothing to tidy up."""
+        """For the host: there is nothing to reset."""
         self.gates.append(work)
         return GateResult(passed=True, boot=work.boot)
 
@@ -281,7 +281,7 @@ class Herd:
             except AsyncActivityCancelledError:
                 return StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
             except RPCError:
-                return await fails(AbandonedError("the engine gave this try up"), clean=False)(work)
+                return await fails(AbandonedError("Temporal gave this try up"), clean=False)(work)
             if watched and time > limit:
                 return await fails(StageTimeoutError(f"not done within {limit}", to="step 1"))(work)
             return (await completes(work)).model_copy(update={"seconds": time.total_seconds()})

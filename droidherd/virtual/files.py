@@ -186,7 +186,7 @@ class EmulatorFiles:
             raise _problem(errno.EEXIST, path)
         if parents and not self.kind(_parent(path)):
             self.make_directory(_parent(path), parents=True)
-        self._check_room(path)
+        self._check_space(path)
         self._target(path).mkdir()
 
     def remove(self, path: str, *, recursive: bool) -> None:
@@ -221,7 +221,7 @@ class EmulatorFiles:
     def touch(self, path: str, mtime: int | None = None) -> None:
         host = self._target(path)
         if not host.exists():
-            self._check_room(path)
+            self._check_space(path)
         host.touch()
         if mtime is not None:
             os.utime(host, (mtime, mtime))
@@ -237,7 +237,7 @@ class EmulatorFiles:
         name = path.removeprefix("/proc/")
         return name != path and name.isdecimal() and self.is_process(int(name))
 
-    def _check_room(self, path: str) -> None:
+    def _check_space(self, path: str) -> None:
         if self.full:
             raise _problem(errno.ENOSPC, path)
 

@@ -84,14 +84,14 @@ class Channel:
         await self._frames(_merged(blocks), last)
 
     async def _frames(self, blocks: list[tuple[int, Chunk]], last: bytes) -> None:
-        room = self.stream.session.max_payload - _BLOCK.size
+        space = self.stream.session.max_payload - _BLOCK.size
         small: list[Chunk] = []
         used = 0
         for kind, data in blocks:
             view = memoryview(data)
-            for at in range(0, len(view), room):
-                piece = view[at : at + room]
-                if used + len(piece) + _BLOCK.size > room:
+            for at in range(0, len(view), space):
+                piece = view[at : at + space]
+                if used + len(piece) + _BLOCK.size > space:
                     await self._emit(small)
                     small, used = [], 0
                 small += [_BLOCK.pack(kind, len(piece)), piece]

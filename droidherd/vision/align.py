@@ -112,7 +112,7 @@ def _sampled(grey: Pixels, slopes: Slopes, lay: Alignment, size: float) -> Float
 
 
 def _exact(greys: list[Pixels], pattern: Pattern, lay: Alignment, *, firm: bool) -> Alignment:
-    """`firm`: the scale is known, but for a pixel of rounding, and only the place is sought."""
+    """`firm`: the scale is known, but for a pixel of rounding, and only the place is searched for."""
     for level in _LEVELS:
         if level < len(pattern.levels) and min(pattern.levels[level].shape) >= _SIDE_MIN:
             lay = _stepped(greys[level], pattern, level, lay, firm=firm)

@@ -18,7 +18,7 @@ from droidherd.vision.template import Template
 
 THRESHOLD = 0.8
 FEATURES_MIN = 12
-"""A picture with fewer is better sought as a template."""
+"""A picture with fewer is better searched for as a template."""
 _AGREEING_MIN = 7
 _FEATURES_MAX = 400
 _FEATURES_OF_FRAME_MAX = 4_000
@@ -74,7 +74,7 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
 
 
 def wanted(template: Template) -> Features:
-    """The features of the picture that is sought. FlowError when they are too few."""
+    """The features of the picture that is searched for. FlowError when they are too few."""
     found = features_of(_grey(template.rgb, cv2.COLOR_RGB2GRAY), _FEATURES_MAX)
     if found.spots < FEATURES_MIN:
         raise FlowError(

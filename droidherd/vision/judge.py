@@ -79,7 +79,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchVerdict:
+class Comparison:
     """What became of one place."""
 
     score: float
@@ -87,25 +87,25 @@ class MatchVerdict:
     """On the template; None with a high score: it is the same."""
 
 
-def judged(pattern: Pattern, there: Pixels, rule: Rule) -> MatchVerdict:
+def judged(pattern: Pattern, there: Pixels, rule: Rule) -> Comparison:
     """`there` is the frame's piece, as large as the pattern."""
     if pattern.mask is None and cv2.norm(there, pattern.rgb, cv2.NORM_INF) <= _EQUAL:
-        return MatchVerdict(1.0, None)
+        return Comparison(1.0, None)
     fit = fitted(pattern, there)
     whole = Box(0, 0, pattern.width, pattern.height)
     if not GAIN_MIN <= fit.gain <= GAIN_MAX or abs(fit.offset) > OFFSET_MAX:
         gain = max(0.0, min(fit.gain / GAIN_MIN, GAIN_MAX / max(fit.gain, GAIN_MAX)))
-        return MatchVerdict(round(fit.score * min(1.0, gain), 4), whole)
+        return Comparison(round(fit.score * min(1.0, gain), 4), whole)
     if fit.score < SAME_SHAPE / 2:
-        return MatchVerdict(round(fit.score, 4), whole)
+        return Comparison(round(fit.score, 4), whole)
     shown = expected(pattern, fit)
     differing = _differing(pattern, there, shown, fit, rule)
     if not differing.any():
-        return MatchVerdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), None)
+        return Comparison(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), None)
     hidden = covered(pattern, there, shown, differing, fit.noise)
     if hidden is not None:
-        return MatchVerdict(round(_score(pattern, there, shown, fit.noise, ~hidden), 4), None)
-    return MatchVerdict(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), _where(differing))
+        return Comparison(round(_score(pattern, there, shown, fit.noise, ~hidden), 4), None)
+    return Comparison(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), _where(differing))
 
 
 def fitted(pattern: Pattern, there: Pixels) -> Fit:
@@ -191,7 +191,7 @@ def _remaining(there: Pixels, shown: Pixels, allowed: Pixels, rule: Rule) -> Pix
 def _settled(there: Pixels, shown: Pixels, allowed: Pixels, rule: Rule) -> Pixels:
     """The same after each neighbourhood, a few letters wide, was moved by at most a pixel to where it fits best.
 
-    One letter cannot choose for itself: another one would be moved until it looks like the one that was sought.
+    One letter cannot choose for itself: another one would be moved until it looks like the one that was searched for.
     """
     height, width = there.shape[:2]
     best = np.full((height, width), np.float32(np.inf))

@@ -1,4 +1,4 @@
-"""One frame, looked at many times: what is computed from it once is shared by all that is sought on it."""
+"""One frame, looked at many times: what is computed from it once is shared by all that is searched on it."""
 
 from dataclasses import dataclass
 

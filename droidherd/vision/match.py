@@ -1,6 +1,6 @@
 """Find a template on a frame.
 
-Places are sought in grey from coarse to fine (`search`), and each is then judged in colour on every pixel (`judge`).
+Places are searched in grey from coarse to fine (`search`), and each is then judged in colour on every pixel (`judge`).
 The judgement makes the answer: correlation alone calls a button with another number on it a perfect match.
 """
 
@@ -13,7 +13,7 @@ from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.vision.align import Alignment, laid
 from droidherd.vision.area import clipped
-from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, MatchVerdict, judged
+from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Comparison, judged
 from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.search import Guess, at_a_glance, by_parts, guesses, nearby
@@ -42,10 +42,10 @@ class TemplateSearch:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMatch:
-    """A place with its verdict, on the frame."""
+    """A place with its comparison, on the frame."""
 
     box: Box
-    verdict: MatchVerdict
+    comparison: Comparison
 
 
 def find(
@@ -79,8 +79,8 @@ def find(
         best = found[0] if found else Guess(0, searched.within.x, searched.within.y, 0.0)
         box = _box(searched, best)
         # Not worth a judgement: all of it differs, and how alike it is is what the search says.
-        placed.append(PlacedMatch(box, MatchVerdict(round(max(0.0, best.score), 4), box)))
-    best = max(placed, key=lambda one: (_is_it(one, threshold), one.verdict.score))
+        placed.append(PlacedMatch(box, Comparison(round(max(0.0, best.score), 4), box)))
+    best = max(placed, key=lambda one: (_is_it(one, threshold), one.comparison.score))
     return _match(best, threshold, _runner_up(looked, searched, found, placed, best.box))
 
 
@@ -114,8 +114,8 @@ def _runner_up(
     if unjudged and unjudged[0].score >= _CONVINCING and not others:
         others = [_judged(looked, searched, unjudged[0])]
     if others:
-        second = max(others, key=lambda one: one.verdict.score)
-        return second.verdict.score, second.box
+        second = max(others, key=lambda one: one.comparison.score)
+        return second.comparison.score, second.box
     return (round(max(0.0, unjudged[0].score), 4), _box(searched, unjudged[0])) if unjudged else (0.0, None)
 
 
@@ -172,17 +172,17 @@ def _judged(looked: PreparedFrame, searched: TemplateSearch, guess: Guess) -> Pl
     return PlacedMatch(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
 
 
-def _on_frame(verdict: MatchVerdict, lay: Alignment) -> MatchVerdict:
-    differs = verdict.differs
+def _on_frame(comparison: Comparison, lay: Alignment) -> Comparison:
+    differs = comparison.differs
     if differs is None:
-        return verdict
+        return comparison
     left, top = round(lay.left + differs.x * lay.scale_x), round(lay.top + differs.y * lay.scale_y)
     box = Box(left, top, max(1, round(differs.width * lay.scale_x)), max(1, round(differs.height * lay.scale_y)))
-    return MatchVerdict(verdict.score, box)
+    return Comparison(comparison.score, box)
 
 
 def _is_it(one: PlacedMatch, threshold: float) -> bool:
-    return one.verdict.score >= threshold and one.verdict.differs is None
+    return one.comparison.score >= threshold and one.comparison.differs is None
 
 
 def _box(searched: TemplateSearch, guess: Guess) -> Box:
@@ -191,13 +191,13 @@ def _box(searched: TemplateSearch, guess: Guess) -> Box:
 
 
 def _match(best: PlacedMatch, threshold: float, runner_up: tuple[float, Box | None]) -> Match:
-    verdict = best.verdict
+    comparison = best.comparison
     return Match(
         found=_is_it(best, threshold),
         box=best.box,
-        score=verdict.score,
+        score=comparison.score,
         runner_up=runner_up[0],
-        differs=verdict.differs if verdict.score >= SAME_SHAPE else None,
+        differs=comparison.differs if comparison.score >= SAME_SHAPE else None,
         runner_up_box=runner_up[1],
     )
 
@@ -207,7 +207,7 @@ def _apart(one: Box, other: Box) -> bool:
 
 
 class LastPlaces:
-    """Last places by what was sought; the longest unused is dropped. For several threads."""
+    """Last places by what was searched for; the longest unused is dropped. For several threads."""
 
     def __init__(self, limit: int = 1024) -> None:
         """`limit` is a number of places."""

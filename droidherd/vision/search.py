@@ -232,7 +232,7 @@ def _product(grey: Pixels, wanted: Pixels) -> Floats:
 
 def _masked(grey: Pixels, wanted: Pixels, mask: Pixels) -> Floats:
     scores = np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCOEFF_NORMED, mask=mask), np.float32)
-    # Over flat ground the formula divides by zero; flat ground is never what was sought.
+    # Over flat ground the formula divides by zero; flat ground is never what was searched for.
     scores = np.nan_to_num(scores, copy=False, nan=-1.0, posinf=-1.0, neginf=-1.0)
     scores *= np.abs(scores)
     return scores

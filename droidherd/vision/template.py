@@ -22,7 +22,7 @@ _STRETCH_MAX = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A picture, and the size of the screen it was cut from (none: the size of the frame it is sought on)."""
+    """A picture, and the size of the screen it was cut from (none: the size of the frame it is searched on)."""
 
     name: str
     rgb: Pixels
@@ -43,7 +43,7 @@ class Template:
         return self.source or self.pattern(1.0)
 
     def pattern(self, scale: float) -> Pattern:
-        """Made ready for the search at a scale; kept, since the same few are sought again and again."""
+        """Made ready for the search at a scale; kept, since the same few are searched again and again."""
         kept = self._patterns.get(scale)
         if kept is None:
             kept = self._patterns[scale] = self._scaled(scale)

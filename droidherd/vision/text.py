@@ -27,7 +27,7 @@ SPAN_MAX = 1_000
 """Of a line that a pattern is tried on."""
 CONFIDENCE_MIN = 0.5
 _SIDE_MAX = 1920
-"""A larger picture is scaled down before words are sought on it."""
+"""A larger picture is scaled down before words are searched on it."""
 _SIDE_MIN = 8
 _NOWHERE = Box(0, 0, 0, 0)
 _CHAR = r"[^\W\u2e80-\uffff]"
@@ -73,7 +73,7 @@ def words(wanted: str) -> regex.Pattern[str]:
 def find(lines: Sequence[Line], pattern: regex.Pattern[str], like: str = "") -> Match:
     """The line in which the pattern is found; the one that says least beside it comes first.
 
-    `like`: what is sought, in words, so that the nearest line can be named when there is none.
+    `like`: what is searched for, in words, so that the nearest line can be named when there is none.
     """
     held = [(line, spot) for line in lines if (spot := patterns.search(pattern, line.text[:SPAN_MAX])) is not None]
     if not held:
@@ -130,7 +130,7 @@ def _engine() -> Any:
         from rapidocr import RapidOCR  # pyright: ignore[reportMissingImports] -- an extra
     except ImportError as error:
         raise FlowError("words on the screen cannot be read here", remedy=REMEDY) from error
-    # One emulator, one thread, here too. A small area is not blown up before words are sought in it.
+    # One emulator, one thread, here too. A small area is not blown up before words are searched in it.
     return RapidOCR(
         params={
             "Global.log_level": "error",

@@ -128,7 +128,7 @@ def ended_once(
     pytest.fail(f"the server was not asked within {deadlines_s[-1]} s")
 
 
-def test_a_reason_of_senseless_length_is_no_reason_to_make_room_for_it():
+def test_a_reason_of_senseless_length_is_not_read():
     def script(talk: Talk) -> None:
         talk.service()
         talk.say(b"FAIL\xff\xff\xff\x7f")

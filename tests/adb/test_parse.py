@@ -137,7 +137,7 @@ DF = "Filesystem     1K-blocks    Used Available Use% Mounted on\n"
         f"{DF}/dev/block/a-very-long-name\n  8126464 1024000 7102464 13% /data\r\n",
     ],
 )
-def test_the_room_on_a_disk_is_read_also_below_a_long_name(text: str):
+def test_the_space_on_a_disk_is_read_also_below_a_long_name(text: str):
     assert Storage(8126464, 7102464) == parse.storage(text)
 
 

@@ -163,9 +163,9 @@ def test_the_beginning_of_a_buffer_is_no_line_of_the_log():
 
 
 @given(st.sampled_from(VERSIONS), st.sampled_from(COMMANDS), st.integers(0, 400), st.text(max_size=8))
-def test_a_shape_that_is_cut_or_soiled_stops_no_parser(version: int, command: str, at: int, dirt: str):
+def test_a_shape_that_is_cut_or_garbled_stops_no_parser(version: int, command: str, at: int, dirt: str):
     text = shape(version, command)
-    soiled = text[:at] + dirt + text[at + len(dirt) :]
+    garbled = text[:at] + dirt + text[at + len(dirt) :]
     for read in (
         parse.properties,
         parse.settings,
@@ -175,4 +175,4 @@ def test_a_shape_that_is_cut_or_soiled_stops_no_parser(version: int, command: st
         parse.log_lines,
     ):
         read(text[:at])
-        read(soiled)
+        read(garbled)

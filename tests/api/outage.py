@@ -85,7 +85,7 @@ def rehearse_outage(
             eventually(lambda one=one: len(tasks(http, one.name, "completed")) >= 2, SETTLED_S)
         gone = time.time()
         engine.kill()
-        progress(f"the engine is away for {away_s:g} s")
+        progress(f"Temporal is away for {away_s:g} s")
         time.sleep(away_s)
         engine.restart()
         back = time.time()

@@ -16,14 +16,14 @@ def becomes(http: httpx.Client, emulator: str, state: str) -> dict[str, object]:
 
 
 def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http: httpx.Client):
-    by = {"actor": "care-ann", "reason": "flickers"}
+    by = {"actor": "ops-ann", "reason": "flickers"}
     for order, state in (("quarantine", "quarantined"), ("release", "up"), ("drain", "draining"), ("undrain", "up")):
         answer = http.post(f"/api/emulators/e3/{order}", json=by)
         assert (200, True) == (answer.status_code, answer.json()["done"])
         view = becomes(http, "e3", state)
-        assert ("quarantined by care-ann: flickers" if state == "quarantined" else "") == view["evidence"]
+        assert ("quarantined by ops-ann: flickers" if state == "quarantined" else "") == view["evidence"]
     orders = ["emulator_quarantine", "emulator_release", "emulator_drain", "emulator_undrain"]
-    assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "care-ann", 4)
+    assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "ops-ann", 4)
 
 
 def test_what_cannot_be_done_is_refused_with_the_reason(http: httpx.Client):

@@ -42,7 +42,7 @@ def test_without_workers_a_submission_is_durable_and_says_so(quiet: World):
         assert 200 == http.get("/readyz").status_code
 
 
-def test_a_repeat_while_the_verdict_is_late_stays_one_task(quiet: World):
+def test_a_repeat_while_the_admission_is_late_stays_one_task(quiet: World):
     with httpx.Client(base_url=quiet.url, timeout=30) as http:
         body, headers = {"type": "tap_once"}, {"idempotency-key": "k"}
         first, again = (http.post("/api/tasks", json=body, headers=headers) for _ in range(2))

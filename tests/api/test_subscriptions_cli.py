@@ -39,7 +39,7 @@ def test_what_is_added_is_what_was_given(droidherd: Terminal, http: httpx.Client
     assert [] == droidherd.json("list", "--account", name, "--paused")["subscriptions"]
 
 
-def test_what_is_left_out_is_the_doors_to_decide(droidherd: Terminal, name: str):
+def test_what_is_left_out_is_for_the_api_to_decide(droidherd: Terminal, name: str):
     made = droidherd.json("add", "tap_once", "--id", name, "--every", "6h", "--offset", "20m", "--paused")
     expected = (21_600, 1200, "skip", 3600, "UTC", True)
     assert expected == tuple(

@@ -219,8 +219,8 @@ class World:
             await self._workers.enter_async_context(serving(worker))
 
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
-        book = CachedAccounts(self.client, self.loop, cached_s=0.0)  # no test waits until a record is forgotten
-        planning = PlanningActivities(Catalogue(), TaskTiming(heartbeat_timeout_s=60, start_grace_s=1), book)
+        accounts = CachedAccounts(self.client, self.loop, cached_s=0.0)  # no test waits until a record is forgotten
+        planning = PlanningActivities(Catalogue(), TaskTiming(heartbeat_timeout_s=60, start_grace_s=1), accounts)
         engine = EngineActivities(
             self.client, self.settings.pool_settings.model_copy(update={"fence_s": 0.2, "audit_s": 1.0})
         )

@@ -31,10 +31,10 @@ OUTERMOST = ("droidherd.cli", "worker_main")
 
 def findings(modules: Iterable[Module]) -> Iterator[Finding]:
     for module in modules:
-        allowed = MAY_NAME.get(module.room)
+        allowed = MAY_NAME.get(module.package)
         for line, name in imports(module):
             if allowed is not None and not _is_allowed(name, allowed):
-                yield Finding(module.path, line, f"{name}: {module.room} names only {_text(allowed)}")
+                yield Finding(module.path, line, f"{name}: {module.package} names only {_text(allowed)}")
             if _is_root(name) and not module.path.startswith("droidherd/cli/"):
                 yield Finding(module.path, line, f"{name}: a composition root is imported by nobody")
 
@@ -51,9 +51,9 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def rooms(modules: Iterable[Module]) -> frozenset[str]:
+def packages(modules: Iterable[Module]) -> frozenset[str]:
     """Dotted names of the packages that hold the product."""
-    found = {module.room.replace("/", ".") for module in modules if module.room}
+    found = {module.package.replace("/", ".") for module in modules if module.package}
     return frozenset(found - {"droidherd"})
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("droidherd", "workflows", "activities", "api")
+PACKAGES = ("droidherd", "workflows", "activities", "api")
 TOOLS = ("bench", "long", "demo")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -23,7 +23,7 @@ class Module:
     tree: ast.Module
 
     @property
-    def room(self) -> str:
+    def package(self) -> str:
         """`workflows` of `workflows/task/workflow.py`; `droidherd/domain` of `droidherd/domain/dispatch/board.py`."""
         parts = self.path.split("/")[:-1]
         return "/".join(parts[:2])
@@ -48,7 +48,7 @@ def parse(path: str, text: str) -> Module:
 @cache
 def product() -> tuple[Module, ...]:
     """Every module people run, without tests and tools."""
-    return tuple(_modules([*ROOMS, "worker_main.py"]))
+    return tuple(_modules([*PACKAGES, "worker_main.py"]))
 
 
 @cache

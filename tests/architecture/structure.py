@@ -49,7 +49,7 @@ def imports_of(module: Module, known: Mapping[str, Module]) -> Iterator[str]:
 
 def loose(modules: Iterable[Module]) -> list[str]:
     """Modules directly under `droidherd/`, beside its packages."""
-    paths = [module.path for module in modules if module.room == "droidherd"]
+    paths = [module.path for module in modules if module.package == "droidherd"]
     return [path for path in paths if not path.endswith("__init__.py")]
 
 

@@ -3,14 +3,14 @@
 import tomllib
 from pathlib import Path
 
-from tests.architecture.source import ROOMS, ROOT
+from tests.architecture.source import PACKAGES, ROOT
 
 KEPT_OUT = {"__pycache__"}
 
 
 def test_every_file_of_a_package_is_installed_with_it():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    folders = [ROOT / room for room in ROOMS]
+    folders = [ROOT / package for package in PACKAGES]
     installed = {
         path
         for package, patterns in setup["package-data"].items()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.architecture import imports
-from tests.architecture.source import ROOMS, ROOT, parse, product
+from tests.architecture.source import PACKAGES, ROOT, parse, product
 
 BREACHES = [
     ("droidherd/domain/a.py", "import pydantic"),
@@ -39,12 +39,12 @@ def lint(directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(("path", "text"), BREACHES)
-def test_a_name_from_the_wrong_room_is_found(path: str, text: str):
+def test_a_name_from_the_wrong_package_is_found(path: str, text: str):
     assert 1 == len(list(imports.findings([parse(path, text)])))
 
 
 @pytest.mark.parametrize(("path", "text"), HARMLESS)
-def test_a_name_from_the_right_room_is_left_alone(path: str, text: str):
+def test_a_name_from_the_right_package_is_left_alone(path: str, text: str):
     assert [] == [str(one) for one in imports.findings([parse(path, text)])]
 
 
@@ -73,7 +73,7 @@ def test_a_contract_finds_an_indirect_import(tmp_path: Path):
     assert "app.core -> app.middle" in done.stdout
 
 
-def test_every_room_stands_in_a_contract():
+def test_every_package_stands_in_a_contract():
     """A new folder gets its direction on the day it is made."""
     contracts = configuration()["tool"]["importlinter"]["contracts"]
     held: set[str] = set()
@@ -83,13 +83,13 @@ def test_every_room_stands_in_a_contract():
             *contract.get("modules", ()),
             *contract.get("forbidden_modules", ()),
         }
-    expected = {room for room in imports.rooms(product()) if room.split(".")[0] == "droidherd"}
+    expected = {package for package in imports.packages(product()) if package.split(".")[0] == "droidherd"}
     assert [] == sorted(expected - held)
 
 
-def test_every_room_is_part_of_the_product_by_decision():
+def test_every_package_is_part_of_the_product_by_decision():
     """Setuptools finds the packages below the rooms; a folder without `__init__.py` would not be installed."""
     include = configuration()["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {f"{room}*" for room in ROOMS} == set(include)
+    assert {f"{package}*" for package in PACKAGES} == set(include)
     folders = {Path(module.path).parent for module in product()} - {Path()}
     assert set() == {str(folder) for folder in folders if not (ROOT / folder / "__init__.py").exists()}

@@ -15,7 +15,7 @@ def test_who_keeps_something_again_keeps_its_name_also_a_numbered_one():
         assert name == taken.name("page.txt", step)
 
 
-def test_a_name_of_the_greatest_length_has_room_for_its_number():
+def test_a_name_of_the_greatest_length_can_take_its_number():
     taken, longest = Taken(), "a" * (NAME_MAX - 4) + ".txt"
     names = [checked_name(taken.name(longest, step)) for step in ("1", "2", "3")]
     assert (3, ".3.txt") == (len({*names}), names[-1][-6:])

@@ -1,4 +1,4 @@
-"""The store as seen by who tidies it up."""
+"""The store as seen by a cleanup."""
 
 import os
 from pathlib import Path

@@ -20,7 +20,7 @@ MAY_ASK = ("emulator", "reboot", "fleet")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """What was found about one task."""
 
     task_id: str
@@ -42,9 +42,9 @@ class Verdict:
         return done and self.attempt == 1 and not self.repeated and not self.stages_again
 
 
-def wrong(verdicts: list[Verdict], victim: str) -> list[Verdict]:
+def wrong(judgements: list[Judgement], victim: str) -> list[Judgement]:
     """Those that may not be. Only an emulator that dies between an act and its result leaves something to ask about."""
-    return [v for v in verdicts if not v.good or (v.asked and victim not in MAY_ASK)]
+    return [v for v in judgements if not v.good or (v.asked and victim not in MAY_ASK)]
 
 
 async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: float) -> TaskView:
@@ -64,10 +64,10 @@ async def _goes_on(farm: Farm, client: Client, task_id: str) -> bool | None:
     return True if (await farm.view(client, task_id)).state is not TaskStatus.WAITING else None
 
 
-async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Verdict:
+async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Judgement:
     """What became of one task. `since_s`: when its round began, on the host's monotonic clock."""
     counts = taps(farm, x, since_s=since_s)
-    return Verdict(
+    return Judgement(
         task_id=view.task_id,
         state=view.state,
         attempt=view.attempt,

@@ -11,7 +11,7 @@ from droidherd.contracts import names
 from droidherd.contracts.queue import CommandResult, OperatorCommand
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.chaos import strikes
-from tests.chaos.judge import Verdict, attended, judge, wrong
+from tests.chaos.judge import Judgement, attended, judge, wrong
 from tests.chaos.replayed import diverged
 from tests.chaos.resume import signals_sent_to_dead_caches
 from tests.support.farm import Farm, farm, until
@@ -36,14 +36,14 @@ SMALL = {
 @pytest.mark.parametrize("victim", SMALL)
 async def test_no_task_is_lost_and_no_effect_happens_twice_when_one_dies(victim: str, tmp_path: Path) -> None:
     with farm(tmp_path, EMULATORS, flows=FLOWS) as place:
-        verdicts = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 400)
-        assert ([], []) == (wrong(verdicts, victim), await diverged(place))
+        judgements = await asyncio.wait_for(rehearse(place, SMALL[victim], random.Random(7), "r0"), 400)
+        assert ([], []) == (wrong(judgements, victim), await diverged(place))
         if victim == "worker":
             causes = await signals_sent_to_dead_caches(await place.client())
             assert names.Signal.CONFIGURE not in causes, "who starts again waits for nobody's cache"
 
 
-async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, name: str) -> list[Verdict]:
+async def rehearse(place: Farm, strike: strikes.Strike, chance: random.Random, name: str) -> list[Judgement]:
     """One round: tasks run and wait, the blow falls, everybody ends."""
     client = await place.client()
     await place.wake(client)

@@ -31,7 +31,7 @@ RECORD: Document = {"emulator": "", "credentials": {}, "note": ""}
 ACCOUNT: Document = {"account": "", "state": "idle", "record": None, "disabled": None}
 
 
-class Book:
+class ApiState:
     """What the stand-in remembers and was asked."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        self.book = Book()
+        self.api_state = ApiState()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -176,15 +176,15 @@ class Handler(BaseHTTPRequestHandler):
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
-        book = cast("Server", self.server).book
-        book.asked.append((f"{self.command} {url.path}", url.query, body, dict(self.headers)))
-        if book.key and self.headers.get("Authorization") != f"Bearer {book.key}":
+        api_state = cast("Server", self.server).api_state
+        api_state.asked.append((f"{self.command} {url.path}", url.query, body, dict(self.headers)))
+        if api_state.key and self.headers.get("Authorization") != f"Bearer {api_state.key}":
             status, answer = 401, problem("unauthorized", "an API key is needed")
-        elif book.refuse_next:
-            book.refuse_next -= 1
+        elif api_state.refuse_next:
+            api_state.refuse_next -= 1
             status, answer = 503, problem("engine away", "Temporal is silent")
         else:
-            status, answer = book.answer(self.command, url.path, query, body)
+            status, answer = api_state.answer(self.command, url.path, query, body)
         content = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -198,11 +198,11 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running() -> Generator[tuple[str, Book]]:
+def running() -> Generator[tuple[str, ApiState]]:
     with Server(0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", server.book
+        yield f"http://127.0.0.1:{server.server_port}", server.api_state
         server.shutdown()
         thread.join(timeout=10)
 

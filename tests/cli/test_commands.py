@@ -14,12 +14,12 @@ from droidherd.cli import output
 from droidherd.cli.client import ApiClient
 from droidherd.cli.errors import CliError
 from droidherd.cli.local.instance import serves
-from tests.cli.api_stand_in import Book, Document, running
+from tests.cli.api_stand_in import ApiState, Document, running
 from tests.support.terminal import Terminal
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
+def api_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiState]:
     monkeypatch.chdir(tmp_path)
     with running() as (url, one):
         monkeypatch.setenv("DROIDHERD_API__PORT", url.rpartition(":")[2])
@@ -27,11 +27,11 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
 
 
 @pytest.fixture
-def droidherd(book: Book, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def droidherd(api_state: ApiState, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal(capsys, monkeypatch)
 
 
-def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
+def test_submit_says_only_what_was_given(droidherd: Terminal, api_state: ApiState):
     words = ("--account", "a42", "--param", "n=3", "--param", "tab=gift", "--label", "run=7", "--on-busy", "queue")
     document = droidherd.json("submit", "scan", *words, "--idempotency-key", "k1")
     expected = {
@@ -42,26 +42,26 @@ def test_submit_says_only_what_was_given(droidherd: Terminal, book: Book):
         "on_busy": "queue",
         "actor": getpass.getuser(),
     }
-    (asked,) = book.asked
+    (asked,) = api_state.asked
     assert ("POST /api/tasks", expected) == (asked[0], asked[2])
     assert "k1" == asked[3]["Idempotency-Key"]
     assert ("t1", "queued") == (document["id"], document["state"])
 
 
-def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal, book: Book):
+def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal, api_state: ApiState):
     assert (0, "completed") == (
         (done := droidherd("submit", "scan", "--wait", "20s", "--json"))[0],
         json.loads(done[1])["state"],
     )
-    book.tasks.append({"task_id": "t9", "type": "scan", "state": "failed"})
+    api_state.tasks.append({"task_id": "t9", "type": "scan", "state": "failed"})
     assert 1 == droidherd("watch", "t9", "--json")[0]
 
 
-def test_submit_takes_an_id_and_a_policy_of_its_own(droidherd: Terminal, book: Book):
+def test_submit_takes_an_id_and_a_policy_of_its_own(droidherd: Terminal, api_state: ApiState):
     words = ("--policy", '{"retries": 3, "backoff": "fixed"}', "--policy", "retries=0", "--policy", "backoff_s=1.5")
     assert 0 == droidherd("submit", "scan", "--id", "night-1", *words)[0]
     expected = {"retries": 0, "backoff": "fixed", "backoff_s": 1.5}
-    assert ("night-1", expected) == (book.asked[0][2]["id"], book.asked[0][2]["policy"])
+    assert ("night-1", expected) == (api_state.asked[0][2]["id"], api_state.asked[0][2]["policy"])
 
 
 def test_a_duplicate_names_who_holds_the_place(droidherd: Terminal):
@@ -92,28 +92,30 @@ def test_what_does_not_make_sense_is_reported_in_one_sentence(
     assert "Traceback" not in printed
 
 
-def test_tasks_reads_all_pages(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": f"t{n}", "type": "scan", "state": "completed"} for n in range(5)]
+def test_tasks_reads_all_pages(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": f"t{n}", "type": "scan", "state": "completed"} for n in range(5)]
     assert ["t0", "t1", "t2", "t3"] == [one["task_id"] for one in droidherd.json("tasks", "--limit", "4")["tasks"]]
     code, printed = droidherd("tasks", "t3")
     assert (0, True) == (code, "t3" in printed and "completed" in printed)
 
 
-def test_tasks_shows_why_one_waits(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued", "why": "account busy with t0 [bold]"}]
+def test_tasks_shows_why_one_waits(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued", "why": "account busy with t0 [bold]"}]
     assert "account busy with t0 [bold]" in droidherd("tasks")[1]
 
 
-def test_tasks_shows_where_one_ran_last(droidherd: Terminal, book: Book):
+def test_tasks_shows_where_one_ran_last(droidherd: Terminal, api_state: ApiState):
     attempts = [{"n": 1, "emulator": "e1"}, {"n": 2, "emulator": "e2"}]
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed", "emulator": "", "attempts": attempts}]
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "completed", "emulator": "", "attempts": attempts}]
     assert "e2" in droidherd("tasks", "t1")[1]
 
 
-def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(droidherd: Terminal, book: Book, tmp_path: Path):
+def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(
+    droidherd: Terminal, api_state: ApiState, tmp_path: Path
+):
     for port, name in ((7001, "e10"), (7002, "e9"), (7003, "late")):
         droidherd("connect", f"127.0.0.1:{port}", "--name", name, "--wait", "0s")
-    book.emulators = [{"emulator_id": "e10", "state": "up", "address": ""}, {"emulator_id": "e9", "state": "down"}]
+    api_state.emulators = [{"emulator_id": "e10", "state": "up", "address": ""}, {"emulator_id": "e9", "state": "down"}]
     found = droidherd.json("status")["emulators"]
     expected = [("e9", "down", 7002), ("e10", "up", 7001), ("late", "not seen yet", 7003)]
     assert [(n, s, f"127.0.0.1:{p}") for n, s, p in expected] == [
@@ -121,57 +123,57 @@ def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(droidherd: Te
     ]
 
 
-def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
+def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
     code, printed = droidherd("watch", "t1", "t2", "--json")
     states = [json.loads(line) for line in printed.splitlines()]
     assert 0 == code
     assert ["running", "completed"] == [one["state"] for one in states if one["task_id"] == "t2"]
 
 
-def test_watch_outlasts_a_temporal_server_that_is_away_for_a_while(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
-    book.refuse_next = 2
+def test_watch_outlasts_a_temporal_server_that_is_away_for_a_while(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+    api_state.refuse_next = 2
     code, printed = droidherd("watch", "t1", "--json")
-    assert (0, 2) == (code, len([asked for asked in book.asked if asked[0] == "GET /api/tasks/t1"]) - 2)
+    assert (0, 2) == (code, len([asked for asked in api_state.asked if asked[0] == "GET /api/tasks/t1"]) - 2)
     assert "engine away" not in printed
 
 
-def test_watch_does_not_wait_for_what_will_never_be(droidherd: Terminal, book: Book):
+def test_watch_does_not_wait_for_what_will_never_be(droidherd: Terminal, api_state: ApiState):
     code, printed = droidherd("watch", "t9", "--json")
-    assert (1, 1) == (code, len(book.asked))
+    assert (1, 1) == (code, len(api_state.asked))
     assert "there is no task t9" in printed
 
 
-def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
+def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
     code, printed = droidherd("watch", "t1")
     assert 0 == code
     assert "waiting 1   running 2   free 3   account paused by ann" in printed
 
 
-def test_pause_resume_and_cancel_have_their_reason(droidherd: Terminal, book: Book):
+def test_pause_resume_and_cancel_have_their_reason(droidherd: Terminal, api_state: ApiState):
     for word, state in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
         assert state == droidherd.json(word, "t1", "--reason", "night")["state"]
-    assert [{"reason": "night", "actor": getpass.getuser()}] * 3 == [asked[2] for asked in book.asked]
+    assert [{"reason": "night", "actor": getpass.getuser()}] * 3 == [asked[2] for asked in api_state.asked]
 
 
-def test_a_task_is_put_in_front(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+def test_a_task_is_put_in_front(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     assert "t1" == droidherd.json("prioritize", "t1", "--reason", "soon")["task_id"]
     request = {"reason": "soon", "actor": getpass.getuser(), "priority": 1}
-    assert ("POST /api/tasks/t1/prioritize", request) == (book.asked[0][0], book.asked[0][2])
+    assert ("POST /api/tasks/t1/prioritize", request) == (api_state.asked[0][0], api_state.asked[0][2])
 
 
-def test_the_answer_to_an_order_is_printed(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
-    book.detail = "nobody is in lane acount yet; the others are: account"
-    assert book.detail in droidherd("prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
-    assert book.detail in droidherd("lanes", "acount", "--capacity", "4")[1].replace("\n", " ")
-    assert book.detail == droidherd.json("lanes", "acount", "--capacity", "4")["detail"]
+def test_the_answer_to_an_order_is_printed(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
+    api_state.detail = "nobody is in lane acount yet; the others are: account"
+    assert api_state.detail in droidherd("prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
+    assert api_state.detail in droidherd("lanes", "acount", "--capacity", "4")[1].replace("\n", " ")
+    assert api_state.detail == droidherd.json("lanes", "acount", "--capacity", "4")["detail"]
 
 
-def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
+def test_lanes_are_shown_and_ordered(droidherd: Terminal, api_state: ApiState):
     assert ["account"] == [one["name"] for one in droidherd.json("lanes")["lanes"]]
     assert "ann" in droidherd("lanes", "account", "--pause", "--reason", "night")[1]
     droidherd("lanes", "account", "--capacity", "4")
@@ -179,7 +181,7 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, book: Book):
     droidherd("lanes", "account", "--reset", "--reason", "over")
     me = {"actor": getpass.getuser()}
     order = {"lane": "account", **me}
-    printed = [(asked[0], asked[2]) for asked in book.asked if not asked[0].startswith("GET")]
+    printed = [(asked[0], asked[2]) for asked in api_state.asked if not asked[0].startswith("GET")]
     assert [
         ("POST /api/queue/pause", {**order, "reason": "night"}),
         ("POST /api/queue/capacity", {**order, "reason": "", "capacity": 4}),
@@ -195,21 +197,21 @@ def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
 
 
 @pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival"), ("--reset",)])
-def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, book: Book, words: tuple[str, ...]):
-    assert (2, []) == (droidherd("lanes", *words)[0], book.asked)
+def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, api_state: ApiState, words: tuple[str, ...]):
+    assert (2, []) == (droidherd("lanes", *words)[0], api_state.asked)
 
 
-def test_statistics_are_shown_by_type_and_in_total(droidherd: Terminal, book: Book):
+def test_statistics_are_shown_by_type_and_in_total(droidherd: Terminal, api_state: ApiState):
     printed = droidherd("stats", "scan")[1]
-    assert "type=scan" == book.asked[0][1]
+    assert "type=scan" == api_state.asked[0][1]
     assert [True, True] == [re.search(row, printed) is not None for row in (r"scan +4 +2 +1 +1 +0 +67%", r"all +4")]
     assert "1.5 s" in printed
     assert 4 == droidherd.json("stats")["total"]["count"]
 
 
-def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, book: Book):
+def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, api_state: ApiState):
     printed = droidherd("audit", "--actor", "ann", "--action", "lane_paused")[1]
-    assert "actor=ann&action=lane_paused" in book.asked[0][1]
+    assert "actor=ann&action=lane_paused" in api_state.asked[0][1]
     assert ["lane_paused", "ann for ben", "night", "mutex_broken", "shop"] == [
         word for word in ("lane_paused", "ann for ben", "night", "mutex_broken", "shop") if word in printed
     ]
@@ -217,15 +219,17 @@ def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, book: Book):
 
 
 def test_whose_name_has_a_key_on_this_machine_sends_it(
-    droidherd: Terminal, book: Book, monkeypatch: pytest.MonkeyPatch
+    droidherd: Terminal, api_state: ApiState, monkeypatch: pytest.MonkeyPatch
 ):
-    book.key = "secret"
+    api_state.key = "secret"
     monkeypatch.setenv("DROIDHERD_API__KEYS", json.dumps({getpass.getuser(): "secret", "other": "wrong"}))
     assert {"tasks": []} == droidherd.json("tasks")
 
 
-def test_the_key_of_a_file_is_sent(droidherd: Terminal, book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    book.key = "secret"
+def test_the_key_of_a_file_is_sent(
+    droidherd: Terminal, api_state: ApiState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    api_state.key = "secret"
     assert "unauthorized" in droidherd("tasks")[1]
     (tmp_path / "key").write_text("secret\n")
     monkeypatch.setenv("DROIDHERD_API__KEY_FILE", str(tmp_path / "key"))
@@ -242,8 +246,8 @@ def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
     assert (3, True) == ((done := droidherd("status"))[0], "nothing runs in" in done[1])
 
 
-def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book, tmp_path: Path):
-    book.emulators = [{"emulator_id": "phone", "state": "up", "address": "127.0.0.1:7777"}]
+def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, api_state: ApiState, tmp_path: Path):
+    api_state.emulators = [{"emulator_id": "phone", "state": "up", "address": "127.0.0.1:7777"}]
     code, printed = droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
     assert (0, "phone at 127.0.0.1:7777: up\n") == (code, printed)
     (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
@@ -253,8 +257,8 @@ def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, book: Book,
     assert ("phone", {"region": "eu"}) == (entry["emulator_id"], entry["labels"])
 
 
-def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, book: Book):
-    book.emulators = [{"emulator_id": "emulator-127.0.0.1-7777", "state": "registering", "evidence": "no frame"}]
+def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, api_state: ApiState):
+    api_state.emulators = [{"emulator_id": "emulator-127.0.0.1-7777", "state": "registering", "evidence": "no frame"}]
     code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "500ms")
     assert 1 == code
     assert "emulator-127.0.0.1-7777 is registering" in printed
@@ -296,10 +300,10 @@ def test_connect_refuses_a_controller_that_is_not_there(droidherd: Terminal, tmp
 
 
 @pytest.mark.parametrize("order", ["restart", "recover", "quarantine", "release", "drain", "undrain"])
-def test_an_order_to_an_emulator_says_who_and_why(order: str, droidherd: Terminal, book: Book):
+def test_an_order_to_an_emulator_says_who_and_why(order: str, droidherd: Terminal, api_state: ApiState):
     code, printed = droidherd("emulator", order, "phone", "--reason", "flickers")
     assert (0, f"phone: {order} requested\n") == (code, printed)
-    asked, _, body, _ = book.asked[-1]
+    asked, _, body, _ = api_state.asked[-1]
     expected = (f"POST /api/emulators/phone/{order}", "flickers", getpass.getuser())
     assert expected == (asked, body["reason"], body["actor"])
 
@@ -337,43 +341,43 @@ def test_no_durations(text: str):
         output.duration_s(text)
 
 
-def test_documents_are_json_with_accents(droidherd: Terminal, book: Book):
-    book.tasks = [{"task_id": "t1", "state": "failed", "error": {"message": "é"}}]
+def test_documents_are_json_with_accents(droidherd: Terminal, api_state: ApiState):
+    api_state.tasks = [{"task_id": "t1", "state": "failed", "error": {"message": "é"}}]
     found: Document = droidherd.json("tasks", "t1")
     assert "é" == found["error"]["message"]
 
 
-def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, book: Book):
+def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, api_state: ApiState):
     code, printed = droidherd("cleanup", "--reason", "audit")
     assert 0 == code
     assert "removed: 2 failed, artifacts of 1 unknown tasks, 2.5 MB" in printed
     assert "and 2 more" in printed
     assert ["t1", "failed", "35", "d", "2.5", "MB", "old", "enough"] == printed.splitlines()[1].split()
     request = {"dry_run": False, "reason": "audit", "actor": getpass.getuser()}
-    assert [("POST /api/maintenance/cleanup", "wait=30s", request)] == [asked[:3] for asked in book.asked]
+    assert [("POST /api/maintenance/cleanup", "wait=30s", request)] == [asked[:3] for asked in api_state.asked]
 
 
-def test_a_dry_run_of_a_cleanup_says_what_would_go(droidherd: Terminal, book: Book):
+def test_a_dry_run_of_a_cleanup_says_what_would_go(droidherd: Terminal, api_state: ApiState):
     assert "would be removed: 2 failed" in droidherd("cleanup", "--dry-run")[1]
     assert droidherd.json("cleanup", "--dry-run")["report"]["dry_run"]
 
 
-def test_a_cleanup_that_left_something_says_so_by_its_exit_code(droidherd: Terminal, book: Book):
-    book.troubles = ["host h1 is away [x]"]
+def test_a_cleanup_that_left_something_says_so_by_its_exit_code(droidherd: Terminal, api_state: ApiState):
+    api_state.troubles = ["host h1 is away [x]"]
     code, printed = droidherd("cleanup")
     assert (1, True) == (code, "not done: host h1 is away [x]" in printed)
 
 
-def test_a_cleanup_that_takes_long_goes_on_by_itself(droidherd: Terminal, book: Book):
-    book.slow = True
+def test_a_cleanup_that_takes_long_goes_on_by_itself(droidherd: Terminal, api_state: ApiState):
+    api_state.slow = True
     code, printed = droidherd("cleanup")
     assert (0, True) == (code, "still running as maintenance/cleanup/by-hand" in printed)
 
 
-def test_an_api_that_is_not_ready_says_what_is_wrong(book: Book):
-    book.parts = {"engine": "", "disk": "0.10 GB free at /data (data), wanted are 1.00 GB"}
+def test_an_api_that_is_not_ready_says_what_is_wrong(api_state: ApiState):
+    api_state.parts = {"engine": "", "disk": "0.10 GB free at /data (data), wanted are 1.00 GB"}
     with ApiClient(f"http://127.0.0.1:{os.environ['DROIDHERD_API__PORT']}") as api:
-        assert f"disk: {book.parts['disk']} (HTTP 503)" == api.healthy()
+        assert f"disk: {api_state.parts['disk']} (HTTP 503)" == api.healthy()
 
 
 @pytest.mark.parametrize(

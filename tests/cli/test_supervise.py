@@ -13,7 +13,7 @@ import pytest
 from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError, PortTakenError
 from droidherd.cli.local import ports, supervise
 from droidherd.cli.local.lock import InstanceLock, is_held
-from droidherd.cli.local.ports import PortBook, free
+from droidherd.cli.local.ports import PortRegistry, free
 from droidherd.cli.local.supervise import ProcessFolders, ProcessSpec, Supervisor
 from droidherd.processes import pidfile
 
@@ -164,16 +164,16 @@ def test_a_taken_port_names_its_setting(tmp_path: Path):
         taken.listen()
         port = int(taken.getsockname()[1])
         with pytest.raises(PortTakenError) as error:
-            PortBook(tmp_path / "ports.json").claim("api.port", port)
+            PortRegistry(tmp_path / "ports.json").claim("api.port", port)
     assert "`api.port`" in str(error.value)
     assert "DROIDHERD_API__PORT" in str(error.value)
 
 
 def test_port_0_is_chosen_once_and_remembered(tmp_path: Path):
     path = tmp_path / "run" / "ports.json"
-    first = PortBook(path).claim("api.port", 0)
-    assert first == PortBook(path).claim("api.port", 0)
-    assert first != PortBook(path).claim("adb.port", 0)
+    first = PortRegistry(path).claim("api.port", 0)
+    assert first == PortRegistry(path).claim("api.port", 0)
+    assert first != PortRegistry(path).claim("adb.port", 0)
 
 
 def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.MonkeyPatch):
@@ -185,9 +185,9 @@ def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.Monke
 
 def test_ports_where_adb_looks_are_refused(tmp_path: Path):
     with pytest.raises(PortTakenError, match="adb looks"):
-        PortBook(tmp_path / "ports.json").claim("api.port", 5555)
+        PortRegistry(tmp_path / "ports.json").claim("api.port", 5555)
 
 
 def test_a_wanted_free_port_is_taken_as_it_is(tmp_path: Path):
     port = free()
-    assert port == PortBook(tmp_path / "ports.json").claim("api.port", port)
+    assert port == PortRegistry(tmp_path / "ports.json").claim("api.port", port)

@@ -114,11 +114,11 @@ def test_an_api_outside_loopback_gets_a_key():
     assert "/run/secrets/api_key" == api["environment"]["DROIDHERD_API__KEY_FILE"]
 
 
-def test_the_image_copies_every_room():
+def test_the_image_copies_every_package():
     text = (DEPLOY / "compose/Dockerfile").read_text()
     root = DEPLOY.parent
-    for room in ("droidherd", "workflows", "activities", "api"):
-        assert f"COPY {room} {room}" in text
+    for package in ("droidherd", "workflows", "activities", "api"):
+        assert f"COPY {package} {package}" in text
     for name in re.findall(r"COPY ((?:\S+ )+)\./", text)[0].split():
         assert (root / name).exists(), name
 

@@ -45,9 +45,9 @@ class Pool:
 
     def emulator(
         self, name: str, state: EmulatorStatus = EmulatorStatus.UP, *, incarnation: int = 1, boot: str = "b1",
-        labels: tuple[str, ...] = (), tidied: int = 0,
+        labels: tuple[str, ...] = (), reset_to: int = 0,
     ) -> None:  # fmt: skip
-        self.d.on_announce(m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, tidied), self.now)
+        self.d.on_announce(m.Announce(name, "h", incarnation, self.seq(), state, labels, boot, reset_to), self.now)
 
     def short_tasks(self) -> None:
         """The type `check` is known to end soon, so that others may stand on deck behind it."""

@@ -1,4 +1,4 @@
-"""A question that is answered at once: the verdict comes back, and never a grant."""
+"""A question that is answered at once: the admission comes back, and never a grant."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from droidherd.domain.task.claim import Claim
 from tests.domain.pool import Pool
 
 
-def test_the_verdict_is_the_answer_and_is_not_sent_as_well() -> None:
+def test_the_admission_is_the_answer_and_is_not_sent_as_well() -> None:
     pool = Pool()
     pool.enqueue("first")
     answer = pool.d.ask(pool.ask("second"), pool.now)
@@ -69,16 +69,16 @@ def test_an_older_question_of_somebody_who_left_is_not_heard() -> None:
     assert {} == pool.d.board.entries
 
 
-def test_an_emulator_that_was_tidied_beyond_a_lease_is_not_soiled_by_it() -> None:
+def test_an_emulator_that_was_reset_beyond_a_lease_is_not_marked_dirty_by_it() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("task")
-    pool.emulator("e1", tidied=pool.lease("task").token + 1)
+    pool.emulator("e1", reset_to=pool.lease("task").token + 1)
     pool.d.on_done(m.Done(m.Key("task", "r1", 1), pool.seq(), clean=False), pool.now)
     assert "e1" in pool.d.board.free
 
 
-def test_a_verdict_on_its_way_is_not_taken_back_for_an_asker_who_may_be_gone() -> None:
+def test_an_admission_on_its_way_is_kept_for_an_asker_who_may_be_gone() -> None:
     pool = Pool()
     ask = pool.enqueue("task")  # it gave up asking, and said it by a signal
     assert pool.d.ask(ask, pool.now) is None
@@ -106,7 +106,7 @@ def test_expired_lease_whose_emulator_was_reset_beyond_it_is_freed_at_once() -> 
     pool.emulator("e1")
     pool.enqueue("task")
     lease = pool.lease("task")
-    pool.emulator("e1", tidied=lease.token + 1)
+    pool.emulator("e1", reset_to=lease.token + 1)
     pool.d.tick(lease.expires_at_ms)
     assert {} == pool.d.board.entries
     assert "e1" in pool.d.board.free

@@ -78,7 +78,7 @@ def test_what_was_due_while_the_one_before_ran_is_skipped_not_missed(overlap: Ov
 
 
 def test_a_skip_ends_with_the_one_before():
-    """It ran until 105; the engine was away from then on until 131."""
+    """It ran until 105; Temporal was away from then on until 131."""
     found = at_start(rules(Overlap.SKIP), CatchUp(at(100)), Start(at(122), at(131), at(105)))
     assert (3, [(108, 120, 7, TOO_LATE)]) == (found.skipped, rows(found))
 

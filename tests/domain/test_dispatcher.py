@@ -247,7 +247,7 @@ def test_down_never_frees_a_lease() -> None:
     assert ("t", {"a:ann": "t"}) == (pool.on("e1"), pool.d.keys.held)
 
 
-def test_an_unclean_end_has_the_emulator_tidied_before_the_next_grant() -> None:
+def test_an_unclean_end_has_the_emulator_reset_before_the_next_grant() -> None:
     pool = Pool()
     pool.emulator("e1")
     pool.enqueue("first")
@@ -256,7 +256,7 @@ def test_an_unclean_end_has_the_emulator_tidied_before_the_next_grant() -> None:
     pool.enqueue("second")
     assert EntryState.WAITING is pool.place("second")
     assert [token] == [one.token for one in pool.messages_to("emulator/e1", m.Reset)]
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert "second" == pool.on("e1")
 
 
@@ -269,7 +269,7 @@ def test_a_closed_holder_is_fenced_before_its_lease_is_freed() -> None:
     assert EntryState.ACTIVE is pool.place("t"), "another run of it was closed"
     pool.d.on_closed("t", "r1", NOW)
     assert (EntryState.FENCING, {"a:ann": "t"}) == (pool.place("t"), pool.d.keys.held)
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert (None, {}) == (pool.place("t"), pool.d.keys.held)
 
 
@@ -304,7 +304,7 @@ def test_who_leaves_without_stopping_keeps_its_keys_until_it_is_fenced() -> None
     pool.enqueue("next", account="ann")
     assert (EntryState.FENCING, EntryState.PARKED) == (pool.place("t"), pool.place("next"))
     assert [token] == [one.token for one in pool.messages_to("emulator/e1", m.Reset)]
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert (None, EntryState.ACTIVE) == (pool.place("t"), pool.place("next"))
 
 
@@ -355,7 +355,7 @@ def test_a_manual_retry_waits_until_what_its_older_run_left_behind_is_fenced() -
     token = pool.lease("t").token
     pool.enqueue("t", account="ann", key=m.Key("t", "r2", 1), on_busy=OnBusy.REJECT)
     assert (f"t~{token}", EntryState.PARKED) == (pool.d.keys.held["a:ann"], pool.place("t"))
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert EntryState.ACTIVE is pool.place("t")
 
 
@@ -411,7 +411,7 @@ def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() ->
     pool.d.tick(NOW + 15_000)
     sweep = pool.messages_to("emulator/e1", m.Reset)
     assert 1 == len(sweep)
-    pool.emulator("e1", tidied=sweep[0].token)
+    pool.emulator("e1", reset_to=sweep[0].token)
     assert "t" == pool.on("e1"), "its ticket is older than any drawn since"
 
 

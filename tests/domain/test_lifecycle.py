@@ -99,7 +99,7 @@ def test_what_may_be_asked_of_a_task_follows_from_the_table(state: TaskStatus) -
 
 
 @pytest.mark.parametrize("state", list(TaskStatus))
-def test_a_refusal_says_what_is_possible_in_the_words_of_the_doors(state: TaskStatus) -> None:
+def test_a_refusal_says_what_is_possible_in_the_words_of_the_api(state: TaskStatus) -> None:
     message = refusal("retry", state, Intent.NONE, possible(state))
     nothing = "nothing; submit it anew"
     assert f"retry is not possible while {state}; possible now: {', '.join(possible(state)) or nothing}" == message

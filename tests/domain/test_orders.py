@@ -268,7 +268,7 @@ def test_a_mutex_held_for_too_long_is_fenced_first_and_then_broken() -> None:
     )
     pool.d.tick(NOW + 10_000_000)
     assert (EntryState.PARKED, ["mutex_overdue"]) == (pool.place("other"), kinds(pool)), "time alone breaks nothing"
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert (EntryState.ACTIVE, ["mutex_overdue", "mutex_broken"]) == (pool.place("other"), kinds(pool))
     broken = pool.d.state.audit.by_system[-1]
     assert ("system:mutex_hold", "holder", "e1", "shop") == (
@@ -313,7 +313,7 @@ def test_who_asks_while_an_unknown_lease_is_fenced_is_asked_again_afterwards() -
     pool, token = held_for_too_long()
     pool.enqueue("holder", mutex=("shop",))
     assert [] == pool.messages_to("holder", m.Recall)
-    pool.emulator("e1", tidied=token)
+    pool.emulator("e1", reset_to=token)
     assert 1 == len(pool.messages_to("holder", m.Recall))
 
 
@@ -339,7 +339,7 @@ def test_a_lease_that_was_fenced_without_a_word_is_counted_when_word_comes() -> 
     pool.enqueue("t", hold_s=10.0)
     lease = pool.lease("t")
     pool.d.tick(NOW + 10_000)
-    pool.emulator("e1", tidied=lease.token)
+    pool.emulator("e1", reset_to=lease.token)
     assert (None, 0) == (pool.place("t"), pool.d.stats.total().count)
     pool = again(pool)
     for _ in range(2):

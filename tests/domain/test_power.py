@@ -169,7 +169,7 @@ def test_a_task_due_soon_has_one_started_and_keeps_one_from_being_stopped():
     assert {"b1": "off"} == pool.take_switches()
 
 
-def test_for_tasks_due_soon_no_more_are_started_than_their_lane_has_room_for():
+def test_for_tasks_due_soon_no_more_are_started_than_their_lane_can_take():
     pool = Pool("a1", "a2", "a3").stopped("a1", "a2", "a3")
     pool.d.set_capacity("account", 2, "ann", pool.now_ms)
     pool.submit("t0")
@@ -206,7 +206,7 @@ def test_every_switch_is_audited():
 
 
 @pytest.mark.parametrize("moment", ["ordered", "stopped", "waking"])
-def test_a_snapshot_keeps_what_was_wished_and_what_is_off(moment: str):
+def test_a_snapshot_keeps_what_was_ordered_and_what_is_off(moment: str):
     pool = Pool("a1", "a2")
     pool.passes(60)
     if moment != "ordered":
@@ -283,7 +283,7 @@ def test_a_new_incarnation_of_an_emulator_gets_its_switch_again():
     assert {"a1": "off"} == pool.take_switches()
 
 
-def test_a_dispatcher_without_memory_voids_what_may_have_been_wished_before():
+def test_a_dispatcher_without_memory_voids_what_may_have_been_ordered_before():
     pool = Pool("a1")
     pool.d.take_over({}, pool.now_ms, 600.0, blind=True, emulators=["a1"])
     assert m.Recall(pool.now_ms, voids=pool.now_ms) == pool.d.outbox.lines["emulator/a1"][0]

@@ -336,7 +336,7 @@ def test_what_is_not_on_demand_is_started_when_it_is_first_seen():
     assert "restart" == one.due
 
 
-def test_one_out_of_sight_and_not_off_is_switched_off_when_it_is_seen_again():
+def test_one_that_vanished_and_is_not_off_is_switched_off_when_seen_again():
     one = Recovered()
     one.sees(Health.DOWN)
     one.switch(on=False, seq=7)

@@ -81,7 +81,7 @@ def test_its_supervisor_starts_it_again(temporal_server: EmbeddedTemporal, tempo
         supervisor.stop(grace_s=20)
 
 
-async def test_a_full_disk_pauses_the_pool_until_there_is_room(tmp_path: Path):
+async def test_a_full_disk_pauses_the_pool_until_there_is_space(tmp_path: Path):
     with farm(tmp_path, 1) as place:
         client = await place.client()
         await place.all_up(client)

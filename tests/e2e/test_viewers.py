@@ -85,7 +85,7 @@ async def not_behind_a_stage(place: Farm, client: Client, http: httpx.AsyncClien
 
 
 async def a_page_was_left(place: Farm, client: Client, http: httpx.AsyncClient) -> None:
-    """What the task sought, in one page, at one address."""
+    """What the task searched for, in one page, at one address."""
     await place.submit(client, "stuck", "never")
     view = await place.ended(client, "stuck")
     assert (TaskStatus.FAILED, "StuckError") == (view.state, view.error and view.error.kind)

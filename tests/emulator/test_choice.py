@@ -82,7 +82,7 @@ class Fickle(Scripted):
 
 def test_who_gives_up_waiting_for_a_probe_is_not_taken_for_a_broken_camera():
     def given_up() -> None:
-        raise AbandonedError("the engine gave this try up")
+        raise AbandonedError("Temporal gave this try up")
 
     cameras = Cameras([Fickle("raw", 1), Fickle("png", 1)])
     with pytest.raises(AbandonedError):

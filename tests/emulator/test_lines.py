@@ -324,7 +324,7 @@ def test_time_that_passed_while_the_intent_was_written_counts(stand: Stand):
     assert [] == stand.acts()
 
 
-def test_without_room_for_the_intent_nothing_is_acted(stand: Stand):
+def test_without_space_for_the_intent_nothing_is_acted(stand: Stand):
     stand.set(MINE)
     folder = Path(stand.places.journals)
     folder.mkdir(parents=True)

@@ -93,7 +93,7 @@ async def test_a_dying_emulator_is_known_at_once_and_the_log_says_why(
     Inventory(tmp_path).add(InventoryEntry(emulator_id=one.name, address=one.address))
     healths: asyncio.Queue[Health] = asyncio.Queue()
 
-    async def tell_sights(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
+    async def tell_health(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         for seen in news:
             healths.put_nowait(seen.health)
 
@@ -106,7 +106,7 @@ async def test_a_dying_emulator_is_known_at_once_and_the_log_says_why(
         watched = ProbeLoop(
             ProbedHost("h", "default"), one.farm.server, Inventory(tmp_path), ProbeTiming(600.0, 60.0, 900.0), threads
         )
-        rounds = asyncio.create_task(watched.run(tell_sights, 1))
+        rounds = asyncio.create_task(watched.run(tell_health, 1))
         await until_seen(Health.GOOD)
         one.control.kill(one.name)
         await until_seen(Health.SUSPECT)
@@ -140,11 +140,11 @@ async def reported_health(
     healths: list[Health] = []
     heard = asyncio.Event()
 
-    async def tell_sights(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
+    async def tell_health(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         healths.extend(seen.health for seen in news)
         heard.set()
 
-    rounds = asyncio.create_task(watched.run(tell_sights, 1))
+    rounds = asyncio.create_task(watched.run(tell_health, 1))
     try:
         async with asyncio.timeout(20):
             for act in until:

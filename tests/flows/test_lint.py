@@ -147,7 +147,7 @@ STEP_PROBLEMS = [
         "warning: variable 'said' is never read (remove what sets it)",
     ),
     (
-        "when: {var: said, is: b, do: [{fail: {what: never}}]}",
+        "when: {var: reply, is: b, do: [{fail: {what: never}}]}",
         "error: variable 'said' is not set before it in this stage (add into: said to an ask or a read)",
     ),
     ("reschedule: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
@@ -312,7 +312,7 @@ def test_either_of_two_frames_may_have_the_same_name(tmp_path: Path) -> None:
 def test_what_an_ask_sets_is_known_to_what_comes_after_it_also_in_a_block(tmp_path: Path) -> None:
     steps = [
         f"optional: {{do: [{{{ASK}}}}}]}}",
-        "when: {var: said, is: [later], do: [{fail: {what: never}}], else: [{reschedule: {from: said, at_most: 2}}]}",
+        "when: {var: reply, is: [later], do: [{fail: {what: never}}], else: [{reschedule: {from: reply, at_most: 2}}]}",
     ]
     assert [] == problems(tmp_path, HEAD + "".join(f"      - {step}\n" for step in steps))
 

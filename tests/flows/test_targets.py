@@ -24,8 +24,8 @@ RESTLESS = RestlessError("the screen does not come to rest")
 GIFT_CENTRE = "tap 330 320"
 
 
-def within(sight: dict[str, Any], seconds: str = "1s") -> dict[str, Any]:
-    return {**sight, "within": seconds}
+def within(condition: dict[str, Any], seconds: str = "1s") -> dict[str, Any]:
+    return {**condition, "within": seconds}
 
 
 SCREENS = {"home": ScreenCondition.model_validate({"all": [{"image": "a.png"}, {"gone": "b.png"}]})}
@@ -197,10 +197,10 @@ MISSED = [
 ]
 
 
-@pytest.mark.parametrize(("sight", "why"), MISSED)
-def test_a_wait_in_vain_says_what_was_there_instead(sight: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("condition", "why"), MISSED)
+def test_a_wait_in_vain_says_what_was_there_instead(condition: dict[str, Any], why: str) -> None:
     with pytest.raises(ScreenNotReachedError, match=why):
-        run_stage(stage({"wait": within(sight)}), bench().run())
+        run_stage(stage({"wait": within(condition)}), bench().run())
 
 
 def test_every_look_and_everything_searched_on_it_is_reported() -> None:

@@ -108,10 +108,10 @@ def test_a_change_of_the_used_flow_is_a_change_of_the_using_one(shelf: Path, cha
     assert before != catalogue.flow("outer").hash
 
 
-def test_a_used_flow_that_was_mended_mends_the_using_one(shelf: Path) -> None:
+def test_a_used_flow_that_was_fixed_fixes_the_using_one(shelf: Path) -> None:
     catalogue = Catalogue([shelf])
     (shelf / "inner" / "entry.png").rename(shelf / "entry.png")
-    with pytest.raises(FlowError, match=r"flow\.yaml:10: error: flow inner is not sound: .*entry\.png: no such"):
+    with pytest.raises(FlowError, match=r"flow\.yaml:10: error: flow inner is not valid: .*entry\.png: no such"):
         catalogue.flow("outer")
     (shelf / "entry.png").rename(shelf / "inner" / "entry.png")
     assert "outer" == catalogue.flow("outer").flow.flow
@@ -132,7 +132,7 @@ FAULTS = [
         {"other": using("other", "demo")},
         using("demo", "other"),
         (
-            "flow.yaml:5: error: flow other is not sound: {shelf}/other/flow.yaml:5: error: "
+            "flow.yaml:5: error: flow other is not valid: {shelf}/other/flow.yaml:5: error: "
             "flows use each other in a circle: demo uses other uses demo"
         ),
     ),
@@ -146,7 +146,7 @@ FAULTS = [
     (
         {f"n{n}": using(f"n{n}", f"n{n + 1}") for n in range(5)} | {"n5": f"flow: n5\n{TAP}"},
         using("demo", "n0"),
-        "flow.yaml:5: error: flow n0 is not sound: ",
+        "flow.yaml:5: error: flow n0 is not valid: ",
     ),
     (
         {"other": f"flow: other\nparams: {{who: {{type: string}}}}\n{TAP}"},

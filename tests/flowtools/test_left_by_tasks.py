@@ -95,10 +95,10 @@ def test_a_failed_stage_replays_to_the_same_end_and_a_fixed_flow_goes_on(place: 
     done = place.replayed()
     assert ((), 3, ("begins at collect",)) == (done.differences, done.acts, done.notes)
     place.written(COLLECT, COLLECT)
-    (difference,) = (mended := place.replayed()).differences
+    (difference,) = (replayed := place.replayed()).differences
     assert "step 3: app_icon.png did not appear" in difference.expected
     assert "completed" == difference.found
-    assert "the flow is another one by now" in mended.notes
+    assert "the flow is another one by now" in replayed.notes
     place.written("- tap: {image: ok.png, then", "- tap: {image: gift.png, then")
     (difference,) = place.replayed().differences
     assert ("collect 3", "tap 744, 456") == (difference.step, difference.expected)

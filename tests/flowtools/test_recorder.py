@@ -184,7 +184,7 @@ def test_who_does_not_know_the_address_sees_and_does_nothing(emulator: FlowEmula
 
 
 @pytest.mark.parametrize("body", [{"kind": "dance"}, {"kind": "tap", "x": -1}, {"kind": "tap", "z": 1}, []])
-def test_what_cannot_be_wished_is_refused(emulator: FlowEmulator, tmp_path: Path, body: Any):
+def test_what_cannot_be_recorded_is_refused(emulator: FlowEmulator, tmp_path: Path, body: Any):
     with page(emulator, tmp_path) as (person, recorder), httpx.Client(trust_env=False, timeout=60) as client:
         answer = client.post(f"{person.address}act", json=body)
         assert (400, []) == (answer.status_code, recorder.episodes)

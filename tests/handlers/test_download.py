@@ -212,7 +212,7 @@ def test_a_full_disk_of_the_emulator_is_final(world: World, site: Site):
     assert isinstance(error_of(world), DiskFullError)
 
 
-def test_a_download_leaves_the_engine_its_room_on_the_disk_of_the_host(world: World, site: Site):
+def test_a_download_leaves_temporal_its_space_on_the_disk_of_the_host(world: World, site: Site):
     site.files["/a.bin"] = CONTENT
     world.gallery("download", url=site.url("/a.bin"), file=PLACE)
     world.store = DirectoryStore(world.root / "artifacts", writer=Writer(reserve_bytes=2**60))

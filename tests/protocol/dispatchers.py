@@ -163,10 +163,10 @@ class DispatcherActor(Actor):
             self.machine.ask(message, self.world.now)
             self.process()
             return None
-        verdict = self.machine.ask(message, self.world.now)
+        answer = self.machine.ask(message, self.world.now)
         self.world.witness.board(self.machine)
         self.process()
-        return verdict
+        return answer
 
     def think(self) -> None:
         due = self.machine.next_due_ms()

@@ -301,7 +301,7 @@ class Handset:
         if self.remains <= lease:
             self.remains = 0
         else:
-            self.world.witness.tidies(self, lease)
+            self.world.witness.note_reset(self, lease)
         return True
 
     def vanish(self) -> None:
@@ -324,11 +324,11 @@ class Handset:
                 return "unset"
             self.token, self.free = (self.world.now, FENCE, FENCE), self.world.now
         if not full and self.token[0] > fence:
-            return ""  # a newer lease is at work already: its own end will be tidied up
+            return ""  # a newer lease is at work already: its own end will be reset
         if "fence" not in self.world.without:
             self.token = max(self.token, (fence, FENCE, FENCE))
         if full or self.remains <= fence:
             self.remains = 0
         else:
-            self.world.witness.tidies(self, fence)
+            self.world.witness.note_reset(self, fence)
         return ""

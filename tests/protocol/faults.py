@@ -137,8 +137,8 @@ class Faults:
     def _die(self) -> bool:
         """Nobody would switch it on again where nobody can."""
         handset = self._some_handset()
-        cared = self.world.script.recovery and handset.name not in self.world.script.controllers
-        if not cared or not handset.on:
+        recovers = self.world.script.recovery and handset.name not in self.world.script.controllers
+        if not recovers or not handset.on:
             return False
         handset.fails = self.below(4)
         handset.fall()

@@ -221,7 +221,7 @@ class EmulatorActor(Actor):
         return done
 
     def is_looked_at(self) -> None:
-        """By a person who takes everything back that people ordered, and mends what gave up."""
+        """By a person who takes everything back that people ordered, and fixes what gave up."""
         if self.machine.state.draining:
             self.machine.on_drain(on=False, now_ms=self.world.now)
         if self.machine.state.quarantined_by or self.machine.state.status is m.EmulatorStatus.QUARANTINED:

@@ -62,7 +62,7 @@ def test_heavy_entries_fill_the_queue_before_their_snapshot_is_too_large() -> No
     assert "queue_full" in reasons
 
 
-def test_a_board_at_its_limit_has_room_for_what_is_counted_and_audited() -> None:
+def test_a_board_at_its_limit_has_space_for_what_is_counted_and_audited() -> None:
     random_ = random.Random(1)
     d = full(10_000, mutexes=3)
     d.outbox.lines.clear()  # what answers may take: see above

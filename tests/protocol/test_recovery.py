@@ -71,7 +71,7 @@ def wakes_for_nobody(patch: Patch) -> None:
     patch.setattr(PowerControl, "_provide", blind)
 
 
-def keeps_room_for_the_busy(patch: Patch) -> None:
+def counts_the_busy(patch: Patch) -> None:
     """Whoever waits takes room in the lane, though nobody can be switched on for it."""
     original = PowerControl._provide
 
@@ -193,7 +193,7 @@ def keeps_first_findings(patch: Patch) -> None:
         (grants_who_is_to_rest, "free is out of date"),
         (wakes_nobody, "nobody is on the way for it"),
         (wakes_for_nobody, "nobody needs one more"),
-        (keeps_room_for_the_busy, "nobody is on the way for it"),
+        (counts_the_busy, "nobody is on the way for it"),
         (rests_who_is_expected, "though somebody is expected"),
         (expects_for_ever, "never comes to rest"),
         (forgets_what_it_asked, "is switched off"),
@@ -204,7 +204,7 @@ def keeps_first_findings(patch: Patch) -> None:
         (carries_half, "is not carried over"),
     ],
 )
-def test_without_this_rule_an_emulator_is_not_well_cared_for(
+def test_without_this_rule_recovery_breaks_a_promise(
     rule: Callable[[Patch], None], shows: str, monkeypatch: Patch
 ) -> None:
     rule(monkeypatch)

@@ -63,14 +63,14 @@ class Witness:
         if self.executed[where, name] > 1:
             self.broken(f"{where}: effect {name} was executed twice")
 
-    def tidies(self, handset: "Handset", up_to: int) -> None:
+    def note_reset(self, handset: "Handset", up_to: int) -> None:
         if handset.remains > up_to:
-            self.broken(f"{handset.name}: tidied up to {up_to} while lease {handset.remains} was at work")
+            self.broken(f"{handset.name}: reset up to {up_to} while lease {handset.remains} was at work")
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def checks_recovery(self, actor: "EmulatorActor") -> None:
-        """Who is cared for does not say that it may be used."""
+        """Who is being recovered does not say that it may be used."""
         machine, doing = actor.machine, actor.job
         handset = self.world.handsets[machine.state.emulator_id]
         seen = machine.state.health is Health.GOOD and handset.on and machine.state.boot == f"b{handset.boot}"

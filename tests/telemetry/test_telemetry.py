@@ -169,9 +169,9 @@ def test_what_a_dispatcher_counted_is_shown_as_counters_and_histograms():
 
 def test_every_metric_is_set_by_somebody():
     product = Path(__file__).parents[2]
-    rooms = [*(product / "droidherd").rglob("*.py"), *(product / "api").rglob("*.py")]
-    rooms += [*(product / "activities").glob("*.py"), product / "worker_main.py"]
-    source = "".join(file.read_text(encoding="utf-8") for file in rooms)
+    sources = [*(product / "droidherd").rglob("*.py"), *(product / "api").rglob("*.py")]
+    sources += [*(product / "activities").glob("*.py"), product / "worker_main.py"]
+    source = "".join(file.read_text(encoding="utf-8") for file in sources)
     names = vars(telemetry.Metrics(CollectorRegistry())).keys() - {"registry"}
     assert set() == {name for name in names if f"metrics.{name}" not in source}
 

@@ -48,19 +48,19 @@ async def test_a_task_starts_at_its_time_and_not_before(herd: Herd, e1: StandIn)
 
 
 async def test_a_task_that_reschedules_itself_runs_days_later_at_the_time_it_named(herd: Herd, e1: StandIn):
-    wishes: list[datetime] = []
+    wanted: list[datetime] = []
 
     async def in_three_days(work: StageWork) -> StageReport:
-        wishes.append(activity.info().started_time + timedelta(days=3))
+        wanted.append(activity.info().started_time + timedelta(days=3))
         return await again_in(timedelta(days=3))(work)
 
     e1.answers = [in_three_days, fails(ScreenNotReachedError("not there")), in_three_days]
     task = await herd.submit("check")
     view = await task.result()
     first, retried, last = starts(view)[1:]
-    assert wishes[0] <= first < wishes[0] + MOMENT
+    assert wanted[0] <= first < wanted[0] + MOMENT
     assert timedelta(seconds=5) <= retried - first < MOMENT
-    assert wishes[1] <= last < wishes[1] + MOMENT
+    assert wanted[1] <= last < wanted[1] + MOMENT
     assert (TaskStatus.COMPLETED, 2, [1, 2, 3, 4]) == (view.state, view.rounds, [one.n for one in view.attempts])
     assert [timedelta(seconds=5)] == await task.delays()
 

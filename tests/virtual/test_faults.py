@@ -109,7 +109,7 @@ def test_files_fail_to_arrive_either_way(private_adb: PrivateAdb, first: str, co
     assert 0 != private_adb.run("-s", first, "pull", "/sdcard/up", str(tmp_path / "down")).returncode
 
 
-def test_a_full_disk_refuses_every_write_until_there_is_room(
+def test_a_full_disk_refuses_every_write_until_there_is_space(
     private_adb: PrivateAdb, first: str, control: VirtualControl
 ):
     control.set_fault(V1, "disk_full")

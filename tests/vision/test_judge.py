@@ -255,7 +255,7 @@ def test_a_place_of_which_no_pixel_fits_is_judged_as_another(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(-20, WIDTH + 20), st.integers(-20, HEIGHT + 20), st.sampled_from(["Claim 38", "Claim 36", "Shop"]))
-def test_a_hint_never_changes_the_verdict(x: int, y: int, label: str) -> None:
+def test_a_hint_never_changes_the_result(x: int, y: int, label: str) -> None:
     frame = frame_of(screen(label))
     known, plain = (find(frame, TEMPLATE, hint=hint) for hint in (Box(x, y, 160, 48), None))
     assert plain.found == known.found

@@ -1,4 +1,4 @@
-"""Words on the screen: what a model read, what is sought in it, and the model itself."""
+"""Words on the screen: what a model read, what is searched in it, and the model itself."""
 
 import sys
 

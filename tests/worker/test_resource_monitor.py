@@ -39,7 +39,7 @@ async def test_a_full_disk_pauses_every_lane_and_says_why(here: World, task: str
     assert TaskStatus.COMPLETED == (await here.ended(task)).state
 
 
-async def test_room_again_is_seen_by_a_worker_that_was_started_since(here: World, tmp_path: Path):
+async def test_disk_space_is_seen_by_a_worker_that_was_started_since(here: World, tmp_path: Path):
     await monitor(here, tmp_path, MORE_THAN_THERE_IS).check()
     await monitor(here, tmp_path, 0).check()
     assert {} == await paused(here)
@@ -54,7 +54,7 @@ async def test_a_pause_of_a_person_is_neither_taken_over_nor_lifted(here: World,
     await here.order("resume_lane", actor="anna")
 
 
-async def test_a_host_with_room_leaves_the_pause_of_a_full_one(here: World, tmp_path: Path):
+async def test_a_host_with_disk_space_leaves_the_pause_of_a_full_one(here: World, tmp_path: Path):
     await monitor(here, tmp_path, MORE_THAN_THERE_IS, host="full").check()
     await monitor(here, tmp_path, 1, host="roomy").check()
     assert {"account": ACTOR, "anonymous": ACTOR} == await paused(here)

@@ -107,12 +107,12 @@ async def test_after_many_changes_it_continues_as_new_with_its_record(here: Worl
 
 
 async def test_a_record_is_known_for_a_while_unless_it_is_asked_anew(here: World) -> None:
-    book = CachedAccounts(here.client, asyncio.get_running_loop(), cached_s=3600.0)
-    assert None is await asyncio.to_thread(book.read, "w3")
+    accounts = CachedAccounts(here.client, asyncio.get_running_loop(), cached_s=3600.0)
+    assert None is await asyncio.to_thread(accounts.read, "w3")
     await change(here, "w3", note="made")
-    assert None is await asyncio.to_thread(book.read, "w3")
-    fresh = await asyncio.to_thread(lambda: book.read("w3", fresh=True))
-    assert (fresh, "made") == (await asyncio.to_thread(book.read, "w3"), fresh.note if fresh else "")
+    assert None is await asyncio.to_thread(accounts.read, "w3")
+    fresh = await asyncio.to_thread(lambda: accounts.read("w3", fresh=True))
+    assert (fresh, "made") == (await asyncio.to_thread(accounts.read, "w3"), fresh.note if fresh else "")
 
 
 async def test_a_bound_task_waits_for_its_emulator_one_that_names_another_does_not(here: World) -> None:

@@ -282,7 +282,7 @@ async def test_a_task_that_runs_is_stopped_and_taken_back_in_the_same_breath(her
     assert ("", "") == (here.stages.things["e1", f"{task}/a"], here.stages.things["e1", f"{task}/b"])
 
 
-async def test_a_task_that_fails_is_taken_back_when_its_submitter_wished_so(here: World, task: str):
+async def test_a_task_that_fails_is_taken_back_when_its_submitter_asked_for_it(here: World, task: str):
     name = f"{task}/a"
     await here.submit(
         task, here.stages.sets("half", not_reached), params=changing(name), emulator="e1", on_failure="rollback"

@@ -130,7 +130,7 @@ async def test_a_duplicate_is_rejected_with_the_task_that_holds_the_place(here: 
     hold = Hold()
     await here.submit(f"{task}-holder", hold, account=task)
     await hold.began.wait()
-    admission = await here.submit_for_a_verdict(task, account=task)
+    admission = await here.submit_and_wait(task, account=task)
     assert (TaskStatus.REJECTED, "account_running", f"{task}-holder") == (
         admission.state,
         admission.reason,

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def full(here: World) -> list[GateWork]:
-    """Boot gates; a new pool also has every emulator tidied up."""
+    """Boot gates; a new pool also has every emulator reset."""
     return [gate for gate in here.gates.seen if gate.full]
 
 

@@ -39,7 +39,7 @@ async def every_end(here: World) -> None:
     await here.order("pause_lane", actor="anna")
     await here.submit("cancelled", account="a")
     await here.reached("cancelled", TaskStatus.QUEUED)
-    await here.submit_for_a_verdict("rejected", account="a")
+    await here.submit_and_wait("rejected", account="a")
     await here.control("cancelled", "cancel")
     await here.ended("cancelled")
     await here.ended("rejected")

@@ -248,7 +248,7 @@ async def test_a_draining_emulator_gives_back_who_is_on_deck_and_keeps_who_runs(
     await here.emulator_is("e2", "up")
 
 
-async def test_an_emulator_left_dirty_is_tidied_up_before_the_next_task(here: World, task: str):
+async def test_an_emulator_left_dirty_is_reset_before_the_next_task(here: World, task: str):
     before = len(here.gates.seen)
     await here.submit(task, fails(FencedError("late"), clean=False), completes)
     await here.ended(task)

@@ -173,7 +173,7 @@ async def test_whatever_the_one_before_left_the_next_one_begins(here: World, tas
     assert ("completed", 0) == (found.outcome, found.catch_up.missed)
 
 
-async def test_a_run_does_not_fail_over_its_books(here: World, task: str):
+async def test_a_run_does_not_fail_over_its_catch_up(here: World, task: str):
     """A time zone this worker does not know: what was missed stays open, and the task runs."""
     one = subscription(task, every_s=0, cron="* * * * *", time_zone="Mars/Base")
     found: SubscriptionRunState = await (await due(here, one, before=ended(120, missed=3))).result()

@@ -96,7 +96,7 @@ async def test_what_rollbacks_need_stays_however_much_there_is_and_is_reported(p
         assert [["before-1-0-7-1-0.bin"]] * 2 == left
 
 
-async def test_what_goes_by_its_age_makes_room_for_the_rest(prompt: Client):
+async def test_what_goes_by_its_age_frees_space_for_the_rest(prompt: Client):
     keep = RetentionLimits(Retention(completed_days=30.0, failed_days=0.0), artifacts_max_bytes=350)
     async with world(prompt, "e1", cleanup=CleanupSetup(keep)) as here:
         await ended_in_turn(here, "first", "second", "third")

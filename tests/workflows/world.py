@@ -289,7 +289,7 @@ class World:
         return await self.dispatcher().query(names.Query.QUEUE, QueueQuery(**query), result_type=QueuePage)
 
     async def idle(self) -> None:
-        """Nobody waits, nobody runs, nothing is to be tidied up."""
+        """Nobody waits, nobody runs, nothing is to be reset."""
 
         async def empty() -> bool | None:
             page = await self.queue()
@@ -348,7 +348,7 @@ class World:
             static_summary=f"{type_} {task_id}",
         )
 
-    async def submit_for_a_verdict(self, task_id: str, **spec: Any) -> Admission:
+    async def submit_and_wait(self, task_id: str, **spec: Any) -> Admission:
         """As the API does: the question what became of it travels with the start, so that no end can outrun it."""
         start = WithStartWorkflowOperation(
             names.Workflow.TASK,

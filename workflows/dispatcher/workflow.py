@@ -254,71 +254,71 @@ class DispatcherWorkflow:
     # --- people -----------------------------------------------------------------------------------------------
 
     @workflow.update
-    def pause_lane(self, order: OperatorCommand) -> CommandResult:
-        return self._set(order, lambda d: d.pause(order.lane, order.actor, order.reason, _now_ms()))
+    def pause_lane(self, command: OperatorCommand) -> CommandResult:
+        return self._set(command, lambda d: d.pause(command.lane, command.actor, command.reason, _now_ms()))
 
     @workflow.update
-    def resume_lane(self, order: OperatorCommand) -> CommandResult:
-        return self._set(order, lambda d: d.resume(order.lane, order.actor, _now_ms(), order.reason))
+    def resume_lane(self, command: OperatorCommand) -> CommandResult:
+        return self._set(command, lambda d: d.resume(command.lane, command.actor, _now_ms(), command.reason))
 
     @workflow.update
-    def set_capacity(self, order: OperatorCommand) -> CommandResult:
+    def set_capacity(self, command: OperatorCommand) -> CommandResult:
         return self._set_one(
-            order, lambda d: d.set_capacity(order.lane, order.capacity, order.actor, _now_ms(), order.reason)
+            command, lambda d: d.set_capacity(command.lane, command.capacity, command.actor, _now_ms(), command.reason)
         )
 
     @workflow.update
-    def set_order(self, order: OperatorCommand) -> CommandResult:
+    def set_order(self, command: OperatorCommand) -> CommandResult:
         """Who goes first in a lane."""
-        ordering = Ordering(order.order == "priority", order.ageing)
+        ordering = Ordering(command.order == "priority", command.ageing)
         return self._set_one(
-            order, lambda d: d.set_ordering(order.lane, ordering, order.actor, _now_ms(), order.reason)
+            command, lambda d: d.set_ordering(command.lane, ordering, command.actor, _now_ms(), command.reason)
         )
 
     @workflow.update
-    def reset_lane(self, order: OperatorCommand) -> CommandResult:
+    def reset_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
-        if not order.lane:
+        if not command.lane:
             return CommandResult(done=False, detail=WHICH_LANE)
-        lane = self._machine.board.lanes.get(order.lane)
+        lane = self._machine.board.lanes.get(command.lane)
         was = self._ready and (lane is None or not self._machine.board.by_hand(lane))
-        done = self._obey(order, lambda d: d.reset_lane(order.lane, order.actor, _now_ms(), order.reason))
-        return CommandResult(done=True, detail=f"nothing was set by hand on lane {order.lane}") if was else done
+        done = self._obey(command, lambda d: d.reset_lane(command.lane, command.actor, _now_ms(), command.reason))
+        return CommandResult(done=True, detail=f"nothing was set by hand on lane {command.lane}") if was else done
 
     @workflow.update
-    def prioritize(self, order: OperatorCommand) -> CommandResult:
+    def prioritize(self, command: OperatorCommand) -> CommandResult:
         """More urgent, never less."""
-        entry = self._machine.board.entries.get(order.task_id)
+        entry = self._machine.board.entries.get(command.task_id)
         if entry is None or entry.lease is not None:
-            return CommandResult(done=False, detail=f"task {order.task_id} does not wait in pool {self._pool}")
+            return CommandResult(done=False, detail=f"task {command.task_id} does not wait in pool {self._pool}")
         before = entry.ask.priority
         done = self._obey(
-            order,
-            lambda d: (d.prioritize_in_bulk if order.bulk else d.prioritize)(
-                order.task_id, order.priority, order.actor, _now_ms(), order.reason
+            command,
+            lambda d: (d.prioritize_in_bulk if command.bulk else d.prioritize)(
+                command.task_id, command.priority, command.actor, _now_ms(), command.reason
             ),
         )
-        if done.detail or order.priority <= before:
+        if done.detail or command.priority <= before:
             return done
         return CommandResult(
-            done=True, detail=f"in front of priority {before}, which it keeps: {order.priority} is less urgent"
+            done=True, detail=f"in front of priority {before}, which it keeps: {command.priority} is less urgent"
         )
 
     @workflow.update
-    def disable_account(self, order: OperatorCommand) -> CommandResult:
+    def disable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more to an account; what runs goes on."""
-        refused = self._machine.accounts.refusal(order.account) if order.account else WHICH_ACCOUNT
+        refused = self._machine.accounts.refusal(command.account) if command.account else WHICH_ACCOUNT
         if refused:
             return CommandResult(done=False, detail=refused)
-        return self._obey(order, lambda d: d.disable(order.account, order.actor, order.reason, _now_ms()))
+        return self._obey(command, lambda d: d.disable(command.account, command.actor, command.reason, _now_ms()))
 
     @workflow.update
-    def enable_account(self, order: OperatorCommand) -> CommandResult:
-        if not order.account:
+    def enable_account(self, command: OperatorCommand) -> CommandResult:
+        if not command.account:
             return CommandResult(done=False, detail=WHICH_ACCOUNT)
-        was = self._ready and not self._machine.accounts.is_disabled(order.account)
-        done = self._obey(order, lambda d: d.enable(order.account, order.actor, _now_ms(), order.reason))
-        return CommandResult(done=True, detail=f"account {order.account} was not disabled") if was else done
+        was = self._ready and not self._machine.accounts.is_disabled(command.account)
+        done = self._obey(command, lambda d: d.enable(command.account, command.actor, _now_ms(), command.reason))
+        return CommandResult(done=True, detail=f"account {command.account} was not disabled") if was else done
 
     @workflow.signal
     def configure(self, settings: QueueSettings) -> None:
@@ -335,26 +335,26 @@ class DispatcherWorkflow:
         self._settings = self._settings.model_copy(update=settings.model_dump())
         self._machine.configure(_config(self._settings), _now_ms())
 
-    def _set_one(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
-        if not order.lane:
+    def _set_one(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
+        if not command.lane:
             return CommandResult(done=False, detail="say which lane: this is not set for all of them at once")
-        return self._set(order, apply)
+        return self._set(command, apply)
 
-    def _set(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
+    def _set(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
         """Something about a lane, or about all of them."""
-        refused = self._machine.lanes.refusal(order.lane)
+        refused = self._machine.lanes.refusal(command.lane)
         if refused:
             return CommandResult(done=False, detail=refused)
         known = list(self._machine.board.lanes)
-        done = self._obey(order, apply)
-        if done.detail or not self._ready or not order.lane or order.lane in known:
+        done = self._obey(command, apply)
+        if done.detail or not self._ready or not command.lane or command.lane in known:
             return done
         others = ", ".join(known) or "none"
-        return CommandResult(done=True, detail=f"nobody is in lane {order.lane} yet; the others are: {others}")
+        return CommandResult(done=True, detail=f"nobody is in lane {command.lane} yet; the others are: {others}")
 
-    def _obey(self, order: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
+    def _obey(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
         """An operator's order, once: the engine de-duplicates per run only."""
-        if not self._machine.state.handled.is_new(order.request_id):
+        if not self._machine.state.handled.is_new(command.request_id):
             return CommandResult(done=True, detail="done before")
         self._take(lambda: apply(self._machine))
         return CommandResult(done=True)

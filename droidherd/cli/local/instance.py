@@ -17,7 +17,7 @@ from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.local import embedded
 from droidherd.cli.local.embedded import Profile
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.local.ports import PortBook
+from droidherd.cli.local.ports import PortRegistry
 from droidherd.cli.local.supervise import ProcessSpec
 from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -50,7 +50,7 @@ class Instance:
         """Nothing is claimed before it is asked for."""
         self.settings = settings
         self.layout = Layout(settings.data.absolute())
-        self._ports = PortBook(self.layout.ports)
+        self._ports = PortRegistry(self.layout.ports)
 
     @cached_property
     def temporal(self) -> HostPort:

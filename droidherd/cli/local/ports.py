@@ -61,7 +61,7 @@ def wait_answers(port: int, *, seconds: float, host: str = "127.0.0.1") -> None:
         time.sleep(0.05)
 
 
-class PortBook:
+class PortRegistry:
     """Ports by the name of their setting. 0 means: any free one, and the same again next time if it is still free."""
 
     def __init__(self, path: Path) -> None:

@@ -22,8 +22,8 @@ STARTING_S = 2.0
 SETTLING_S = 2.0
 """How long it may take until new rules hold: what is due meanwhile is nobody's fault."""
 
-TOO_LATE = "the engine was away for longer than the catch-up window"
-NOT_STARTED = "due within the catch-up window, but the engine never started it"
+TOO_LATE = "Temporal was away for longer than the catch-up window"
+NOT_STARTED = "due within the catch-up window, but Temporal never started it"
 DROPPED = "its turn had not come when the subscription was paused"
 
 

@@ -132,7 +132,7 @@ def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFl
         else:
             used, problems = _inspect(path, replace(shelf, chain=chain))
             if used is None:
-                findings.add(place, f"flow {name} is not sound: {errors_of(problems)[0]}", f"fix {name}")
+                findings.add(place, f"flow {name} is not valid: {errors_of(problems)[0]}", f"fix {name}")
             else:
                 found[name] = shelf.valid[path] = used
     return found

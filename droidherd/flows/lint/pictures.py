@@ -84,7 +84,7 @@ def _fits(template: Template, args: dict[str, JsonValue]) -> None:
 
 
 def _corners(words: JsonValue) -> tuple[float, float, float, float]:
-    """An area as it is written; one that is not sound, or comes by a parameter, counts as the whole screen."""
+    """An area as it is written; one that is not valid, or comes by a parameter, counts as the whole screen."""
     numbers = [one for one in words if isinstance(one, int | float)] if isinstance(words, list) else []
     if len(numbers) != _CORNERS or not 0 <= numbers[0] < numbers[2] <= 100 or not 0 <= numbers[1] < numbers[3] <= 100:  # noqa: PLR2004
         return 0.0, 0.0, 100.0, 100.0

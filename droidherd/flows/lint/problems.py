@@ -1,4 +1,4 @@
-"""What is wrong with a flow, said so that it can be mended: file, line, what, fix."""
+"""What is wrong with a flow, with what fixes it: file, line, what, fix."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

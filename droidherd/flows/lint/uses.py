@@ -19,8 +19,8 @@ from droidherd.flows.loading.expansion import (
     misused,
     screen_map_of,
     screens_used,
-    tidied,
     used_as_written,
+    used_cleanups,
 )
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
@@ -54,7 +54,7 @@ def used_flows(one: Inspection) -> Complaints:
                 what = f"{count} steps with those of used flows, names of effects up to {length} characters"
                 fix = f"at most {STEPS_MAX} and {NAME_MAX}: split the stage, or nest less"
                 yield Complaint(("stages", number, "steps"), what, fix)
-        count = longest([*made(loaded.cleanup or [], values, loaded), *tidied(loaded, values)])[0]
+        count = longest([*made(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values)])[0]
         if count > STEPS_MAX:
             what = f"{count} steps of cleanup with those of used flows"
             yield Complaint(("cleanup",), what, f"at most {STEPS_MAX}: use fewer flows")
@@ -104,16 +104,16 @@ def _named_otherwise(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Com
                 yield Complaint(place, what, f"say in this flow what {name} is, or give one of them another name")
 
 
-def _look_of(sight: JsonValue, loaded: LoadedFlow) -> str:
+def _look_of(condition: JsonValue, loaded: LoadedFlow) -> str:
     """As a text that is the same for the same pictures, whatever their names."""
-    if isinstance(sight, dict):
-        parts = [f"{key}:{_look_of(sight[key], loaded)}" for key in sorted(sight)]
+    if isinstance(condition, dict):
+        parts = [f"{key}:{_look_of(condition[key], loaded)}" for key in sorted(condition)]
         return f"{{{','.join(parts)}}}"
-    if isinstance(sight, list):
-        return f"[{','.join(_look_of(one, loaded) for one in sight)}]"
-    if isinstance(sight, str) and sight in loaded.images:
-        return hashlib.sha256(loaded.images[sight].read_bytes()).hexdigest()
-    return json.dumps(sight)
+    if isinstance(condition, list):
+        return f"[{','.join(_look_of(one, loaded) for one in condition)}]"
+    if isinstance(condition, str) and condition in loaded.images:
+        return hashlib.sha256(loaded.images[condition].read_bytes()).hexdigest()
+    return json.dumps(condition)
 
 
 def _left_behind(loaded: LoadedFlow) -> Complaints:

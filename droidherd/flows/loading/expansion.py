@@ -47,7 +47,7 @@ def undone(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonVal
     return found
 
 
-def tidied(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
+def used_cleanups(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
     """The cleanup of the flows it uses, the last one first; each once, and not what it does itself."""
     known = [made(loaded.cleanup or [], values, loaded)]
     for body in _cleanups(loaded, values):

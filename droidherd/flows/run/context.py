@@ -133,9 +133,9 @@ class StageContext:
     standing: frozenset[str] = frozenset()
     """Those of `answers` that were given while the emulator was kept: what came before them was done on it."""
     rounds: int = 0
-    """How often the task ran before, by its own wish."""
+    """How often the task ran before, by its own request."""
     seen: Callable[[str, str, Frame, Match | None], None] = _unseen
-    """Told of every look, by step, and of everything that was sought on it: what, and where it was found."""
+    """Told of every look, by step, and of everything that was searched on it: what, and where it was found."""
     screen_map: ParsedScreenMap = NO_SCREENS
     """The flow's screens, and the ways between them."""
     lease: int = 0

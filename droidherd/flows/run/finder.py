@@ -1,4 +1,4 @@
-"""The interpreter's `Finder`: what a planned flow looks for, sought on looks at the screen."""
+"""The interpreter's `Finder`: what a planned flow looks for, searched on looks at the screen."""
 
 from dataclasses import replace
 from functools import partial

@@ -134,5 +134,5 @@ def _evidence(one: Judgement) -> str:
 
 
 def elsewhere(match: Match) -> str:
-    """What there is where no element is like the one that was sought."""
+    """What there is where no element is like the one that was searched for."""
     return f"the elements of the screen say {match.text}" if match.text else "no element of the screen says anything"

@@ -96,7 +96,7 @@ async def cancelled_and_taken_back(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("it fails and is taken back, as its submitter wished")
+@scenario("it fails and is taken back, as its submitter asked")
 async def taken_back_by_policy(world: World) -> None:
     await world.submit("task", world.stages.sets("1", not_reached), params=CHANGES, on_failure="rollback")
     await world.ended("task")

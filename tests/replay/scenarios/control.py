@@ -45,7 +45,7 @@ async def paused(world: World) -> None:
     await world.reached("task", TaskStatus.PAUSED)
 
 
-# --- the three doors of a cancel --------------------------------------------------------------------------------
+# --- the three ways to cancel ----------------------------------------------------------------------------------
 
 
 async def by_signal(world: World) -> None:

@@ -93,7 +93,7 @@ async def capacity(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("a holder was terminated: looked at, fenced, tidied up, freed", keep=(DISPATCHER, EMULATOR))
+@scenario("a holder was terminated: looked at, fenced, reset, freed", keep=(DISPATCHER, EMULATOR))
 async def holder_closed(world: World) -> None:
     hold = Hold()
     await world.submit("first", hold)

@@ -75,7 +75,7 @@ async def final_failure(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("a final failure that left the emulator dirty: it is tidied up before the next grant")
+@scenario("a final failure that left the emulator dirty: it is reset before the next grant")
 async def final_failure_left_dirty(world: World) -> None:
     await world.submit("task", fails(FlowError("no such screen"), clean=False))
     await world.ended("task")

@@ -40,8 +40,8 @@ async def quarantined(world: World) -> None:
     await world.emulator_is("e1", "up")
 
 
-@scenario("left dirty by a task: tidied up before the next one", keep=(EMULATOR,))
-async def tidied(world: World) -> None:
+@scenario("left dirty by a task: reset before the next one", keep=(EMULATOR,))
+async def reset_after_task(world: World) -> None:
     await world.submit("first", fails(FencedError("another lease holds it"), clean=False), completes)
     await world.ended("first")
     await world.idle()

@@ -110,7 +110,7 @@ async def back_while_restarted(world: World) -> None:
 
 
 @scenario("every order of a person to an emulator", keep=(EMULATOR, DISPATCHER))
-async def cared_for(world: World) -> None:
+async def operator_orders(world: World) -> None:
     await _tell(world)
     await world.control_emulator("e1", "quarantine", "why not")
     await _did(world, "evidence")

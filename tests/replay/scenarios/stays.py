@@ -150,7 +150,7 @@ async def cancelled_before_its_turn(world: World) -> None:
     await world.ended("task")
 
 
-@scenario("its worker ended before the turn of a later stage came: tidied up, moved", keep=(TASK, DISPATCHER))
+@scenario("its worker ended before the turn of a later stage came: reset, moved", keep=(TASK, DISPATCHER))
 async def turned_away(world: World) -> None:
     awaits = AwaitsTurn()
     await world.submit("task", completes, awaits, params=TWO_STAGES)

@@ -62,5 +62,5 @@ async def subscription_run_with_a_name_that_is_taken(world: World) -> None:
 
 
 @scenario("what was missed cannot be counted: the run goes on", keep=(RUN,))
-async def subscription_run_without_books(world: World) -> None:
+async def subscription_run_without_catch_up(world: World) -> None:
     await (await due(world, subscription(DAILY, every_s=0, cron="* * * * *", time_zone="Mars/Base"))).result()

@@ -80,7 +80,7 @@ class StepContext(Protocol):
     def things(self) -> Things: ...
     @property
     def rounds(self) -> int:
-        """How often the task ran before, by its own wish."""
+        """How often the task ran before, by its own request."""
         ...
 
     @property
