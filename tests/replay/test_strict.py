@@ -26,7 +26,7 @@ FORBIDDEN = {"time.time": "import time\ntime.time()", "random.random": "import r
 def verify(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, str(root / "worker_main.py"), "verify", "--json", *arguments],
-        env={**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -51,10 +51,10 @@ def plant(module: Path, call: str) -> None:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A tree of its own, in which a test may plant what does not belong."""
+    """A tree of its own, in which a test may plant what does not belong. Only what it plants is compiled anew."""
     for name in TREE:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.png"))
         else:
             shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
