@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.suites import LONGEST, MORE
+
 pytest_plugins = ["tests.support.adbserver", "tests.support.temporal"]
 
 # How long an example takes, or is drawn, says nothing about whether it is right, and machines are busy.
@@ -13,31 +15,14 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
-MORE = (
-    "chaos/",
-    "e2e/test_exclusion.py",
-    "e2e/test_flood.py",
-    "e2e/test_hand_over.py",
-    "e2e/test_hostile.py",
-    "e2e/test_limit.py",
-    "e2e/test_limits.py",
-    "e2e/test_recovery.py",
-    "e2e/test_secrets.py",
-    "e2e/test_stall.py",
-    "e2e/test_stuck.py",
-    "e2e/test_subscriptions.py",
-    "e2e/test_turns.py",
-    "e2e/test_viewers.py",
-)
-"""The dearest plays: files and folders of tests that `make test-more` runs instead of `make test`."""
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     home = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(home) and item.path.relative_to(home).as_posix().startswith(MORE):
+    paths = {one: one.path.relative_to(home).as_posix() for one in items if one.path.is_relative_to(home)}
+    for item, path in paths.items():
+        if path.startswith(MORE):
             item.add_marker("more")
+    items.sort(key=lambda item: not paths.get(item, "").startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ tested on a real one.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,9 +17,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from google.protobuf.empty_pb2 import Empty
 from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.api.testservice.v1 import LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest
 from temporalio.client import AsyncActivityCancelledError, Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
@@ -52,14 +54,90 @@ from workflows.task.workflow import TaskWorkflow
 
 T = TypeVar("T")
 LIMIT_S = 120.0
+"""In real time: for a condition, and for one step of the clock."""
+TASK_LIMIT_S = 600.0
+"""In real time: for all that a task does in its days."""
 POLL_S = 0.02
 HOST, POOL = "stand-in", "default"
 STEP, STEP_MAX = timedelta(seconds=1), timedelta(hours=1)
-JUST_S = 0.002
-"""Just after a moment: so long a question takes."""
+JUST = timedelta(milliseconds=2)
+TIMING = TaskTiming(heartbeat_timeout_s=300.0)
+"""While an activity is under way, the server's clock keeps pace with the machine's, however busy that is; and the SDK
+gives up a try without heartbeats of its own by the machine's clock."""
+CALL_LIMIT = timedelta(hours=1)
+"""Of a sleep in real time: without a limit the SDK takes half a minute, and a busy machine may need longer."""
 _LISTS = (names.Attribute.TAGS, names.Attribute.CAPABILITIES)
 NO_POLICIES: Mapping[str, PolicyChange] = MappingProxyType({})
 NO_TYPES: Mapping[str, Policy] = MappingProxyType({})
+
+
+class SkippingClock:
+    """Lets time pass. The locks of the server match at all times, whoever gives up waiting.
+
+    The server counts locks: one stands while nobody lets time pass, one per activity and per workflow task under way.
+    A sleep takes one away at its beginning and gives it back at its end, on the server, also when its caller has gone.
+    A count that does not match spoils the clock for everybody: with one lock too many it never skips again, with one
+    too few the server's own bookkeeping breaks.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._service = client.test_service
+        self._open: set[asyncio.Task[Any]] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no sleep is under way, and no lock is left to give back."""
+        return not self._open
+
+    async def now(self) -> datetime:
+        """The server's time, which only runs ahead."""
+        answer = await self._service.get_current_time(Empty())
+        return answer.time.ToDatetime(tzinfo=UTC)
+
+    async def sleep(self, delay: timedelta) -> None:
+        """Let this much time pass: it skips, as far as nothing is under way.
+
+        When the caller is cancelled, the clock is locked before this returns, and the lock that the server takes at
+        the end of the abandoned sleep is given back then.
+        """
+        sleeping = self._task(self._sleep(delay))
+        try:
+            await asyncio.shield(sleeping)
+        except asyncio.CancelledError:
+            if not sleeping.done():
+                await self._abandon(sleeping)
+            raise
+
+    async def close(self) -> None:
+        """Forget what is still under way: the server is about to end."""
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _sleep(self, delay: timedelta) -> None:
+        request = SleepRequest()
+        request.duration.FromTimedelta(delay)
+        await self._service.unlock_time_skipping_with_sleep(request, timeout=CALL_LIMIT)
+
+    async def _abandon(self, sleeping: "asyncio.Task[None]") -> None:
+        locking = self._task(self._lock())
+        self._task(self._unlock_after(locking, sleeping))
+        await asyncio.shield(locking)
+
+    async def _lock(self) -> None:
+        await self._service.lock_time_skipping(LockTimeSkippingRequest())
+
+    async def _unlock_after(self, locking: "asyncio.Task[None]", sleeping: "asyncio.Task[None]") -> None:
+        with suppress(RPCError):  # the server is gone, and its clock with it
+            await locking
+            await sleeping
+            await self._service.unlock_time_skipping(UnlockTimeSkippingRequest())
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+        return task
 
 
 @dataclass
@@ -98,7 +176,7 @@ class _Plans:
     """The real planner, and beside it types that have a policy and no flow."""
 
     def __init__(self, catalogue: Catalogue, types: Mapping[str, Policy], records: Records) -> None:
-        self._planning = PlanningActivities(catalogue, TaskTiming(), records)
+        self._planning = PlanningActivities(catalogue, TIMING, records)
         self._types = types
 
     @activity.defn(name="plan_task")
@@ -116,7 +194,8 @@ class _Plans:
                 params=spec.params,
                 stages=stages,
                 policy=policy,
-            )
+            ),
+            timing=TIMING,
         )
 
 
@@ -126,11 +205,12 @@ class HerdTask:
 
     handle: "WorkflowHandle[Any, Any]"
     environment: WorkflowEnvironment
+    clock: SkippingClock
 
     async def result(self) -> TaskView:
         """Let time pass until the task ends, well or not."""
         with self.environment.auto_time_skipping_disabled():
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(TASK_LIMIT_S):
                 await self._let_time_pass(asyncio.create_task(self.handle.result()))
         view = await self.view()
         if view.state not in FINAL:
@@ -142,7 +222,8 @@ class HerdTask:
         step = STEP
         try:
             while not closing.done():
-                await self.environment.sleep(step)
+                async with asyncio.timeout(LIMIT_S):
+                    await self.clock.sleep(step)
                 step = min(2 * step, STEP_MAX)
             with suppress(WorkflowFailureError):
                 await closing
@@ -187,6 +268,7 @@ class Herd:
 
     client: Client
     environment: WorkflowEnvironment
+    clock: SkippingClock
     stack: AsyncExitStack
     records: Records
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -261,23 +343,24 @@ class Herd:
             id=task_id or f"task-{next(self._numbers)}",
             task_queue=names.QUEUE,
         )
-        return HerdTask(handle, self.environment)
+        return HerdTask(handle, self.environment, self.clock)
 
     async def now(self) -> datetime:
         """The server's time, which only runs ahead."""
-        return await self.environment.get_current_time()
+        return await self.clock.now()
 
     async def skip(self, delay: timedelta) -> None:
         """Let this much time pass."""
-        await self.environment.sleep(delay)
+        await self.clock.sleep(delay)
 
     def takes(self, time: timedelta, *, watched: bool = True) -> Answer:
         """A stage that works for so long. It ends itself at its limit, as real ones do, unless it is not `watched`."""
 
         async def answer(work: StageWork) -> StageReport:
             limit = timedelta(seconds=work.limit_s)
+            beat_every = timedelta(seconds=work.timing.heartbeat_timeout_s * 2 / 3)
             try:
-                await self._works(min(time, limit) if watched else time, work.timing.heartbeat_timeout_s * 2 / 3)
+                await self._works(min(time, limit) if watched else time, beat_every)
             except AsyncActivityCancelledError:
                 return StageReport(outcome=StageOutcome.STOPPED, worker="w1", released=True)
             except RPCError:
@@ -288,22 +371,23 @@ class Herd:
 
         return answer
 
-    async def _works(self, time: timedelta, beat_every_s: float) -> None:
+    async def _works(self, time: timedelta, beat_every: timedelta) -> None:
         """Time passes though an activity is under way, since the activity itself lets it.
 
-        It does so to the moment at which the engine gives the activity up, and not beyond: the server's clock would run
-        on while others are under way, and they would be given up as well.
+        It skips to just before the moment at which the engine gives the activity up. There the server takes back the
+        lock that stands for the activity, which must not be lent to a sleep meanwhile.
         """
         info = activity.info()
         beat = self.client.get_async_activity_handle(task_token=info.task_token)
         given_up = info.started_time + (info.start_to_close_timeout or time)
-        left_s = time.total_seconds()
-        while left_s > 0:
-            here_s = max((given_up - await self.now()).total_seconds(), 0.0) + JUST_S
-            step_s = min(left_s, beat_every_s, here_s)
-            await self.environment.sleep(step_s)
+        end = await self.now() + time
+        while (now := await self.now()) < end:
+            step = min(end - now, beat_every, given_up - JUST - now)
+            if step > timedelta():
+                await self.clock.sleep(step)
+            else:
+                await asyncio.sleep(JUST.total_seconds())
             await beat.heartbeat()
-            left_s -= step_s
 
 
 @asynccontextmanager
@@ -325,6 +409,8 @@ async def skipped_time(
     )
     async with environment, AsyncExitStack() as stack:
         client = environment.client
+        clock = SkippingClock(client)
+        stack.push_async_callback(clock.close)
         await _add_search_attributes(client)
         records = Records()
         plans = _Plans(Catalogue(flows, policies, registered(handlers)), types, records)
@@ -342,7 +428,7 @@ async def skipped_time(
                 workflow_runner=GuardedRunner(),
             )
             await stack.enter_async_context(worker)
-        yield Herd(client, environment, stack, records)
+        yield Herd(client, environment, clock, stack, records)
 
 
 def program() -> str | None:

@@ -20,7 +20,7 @@ def world(temporal_server: EmbeddedTemporal, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def http(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.url, timeout=60) as client:
+    with httpx.Client(base_url=world.url, timeout=120) as client:
         yield client
 
 

@@ -19,7 +19,7 @@ def test_a_failed_task_is_tried_again_and_both_runs_are_shown(world: World, http
     task_id = failed(world, http, "again-1")
     again = http.post(f"/api/tasks/{task_id}/retry", json={"actor": "ann", "reason": "fixed"})
     assert 200 == again.status_code, again.text
-    read = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
+    read = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("completed", ["failed", "completed"]) == (read["state"], [one["outcome"] for one in read["attempts"]])
     assert 2 == len({one["run"] for one in read["attempts"]})
     events = http.get(f"/api/tasks/{task_id}/events").json()["events"]
@@ -46,7 +46,7 @@ def test_of_two_who_try_again_at_once_one_does_and_the_other_hears_so(world: Wor
     with world.holding("again-5"), ThreadPoolExecutor(2) as threads:
         answers = [one.status_code for one in threads.map(http.post, [f"/api/tasks/{task_id}/retry"] * 2)]
         assert [200, 409] == sorted(answers)
-    events = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}) and http.get(f"/api/tasks/{task_id}/events")
+    events = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}) and http.get(f"/api/tasks/{task_id}/events")
     assert 1 == [one["event"] for one in events.json()["events"]].count("manual_retry")
 
 

@@ -10,8 +10,8 @@ from tests.api.world import World
 
 def test_a_chain_is_submitted_at_once_and_listed_by_its_first(http: httpx.Client):
     task_id = submit(http, "chain-1", then=[{"type": "tap_once", "critical": True}]).json()["id"]
-    first = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
-    second = http.get(f"/api/tasks/{task_id}.2", params={"wait": "20s"}).json()
+    first = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
+    second = http.get(f"/api/tasks/{task_id}.2", params={"wait": "60s"}).json()
     assert ("completed", "completed") == (first["state"], second["state"])
     assert f"{task_id}.2" == first["following"]
     assert {"head": task_id, "place": 2, "previous": task_id} == second["chain"]
@@ -26,7 +26,7 @@ def chained(http: httpx.Client, head: str) -> set[str]:
 def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.Client):
     with world.breaking("chain-2"):
         task_id = submit(http, "chain-2", critical=True, then=[{"type": "tap_once"}]).json()["id"]
-        ended = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
+        ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("failed", "it is critical, and failed") == (ended["state"], ended["chain_ends"])
     assert 404 == http.get(f"/api/tasks/{task_id}.2").status_code
 

@@ -181,7 +181,7 @@ def test_an_order_that_makes_no_sense_is_refused_by_name(http: httpx.Client, bod
     [({}, 2), ({"origin": "schedule"}, 5), ({"origin": "maintenance"}, 8), ({"origin": "schedule", "priority": 3}, 3)],
 )
 def test_who_says_no_priority_gets_that_of_its_origin(http: httpx.Client, fields: dict[str, Any], priority: int):
-    made = http.post("/api/tasks", params={"wait": "20s"}, json={"type": "tap_once", **fields})
+    made = http.post("/api/tasks", params={"wait": "60s"}, json={"type": "tap_once", **fields})
     assert (priority, "completed") == (made.json()["task"]["priority"], made.json()["task"]["state"])
 
 

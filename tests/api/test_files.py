@@ -16,7 +16,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 3000
 @pytest.fixture
 def task_id(http: httpx.Client) -> str:
     made: str = submit(http).json()["id"]
-    http.get(f"/api/tasks/{made}", params={"wait": "20s"})
+    http.get(f"/api/tasks/{made}", params={"wait": "60s"})
     return made
 
 

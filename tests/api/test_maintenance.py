@@ -26,7 +26,7 @@ def cleaned(temporal_server: EmbeddedTemporal, temporal_namespace: str, tmp_path
 
 
 def test_what_would_go_is_listed_and_then_goes(cleaned: World):
-    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
+    with httpx.Client(base_url=cleaned.url, timeout=120) as http:
         task_id = submit(http, "old").json()["id"]
         until(http, task_id, "completed")
         left = len(cleaned.store.get(task_id, "log-1-0.jsonl"))
@@ -53,7 +53,7 @@ async def count(world: World, query: str) -> int:
 
 
 def test_without_a_body_it_is_a_real_one_by_http(cleaned: World):
-    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
+    with httpx.Client(base_url=cleaned.url, timeout=120) as http:
         report = http.post(ROUTE).json()["report"]
         assert ("somebody", False, {}, []) == (
             report["actor"],
@@ -83,14 +83,14 @@ def test_one_that_takes_longer_goes_on_and_a_second_request_joins_it(
 ):
     with (
         World(temporal_server.address, temporal_namespace, tmp_path) as world,
-        httpx.Client(base_url=world.url, timeout=60) as http,
+        httpx.Client(base_url=world.url, timeout=120) as http,
     ):
         first = http.post(ROUTE, params={"wait": "0s"}, json={"actor": "ann"})
         second = http.post(ROUTE, params={"wait": "0s"}, json={"actor": "ben"})
         assert (202, 202, "running") == (first.status_code, second.status_code, first.json()["state"])
         assert first.json() == second.json()
         world.work()
-        done = http.post(ROUTE, params={"wait": "30s"}, json={"actor": "ben"})
+        done = http.post(ROUTE, params={"wait": "60s"}, json={"actor": "ben"})
         assert (200, first.json()["run_id"], "ann") == (
             done.status_code,
             done.json()["run_id"],
@@ -99,7 +99,7 @@ def test_one_that_takes_longer_goes_on_and_a_second_request_joins_it(
 
 
 def test_the_next_one_is_shown_unless_somebody_paused_the_schedule(cleaned: World):
-    with httpx.Client(base_url=cleaned.url, timeout=60) as http:
+    with httpx.Client(base_url=cleaned.url, timeout=120) as http:
         assert (None, "no worker has made the schedule yet") == (
             http.get(ROUTE).json()["next"],
             http.get(ROUTE).json()["note"],
@@ -114,7 +114,7 @@ def test_the_next_one_is_shown_unless_somebody_paused_the_schedule(cleaned: Worl
 def test_without_an_engine_nothing_is_started_and_it_says_so(tmp_path: Path):
     world = World("127.0.0.1:9", "nowhere", tmp_path)
     world.alone = True
-    with world, httpx.Client(base_url=world.url, timeout=60) as http:
+    with world, httpx.Client(base_url=world.url, timeout=120) as http:
         assert [503, 503] == [http.post(ROUTE).status_code, http.get(ROUTE).status_code]
 
 
@@ -124,7 +124,7 @@ def test_a_disk_that_is_too_full_makes_it_not_ready_and_says_which(
     full = {"limits": Limits(disk_free_bytes=10**15)}
     with (
         World(temporal_server.address, temporal_namespace, tmp_path, full) as world,
-        httpx.Client(base_url=world.url, timeout=60) as http,
+        httpx.Client(base_url=world.url, timeout=120) as http,
     ):
         world.work()
         eventually(lambda: not http.get("/readyz").json()["parts"]["dispatcher"])

@@ -176,7 +176,7 @@ def test_a_paused_lane_grants_nothing_and_says_who_paused_it(http: httpx.Client)
     assert (200, True) == (paused.status_code, paused.json()["done"])
     waits = submit(http, "lane-1").json()["id"]
     assert "ann" in until(http, waits, "queued")["why"]
-    other = http.post("/api/tasks", params={"wait": "20s"}, json={"type": "tap_once"})
+    other = http.post("/api/tasks", params={"wait": "60s"}, json={"type": "tap_once"})
     assert "completed" == other.json()["task"]["state"]
     lanes = {one["name"]: one for one in http.get("/api/queue").json()["lanes"]}
     assert ("ann", "update", "") == (

@@ -50,7 +50,7 @@ def test_what_is_left_out_is_for_the_api_to_decide(droidherd: Terminal, name: st
 
 def test_it_is_run_paused_resumed_and_removed(droidherd: Terminal, http: httpx.Client, name: str):
     droidherd.json("add", "tap_once", "--id", name, "--every", "24h", "--account", name)
-    done = droidherd.json("run", name, "--wait", "30s", "--reason", "now")
+    done = droidherd.json("run", name, "--wait", "60s", "--reason", "now")
     assert ("completed", True) == (done["state"], done["task_id"].startswith(f"{name}."))
     assert "now" == show(http, name)["changes"][-1]["reason"]
     code, output = droidherd("pause", name, "--reason", "night")

@@ -35,13 +35,13 @@ def test_a_submission_is_answered_with_its_id_and_runs_to_its_end(http: httpx.Cl
     assert 201 == made.status_code, made.text
     task_id = made.json()["id"]
     assert f"/api/tasks/{task_id}" == made.headers["location"]
-    read = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"})
+    read = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"})
     assert (200, "completed") == (read.status_code, read.json()["state"]), read.text
     assert [("completed", "hands")] == [(one["outcome"], one["worker"]) for one in read.json()["attempts"]]
 
 
 def test_a_submission_may_wait_for_the_end(http: httpx.Client):
-    made = http.post("/api/tasks", params={"wait": "20s"}, json={"type": "tap_once"})
+    made = http.post("/api/tasks", params={"wait": "60s"}, json={"type": "tap_once"})
     assert (201, "completed") == (made.status_code, made.json()["task"]["state"])
 
 
@@ -50,7 +50,7 @@ def test_a_wait_ends_when_its_time_is_over(world: World, http: httpx.Client):
         task_id = submit(http, "wait-1").json()["id"]
         until(http, task_id, "running")
         assert "running" == http.get(f"/api/tasks/{task_id}", params={"wait": "300ms"}).json()["state"]
-    assert "completed" == http.get(f"/api/tasks/{task_id}", params={"wait": "20"}).json()["state"]
+    assert "completed" == http.get(f"/api/tasks/{task_id}", params={"wait": "60"}).json()["state"]
 
 
 def test_a_busy_account_is_refused_with_the_task_that_holds_the_place(world: World, http: httpx.Client):
@@ -74,7 +74,7 @@ def test_a_submitter_may_ask_to_queue_behind_a_busy_account(world: World, http: 
         assert 201 == second.status_code
         view = until(http, second.json()["id"], "queued")
         assert "line-1" in view["why"], view
-    assert "completed" == http.get(f"/api/tasks/{view['task_id']}", params={"wait": "20s"}).json()["state"]
+    assert "completed" == http.get(f"/api/tasks/{view['task_id']}", params={"wait": "60s"}).json()["state"]
 
 
 def test_a_task_is_paused_resumed_and_cancelled(world: World, http: httpx.Client):
@@ -87,13 +87,13 @@ def test_a_task_is_paused_resumed_and_cancelled(world: World, http: httpx.Client
         assert 200 == http.post(f"/api/tasks/{task_id}/resume").status_code
         until(http, task_id, "running")
         assert 200 == http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "bob"}).status_code
-        ended = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
+        ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
         assert "cancelled" == ended["state"]
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel"])
 def test_what_is_not_possible_is_refused_with_the_state(http: httpx.Client, action: str):
-    task_id = http.post("/api/tasks", params={"wait": "20s"}, json={"type": "tap_once"}).json()["id"]
+    task_id = http.post("/api/tasks", params={"wait": "60s"}, json={"type": "tap_once"}).json()["id"]
     refused = http.post(f"/api/tasks/{task_id}/{action}")
     problem = refused.json()
     assert (409, URN + "illegal-transition", "completed") == (refused.status_code, problem["type"], problem["state"])
@@ -125,7 +125,7 @@ def test_a_workflow_that_is_no_task_is_not_found(http: httpx.Client):
 def test_a_failed_task_says_why(world: World, http: httpx.Client):
     world.hands.broken.add("broken-1")
     task_id = submit(http, "broken-1").json()["id"]
-    ended = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
+    ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("failed", "FlowError") == (ended["state"], ended["error"]["kind"])
 
 
@@ -134,7 +134,7 @@ def test_a_terminated_task_shows_as_failed(world: World, http: httpx.Client):
         task_id = submit(http, "term-1").json()["id"]
         until(http, task_id, "running")
         world.run(world.client.get_workflow_handle(task_id).terminate("gone"))
-    ended = http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()
+    ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("failed", "terminated") == (ended["state"], ended["error"]["kind"])
     assert ["failed"] == [one["outcome"] for one in ended["attempts"]]
     listed = eventually(lambda: _listed(http, account="term-1", state="failed"))
@@ -158,7 +158,7 @@ def test_a_repeat_under_the_same_key_gets_the_same_answer(world: World, http: ht
 def test_a_repeat_after_the_end_gets_the_same_answer(http: httpx.Client):
     headers = {"idempotency-key": "done and over"}
     first = http.post("/api/tasks", json={"type": "tap_once"}, headers=headers)
-    http.get(f"/api/tasks/{first.json()['id']}", params={"wait": "20s"})
+    http.get(f"/api/tasks/{first.json()['id']}", params={"wait": "60s"})
     again = http.post("/api/tasks", json={"type": "tap_once"}, headers=headers)
     assert (201, first.json()) == (again.status_code, again.json())
 
@@ -259,7 +259,7 @@ def test_of_two_who_cancel_both_hear_that_it_is_cancelled(world: World, http: ht
         until(http, task_id, "running")
         assert http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "ann"}).is_success
         until(http, task_id, "cancelled")
-    assert "cancelled" == http.get(f"/api/tasks/{task_id}", params={"wait": "20s"}).json()["state"]
+    assert "cancelled" == http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()["state"]
     again = http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "ben"})
     assert (200, "cancelled") == (again.status_code, again.json()["state"])
     events = http.get(f"/api/tasks/{task_id}/events").json()["events"]

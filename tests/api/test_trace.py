@@ -12,7 +12,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 def test_a_submission_and_its_stage_are_one_trace_with_the_callers(http: httpx.Client):
     spans = telemetry.remember_spans()
     made = http.post("/api/tasks", json={"type": "tap_once"}, headers={"traceparent": PARENT})
-    http.get(f"/api/tasks/{made.json()['id']}", params={"wait": "20s"})
+    http.get(f"/api/tasks/{made.json()['id']}", params={"wait": "60s"})
 
     def mine() -> dict[str, ReadableSpan]:
         found = spans.get_finished_spans()

@@ -187,9 +187,9 @@ class World:
     # --- workers --------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Start the workers, and announce the emulators."""
-        self.run(self._work())
+        """Start the workers, and announce the emulators. From now on the API waits for them, however late they are."""
         self._waits(PATIENCE_S, PATIENCE_S)
+        self.run(self._work())
 
     def rest(self) -> None:
         """Stop the workers: the engine stays."""
@@ -229,6 +229,20 @@ class World:
             TaskArchive(self.client), self.store, retention_limits(self.settings.retention)
         )
         activities = [*engine.all(), *carried, *planning.all(), *CatchUpActivities().all(), *maintenance.all()]
+        await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate]))
+        for emulator_id in EMULATORS:
+            await enter(
+                Worker(
+                    self.client,
+                    task_queue=names.emulator_id(emulator_id),
+                    activities=[self.hands.run_stage],
+                    max_concurrent_activities=1,
+                    max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                    default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                )
+            )
+            await self._announce(emulator_id)
+        # Those that start last stop first: what becomes of a stage when its worker stops, no workflow sees.
         for queue in names.WORKFLOW_QUEUES:
             await enter(
                 Worker(
@@ -248,19 +262,6 @@ class World:
                     sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
                 )
             )
-        await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate]))
-        for emulator_id in EMULATORS:
-            await enter(
-                Worker(
-                    self.client,
-                    task_queue=names.emulator_id(emulator_id),
-                    activities=[self.hands.run_stage],
-                    max_concurrent_activities=1,
-                    max_heartbeat_throttle_interval=timedelta(milliseconds=100),
-                    default_heartbeat_throttle_interval=timedelta(milliseconds=100),
-                )
-            )
-            await self._announce(emulator_id)
 
     async def _announce(self, emulator_id: str) -> None:
         """As a host would: what its probe saw."""

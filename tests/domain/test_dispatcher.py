@@ -427,7 +427,7 @@ def test_without_memory_what_a_task_sent_before_it_was_asked_is_no_answer() -> N
     assert [EntryState.WAITING, EntryState.WAITING] == [pool.place("t"), pool.place("rival")]
     pool.enqueue("t", account="ann", ticket=3, lease=m.Lease(7, "e1", "h", NOW + 90_000), recall=NOW)
     for number, sweep in enumerate(pool.messages_to("emulator/e2", m.Reset)):
-        pool.emulator("e2", incarnation=2 + number, reset_up_to=sweep.token)
+        pool.emulator("e2", incarnation=2 + number, reset_to=sweep.token)
     assert ("t", "") == (pool.on("e1"), pool.on("e2"))
     pool.done("t")
     assert pool.d.board.entries["rival"].lease is not None

@@ -1,6 +1,5 @@
 """What lies hours and days ahead of a task."""
 
-from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.testing.answers import again_in, asks, completes, fails
 from droidherd.testing.skipping import Herd, StandIn, skipped_time
 from tests.handlers.test_registry import Greet
+from tests.testing.conftest import SharedHerd
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,9 +24,9 @@ MOMENT = timedelta(minutes=1)
 """What messages may take, by a clock that runs on while they travel."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def e1(herd: Herd) -> AsyncGenerator[StandIn]:
-    yield await herd.emulator("e1")
+@pytest_asyncio.fixture(loop_scope="module")
+async def e1(shared: SharedHerd) -> StandIn:
+    return await shared.emulator("e1")
 
 
 def at(view: TaskView, event: str) -> datetime:

@@ -1,7 +1,7 @@
 """How limits and delays are kept, and every class of error with its verdict. The rows themselves: `test_rows`."""
 
 import inspect
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -13,6 +13,7 @@ from droidherd.domain.errors import DroidherdError, StageTimeoutError, Verdict
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.testing.answers import Answer, asks, breaks, completes, fails
 from droidherd.testing.skipping import Herd, StandIn
+from tests.testing.conftest import SharedHerd
 from tests.testing.table import TABLE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,9 +37,9 @@ def raised(name: str) -> Answer:
     return fails(make())
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def e1(herd: Herd) -> AsyncGenerator[StandIn]:
-    yield await herd.emulator("e1")
+@pytest_asyncio.fixture(loop_scope="module")
+async def e1(shared: SharedHerd) -> StandIn:
+    return await shared.emulator("e1")
 
 
 async def test_an_attempt_may_take_as_long_as_its_limit_says(herd: Herd, e1: StandIn):

@@ -6,9 +6,11 @@ installed, a disk is full. No row reads text from the screen, so none is left to
 cannot be made to do at will (every class of error that may pass) is said by one, in the last test.
 """
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -21,6 +23,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.domain.task.reaction import TIMED_OUT
 from droidherd.testing.answers import fails
 from droidherd.testing.skipping import Herd, StandIn
+from tests.testing.conftest import SharedHerd
 from tests.testing.real import Place, place
 from tests.testing.table import TABLE, Row
 from tests.testing.test_policies import of, raised
@@ -32,16 +35,40 @@ NOWHERE = "com.example.nowhere"
 ON_TIMEOUT = [row for row in TABLE if row.policy.retry_on is RetryOn.TIMEOUT]
 
 
+@dataclass
+class SharedPlace:
+    """After a test that failed, the next one gets a new emulator and a new server."""
+
+    request: pytest.FixtureRequest
+    root: Path
+    stack: ExitStack
+    _place: Place | None = None
+    _failed: int = 0
+
+    def place(self) -> Place:
+        failed = self.request.session.testsfailed
+        if self._place is None or self._failed != failed:
+            self.stack.close()
+            self._failed = failed
+            self._place = self.stack.enter_context(place(self.root / str(failed)))
+            self._place.site.files["/x"] = b"content"
+        return self._place
+
+
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
-    with place(tmp_path_factory.mktemp("rows")) as one:
-        one.site.files["/x"] = b"content"
-        yield one
+def shared_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[SharedPlace]:
+    with ExitStack() as stack:
+        yield SharedPlace(request, tmp_path_factory.mktemp("rows"), stack)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def emulator(herd: Herd, here: Place) -> AsyncGenerator[StandIn]:
-    yield await herd.emulator(here.emulator.name)
+@pytest.fixture
+def here(shared_place: SharedPlace) -> Place:
+    return shared_place.place()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def emulator(shared: SharedHerd, here: Place) -> StandIn:
+    return await shared.emulator(here.emulator.name)
 
 
 def params(row: Row, here: Place) -> dict[str, JsonValue]:
