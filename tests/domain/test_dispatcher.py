@@ -415,7 +415,7 @@ def test_without_memory_nothing_is_granted_before_answers_or_guards_ran_out() ->
     assert "t" == pool.on("e1"), "its ticket is older than any drawn since"
 
 
-def test_without_memory_what_a_task_sent_before_it_was_asked_is_no_answer() -> None:
+def test_without_memory_what_was_sent_before_the_question_is_no_answer() -> None:
     pool = Pool(fence_s=15.0)
     pool.d.take_over({"t": "r1"}, NOW, 600.0, blind=True, emulators=["e1", "e2"])
     pool.emulator("e1")
@@ -433,7 +433,7 @@ def test_without_memory_what_a_task_sent_before_it_was_asked_is_no_answer() -> N
     assert pool.d.board.entries["rival"].lease is not None
 
 
-def test_a_successor_asks_those_again_who_had_not_answered_its_predecessor() -> None:
+def test_a_successor_asks_again_who_had_not_answered_its_predecessor() -> None:
     pool = Pool()
     pool.d.take_over({"t": "r1"}, NOW, 600.0, blind=True)
     pool.enqueue("t")  # on its way since before it was asked
