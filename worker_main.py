@@ -23,11 +23,11 @@ from droidherd.credentials import CredentialStore
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
 from droidherd.engine.connection import connect
-from droidherd.engine.errors import EngineError, ScheduleError
+from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
 from droidherd.engine.queue import LaneControl
 from droidherd.flows.catalogue import catalogue_of
-from droidherd.settings import Settings, load
+from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
 from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, monitored
@@ -110,13 +110,24 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _reachable(temporal: Temporal) -> Temporal:
+    """An address of a server that runs: port 0 is chosen by `droidherd up`, and means nothing to a client."""
+    if temporal.address.endswith(":0"):
+        setting = "DROIDHERD_TEMPORAL__ADDRESS"
+        raise UnavailableError(
+            f"`temporal.address` is {temporal.address}, and port 0 is no address to connect to: set {setting} to the "
+            "address that `droidherd status` shows"
+        )
+    return temporal
+
+
 async def _verify(options: argparse.Namespace) -> int:
     """1: a history diverged. 2: there is nothing to replay, or it cannot be read."""
     from droidherd.testing import replay
 
     try:
         if options.running:
-            recorded = await replay.fetch(await connect(load().temporal), "ExecutionStatus = 'Running'")
+            recorded = await replay.fetch(await connect(_reachable(load().temporal)), "ExecutionStatus = 'Running'")
         else:
             recorded = [replay.read(path) for path in replay.find(options.paths)]
     except (replay.UnreadableHistoryError, EngineError) as error:

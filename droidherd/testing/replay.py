@@ -141,7 +141,9 @@ def _show(results: Sequence[Replayed]) -> None:
     table = Table("history", "workflow", "events", "result", box=None)
     for result in results:
         outcome = "[red]diverged[/red]" if result.diverged else "[green]ok[/green]"
-        table.add_row(escape(Path(result.history).name), result.workflow, str(result.events), outcome)
+        # A file by its name; a run by its id, which may have a slash in it.
+        named = Path(result.history).name if result.history.endswith(SUFFIXES) else result.history
+        table.add_row(escape(named), result.workflow, str(result.events), outcome)
     console.print(table, crop=False, no_wrap=True, width=WIDTH)
     for result in bad:
         console.print(f"[red]{escape(result.history)}[/red]: {escape(result.diverged)}")

@@ -210,3 +210,16 @@ def test_nothing_to_replay_is_an_error(tmp_path: Path):
     assert (2, True) == (done.returncode, "no history under" in done.stderr)
     missing = verify(str(tmp_path / "missing.json"))
     assert (2, True) == (missing.returncode, "missing.json" in missing.stderr)
+
+
+def test_running_runs_are_not_asked_for_at_port_0(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "worker_main.py"), "verify", "--running"],
+        env={**os.environ, "DROIDHERD_TEMPORAL__ADDRESS": "127.0.0.1:0", "DROIDHERD_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (2, True) == (done.returncode, "DROIDHERD_TEMPORAL__ADDRESS" in done.stderr)
