@@ -1,7 +1,7 @@
 """Messages that wait for their delivery."""
 
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -132,6 +132,6 @@ def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tu
             box.delivered(target)
         elif act == "failed" and target in box.flying:
             box.failed(target)
-        assert box.lines == Sender(box).carried().outbox.lines
+        assert box.lines == Sender(cast("Outbox[Message]", box)).carried().outbox.lines
     for target in "ab":
         assert put[target] == sent[target] + [one.token for one in box.lines.get(target, [])]
