@@ -190,7 +190,7 @@ def once_more(past: TaskView) -> TaskInput:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, derandomize=True)
 @given(st.lists(st.sampled_from(range(len(STEPS))), max_size=25))
 def test_a_task_that_ended_begins_its_next_run_with_its_whole_past(steps: list[int]):
     state = fresh()
