@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -179,7 +179,7 @@ class LaterState(TaskState):
     other: int = 0
 
 
-def later(**fields: object) -> LaterState:
+def later(**fields: Any) -> LaterState:
     return LaterState(**{**dict(fresh()), **fields})
 
 
