@@ -43,6 +43,15 @@ def test_a_capacity_set_by_hand_outlives_the_settings_until_it_is_given_back():
     assert (True, 3) == (lanes(parts).reset("games", "ann", NOW), parts.board.lane("games").capacity)
 
 
+def test_an_order_set_by_hand_outlives_the_settings():
+    parts = Parts()
+    lanes(parts).set_ordering("games", Ordering(by_priority=True), "ann", NOW)
+    parts.waits("t1", "games", priority=5)
+    urgent = parts.waits("t2", "games", priority=1)
+    lanes(parts).configure(PoolConfig(limit=5), NOW)
+    assert (Ordering(by_priority=True), 1) == (parts.board.lane("games").ordering, parts.board.position(urgent))
+
+
 def test_the_same_settings_again_are_no_news():
     parts = Parts()
     config = PoolConfig(limit=5)

@@ -148,3 +148,20 @@ def test_a_new_worker_is_told_again_what_the_one_before_may_have_lost():
     news = m.Announce("e1", "h", 2, 9, EmulatorStatus.STOPPED, (), "b1", startable=True, switched=4)
     parts.power.announced(emulator, news, NOW)
     assert [m.Switch(on=True, seq=5)] == parts.told("emulator/e1")
+
+
+def test_who_is_on_its_way_up_for_one_task_is_not_counted_for_another():
+    parts = Parts()
+    off(parts, "e1")
+    parts.emulator("e2", EmulatorStatus.RECOVERING)
+    parts.waits("t1")
+    parts.waits("t2", "games")
+    parts.power.switch_on(NOW)
+    assert {"e1": SWITCH_ON} == switched(parts)
+
+
+def test_an_emulator_that_came_up_is_idle_from_now_on():
+    parts = Parts()
+    emulator = parts.emulator(state=EmulatorStatus.STOPPED, startable=True, idle_since_ms=1)
+    parts.power.announced(emulator, m.Announce("e1", "h", 1, 9, EmulatorStatus.UP, (), "b1", startable=True), NOW)
+    assert NOW == emulator.idle_since_ms

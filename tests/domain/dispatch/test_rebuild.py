@@ -129,3 +129,14 @@ def test_of_two_holders_of_one_account_the_newer_lease_is_true(order: tuple[int,
     for token in order:
         claims(parts, f"t{token}", token, emulator=f"e{token}", account="ann")
     assert ({"a:ann": "t8"}, EntryState.FENCING) == (parts.keys.held, parts.board.entries["t7"].state)
+
+
+def test_whom_a_holder_stood_behind_is_reset_when_nobody_claims_that_lease():
+    parts = Parts()
+    emulator = parts.emulator()
+    begins(parts, "t8", emulators=("e1",))
+    claims(parts, "t8", 8, after=7)
+    parts.rebuild.answered("t8", "r1")
+    parts.told("emulator/e1")
+    assert parts.rebuild.is_over(NOW + 10**6)
+    assert (7, [m.Reset(7)]) == (emulator.dirty, parts.told("emulator/e1"))
