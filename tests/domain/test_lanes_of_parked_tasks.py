@@ -48,7 +48,7 @@ def test_a_lane_is_forgotten_when_its_parked_task_left(parked: Dispatcher) -> No
     assert ["a"] == list(parked.board.lanes)
 
 
-def test_a_parked_task_can_leave_after_the_settings_changed_the_order_of_its_lane(parked: Dispatcher) -> None:
+def test_a_parked_task_can_leave_after_the_settings_reordered_its_lane(parked: Dispatcher) -> None:
     parked.configure(BY_PRIORITY, 5)
     done(parked, "second")
     done(parked, "first")
@@ -56,7 +56,7 @@ def test_a_parked_task_can_leave_after_the_settings_changed_the_order_of_its_lan
     assert not parked.keys.parked
 
 
-def test_a_parked_task_is_prioritized_once_after_the_settings_changed_the_order_of_its_lane(parked: Dispatcher) -> None:
+def test_a_parked_task_moves_once_after_the_settings_reordered_its_lane(parked: Dispatcher) -> None:
     parked.configure(BY_PRIORITY, 5)
     parked.prioritize("second", 1, "ann", 6)
     (line,) = parked.keys.parked["a:ann"].values()

@@ -241,7 +241,7 @@ ACCOUNT_STEPS = st.one_of(
 
 
 def account_input(one: AccountWorkflow, engine: Engine) -> AccountInput | None:
-    """What the next run of this account is given, as soon as it has written and said everything. None: it ends."""
+    """What the next run of this account is given, as soon as everything is written and delivered. None: it ends."""
     engine.handed_over = None
     while one._outbox.ready():
         deliver(one._outbox)
@@ -373,16 +373,14 @@ def test_whatever_a_run_of_a_subscription_knows_reaches_the_next_one(
     assert bool(state.task_id) is (not stopped and taken < 2)
 
 
-def test_what_was_missed_so_far_is_kept_when_nobody_can_say_what_was_missed_since(engine: Engine):
+def test_what_was_missed_so_far_is_kept_when_the_activity_fails(engine: Engine):
     engine.result_before = None
     known = CatchUp(until=NOW + timedelta(days=1), missed=3)
     engine.result_before = run_of(engine, known, "completed", taken=0, stopped=False).model_dump(mode="json")
     assert known == run_of(engine, None, "completed", taken=0, stopped=False).catch_up
 
 
-def test_a_field_added_to_a_run_is_shown_and_handed_over_without_another_line(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_field_added_to_a_run_is_handed_over_without_another_line(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     class LaterRun(SubscriptionRunState):
         added: int = 7
 

@@ -214,7 +214,7 @@ def test_a_field_that_lasts_over_reruns_is_kept_without_another_line():
     assert (7, 0) == (again.added, again.other)
 
 
-def test_a_field_of_one_round_is_back_at_its_default_in_the_next_without_another_line():
+def test_a_field_of_one_round_is_back_at_its_default_in_the_next_round():
     state = later(status=TaskStatus.RUNNING, moves=2, error=Failure(kind="K", verdict="final", message="broke"))
     state.begun_on, state.answers, state.passing, state.other = "e1", {"0": "a"}, 9, 5
     state.next_round()

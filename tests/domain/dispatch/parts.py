@@ -4,7 +4,7 @@ from typing import Any
 
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.admission import AdmissionControl
-from droidherd.domain.dispatch.audit import AuditTrail
+from droidherd.domain.dispatch.audit import AuditRecorder
 from droidherd.domain.dispatch.board import Entry, PoolEmulator
 from droidherd.domain.dispatch.deck import Deck
 from droidherd.domain.dispatch.leases import Leases
@@ -27,16 +27,16 @@ class Parts:
         self.state = state = DispatcherState("pool")
         state.apply(PoolConfig(**config))
         self.board, self.keys = state.board, state.keys
-        self.trail = AuditTrail(state.events, state.audit)
+        self.audit_recorder = AuditRecorder(state.events, state.audit)
         self.messenger = Messenger(state.outbox)
         self.line = WaitingLine(state.board, state.keys, state.weight)
         self.statistics = Statistics(state.stats)
-        self.leases = Leases(state, self.line, self.messenger, self.trail, self.statistics)
+        self.leases = Leases(state, self.line, self.messenger, self.audit_recorder, self.statistics)
         self.deck = Deck(state, self.messenger)
         self.matching = Matching(state.board, self.line, self.leases, self.deck)
         self.admission = AdmissionControl(state, self.line, self.leases, self.messenger)
         self.rebuild = Rebuild(state, self.line, self.leases, self.messenger, self.statistics)
-        self.power = PowerControl(state, self.messenger, self.trail)
+        self.power = PowerControl(state, self.messenger, self.audit_recorder)
 
     def emulator(self, name: str = "e1", state: EmulatorStatus = EmulatorStatus.UP, **fields: Any) -> PoolEmulator:
         """On the board, and free if it is up."""
@@ -65,12 +65,12 @@ class Parts:
         assert lease is not None
         return lease
 
-    def told(self, target: str) -> list[Any]:
-        """What was told to this one since last asked."""
+    def sent_to(self, target: str) -> list[Any]:
+        """What this one was sent since last asked."""
         return self.state.outbox.lines.pop(target, [])
 
     def kinds(self, target: str) -> list[str]:
-        return [type(one).__name__ for one in self.told(target)]
+        return [type(one).__name__ for one in self.sent_to(target)]
 
     def audited(self) -> list[str]:
         return [one.kind for one in (*self.state.audit.by_people, *self.state.audit.by_system)]

@@ -12,7 +12,7 @@ from tests.domain.dispatch.parts import NOW, Parts
 def refused(parts: Parts, ask: m.Enqueue, now_ms: int = NOW) -> tuple[str, str]:
     """Reason and holder; two empty texts when the task waits."""
     parts.admission.admit(ask, now_ms)
-    found = [one for one in parts.told(ask.key.task_id) if isinstance(one, m.Rejected)]
+    found = [one for one in parts.sent_to(ask.key.task_id) if isinstance(one, m.Rejected)]
     assert (ask.key.task_id in parts.board.entries) is not bool(found)
     return (found[0].reason, found[0].holder) if found else ("", "")
 
@@ -61,9 +61,9 @@ def test_while_it_is_rebuilt_a_pool_does_not_say_what_it_cannot_run():
 def test_the_same_request_gets_the_same_grant():
     parts = Parts()
     entry = parts.holds("t1", parts.emulator())
-    first = parts.told("t1")
+    first = parts.sent_to("t1")
     parts.admission.repeat(entry, parts.ask("t1", seq=2), NOW)
-    (again,) = parts.told("t1")
+    (again,) = parts.sent_to("t1")
     assert (first[0].lease, 2) == (again.lease, again.seq)
 
 
@@ -71,9 +71,9 @@ def test_a_request_while_its_lease_is_fenced_is_remembered_and_not_answered():
     parts = Parts()
     entry = parts.holds("t1", parts.emulator())
     parts.leases.fence(entry, NOW, closed=True)
-    parts.told("t1")
+    parts.sent_to("t1")
     parts.admission.repeat(entry, parts.ask("t1", seq=2), NOW)
-    assert (EntryState.FENCING, True, []) == (entry.state, entry.asked_meanwhile, parts.told("t1"))
+    assert (EntryState.FENCING, True, []) == (entry.state, entry.asked_meanwhile, parts.sent_to("t1"))
 
 
 def test_a_task_that_was_put_in_front_comes_back_in_front():
@@ -143,7 +143,7 @@ def take_down(parts: Parts) -> None:
         (bring_up, "0 before it, 1 emulators busy"),
     ],
 )
-def test_a_task_is_told_what_it_waits_for(make: object, why: str):
+def test_why_a_task_waits_is_one_sentence(make: object, why: str):
     parts = Parts()
     entry = parts.waits("t1", "account", account="ann", mutex=("shop",), requires=("os=13",))
     assert callable(make)

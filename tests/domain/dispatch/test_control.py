@@ -9,15 +9,15 @@ from tests.domain.dispatch.parts import NOW, Parts
 
 
 def lanes(parts: Parts) -> LaneCommands:
-    return LaneCommands(parts.state, parts.line, parts.trail)
+    return LaneCommands(parts.state, parts.line, parts.audit_recorder)
 
 
 def accounts(parts: Parts) -> AccountCommands:
-    return AccountCommands(parts.state, parts.line, parts.leases, parts.trail)
+    return AccountCommands(parts.state, parts.line, parts.leases, parts.audit_recorder)
 
 
 def priorities(parts: Parts) -> Priorities:
-    return Priorities(parts.state, parts.line, parts.admission, parts.trail)
+    return Priorities(parts.state, parts.line, parts.admission, parts.audit_recorder)
 
 
 def test_a_pool_that_is_paused_pauses_lanes_to_come():
@@ -75,7 +75,7 @@ def test_only_so_many_lanes_are_kept_for_what_was_set_by_hand():
     assert (True, "", "") == ("no more" in refused, lanes(parts).refusal("lane0"), lanes(parts).refusal(""))
 
 
-def test_a_prioritized_task_goes_first_and_is_told():
+def test_a_prioritized_task_goes_first_and_hears_of_it():
     parts = Parts()
     parts.waits("t1")
     entry = parts.waits("t2")
@@ -107,16 +107,16 @@ def test_a_disabled_account_leaves_the_deck_and_keeps_what_runs():
     emulator = parts.emulator()
     parts.holds("t1", emulator)
     parts.holds("t2", emulator, account="ben")
-    parts.told("t2")
+    parts.sent_to("t2")
     assert accounts(parts).disable("ben", "ann", "on holiday", NOW)
     assert ([RevokeReason.DECK], True) == (
-        [one.reason for one in parts.told("t2")],
+        [one.reason for one in parts.sent_to("t2")],
         accounts(parts).is_disabled("ben"),
     )
     parts.holds("t3", parts.emulator("e2"), account="cid")
-    parts.told("t3")
+    parts.sent_to("t3")
     accounts(parts).disable("cid", "ann", "", NOW)
-    assert [] == parts.told("t3")
+    assert [] == parts.sent_to("t3")
 
 
 def test_an_account_that_is_enabled_comes_back_at_its_place():

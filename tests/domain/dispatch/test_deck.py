@@ -36,11 +36,11 @@ def test_behind_a_kind_of_task_nobody_knows_the_deck_stays_closed():
     assert [] == open_names(parts)
 
 
-def test_behind_a_task_of_one_stage_the_deck_opens_when_its_grant_was_delivered():
+def test_behind_a_task_of_one_stage_the_deck_opens_once_its_grant_arrived():
     parts = short()
     parts.holds("t1", parts.emulator(), single=True)
     assert [] == open_names(parts)
-    parts.told("t1")
+    parts.sent_to("t1")
     assert ["e1"] == open_names(parts)
 
 
@@ -71,7 +71,7 @@ def test_the_emulator_that_a_task_just_lost_is_its_last_choice():
     assert parts.deck.choose(parts.waits("t3", requires=("os=13",)), decks) is None
 
 
-def test_a_free_emulator_takes_over_from_behind_something_slow_after_a_moment():
+def test_a_free_emulator_takes_over_from_behind_a_slow_task_after_a_moment():
     parts = short()
     first = parts.emulator("e1")
     parts.holds("t1", first)
@@ -90,5 +90,5 @@ def test_who_was_asked_to_leave_the_deck_is_not_asked_again():
     parts.holds("t2", first)
     parts.emulator("e2")
     parts.leases.revoke("t2", RevokeReason.DECK)
-    assert [m.Revoked] == [type(one) for one in parts.told("t2")[1:]]
+    assert [m.Revoked] == [type(one) for one in parts.sent_to("t2")[1:]]
     assert parts.deck.to_steal(NOW + STEAL_AFTER_MS) is None

@@ -52,7 +52,7 @@ def test_an_emulator_that_was_not_left_clean_is_reset_before_the_next_grant(clea
     token = parts.lease("t1").token
     lost = replace(done(entry, token=1), lost=token) if clean_but_of_another else done(entry, clean=False)
     parts.leases.done(entry, lost, NOW)
-    assert ([m.Reset(token)], {}) == (parts.told("emulator/e1"), parts.board.free)
+    assert ([m.Reset(token)], {}) == (parts.sent_to("emulator/e1"), parts.board.free)
     parts.leases.was_reset(emulator, token, NOW)
     parts.board.refresh(emulator)
     assert (0, ["e1"]) == (emulator.dirty, list(parts.board.free))
@@ -79,12 +79,12 @@ def test_a_closed_holder_is_fenced_before_its_lease_is_freed():
     parts.leases.closed(entry, NOW)
     token = parts.lease("t1").token
     assert (EntryState.FENCING, {"a:ann": "t1"}) == (entry.state, parts.keys.held)
-    assert ([m.Reset(token)], ["fenced"]) == (parts.told("emulator/e1"), parts.audited())
+    assert ([m.Reset(token)], ["fenced"]) == (parts.sent_to("emulator/e1"), parts.audited())
     parts.leases.was_reset(emulator, token, NOW)
     assert ({}, {}) == (parts.board.entries, parts.keys.held)
 
 
-def test_an_emulator_out_of_reach_is_fenced_by_time_when_its_holder_is_closed():
+def test_time_fences_an_emulator_out_of_reach_when_its_holder_is_closed():
     parts = Parts(fence_s=15.0)
     entry = parts.holds("t1", parts.emulator())
     parts.leases.closed(entry, NOW)
@@ -106,7 +106,7 @@ def test_time_does_not_fence_a_holder_that_lives():
 def test_a_lease_that_ran_out_is_taken_back():
     parts = Parts()
     entry = parts.holds("t1", parts.emulator())
-    parts.told("t1")
+    parts.sent_to("t1")
     due_ms = parts.lease("t1").expires_at_ms
     assert [due_ms] == list(parts.leases.due_ms())
     parts.leases.expire(due_ms)
@@ -117,7 +117,7 @@ def test_a_lease_that_ran_out_is_taken_back():
     )
 
 
-def test_a_mutex_that_is_held_for_too_long_is_broken_after_its_emulator_was_fenced():
+def test_a_mutex_held_for_too_long_is_broken_after_a_fence():
     parts = Parts(mutex_hold_s=60.0)
     emulator = parts.emulator()
     parts.holds("t1", emulator, mutex=("shop",))
@@ -143,7 +143,7 @@ def test_a_holder_extends_its_lease_and_not_for_ever():
     assert NOW + HOLD_MAX_MS == parts.lease("t1").expires_at_ms
 
 
-def test_a_lease_of_an_older_run_is_kept_under_another_name_until_it_is_fenced():
+def test_a_lease_of_an_older_run_is_kept_as_an_orphan_until_it_is_fenced():
     parts = Parts()
     emulator = parts.emulator()
     entry = parts.holds("t1", emulator, account="ann")
@@ -158,10 +158,10 @@ def test_a_lease_of_an_older_run_is_kept_under_another_name_until_it_is_fenced()
 def test_a_holder_is_asked_to_let_go_once_for_each_reason():
     parts = Parts()
     parts.holds("t1", parts.emulator())
-    parts.told("t1")
+    parts.sent_to("t1")
     for reason in (RevokeReason.DOWN, RevokeReason.DOWN, RevokeReason.REBOOTED):
         parts.leases.revoke("t1", reason)
-    assert [RevokeReason.DOWN, RevokeReason.REBOOTED] == [one.reason for one in parts.told("t1")]
+    assert [RevokeReason.DOWN, RevokeReason.REBOOTED] == [one.reason for one in parts.sent_to("t1")]
 
 
 @pytest.mark.parametrize(
@@ -180,29 +180,29 @@ def test_holders_hear_what_the_state_of_their_emulator_means_for_them(
     emulator = parts.emulator()
     for task in ("t1", "t2"):
         parts.holds(task, emulator)
-        parts.told(task)
+        parts.sent_to(task)
     emulator.state = state
     parts.leases.emulator_changed(emulator, rebooted=rebooted)
-    assert (active, deck) == tuple([one.reason for one in parts.told(task)] for task in ("t1", "t2"))
+    assert (active, deck) == tuple([one.reason for one in parts.sent_to(task)] for task in ("t1", "t2"))
 
 
 def test_a_holder_under_an_older_worker_hears_that_its_stage_is_lost():
     parts = Parts()
     emulator = parts.emulator()
     parts.holds("t1", emulator)
-    parts.told("t1")
+    parts.sent_to("t1")
     emulator.incarnation = 2
     parts.leases.emulator_changed(emulator, rebooted=False)
-    assert [(RevokeReason.RESTARTED, 2)] == [(one.reason, one.incarnation) for one in parts.told("t1")]
+    assert [(RevokeReason.RESTARTED, 2)] == [(one.reason, one.incarnation) for one in parts.sent_to("t1")]
 
 
-def test_a_task_that_asked_while_it_was_fenced_is_asked_again_when_it_is_free():
+def test_a_task_that_asked_while_it_was_fenced_is_asked_again_afterwards():
     parts = Parts()
     emulator = parts.emulator()
     entry = parts.holds("t1", emulator)
     parts.leases.closed(entry, NOW)
     entry.asked_meanwhile = True
-    parts.told("t1")
+    parts.sent_to("t1")
     parts.leases.was_reset(emulator, parts.lease("t1").token, NOW)
     assert ["Recall"] == parts.kinds("t1")
 

@@ -91,6 +91,6 @@ def test_a_task_on_deck_is_called_back_for_an_emulator_that_is_free():
     parts.holds("t1", first)
     parts.holds("t2", first)
     parts.emulator("e2")
-    parts.told("t2")
+    parts.sent_to("t2")
     granted(parts, NOW + STEAL_AFTER_MS)
-    assert [m.RevokeReason.DECK] == [one.reason for one in parts.told("t2")]
+    assert [m.RevokeReason.DECK] == [one.reason for one in parts.sent_to("t2")]

@@ -34,7 +34,7 @@ def test_as_many_are_switched_on_as_tasks_wait():
     parts.power.switch_on(NOW)
     assert {"e1": SWITCH_ON, "e2": SWITCH_ON} == switched(parts)
     parts.power.switch_on(NOW)
-    assert (["Switch"], [], 2) == (parts.kinds("emulator/e1"), parts.told("emulator/e3"), len(parts.audited()))
+    assert (["Switch"], [], 2) == (parts.kinds("emulator/e1"), parts.sent_to("emulator/e3"), len(parts.audited()))
 
 
 def test_who_is_on_its_way_up_is_counted():
@@ -142,12 +142,12 @@ def test_what_an_emulator_says_settles_what_was_asked_of_it(switch: str, switche
     assert (left, startable) == (emulator.switch, emulator.startable)
 
 
-def test_a_new_worker_is_told_again_what_the_one_before_may_have_lost():
+def test_a_new_worker_gets_again_what_the_one_before_may_have_lost():
     parts = Parts()
     emulator = parts.emulator(startable=True, switch=SWITCH_ON, switch_seq=5)
     news = m.Announce("e1", "h", 2, 9, EmulatorStatus.STOPPED, (), "b1", startable=True, switched=4)
     parts.power.announced(emulator, news, NOW)
-    assert [m.Switch(on=True, seq=5)] == parts.told("emulator/e1")
+    assert [m.Switch(on=True, seq=5)] == parts.sent_to("emulator/e1")
 
 
 def test_who_is_on_its_way_up_for_one_task_is_not_counted_for_another():

@@ -22,15 +22,15 @@ def claims(parts: Parts, task_id: str, token: int, emulator: str = "e1", *, afte
 def test_everybody_is_asked_what_they_want_or_hold():
     parts = Parts()
     begins(parts, "t1", emulators=("e1",))
-    assert [m.Recall(1, m.Key("t1", "r1", 0))] == parts.told("t1")
-    assert [m.Recall(1, voids=NOW)] == parts.told("emulator/e1")
+    assert [m.Recall(1, m.Key("t1", "r1", 0))] == parts.sent_to("t1")
+    assert [m.Recall(1, voids=NOW)] == parts.sent_to("emulator/e1")
 
 
 def test_who_is_known_to_wait_is_not_asked_again():
     parts = Parts()
     parts.waits("t1")
     begins(parts, "t1", "t2", blind=False)
-    assert ([], ["Recall"]) == (parts.told("t1"), parts.kinds("t2"))
+    assert ([], ["Recall"]) == (parts.sent_to("t1"), parts.kinds("t2"))
 
 
 def test_with_its_predecessors_memory_a_dispatcher_grants_at_once():
@@ -74,10 +74,10 @@ def test_emulators_nobody_claims_are_swept_at_the_end():
     for name in ("e1", "e2"):
         parts.emulator(name)
     claims(parts, "t1", 7)
-    parts.told("emulator/e1")
-    parts.told("emulator/e2")
+    parts.sent_to("emulator/e1")
+    parts.sent_to("emulator/e2")
     assert parts.rebuild.is_over(NOW + 10**6)
-    assert ([], ["Reset"], {}) == (parts.told("emulator/e1"), parts.kinds("emulator/e2"), parts.board.free)
+    assert ([], ["Reset"], {}) == (parts.sent_to("emulator/e1"), parts.kinds("emulator/e2"), parts.board.free)
 
 
 @pytest.mark.parametrize(("after_ms", "kinds"), [(LATE_MS - 1, ["Reset"]), (LATE_MS, [])])
@@ -115,7 +115,7 @@ def test_of_two_holders_of_one_emulator_the_newer_lease_is_true(order: tuple[int
 
 
 @pytest.mark.parametrize("order", [(7, 8), (8, 7)])
-def test_a_lease_on_deck_gets_its_place_behind_the_other_whoever_answers_first(order: tuple[int, int]):
+def test_a_lease_on_deck_stands_behind_the_other_whoever_answers_first(order: tuple[int, int]):
     parts = Parts()
     emulator = parts.emulator()
     for token in order:
@@ -131,12 +131,12 @@ def test_of_two_holders_of_one_account_the_newer_lease_is_true(order: tuple[int,
     assert ({"a:ann": "t8"}, EntryState.FENCING) == (parts.keys.held, parts.board.entries["t7"].state)
 
 
-def test_whom_a_holder_stood_behind_is_reset_when_nobody_claims_that_lease():
+def test_the_lease_before_a_holder_is_reset_when_nobody_claims_it():
     parts = Parts()
     emulator = parts.emulator()
     begins(parts, "t8", emulators=("e1",))
     claims(parts, "t8", 8, after=7)
     parts.rebuild.answered("t8", "r1")
-    parts.told("emulator/e1")
+    parts.sent_to("emulator/e1")
     assert parts.rebuild.is_over(NOW + 10**6)
-    assert (7, [m.Reset(7)]) == (emulator.dirty, parts.told("emulator/e1"))
+    assert (7, [m.Reset(7)]) == (emulator.dirty, parts.sent_to("emulator/e1"))
