@@ -112,22 +112,13 @@ class TaskState(BaseModel):
         info, spec = workflow.info(), start.spec
         started, run = info.workflow_start_time, info.first_execution_run_id
         claim = Claim(names.dispatcher_id(spec.pool), seq=int(started.timestamp() * 1000), run=run)
-        times = {"created_at": started, "updated_at": started}
-        state = cls(
-            task_id=info.workflow_id,
-            spec=spec,
-            run=run,
-            claim=claim,
-            not_before=spec.not_before,
-            **(times | cls._kept_of(start.again.past) if start.again else times),
-        )
+        kept: dict[str, Any] = {"created_at": started, "updated_at": started}
+        if start.again is not None:
+            kept |= {name: getattr(start.again.past, name) for name in cls._names(Lasts.OVER_RERUNS)}
+        state = cls(task_id=info.workflow_id, spec=spec, run=run, claim=claim, not_before=spec.not_before, **kept)
         if start.again is not None:
             state._resume(start.again)
         return state
-
-    @classmethod
-    def _kept_of(cls, past: TaskView) -> dict[str, Any]:
-        return {name: getattr(past, name) for name in cls._names(Lasts.OVER_RERUNS)}
 
     @classmethod
     def _names(cls, lasts: Lasts) -> list[str]:
