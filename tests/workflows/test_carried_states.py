@@ -1,6 +1,7 @@
 """The states of hosts, accounts and subscription runs are handed over whole: nothing that is known is lost."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ from droidherd.contracts.accounts import AccountActionRequest, AccountInput, Acc
 from droidherd.contracts.fleet import HostInput, HostState, Join, PresenceEnd, Reports
 from droidherd.contracts.subscriptions import Subscription, SubscriptionRunState
 from droidherd.contracts.tasks import OperatorRequest, TaskSpec
-from droidherd.domain.messages import Health, RecoveryPolicy
+from droidherd.domain.messages import Health, RecoveryPolicy, Seen
 from droidherd.domain.outbox import Outbox
 from droidherd.domain.schedule.catchup import CatchUp, Missed
 from tests.domain.pool import seen
@@ -51,8 +52,10 @@ class Engine:
         self.result_before: JsonValue = None
         self.caught_up: CatchUp | None = None
         """None: the activity fails."""
-        self.logger = SimpleNamespace(warning=lambda *_: None, error=lambda *_: None, info=lambda *_: None)
-        self.set_current_details = lambda _: None
+        self.logger = logging.getLogger("test")
+
+    def set_current_details(self, details: str) -> None:
+        """Nobody looks."""
 
     def info(self) -> SimpleNamespace:
         return SimpleNamespace(
@@ -114,12 +117,21 @@ def deliver(outbox: Outbox[Any]) -> None:
 
 # --- hosts -----------------------------------------------------------------------------------------------------------
 
-HostStep = Callable[[HostWorkflow], object]
+HostStep = Callable[[Any], object]
 EMULATORS = ("e1", "e2")
+
+
+def observation(emulator: str, health: Health, boot: str, policy: RecoveryPolicy | None) -> Seen:
+    one = seen("h1", health, seq=1, boot=boot)
+    return replace(one, emulator_id=emulator, labels=("a=1",), recovery=policy)
+
+
+def delivers(one: Any) -> None:
+    deliver(one._outbox)
+
+
 SEEN = st.builds(
-    lambda emulator, health, boot, policy: replace(
-        seen("h1", health, seq=1, boot=boot), emulator_id=emulator, labels=("a=1",), recovery=policy
-    ),
+    observation,
     st.sampled_from(EMULATORS),
     st.sampled_from(Health),
     st.sampled_from(["", "b1"]),
@@ -174,7 +186,7 @@ HOST_STEPS = st.one_of(
         st.sampled_from([None, TimeoutType.HEARTBEAT, TimeoutType.SCHEDULE_TO_START]),
         st.lists(SEEN, max_size=2),
     ),
-    st.just(lambda one: deliver(one._outbox)),
+    st.just(delivers),
 )
 
 
@@ -209,7 +221,7 @@ class LaterHost(HostState):
 
 
 class LaterHostInput(HostInput):
-    state: LaterHost | None = None
+    state: LaterHost | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def test_a_field_added_to_a_host_is_carried_without_another_line(engine: Engine):
@@ -220,23 +232,36 @@ def test_a_field_added_to_a_host_is_carried_without_another_line(engine: Engine)
 
 # --- accounts --------------------------------------------------------------------------------------------------------
 
-AccountStep = Callable[[AccountWorkflow], object]
+AccountStep = Callable[[Any], object]
 REQUESTS = st.builds(
     AccountActionRequest, actor=st.sampled_from(["ann", "ben"]), reason=st.text(max_size=9), pool=st.just("phones")
 )
+
+
+def sets(emulator: str, credentials: dict[str, str], note: str, request: AccountActionRequest) -> AccountStep:
+    wanted = SetAccount(emulator=emulator, credentials=credentials, note=note, request=request)
+    return lambda one: one.set(wanted)
+
+
+def removes(request: AccountActionRequest) -> AccountStep:
+    return lambda one: one.remove(request)
+
+
+def stores(one: Any) -> None:
+    one._store()
+
+
 ACCOUNT_STEPS = st.one_of(
     st.builds(
-        lambda emulator, credentials, note, request: (
-            lambda one: one.set(SetAccount(emulator=emulator, credentials=credentials, note=note, request=request))
-        ),
+        sets,
         st.sampled_from(["", "e1"]),
         st.sampled_from([{}, {"password": "env:SECRET"}]),
         st.text(max_size=9),
         REQUESTS,
     ),
-    st.builds(lambda request: lambda one: one.remove(request), REQUESTS),
-    st.just(lambda one: deliver(one._outbox)),
-    st.just(lambda one: one._store()),
+    st.builds(removes, REQUESTS),
+    st.just(delivers),
+    st.just(stores),
 )
 
 
@@ -248,7 +273,8 @@ def account_input(one: AccountWorkflow, engine: Engine) -> AccountInput | None:
     one._store()
     one._changes = one._start.continue_after
     asyncio.run(one.run())
-    return engine.handed_over if isinstance(engine.handed_over, AccountInput) else None
+    found: Any = engine.handed_over
+    return found if isinstance(found, AccountInput) else None
 
 
 @settings(max_examples=100, derandomize=True)
@@ -270,7 +296,7 @@ class LaterAccount(AccountState):
 
 
 class LaterAccountInput(AccountInput):
-    state: LaterAccount | None = None
+    state: LaterAccount | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def test_a_field_added_to_an_account_is_carried_without_another_line(engine: Engine):

@@ -46,11 +46,13 @@ class Parts:
         return emulator
 
     def ask(self, task_id: str, lane: str = "anonymous", *, run: str = "r1", seq: int = 1, **fields: Any) -> m.Enqueue:
-        return m.Enqueue(m.Key(task_id, run, 1), seq, lane, "check", **{"on_busy": OnBusy.QUEUE, **fields})
+        given: dict[str, Any] = {"on_busy": OnBusy.QUEUE, **fields}
+        return m.Enqueue(m.Key(task_id, run, 1), seq, lane, "check", **given)
 
     def waits(self, task_id: str, lane: str = "anonymous", **fields: Any) -> Entry:
         """In line, with the next ticket."""
-        entry = Entry(self.ask(task_id, lane, **{"ticket": self.board.draw_ticket(), **fields}), NOW)
+        given: dict[str, Any] = {"ticket": self.board.draw_ticket(), **fields}
+        entry = Entry(self.ask(task_id, lane, **given), NOW)
         self.line.wait(entry)
         return entry
 

@@ -1,5 +1,7 @@
 """Whether a task may wait, what it is answered, and why it still waits."""
 
+from collections.abc import Callable
+
 import pytest
 
 from droidherd.domain import messages as m
@@ -125,6 +127,10 @@ def start(parts: Parts) -> None:
     parts.emulator("e1", EmulatorStatus.STOPPED, labels=("os=13",), switch=SWITCH_ON)
 
 
+def leave_empty(_: Parts) -> None:
+    """No emulator ever joined."""
+
+
 def take_down(parts: Parts) -> None:
     parts.emulator("e1", EmulatorStatus.DOWN, labels=("os=13",))
 
@@ -136,17 +142,16 @@ def take_down(parts: Parts) -> None:
         (pause, "lane account is paused by ben: lunch"),
         (lock, "mutex shop is busy with task t0"),
         (fill, "lane account is at its capacity of 1"),
-        (lambda _: None, "no emulator of pool pool has os=13"),
+        (leave_empty, "no emulator of pool pool has os=13"),
         (retire, "what could run it is retired: connect it again, or name another"),
         (start, "emulator e1 is being switched on for it"),
         (take_down, "none of the 1 emulators that could run it is up"),
         (bring_up, "0 before it, 1 emulators busy"),
     ],
 )
-def test_why_a_task_waits_is_one_sentence(make: object, why: str):
+def test_why_a_task_waits_is_one_sentence(make: Callable[[Parts], None], why: str):
     parts = Parts()
     entry = parts.waits("t1", "account", account="ann", mutex=("shop",), requires=("os=13",))
-    assert callable(make)
     make(parts)
     assert why == parts.admission.why(entry)
 

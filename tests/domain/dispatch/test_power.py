@@ -1,5 +1,7 @@
 """Which emulators are switched off, and on again, seen from the part that decides it."""
 
+from typing import Any
+
 import pytest
 
 from droidherd.domain import messages as m
@@ -9,11 +11,11 @@ from droidherd.domain.messages import EmulatorStatus
 from tests.domain.dispatch.parts import NOW, Parts
 
 
-def off(parts: Parts, name: str, **fields: object) -> PoolEmulator:
+def off(parts: Parts, name: str, **fields: Any) -> PoolEmulator:
     return parts.emulator(name, EmulatorStatus.STOPPED, startable=True, **fields)
 
 
-def idle(parts: Parts, name: str, since_ms: int = NOW, **fields: object) -> PoolEmulator:
+def idle(parts: Parts, name: str, since_ms: int = NOW, **fields: Any) -> PoolEmulator:
     return parts.emulator(name, startable=True, idle_since_ms=since_ms, **fields)
 
 
