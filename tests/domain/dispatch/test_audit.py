@@ -51,7 +51,7 @@ def test_a_text_is_cut_and_a_missing_actor_is_somebody():
     assert ("somebody", "x" * TEXT_MAX) == (event.actor, event.reason)
 
 
-def test_the_newest_are_kept_when_there_is_no_room():
+def test_the_newest_are_kept_when_not_all_fit():
     ring, log = EventRing(), AuditLog()
     recorder = AuditRecorder(ring, log)
     for number in range(5):

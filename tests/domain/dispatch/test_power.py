@@ -57,7 +57,7 @@ def test_only_what_a_task_can_use_is_switched_on():
     assert {"e2": SWITCH_ON} == switched(parts)
 
 
-def test_a_lane_without_room_switches_nothing_on():
+def test_a_lane_at_capacity_switches_nothing_on():
     parts = Parts()
     off(parts, "e1")
     parts.waits("t1")
