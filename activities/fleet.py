@@ -1,4 +1,4 @@
-"""The host's activities: presence, and the gates its emulators must pass."""
+"""The host's activities: presence, the gates its emulators must pass, frames for viewers."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,8 @@ from temporalio.client import Client
 from activities.errors import translated
 from droidherd.contracts import names
 from droidherd.contracts.fleet import (
+    FrameTaken,
+    FrameWork,
     GateResult,
     GateWork,
     PresenceEnd,
@@ -22,6 +24,7 @@ from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.probe_loop import ProbeLoop
+from droidherd.emulator.viewers import LiveFrames
 from droidherd.recovery.recovery import Recovery
 
 BEAT_S = 1.0
@@ -115,6 +118,22 @@ class FleetActivities:
 
     def all(self) -> list[Callable[..., object]]:
         return [self.presence, self.pass_gate, self.recover]
+
+
+class FrameActivities:
+    """Frames for people who look at an emulator: on the host's queue, so that no hung stage is in their way."""
+
+    def __init__(self, live: LiveFrames) -> None:
+        """`live` bounds how many are taken at once."""
+        self._live = live
+
+    @activity.defn(name="take_frame", no_thread_cancel_exception=True)
+    @translated
+    def take_frame(self, work: FrameWork) -> FrameTaken:
+        return self._live.take(work)
+
+    def all(self) -> list[Callable[..., object]]:
+        return [self.take_frame]
 
 
 def _beat() -> None:

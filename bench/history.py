@@ -12,9 +12,8 @@ from bench.figures import Figure, Watch
 from bench.stand import POOL, Stand
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, PoolSettings
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import Enqueue, Key
 
 TASKS = 40
@@ -89,12 +88,12 @@ async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
 def prefilled(text: str, waiting: int) -> str:
     """The same dispatcher, with so many tasks more in line, in the lane the next tasks will use."""
     config = PoolConfig(limit=LIMIT)
-    machine = Dispatcher(state=snapshot.load(text, config))
+    machine = Dispatcher(state=DispatcherState.load(text, config))
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     machine.state.joined_ms = now_ms  # so soon after an emulator joined nobody is refused for what none offers
     fill(machine, waiting, now_ms)
     machine.outbox.lines.clear()  # those who wait do not exist: nobody is told
-    return snapshot.dump(machine.state)
+    return machine.state.dump()
 
 
 def fill(machine: Dispatcher, waiting: int, now_ms: int) -> None:

@@ -21,7 +21,6 @@ from opentelemetry.context import attach, detach
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -43,7 +42,6 @@ EXPORT_TIMEOUT_S: Final = 2.0
 _FIELDS: contextvars.ContextVar[Mapping[str, Value]] = contextvars.ContextVar(
     "droidherd_fields", default=MappingProxyType({})
 )
-_REMEMBERED: Final[list[InMemorySpanExporter]] = []
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -118,7 +116,7 @@ def start_traces(settings: Telemetry, *, service: str) -> TracerProvider | None:
     """Send the spans of this process where the settings say. None when they say nowhere."""
     if settings.traces == "none":
         return None
-    provider = _provider(service)
+    provider = provider_of(service)
     if settings.traces == "console":
         provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr)))
     else:
@@ -141,16 +139,7 @@ def stop_traces(provider: TracerProvider | None) -> None:
         provider.shutdown()
 
 
-def remember_spans(service: str = "test") -> InMemorySpanExporter:
-    """Keep the finished spans of this process in memory, for tests. A second call forgets what was kept so far."""
-    if not _REMEMBERED:
-        _REMEMBERED.append(InMemorySpanExporter())
-        _provider(service).add_span_processor(SimpleSpanProcessor(_REMEMBERED[0]))
-    _REMEMBERED[0].clear()
-    return _REMEMBERED[0]
-
-
-def _provider(service: str) -> TracerProvider:
+def provider_of(service: str) -> TracerProvider:
     # OpenTelemetry lets a process set its provider once; whoever comes second adds to the first.
     known = trace.get_tracer_provider()
     if isinstance(known, TracerProvider):

@@ -1,24 +1,41 @@
 """Accounts: their records, whether they are disabled, what they do."""
 
 import secrets
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from api.accounts import service
-from api.accounts.schemas import AccountChanged, AccountList, AccountOut, AccountRequest, DisableRequest
+from api.accounts.schemas import (
+    AccountChanged,
+    AccountList,
+    AccountOut,
+    AccountRequest,
+    AccountRow,
+    DisableRequest,
+    next_of,
+    planned,
+    ran_on,
+)
 from api.answers import answer, answers, body
 from api.bodies import ActionRequest, optional, required, signed
-from api.errors import Kind
-from api.state import App, Caller, path_id
+from api.errors import Kind, invalid
+from api.queue import routes as queue
+from api.state import App, AppState, Caller, path_id
+from api.tasks.bulk import apply_to_each, choose
 from api.tasks.filters import Name
-from droidherd.contracts.accounts import AccountActionRequest, AccountRecord
+from droidherd.contracts.accounts import AccountActionRequest, AccountRecord, SetAccount
 from droidherd.contracts.names import Update
+from droidherd.contracts.queue import DisabledQuery
+from droidherd.contracts.tasks import OperatorRequest
+from droidherd.engine.schedules import SubscriptionFilters
+from droidherd.engine.visibility import TaskFilters
 
 router: Final = APIRouter(prefix="/api/accounts", tags=["accounts"])
 
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.UNAVAILABLE)
+OPEN_READ: Final = 100
+"""How many open tasks, and subscriptions, of an account are searched for its next run."""
 
 
 async def _account(account: str) -> str:
@@ -38,22 +55,22 @@ async def accounts(
 ) -> Response:
     """Accounts with a record, newest first; `disabled=true`: those that are disabled, by name, with or without one."""
     if disabled:
-        return answer(await service.disabled(app, pool or app.pool, cursor, limit))
-    return answer(await service.page(app, pool or app.pool, cursor, limit, enabled_only=disabled is not None))
+        return answer(await _disabled(app, pool or app.pool, cursor, limit))
+    return answer(await _page(app, pool or app.pool, cursor, limit, enabled_only=disabled is not None))
 
 
 @router.get("/{account}", responses=answers(AccountOut, *_READ))
 async def account(app: App, account: Account, pool: Name = "") -> Response:
     """Whether it waits, runs or is disabled, which emulator it is bound to, its last and its next run."""
-    return answer(await service.read(app, pool, account, await app.accounts.record(account)))
+    return answer(await _describe(app, pool, account, await app.accounts.record(account)))
 
 
 @router.put("/{account}", responses=answers(AccountOut, *_READ), openapi_extra=body(AccountRequest, required=True))
 async def put(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Bind it to an emulator, say where its credentials are. The record is replaced as a whole."""
     wanted = signed(await required(AccountRequest, request), caller)
-    record = await service.set_record(app, pool, account, wanted)
-    return answer(await service.read(app, pool, account, record))
+    record = await _set_record(app, pool, account, wanted)
+    return answer(await _describe(app, pool, account, record))
 
 
 @router.delete("/{account}", responses=answers(AccountRecord, *_READ), openapi_extra=body(ActionRequest))
@@ -70,9 +87,9 @@ async def remove(app: App, account: Account, caller: Caller, request: Request, p
 async def disable(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant it no emulators. Running and queued tasks stay as they are, unless they are to be cancelled."""
     wanted = signed(await optional(DisableRequest, request), caller)
-    done = await service.command(app, pool, Update.DISABLE_ACCOUNT, account, wanted.ask)
+    done = await _command(app, pool, Update.DISABLE_ACCOUNT, account, wanted.ask)
     if wanted.tasks == "cancel":
-        done = await service.cancel_all(app, account, wanted.ask)
+        done = await _cancel_all(app, account, wanted.ask)
     return answer(done)
 
 
@@ -82,4 +99,58 @@ async def disable(app: App, account: Account, caller: Caller, request: Request, 
 async def enable(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant it emulators again: queued tasks continue at their position."""
     wanted = signed(await optional(ActionRequest, request), caller)
-    return answer(await service.command(app, pool, Update.ENABLE_ACCOUNT, account, wanted.ask))
+    return answer(await _command(app, pool, Update.ENABLE_ACCOUNT, account, wanted.ask))
+
+
+async def _page(app: AppState, pool: str, cursor: str, limit: int, *, enabled_only: bool) -> AccountList:
+    """Accounts with a record."""
+    found = await app.accounts.page(cursor, limit)
+    now = await app.queue.accounts(pool, tuple(one.account for one in found.records))
+    rows = [AccountRow.of(view, record) for view, record in zip(now.accounts, found.records, strict=True)]
+    wanted = [one for one in rows if not enabled_only or one.disabled is None]
+    return AccountList(accounts=wanted, cursor=found.cursor, rebuilding=now.rebuilding)
+
+
+async def _disabled(app: AppState, pool: str, cursor: str, limit: int) -> AccountList:
+    """Disabled accounts, with or without a record."""
+    found = await app.queue.disabled(pool, DisabledQuery(after=cursor, limit=limit))
+    records = await app.accounts.records_of([one.account for one in found.accounts])
+    rows = [AccountRow.of(view, record) for view, record in zip(found.accounts, records, strict=True)]
+    return AccountList(accounts=rows, cursor=found.next_after, rebuilding=found.rebuilding)
+
+
+async def _describe(app: AppState, pool: str, account: str, record: AccountRecord | None) -> AccountOut:
+    """One account, whole."""
+    now = await app.queue.accounts(pool or app.pool, (account,))
+    last = await app.tasks.last_run(account)
+    waiting = await app.tasks.page(TaskFilters(account=account, open=True), "", OPEN_READ)
+    recurring, _ = await app.subscriptions.page(SubscriptionFilters(account=account), "", OPEN_READ)
+    following = next_of(waiting.tasks, planned(recurring))
+    more: dict[str, Any] = {"last_run": last, "last_emulator": ran_on(last), "next_run": following}
+    return AccountOut.of(now.accounts[0], record, **more, rebuilding=now.rebuilding)
+
+
+async def _set_record(app: AppState, pool: str, account: str, wanted: AccountRequest) -> AccountRecord:
+    """Replace the record. References are checked by the rule of the worker that will follow them."""
+    for name, reference in wanted.credentials.items():
+        if remedy := app.settings.allowed_references.refusal(reference):
+            raise invalid("credentials", f"{name}: {reference} may not be read: {remedy}")
+    if wanted.emulator and not await app.emulators.exists(wanted.emulator):
+        raise invalid("emulator", f"no emulator `{wanted.emulator}`")
+    fields = wanted.model_dump(include={"emulator", "credentials", "note"})
+    by = AccountActionRequest(actor=wanted.actor, reason=wanted.reason, pool=await app.pool_of(pool))
+    return await app.accounts.set(account, SetAccount(**fields, request=by), secrets.token_hex(12))
+
+
+async def _command(app: AppState, pool: str, update: Update, account: str, ask: OperatorRequest) -> AccountChanged:
+    """Disable or enable it."""
+    done = await queue.command(app, pool, update, {"account": account, **dict(ask)})
+    return AccountChanged(detail=done.detail)
+
+
+async def _cancel_all(app: AppState, account: str, ask: OperatorRequest) -> AccountChanged:
+    """Cancel all of its open tasks."""
+    filters = TaskFilters(account=account, open=True)
+    chosen, following = await choose(app, filters)
+    done, refused = await apply_to_each(app, "cancel", filters, chosen, ask)
+    return AccountChanged(tasks=done, refused=refused, more=bool(following))

@@ -176,7 +176,6 @@ def storage(text: str) -> Storage | None:
     return Storage(int(found[-1][0]), int(found[-1][2])) if found else None
 
 
-LOG_LEVELS = "VDIWEFS"
 _LOG_LINE = re.compile(
     r"^(?P<at>(?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,6}(?: [+-]\d{4})?)|\d{1,12}\.\d{3,6})"
     r"\s+(?:(?P<uid>[A-Za-z_][\w-]*|\d+)\s+(?=\d+\s+\d+\s+[VDIWEFS]\s))?(?P<pid>\d+)\s+(?P<tid>\d+)"

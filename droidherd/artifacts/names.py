@@ -1,6 +1,5 @@
 """Names of artifacts: what may be a file name on every system, and nothing else."""
 
-import re
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -34,12 +33,6 @@ def checked_name(name: str, what: str = "artifact") -> str:
 def content_type_of(name: str) -> str:
     """By the name's extension; unknown ones are plain bytes."""
     return _TYPES.get("." + name.rpartition(".")[2].lower(), "application/octet-stream")
-
-
-def plain_name(text: str) -> str:
-    """Make a name out of any text, for files that are named after something."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:NAME_MAX].rstrip(".")
-    return f"_{name}" if not name or ids.is_reserved(name) else name
 
 
 @dataclass(slots=True)

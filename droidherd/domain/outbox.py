@@ -4,33 +4,11 @@ An external signal that is not awaited when its workflow ends is lost; two sent 
 So a message stays here until its delivery returned, and each target has at most one in flight.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
-from droidherd.domain import messages as m
+from typing import Generic, TypeVar
 
 M = TypeVar("M")
-
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        m.Enqueue,
-        m.Soon,
-        m.Ending,
-        m.Done,
-        m.Admitted,
-        m.Rejected,
-        m.Grant,
-        m.Revoked,
-        m.Recall,
-        m.Announce,
-        m.Reset,
-        m.Switch,
-        m.Seen,
-    )
-}
 
 
 @dataclass
@@ -95,50 +73,3 @@ class Outbox(Generic[M]):
     def __len__(self) -> int:
         """How many messages wait or fly."""
         return sum(len(line) for line in self.lines.values())
-
-    def rows(self) -> list[Any]:
-        """For a snapshot: what is in flight is sent again by the next run."""
-        return [[target, [pack(one) for one in line]] for target, line in self.lines.items() if line]
-
-    def restore(self, rows: Iterable[Any]) -> None:
-        for target, line in rows:
-            self.lines[target] = [unpack(row) for row in line]
-
-
-def pack(message: Any) -> list[Any]:
-    """A message as a row: its kind, then its fields in order."""
-    return [type(message).__name__, *_values(message)]
-
-
-def _values(value: Any) -> list[Any]:
-    return [_plain(getattr(value, f.name)) for f in dataclasses.fields(value)]
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return _values(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def unpack(row: list[Any]) -> Any:
-    """The message a row stands for. A row from before a field was added takes the field's default."""
-    kind = KINDS[row[0]]
-    fields = zip(dataclasses.fields(kind), row[1:], strict=False)
-    return kind(**{f.name: _typed(row[0], f.name, value) for f, value in fields})
-
-
-_TYPED: dict[tuple[str, str], type] = {
-    ("Enqueue", "on_busy"): m.OnBusy,
-    ("Revoked", "reason"): m.RevokeReason,
-    ("Announce", "state"): m.EmulatorStatus,
-    ("Seen", "health"): m.Health,
-}
-_NESTED: dict[str, type] = {"key": m.Key, "lease": m.Lease, "recovery": m.RecoveryPolicy}
-
-
-def _typed(kind: str, name: str, value: Any) -> Any:
-    if name in _NESTED and value is not None:
-        return _NESTED[name](*value)
-    if (kind, name) in _TYPED:
-        return _TYPED[kind, name](value)
-    return tuple(value) if isinstance(value, list) else value

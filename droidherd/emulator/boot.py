@@ -9,7 +9,7 @@ from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
 from droidherd.domain.ports import Frame
-from droidherd.emulator import acts, lease, lines
+from droidherd.emulator import acts, lines
 from droidherd.emulator.eyes import FOCUS_LINE
 from droidherd.emulator.lines import ShellReply
 from droidherd.emulator.probe import ProbeResult, probe
@@ -142,12 +142,6 @@ class BootGate:
 
     def _frame(self, left_s: float) -> None:
         self._take(self._serial, min(FRAME_S, left_s))
-
-
-def open_gate(gate: BootGate, adb: AdbClient, serial: str, floor: Token, deadline_s: float) -> tuple[ProbeResult, str]:
-    """Pass the full gate, then give the emulator its floor. Returns also the token that stands now."""
-    found = gate.wait(deadline_s)
-    return found, lease.floor(adb, serial, floor)
 
 
 def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:

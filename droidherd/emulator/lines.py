@@ -37,7 +37,6 @@ JOURNALS_KEPT = 200
 SWEEP_EVERY = 16
 """One lease in so many sweeps old journals away: listing them costs more than all else in the line."""
 UPTIME_LIMIT_S = 2**31 - 1
-NEVER_S = UPTIME_LIMIT_S
 """A deadline no emulator lives to see."""
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from droidherd.adb import parse
+from droidherd.adb.client import AdbClient
+from droidherd.adb.quote import quote
 from droidherd.contracts.stage import StageWork
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain.errors import (
@@ -21,7 +24,6 @@ from droidherd.domain.errors import (
     StillBusyError,
 )
 from droidherd.domain.ports import Recalled
-from droidherd.emulator import applog
 from droidherd.evidence.frame_buffer import PER_EMULATOR, BufferedFrame
 from droidherd.evidence.page import Evidence, EvidenceFrame, page
 from droidherd.evidence.recording import COMPLETED, PACKED, PackedRecordingWriter, RecordedPart
@@ -34,6 +36,13 @@ PAGE, APP_LOG = "evidence.html", "app.log"
 FRAMES = 8
 QUALITY = 92
 TEMPLATE_BYTES = 512_000
+LOG_READ_S = 5.0
+LOG_READ_LINES = 2_000
+LOG_KEPT_LINES = 400
+LOG_KEPT_CHARS = 64_000
+_PIDS = "droidherd-pids"
+_BORN_OR_DIED = r"Start proc (\d+):{app}[/:]|Process {app} \(pid (\d+)\) has died|Process: {app}, PID: (\d+)"
+"""How the system, and an app that crashes, name its process: one that is gone is in no list of processes."""
 SILENT = (FencedError, AbandonedError, LateError, NotReleasedError, StillBusyError)
 """Ends that say nothing of what is on the screen: the emulator is somebody else's, or its turn never came."""
 _IMAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\.png")
@@ -93,7 +102,7 @@ class EvidenceFolder:
     def _app_log(self, error: DroidherdError, serial: str, notes: list[str]) -> str:
         if not self.work.app or not worth_asking(error):
             return ""
-        return applog.read(self.services.adb, serial, self.work.app, notes.append)
+        return read_app_log(self.services.adb, serial, self.work.app, notes.append)
 
     def _put_together(self, error: DroidherdError, notes: list[str], app_log: str) -> Evidence:
         trace, offset_s = self.trace, time.time() - time.monotonic()
@@ -195,3 +204,28 @@ def templates(searches: tuple[Search, ...], read: Callable[[str], bytes]) -> dic
         if len(content) <= TEMPLATE_BYTES:
             found[name] = content
     return found
+
+
+def read_app_log(adb: AdbClient, serial: str, app: str, note: Callable[[str], None]) -> str:
+    """The app's last lines. A log that cannot be read is an empty one, and `note` is told why."""
+    line = f"echo {_PIDS} $(pidof {quote(app)}); logcat -d -v threadtime -t {LOG_READ_LINES}"
+    try:
+        text = adb.shell(serial, line, LOG_READ_S).text
+    except DroidherdError as error:
+        note(f"the app's log was not read: {error}")
+        return ""
+    return lines_of_app(text, app)
+
+
+def lines_of_app(text: str, app: str) -> str:
+    """Lines the app's processes wrote, also those that died, and lines in which the system speaks of it."""
+    raw = text.replace("\r\n", "\n").split("\n")
+    named = re.compile(_BORN_OR_DIED.format(app=re.escape(app)))
+    pids = {int(pid) for line in raw if line.startswith(_PIDS) for pid in line.split()[1:] if pid.isdecimal()}
+    pids |= {int(pid) for found in named.findall(text) for pid in found if pid}
+    parsed = ((line, parse.log_line(line)) for line in raw)
+    found = [line for line, one in parsed if one and (one.pid in pids or app in line)]
+    kept = found[-LOG_KEPT_LINES:]
+    while sum(len(line) + 1 for line in kept) > LOG_KEPT_CHARS and len(kept) > 1:
+        kept = kept[len(kept) // 4 + 1 :]
+    return "".join(f"{line[:LOG_KEPT_CHARS]}\n" for line in kept)

@@ -57,9 +57,6 @@ class VirtualControl:
         """Settings, screen, properties, packages and files, droidherd's own aside: two of them can be compared."""
         return self._ask("dump", emulator=emulator)
 
-    def kept_frame_bytes(self) -> int:
-        return self._ask("frames")["kept_bytes"]
-
     # --- faults
 
     def set_fault(self, emulator: str, fault: str, *, times: int | None = None, **options: Any) -> None:

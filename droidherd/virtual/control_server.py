@@ -53,8 +53,6 @@ class ControlServer:
         op = str(request.get("op", ""))
         if op == "list":
             return [self._listed(endpoint) for endpoint in self.endpoints.values()]
-        if op == "frames":
-            return {"kept_bytes": self.frames.kept_bytes}
         acts: dict[str, Callable[[EmulatorEndpoint, Request], Awaitable[JsonValue]]] = {
             "state": _state, "counters": _counters, "set_fault": _set_fault, "clear_fault": _clear_fault, "kill": _kill,
             "start": _start, "reboot": _reboot, "drop": _drop, "app": _app, "log": _log, "swap_ports": self._swap,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from droidherd.virtual.commands import dumpsys, files, keyboards, logcat, packages, screen, settings, system, text
+from droidherd.virtual.commands import dumpsys, files, keyboards, packages, screen, settings, system, text
 from droidherd.virtual.commands.base import Command, CommandContext
 from droidherd.virtual.files import EmulatorFiles
 from droidherd.virtual.machine import VirtualDevice
@@ -13,7 +13,6 @@ COMMANDS: dict[str, Command] = {
     **dumpsys.COMMANDS,
     **files.COMMANDS,
     **keyboards.COMMANDS,
-    **logcat.COMMANDS,
     **packages.COMMANDS,
     **screen.COMMANDS,
     **settings.COMMANDS,

@@ -27,7 +27,6 @@ FIRST_UPTIME_S = 40.0
 FIRST_PID = 3000
 _KEPT = ("signed_in", "gift_taken", "claimed", "taps", "claims", "sign_ins")
 REBOOT_S = 1.0
-MEMORY = "MemTotal:        2048000 kB\nMemFree:          812000 kB\nMemAvailable:    1240000 kB\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class ConnectionPool:
         client.close()
 
 
-class WebResponse:
+class StreamedResponse:
     """A good answer whose body is still on its way."""
 
     def __init__(self, response: httpx.Response, until_s: float) -> None:
@@ -168,7 +168,7 @@ class WebClient:
     @contextmanager
     def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, total_s: float | None = None
-    ) -> Generator[WebResponse]:
+    ) -> Generator[StreamedResponse]:
         """Ask, follow redirects inside the allow-list, hand out a good answer. `headers` go to this origin alone."""
         until_s = time.monotonic() + (self.limits.total_s if total_s is None else total_s)
         target = self._allow.checked(url)
@@ -178,7 +178,7 @@ class WebClient:
             with self._asked(target, own) as response:
                 if not response.has_redirect_location:
                     _refuse_unless_good(response)
-                    yield WebResponse(response, until_s)
+                    yield StreamedResponse(response, until_s)
                     return
                 target = self._next(response)
         raise ServerRefusedError(f"more than {self.limits.redirects} redirects", to=shown(target))

@@ -13,8 +13,7 @@ from typing import Self
 from temporalio.client import Client
 
 from activities.engine import EngineActivities
-from activities.fleet import FleetActivities
-from activities.frames import FrameActivities
+from activities.fleet import FleetActivities, FrameActivities
 from activities.maintenance import MaintenanceActivities
 from activities.stage import StageActivities
 from droidherd import telemetry

@@ -3,14 +3,14 @@
 import httpx
 from opentelemetry.sdk.trace import ReadableSpan
 
-from droidherd import telemetry
 from tests.api.waiting import eventually
+from tests.support.spans import remember_spans
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def test_a_submission_and_its_stage_are_one_trace_with_the_callers(http: httpx.Client):
-    spans = telemetry.remember_spans()
+    spans = remember_spans()
     made = http.post("/api/tasks", json={"type": "tap_once"}, headers={"traceparent": PARENT})
     http.get(f"/api/tasks/{made.json()['id']}", params={"wait": "60s"})
 

@@ -27,7 +27,6 @@ from activities.engine import EngineActivities
 from activities.maintenance import MaintenanceActivities
 from activities.planning import PlanningActivities
 from api.app import create_app
-from droidherd import telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
@@ -40,6 +39,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
 from droidherd.worker.activities import retention_limits
 from tests.support.serving import serving
+from tests.support.spans import remember_spans
 from workflows.account import AccountWorkflow
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
@@ -129,7 +129,7 @@ class World:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     async def _start(self) -> None:
-        telemetry.remember_spans()
+        remember_spans()
         self.client = await Client.connect(
             self.settings.temporal.address,
             namespace=self.settings.temporal.namespace,

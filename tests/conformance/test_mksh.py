@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from droidherd.emulator import lines
-from droidherd.emulator.lines import NEVER_S, DevicePaths, JournalEntry
+from droidherd.emulator.lines import UPTIME_LIMIT_S, DevicePaths, JournalEntry
 from droidherd.emulator.token import Token
 from droidherd.virtual import journal
 from tests.emulator import stand as real_stand
@@ -72,7 +72,7 @@ STEPS = st.tuples(KINDS, TOKENS, st.booleans())
 
 def line(step: tuple[str, Token, bool], places: DevicePaths) -> str:
     kind, token, flag = step
-    entry = JournalEntry("task.run.1", "1/1.1", token, NEVER_S if flag else 2)
+    entry = JournalEntry("task.run.1", "1/1.1", token, UPTIME_LIMIT_S if flag else 2)
     return {
         "seize": lines.seize(token, deck=flag, places=places),
         "effect": lines.effect(entry, "input tap 1 2", places),

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,12 @@ def test_a_unit_is_whole_and_locked_down(unit: Path):
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_a_unit_starts_what_the_tree_has(unit: Path):
     root = DEPLOY.parent
-    for line in [*values(unit, "ExecStart"), *values(unit, "ExecStartPost")]:
+    for line in [line for name in ("ExecStartPre", "ExecStart", "ExecStartPost") for line in values(unit, name)]:
         words = shlex.split(line)
         if words[0].startswith("/opt/droidherd/deploy/"):
             assert (root / words[0].removeprefix("/opt/droidherd/")).exists()
+        elif words[1] == "-m":
+            assert find_spec(words[2]), line
         elif words[1].endswith(".py"):
             assert (root / words[1]).exists()
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.board import EntryState
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.dispatch.stats import AttemptStats
 from droidherd.domain.messages import EmulatorStatus, Health, OnBusy
 
@@ -92,6 +91,6 @@ def seen(host: str, health: Health = Health.GOOD, *, incarnation: int = 1, seq: 
 def again(pool: Pool, config: PoolConfig | None = None) -> Pool:
     """After a continue-as-new."""
     other = Pool()
-    other.d = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), config or pool.d.state.config))
+    other.d = Dispatcher(state=DispatcherState.load(pool.d.state.dump(), config or pool.d.state.config))
     other.now, other._seq = pool.now, pool._seq
     return other

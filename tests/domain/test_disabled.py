@@ -3,11 +3,11 @@
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.audit import TEXT_MAX
 from droidherd.domain.dispatch.board import EntryState
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.keys import DISABLED_MAX
+from droidherd.domain.dispatch.state import DispatcherState
 from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
 from tests.domain.pool import NOW, Pool
 
@@ -15,7 +15,7 @@ from tests.domain.pool import NOW, Pool
 def again(pool: Pool) -> Pool:
     """After a continue-as-new, or a terminate."""
     other = Pool()
-    other.d = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), pool.d.state.config))
+    other.d = Dispatcher(state=DispatcherState.load(pool.d.state.dump(), pool.d.state.config))
     other.now, other._seq = pool.now, pool._seq
     return other
 
@@ -121,7 +121,7 @@ def test_there_is_an_end_to_how_many_and_to_how_much_is_written() -> None:
     bar = pool.d.keys.disabled["a:a7"]
     assert (TEXT_MAX, TEXT_MAX) == (len(bar.actor), len(bar.why))
     weight = pool.d.state.weight.size_bytes
-    assert len(snapshot.dump(pool.d.state)) <= weight + 20_000
+    assert len(pool.d.state.dump()) <= weight + 20_000
     for number in range(DISABLED_MAX):
         pool.d.enable(f"a{number}", "bob", NOW)
     assert (0, {}) == (pool.d.state.weight.size_bytes, pool.d.keys.disabled)

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.board import EntryState
 from droidherd.domain.dispatch.dispatcher import RETIRED_KEPT, Dispatcher
 from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.lane import Ordering
 from droidherd.domain.dispatch.leases import HOLD_MAX_MS
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import EmulatorStatus, OnBusy, RevokeReason
 from tests.domain.pool import NOW, Pool, again
 
@@ -458,7 +457,7 @@ def test_a_retired_emulator_is_remembered_while_somebody_holds_it() -> None:
 def test_an_operators_pause_survives_the_dispatcher() -> None:
     pool = Pool()
     pool.d.pause("account", "ann", "holiday", NOW)
-    again = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), PoolConfig()))
+    again = Dispatcher(state=DispatcherState.load(pool.d.state.dump(), PoolConfig()))
     assert ("ann", "holiday") == (again.board.lane("account").paused_by, again.board.lane("account").paused_why)
 
 
@@ -468,7 +467,7 @@ def test_while_it_hands_over_to_the_next_run_nothing_is_granted() -> None:
     pool.d.held_back = True
     pool.enqueue("t")
     assert "" == pool.on("e1")
-    again = Dispatcher(state=snapshot.load(snapshot.dump(pool.d.state), PoolConfig()))
+    again = Dispatcher(state=DispatcherState.load(pool.d.state.dump(), PoolConfig()))
     again.tick(NOW)
     assert "t" == again.board.emulators["e1"].active
 

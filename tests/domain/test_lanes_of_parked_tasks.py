@@ -6,10 +6,9 @@ import pytest
 
 from droidherd.contracts.queue import QueueQuery
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.lane import LaneRules
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import EmulatorStatus, OnBusy
 from workflows.dispatcher import views
 
@@ -72,7 +71,7 @@ def test_a_query_changes_nothing(parked: Dispatcher) -> None:
 
 
 def test_a_restored_dispatcher_knows_the_same_lanes(parked: Dispatcher) -> None:
-    restored = snapshot.load(snapshot.dump(parked.state), PoolConfig())
+    restored = DispatcherState.load(parked.state.dump(), PoolConfig())
     assert parked.state == restored
     assert list(parked.board.lanes) == list(restored.board.lanes)
 
@@ -82,7 +81,7 @@ def test_a_restored_dispatcher_switches_on_the_same_emulator() -> None:
     for seq, emulator_id in ((1, "e1"), (1, "e2"), (2, "e2"), (2, "e1")):
         state = EmulatorStatus.STOPPED if seq == 2 else EmulatorStatus.UP
         d.on_announce(m.Announce(emulator_id, "h", 1, seq, state, startable=True), seq)
-    restored = Dispatcher(state=snapshot.load(snapshot.dump(d.state), PoolConfig()))
+    restored = Dispatcher(state=DispatcherState.load(d.state.dump(), PoolConfig()))
     for one in (d, restored):
         one.on_enqueue(ask("first", "a"), 3)
     assert ["emulator/e2"] == [target for target in d.outbox.lines if target.startswith("emulator/")]

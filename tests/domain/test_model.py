@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
+from droidherd.domain.dispatch.state import DispatcherState
 from tests.domain.pool import Pool
 
 TASKS = st.sampled_from([f"t{i}" for i in range(8)])
@@ -67,7 +67,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     @rule()
     def continue_as_new(self) -> None:
         before = self.pool.d
-        self.pool.d = Dispatcher(state=snapshot.load(snapshot.dump(before.state), before.state.config))
+        self.pool.d = Dispatcher(state=DispatcherState.load(before.state.dump(), before.state.config))
         assert before.state == self.pool.d.state
 
     def follow(self) -> None:

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.state import ExpectedTask, PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, ExpectedTask, PoolConfig
 from droidherd.domain.messages import EmulatorStatus
 
 LAZY = PoolConfig(idle_stop_s=60.0, repeat_min_s=300.0)
@@ -216,21 +215,21 @@ def test_a_snapshot_keeps_what_was_ordered_and_what_is_off(moment: str):
     if moment == "waking":
         pool.submit("t1")
     pool.d.state.expected["t9"] = ExpectedTask(pool.now_ms, ("kind=a",), "account")
-    text = snapshot.dump(pool.d.state)
-    again = Dispatcher(state=snapshot.load(text, LAZY))
+    text = pool.d.state.dump()
+    again = Dispatcher(state=DispatcherState.load(text, LAZY))
     assert (pool.d.board, pool.d.state.expected, text) == (
         again.board,
         again.state.expected,
-        snapshot.dump(again.state),
+        again.state.dump(),
     )
 
 
 def test_an_older_snapshot_knows_nothing_of_all_this():
     pool = Pool("a1", startable=False)
-    text = snapshot.dump(pool.d.state)
+    text = pool.d.state.dump()
     row = pool.d.board.emulators["a1"]
     assert (False, "", 0) == (row.startable, row.switch, row.switch_seq)
-    assert pool.d.board == Dispatcher(state=snapshot.load(text, LAZY)).board
+    assert pool.d.board == Dispatcher(state=DispatcherState.load(text, LAZY)).board
 
 
 def test_who_waits_for_a_busy_one_takes_no_start_from_others():

@@ -23,7 +23,7 @@ def steps_until_none(
             break
         steps.append(f"{due.step} {due.after_s:g}")
         if due.step is RecoveryStep.RESTART:
-            recovery.count_restart(now_ms)
+            recovery.count_restart()
     return steps
 
 

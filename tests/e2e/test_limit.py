@@ -18,7 +18,6 @@ from droidherd.contracts.queue import (
     QueueQuery,
 )
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import PoolConfig
 from tests.support.farm import farm, until
@@ -42,7 +41,7 @@ def full_board(count: int) -> str:
         key = m.Key(longest(), run, 1)
         machine.on_enqueue(m.Enqueue(key, 1, "account", "tap_once", account=longest()), 1_700_000_000_000 + number)
     machine.outbox.lines.clear()
-    return snapshot.dump(machine.state)
+    return machine.state.dump()
 
 
 async def test_a_dispatcher_at_its_limit_continues_as_new_with_everybody_in_line(tmp_path: Path) -> None:

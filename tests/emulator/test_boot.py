@@ -15,7 +15,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.domain.ports import Frame
 from droidherd.emulator import lease
-from droidherd.emulator.boot import FULL, SHORT, BootClock, BootGate, BootStep, baseline, open_gate
+from droidherd.emulator.boot import FULL, SHORT, BootClock, BootGate, BootStep, baseline
 from droidherd.emulator.gate import Gatekeeper
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.token import Token
@@ -47,7 +47,8 @@ def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
     one.control.reboot(one.name, boot_s=0.6)
     passage, reached = gate(one)
     floor = Token(one.lease - 1)
-    found, stands = open_gate(passage, one.adb, one.address, floor, 20.0)
+    found = passage.wait(20.0)
+    stands = lease.floor(one.adb, one.address, floor)
     assert list(FULL) == reached
     assert (True, str(floor)) == (found.booted, stands)
     assert str(floor) == lease.seize(one.adb, one.address, one.token(), after=1).before
@@ -56,7 +57,8 @@ def test_a_booting_emulator_passes_stage_by_stage_and_gets_its_floor(one: One):
 def test_an_emulator_that_kept_running_keeps_its_token(one: One):
     one.seize()
     passage, _ = gate(one)
-    _, stands = open_gate(passage, one.adb, one.address, Token(one.lease - 5), LONG_S)
+    passage.wait(LONG_S)
+    stands = lease.floor(one.adb, one.address, Token(one.lease - 5))
     assert str(one.token()) == stands
 
 

@@ -18,7 +18,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.emulator import acts, lines
-from droidherd.emulator.lines import NEVER_S, TOKEN_PROPERTY, JournalEntry, ShellReply
+from droidherd.emulator.lines import TOKEN_PROPERTY, UPTIME_LIMIT_S, JournalEntry, ShellReply
 from droidherd.emulator.token import Token
 from tests.emulator.stand import BOOT_ID, SHELLS, Stand
 
@@ -33,11 +33,11 @@ def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
     return Stand.build(tmp_path / "stand", str(request.param))
 
 
-def entry(effect: str = "2/1.1", token: Token = MINE, until_s: int = NEVER_S) -> JournalEntry:
+def entry(effect: str = "2/1.1", token: Token = MINE, until_s: int = UPTIME_LIMIT_S) -> JournalEntry:
     return JournalEntry(KEY, effect, token, until_s)
 
 
-def tap(stand: Stand, token: Token = MINE, until_s: int = NEVER_S, act: str = TAP) -> ShellReply:
+def tap(stand: Stand, token: Token = MINE, until_s: int = UPTIME_LIMIT_S, act: str = TAP) -> ShellReply:
     return stand.run(lines.effect(entry(token=token, until_s=until_s), act, stand.places))
 
 

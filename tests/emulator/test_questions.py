@@ -6,7 +6,7 @@ import pytest
 
 from droidherd.domain.errors import BadParametersError
 from droidherd.emulator import acts, lines
-from droidherd.emulator.lines import NEVER_S, JournalEntry
+from droidherd.emulator.lines import UPTIME_LIMIT_S, JournalEntry
 from droidherd.emulator.token import Token
 from tests.emulator.stand import BOOT_ID, SHELLS, Stand
 
@@ -61,7 +61,7 @@ def test_an_app_whose_data_cannot_be_taken_away_is_a_failure(stand: Stand):
         script.chmod(0o755)
         answer = stand.run(
             lines.effect(
-                JournalEntry("task-1.run-1.1", f"2/{output}", MINE, NEVER_S),
+                JournalEntry("task-1.run-1.1", f"2/{output}", MINE, UPTIME_LIMIT_S),
                 acts.clear_app("com.example.herd/.Main"),
                 stand.places,
             )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from droidherd.flows.model.locales import locale_problem, time_zone_problem
+from droidherd.flows.model.params import locale_problem, time_zone_problem
 
 
 @pytest.mark.parametrize("text", ["UTC", "Asia/Tokyo", "America/Argentina/Buenos_Aires", "Etc/GMT+8"])

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from droidherd.domain import columns
+from droidherd.domain import messages as m
+from droidherd.domain.dispatch.state import Outgoing
 from droidherd.domain.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -22,6 +25,13 @@ class Flight:
     """There was nobody to take it."""
     answer: Any = None
     """Of a question; comes back with the acknowledgement."""
+
+
+@dataclass(slots=True)
+class CarriedOutbox:
+    """What the next run of any actor finds of its messages."""
+
+    outbox: Outbox[m.ToDispatcher | Outgoing | m.Announce | m.Seen]
 
 
 class Actor:
@@ -93,7 +103,6 @@ class Actor:
         old = self.outbox
         self.run += 1
         self.world.lose_flights(self)
-        fresh: Outbox[Any] = Outbox()
-        if "outbox" not in self.world.without:
-            fresh.restore(old.rows())
-        return fresh
+        if "outbox" in self.world.without:
+            return Outbox()
+        return columns.load(columns.dump(CarriedOutbox(old)), CarriedOutbox).outbox

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from droidherd.contracts.queue import AuditQuery, DisabledQuery, QueueQuery
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, PoolEmulator
 from droidherd.domain.dispatch.dispatcher import Dispatcher
@@ -200,7 +199,7 @@ class DispatcherActor(Actor):
             return
         self.process()
         self._ask_everything()
-        text = snapshot.dump(self.machine.state)
+        text = self.machine.state.dump()
         if "atomic" in self.world.without:
             self.world.deliver_some()  # an await between the snapshot and continuing
         fresh = self._load(text)
@@ -213,7 +212,7 @@ class DispatcherActor(Actor):
 
     def terminate(self) -> None:
         """Closed without a word; what was delivered and not handled is lost."""
-        self.world.remembered = snapshot.dump(self.machine.state) if self.restored else self.memory
+        self.world.remembered = self.machine.state.dump() if self.restored else self.memory
         self.alive = False
         self.run += 1
         for message in self.inbox:
@@ -239,7 +238,7 @@ class DispatcherActor(Actor):
         world.witness.board(self.machine)
 
     def _load(self, text: str) -> Dispatcher:
-        state = snapshot.load(text, self.world.config)
+        state = DispatcherState.load(text, self.world.config)
         if "outbox" in self.world.without:
             state.outbox = Outbox()
         return self._watched(state, self.world.config)
@@ -264,13 +263,13 @@ class DispatcherActor(Actor):
         views.stats(d)
         views.audit(d, AuditQuery())
         d.state.events.since(0)
-        snapshot.dump(d.state)
+        d.state.dump()
         if repr(d.state) != before:
             self.world.witness.broken("a query changed the dispatcher")
 
     def _compare(self, text: str, fresh: Dispatcher) -> None:
         old = self.machine
-        if snapshot.dump(fresh.state) != text and "outbox" not in self.world.without:
+        if fresh.state.dump() != text and "outbox" not in self.world.without:
             self.world.witness.broken("a snapshot that was read is not the snapshot that was written")
         if not {"atomic", "outbox"} & self.world.without and fresh.state != old.state:
             self.world.witness.broken(f"the restored state differs:\n{fresh.state}\n{old.state}")

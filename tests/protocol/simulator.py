@@ -249,7 +249,7 @@ class World:
         self._judge_board(d)
         for actor in self.actors():
             if len(actor.outbox):
-                broken(f"{actor.name} still wants to say {actor.outbox.rows()}")
+                broken(f"{actor.name} still wants to say {actor.outbox.lines}")
         for name, handset in self.handsets.items():
             row = d.board.emulators.get(name)
             if not self._at_rest(name):

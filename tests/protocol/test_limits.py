@@ -6,10 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.audit import AUDIT_ENTRIES, AuditEntry
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.state import SIZE_LIMIT_BYTES, PoolConfig
+from droidherd.domain.dispatch.state import FEWEST, SIZE_LIMIT_BYTES, DispatcherState, PoolConfig
 from droidherd.domain.dispatch.stats import BOUNDS_S, TYPES, UNREPORTED, AttemptStats, CountedLease
 from tests.protocol.boards import BEGAN_MS, a_name, full
 
@@ -19,12 +18,11 @@ SAME = """
 import sys
 from tests.protocol.choices import Seeded
 from tests.protocol.simulator import history
-from droidherd.domain.dispatch import snapshot
 from tests.protocol.boards import full
 for seed in range(6):
     world = history(Seeded(seed))
-    sys.stdout.write(repr(sorted(world.witness.counts.items())) + snapshot.dump(world.dispatcher.machine.state))
-sys.stdout.write(snapshot.dump(full(200, mutexes=2).state))
+    sys.stdout.write(repr(sorted(world.witness.counts.items())) + world.dispatcher.machine.state.dump())
+sys.stdout.write(full(200, mutexes=2).state.dump())
 """
 SHUFFLED = """
 import sys
@@ -35,13 +33,13 @@ sys.stdout.write("".join({f"task-{i}" for i in range(20)}))
 def test_a_full_board_with_the_longest_names_can_continue_as_new() -> None:
     d = full(10_000)
     assert 10_000 == d.board.waiting
-    text = snapshot.dump(d.state)
+    text = d.state.dump()
     assert len(text) < WEDGES_BYTES
     d.outbox.lines.clear()
-    assert len(snapshot.dump(d.state)) < 1_500_000
+    assert len(d.state.dump()) < 1_500_000
     assert text.isascii()
     assert not set('"\\') & set(text), "would grow when written as JSON"
-    again = Dispatcher(state=snapshot.load(text, PoolConfig()))
+    again = Dispatcher(state=DispatcherState.load(text, PoolConfig()))
     assert (again.board, again.keys, again.state.weight) == (d.board, d.keys, d.state.weight)
 
 
@@ -50,14 +48,14 @@ def test_the_weight_of_the_board_is_an_upper_bound_of_its_snapshot() -> None:
         d = full(1_500, mutexes=mutexes)
         d.outbox.lines.clear()
         d.state.events.events.clear()
-        assert len(snapshot.dump(d.state)) - len(snapshot.dump(full(0).state)) <= d.state.weight.size_bytes
+        assert len(d.state.dump()) - len(full(0).state.dump()) <= d.state.weight.size_bytes
 
 
 def test_heavy_entries_fill_the_queue_before_their_snapshot_is_too_large() -> None:
     d = full(10_000, mutexes=3)
     assert d.board.waiting < 10_000
     assert SIZE_LIMIT_BYTES <= d.state.weight.size_bytes < SIZE_LIMIT_BYTES + 1_000
-    assert len(snapshot.dump(d.state)) < 1_900_000
+    assert len(d.state.dump()) < 1_900_000
     reasons = {getattr(message, "reason", "") for line in d.outbox.lines.values() for message in line}
     assert "queue_full" in reasons
 
@@ -82,12 +80,12 @@ def test_a_board_at_its_limit_has_space_for_what_is_counted_and_audited() -> Non
             d.audit_recorder.record(
                 AuditEntry("mutex_broken", actor + words[0], words[1], lane, task, emulator, words[2]), BEGAN_MS
             )
-    text = snapshot.dump(d.state)
+    text = d.state.dump()
     assert len(text) < WEDGES_BYTES - 50_000, "there is more in the input than this"
-    again = Dispatcher(state=snapshot.load(text, PoolConfig()))
+    again = Dispatcher(state=DispatcherState.load(text, PoolConfig()))
     assert (again.stats, again.state.weight.size_bytes) == (d.stats, d.state.weight.size_bytes)
     kept = list(again.state.audit.by_people)
-    assert len(kept) >= snapshot.FEWEST
+    assert len(kept) >= FEWEST
     assert kept == list(d.state.audit.by_people)[-len(kept) :]
 
 

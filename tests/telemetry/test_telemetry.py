@@ -20,11 +20,12 @@ from typing_extensions import override
 
 from droidherd import telemetry
 from droidherd.settings import Telemetry
+from tests.support.spans import remember_spans
 
 
 @pytest.fixture
 def spans() -> InMemorySpanExporter:
-    return telemetry.remember_spans()
+    return remember_spans()
 
 
 @pytest.fixture

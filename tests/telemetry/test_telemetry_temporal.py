@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
 
     from droidherd import telemetry
     from droidherd.cli.local.embedded import EmbeddedTemporal
+    from tests.support.spans import remember_spans
 
 QUEUE = "traced"
 
@@ -42,7 +43,7 @@ class Traced:
 async def test_one_trace_leads_from_the_request_to_the_adb_call(
     temporal_server: EmbeddedTemporal, temporal_namespace: str
 ):
-    spans = telemetry.remember_spans()
+    spans = remember_spans()
     client = await Client.connect(
         temporal_server.address,
         namespace=temporal_namespace,

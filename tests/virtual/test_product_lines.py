@@ -3,7 +3,7 @@
 import pytest
 
 from droidherd.emulator import lines
-from droidherd.emulator.lines import NEVER_S, JournalEntry
+from droidherd.emulator.lines import UPTIME_LIMIT_S, JournalEntry
 from droidherd.emulator.token import Token
 from droidherd.virtual.line import CutError
 from tests.virtual.stand import Stand
@@ -11,7 +11,7 @@ from tests.virtual.stand import Stand
 LEASE = 1_790_000_000_000
 MINE = Token(LEASE, 2, 1)
 NEXT = Token(LEASE + 1, 0, 1)
-ENTRY = JournalEntry("task-1.run-1.1", "2/1.1", MINE, NEVER_S)
+ENTRY = JournalEntry("task-1.run-1.1", "2/1.1", MINE, UPTIME_LIMIT_S)
 TAP = lines.effect(ENTRY, "input tap 10 20")
 
 

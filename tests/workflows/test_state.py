@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import cast
+from typing import Annotated, Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +12,23 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.contracts.changes import Change, Thing, Value
 from droidherd.contracts.plan import Effect, Plan, Stage
-from droidherd.contracts.tasks import Answer, Failure, OperatorRequest, Question, Rollback, TaskSpec
+from droidherd.contracts.tasks import (
+    Answer,
+    Failure,
+    OperatorRequest,
+    Question,
+    Rerun,
+    Rollback,
+    TaskInput,
+    TaskSpec,
+    TaskView,
+)
 from droidherd.domain import messages as m
 from droidherd.domain.errors import IllegalTransitionError
 from droidherd.domain.task.claim import Claim
-from droidherd.domain.task.lifecycle import Intent, TaskEvent
+from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskStatus
 from workflows.task import state as module
-from workflows.task.state import TaskState
+from workflows.task.state import Lasts, TaskState
 from workflows.task.workflow import Given
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +49,9 @@ LEASE = m.Lease(7, "e1", "h1", 99_000, after=3)
 @pytest.fixture(autouse=True, scope="module")
 def clock() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
-    info = SimpleNamespace(run_id="r1", workflow_id="t1")
+    info = SimpleNamespace(
+        run_id="r1", workflow_id="t1", workflow_start_time=NOW + timedelta(hours=1), first_execution_run_id="r2"
+    )
     patch.setattr(module, "workflow", SimpleNamespace(now=lambda: NOW, info=lambda: info))
     yield
     patch.undo()
@@ -96,6 +108,8 @@ STEPS: list[Callable[[TaskState], object]] = [
     lambda state: state.claim.soon(state.key(), 12, ("a=b",), "lane"),
     lambda state: state.roll_back(Rollback(force=True, skipped=("e2",))),
     lambda state: state.undone(),
+    lambda state: setattr(state, "following", "t2"),
+    lambda state: setattr(state, "rounds", state.rounds + 1),
     enqueue,
     admit,
     grant,
@@ -150,3 +164,60 @@ def test_every_field_of_the_view_is_read_from_the_state():
     assert {name: getattr(state, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")} == {
         name: getattr(view, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")
     }
+
+
+# --- a task that ended, once more ------------------------------------------------------------------------------------
+
+
+class LaterView(TaskView):
+    added: int = 0
+
+
+class LaterState(TaskState):
+    added: Annotated[int, Lasts.OVER_RERUNS] = 0
+    passing: Annotated[int, Lasts.ROUND] = 3
+    other: int = 0
+
+
+def later(**fields: Any) -> LaterState:
+    return LaterState(**{**dict(fresh()), **fields})
+
+
+def once_more(past: TaskView) -> TaskInput:
+    return TaskInput.model_construct(
+        spec=TaskSpec(type="sample", account="42"),
+        again=Rerun.model_construct(past=past, ask=OperatorRequest(), rollback=None),
+    )
+
+
+@settings(max_examples=100, derandomize=True)
+@given(st.lists(st.sampled_from(range(len(STEPS))), max_size=25))
+def test_a_task_that_ended_begins_its_next_run_with_its_whole_past(steps: list[int]):
+    state = fresh()
+    state.planned(PLAN)
+    for step in steps:
+        try:
+            STEPS[step](state)
+        except IllegalTransitionError:
+            continue
+    past = state.view(events=True)
+    again = TaskState.begin(once_more(past)).view(events=True)
+    same = ("created_at", "updated_at", "state", "attempts", "events", "undo", "following", "rounds", "priority")
+    assert [getattr(past, name) for name in same] == [getattr(again, name) for name in same]
+    assert (state.attempt + 1, "r2") == (again.attempt, TaskState.begin(once_more(past)).run)
+
+
+def test_a_field_that_lasts_over_reruns_is_kept_without_another_line():
+    state = later(added=7, other=5)
+    past = LaterView(**dict(state.view(events=True)), added=state.added)
+    again = LaterState.begin(once_more(past))
+    assert (7, 0) == (again.added, again.other)
+
+
+def test_a_field_of_one_round_is_back_at_its_default_in_the_next_round():
+    state = later(status=TaskStatus.RUNNING, moves=2, error=Failure(kind="K", verdict="final", message="broke"))
+    state.begun_on, state.answers, state.passing, state.other = "e1", {"0": "a"}, 9, 5
+    state.next_round()
+    assert (3, 5) == (state.passing, state.other)
+    assert (0, None, "", {}) == (state.moves, state.error, state.begun_on, state.answers)
+    assert (1, 2, 2) == (state.rounds, state.attempt, state.first_attempt)

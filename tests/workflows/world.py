@@ -58,9 +58,8 @@ from droidherd.contracts.tasks import (
     TaskView,
 )
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import Health, RecoveryPolicy, Seen
 from droidherd.domain.retention import Retention
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
@@ -414,7 +413,7 @@ class World:
 
         async def in_line() -> m.Enqueue | None:
             text = await self.dispatcher().query("snapshot", result_type=str)
-            entry = Dispatcher(state=snapshot.load(text, PoolConfig())).board.entries.get(task_id)
+            entry = Dispatcher(state=DispatcherState.load(text, PoolConfig())).board.entries.get(task_id)
             return entry.ask if entry else None
 
         ask = await until(in_line, f"{task_id} to wait in line")

@@ -33,11 +33,10 @@ from droidherd.contracts.queue import (
     StatsPage,
 )
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch import snapshot
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.lane import LaneRules, Ordering
-from droidherd.domain.dispatch.state import PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
@@ -132,7 +131,7 @@ class DispatcherWorkflow:
     def _use(self, text: str) -> None:
         """Go on with this snapshot; empty: with nothing."""
         config = _config(self._settings)
-        state = snapshot.load(text, config) if text else None
+        state = DispatcherState.load(text, config) if text else None
         self._machine = Dispatcher(self._pool, config, state)
         self._delivery = Delivery(self._machine.outbox, batched=True)
 
@@ -166,7 +165,7 @@ class DispatcherWorkflow:
 
     def _next(self) -> DispatcherInput:
         """Everything the next run needs; nothing is awaited between this and continuing."""
-        text = snapshot.dump(self._machine.state)
+        text = self._machine.state.dump()
         return DispatcherInput(pool=self._pool, snapshot=text, settings=self._settings)
 
     # --- the loop ---------------------------------------------------------------------------------------------
@@ -408,7 +407,7 @@ class DispatcherWorkflow:
     @workflow.query
     def snapshot(self) -> str:
         """For a successor that finds this run terminated."""
-        return snapshot.dump(self._machine.state) if self._ready else ""
+        return self._machine.state.dump() if self._ready else ""
 
     def _as_known(self, page: PageT) -> PageT:
         """A page says so when it may not be all: a dispatcher that still looks for its predecessor knows nothing."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import ClassVar, Self
+from enum import Enum, auto
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from temporalio import workflow
@@ -38,6 +39,15 @@ KEPT_EVENTS = 200
 KEPT_ATTEMPTS = 40
 
 
+class Lasts(Enum):
+    """How long what a field says is true, where that is not just one run of the workflow."""
+
+    OVER_RERUNS = auto()
+    """A task that ended and runs once more begins with it: it is read off the `TaskView`, under the same name."""
+    ROUND = auto()
+    """The next round begins with the default."""
+
+
 class TaskState(BaseModel):
     """Handed over whole to continue-as-new, and shown whole as `TaskView`. A new field is one line here.
 
@@ -52,8 +62,8 @@ class TaskState(BaseModel):
     """The first run of this workflow: keys name it."""
     claim: Claim
     """What was asked of the dispatcher, what it granted, and what it has yet to be told."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: Annotated[datetime, Lasts.OVER_RERUNS]
+    updated_at: Annotated[datetime, Lasts.OVER_RERUNS]
     status: TaskStatus = TaskStatus.PENDING
     intent: Intent = Intent.NONE
     requested: OperatorRequest = OperatorRequest()
@@ -63,10 +73,10 @@ class TaskState(BaseModel):
     attempt: int = 1
     first_attempt: int = 1
     """Of this run: retries are counted from here."""
-    moves: int = 0
-    attempts: list[AttemptView] = Field(default_factory=list)
-    events: list[EventView] = Field(default_factory=list)
-    error: Failure | None = None
+    moves: Annotated[int, Lasts.ROUND] = 0
+    attempts: Annotated[list[AttemptView], Lasts.OVER_RERUNS] = Field(default_factory=list)
+    events: Annotated[list[EventView], Lasts.OVER_RERUNS] = Field(default_factory=list)
+    error: Annotated[Failure | None, Lasts.ROUND] = None
     emulator: str = ""
     """The one it holds."""
     avoid: str = ""
@@ -74,24 +84,24 @@ class TaskState(BaseModel):
     stage_now: int = -1
     done_on: list[str] = Field(default_factory=list)
     """Per stage: the emulator it completed on; empty while it has not."""
-    begun_on: str = ""
+    begun_on: Annotated[str, Lasts.ROUND] = ""
     """Where the stage that comes next was begun and not completed, in this attempt."""
     past_stages: dict[str, str] = Field(default_factory=dict)
     """Of the run before: stage → where it completed."""
-    undo: list[Undo] = Field(default_factory=list)
+    undo: Annotated[list[Undo], Lasts.OVER_RERUNS] = Field(default_factory=list)
     rollback: Rollback | None = None
     question: Question | None = None
     answer: Answer | None = None
     """What somebody answered, and nobody has read yet."""
-    answers: dict[str, str] = Field(default_factory=dict)
+    answers: Annotated[dict[str, str], Lasts.ROUND] = Field(default_factory=dict)
     """What people answered, by the mark of the question."""
     not_before: datetime | None = None
-    rounds: int = 0
-    again_at: datetime | None = None
+    rounds: Annotated[int, Lasts.OVER_RERUNS] = 0
+    again_at: Annotated[datetime | None, Lasts.ROUND] = None
     """When it wants to run next, by what its stages report."""
     position: int = 0
     why: str = ""
-    following: str = ""
+    following: Annotated[str, Lasts.OVER_RERUNS] = ""
     """The task that follows it."""
     chain_ends: str = ""
     """Why none does."""
@@ -102,27 +112,24 @@ class TaskState(BaseModel):
         info, spec = workflow.info(), start.spec
         started, run = info.workflow_start_time, info.first_execution_run_id
         claim = Claim(names.dispatcher_id(spec.pool), seq=int(started.timestamp() * 1000), run=run)
-        state = cls(
-            task_id=info.workflow_id,
-            spec=spec,
-            run=run,
-            claim=claim,
-            created_at=started,
-            updated_at=started,
-            not_before=spec.not_before,
-        )
+        kept: dict[str, Any] = {"created_at": started, "updated_at": started}
+        if start.again is not None:
+            kept |= {name: getattr(start.again.past, name) for name in cls._names(Lasts.OVER_RERUNS)}
+        state = cls(task_id=info.workflow_id, spec=spec, run=run, claim=claim, not_before=spec.not_before, **kept)
         if start.again is not None:
             state._resume(start.again)
         return state
 
+    @classmethod
+    def _names(cls, lasts: Lasts) -> list[str]:
+        return [name for name, one in cls.model_fields.items() if lasts in one.metadata]
+
     def _resume(self, again: Rerun) -> None:
         """This run goes on where the one before ended: one state, one audit."""
         past = again.past
-        self.status, self.created_at, self.updated_at = past.state, past.created_at, past.updated_at
+        self.status = past.state
         self.attempt = self.first_attempt = past.attempt + 1
-        self.attempts, self.events, self.undo = list(past.attempts), list(past.events), list(past.undo)
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
-        self.following, self.rounds = past.following, past.rounds
         self.claim.priority, self.claim.ticket = past.priority, -past.prioritized
         done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
@@ -249,12 +256,12 @@ class TaskState(BaseModel):
         """All over again, at the time it named: a new attempt with all its retries."""
         self.not_before = max(self.again_at or workflow.now(), workflow.now() + ROUND_MIN)
         self.move(TaskEvent.RESCHEDULED, reason=f"not before {self.not_before:%Y-%m-%d %H:%M:%S %Z}")
-        self.again_at, self.begun_on, self.error = None, "", None
+        for name in self._names(Lasts.ROUND):
+            setattr(self, name, type(self).model_fields[name].get_default(call_default_factory=True))
         self.rounds += 1
         self.attempt += 1
-        self.first_attempt, self.moves = self.attempt, 0
+        self.first_attempt = self.attempt
         self.done_on = [""] * len(self.done_on)
-        self.answers = {}
         self.claim.forget()
 
     # --- people -----------------------------------------------------------------------------------------------

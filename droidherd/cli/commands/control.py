@@ -12,18 +12,21 @@ from droidherd.cli.options import TASKS, Data, Json, Reason, TaskId, Url, given,
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=TASKS, epilog='Example: droidherd pause TASK --reason "the game is under maintenance"')
-def pause(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Ask a task to stop at its next step boundary and to free its emulator."""
-    with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "pause", reason), as_json=as_json)
+def _add(action: str, about: str, epilog: str) -> None:
+    """An action that takes nothing but a reason."""
+
+    @app.command(action, help=about, rich_help_panel=TASKS, epilog=epilog)
+    def command(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+        with open_api(data, url) as api:
+            _show(task_id, _asked(api, task_id, action, reason), as_json=as_json)
 
 
-@app.command(rich_help_panel=TASKS, epilog="Example: droidherd resume TASK")
-def resume(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Queue a paused task again. Completed stages are not repeated."""
-    with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "resume", reason), as_json=as_json)
+_add(
+    "pause",
+    "Ask a task to stop at its next step boundary and to free its emulator.",
+    'Example: droidherd pause TASK --reason "the game is under maintenance"',
+)
+_add("resume", "Queue a paused task again. Completed stages are not repeated.", "Example: droidherd resume TASK")
 
 
 @app.command(rich_help_panel=TASKS, epilog="Examples: droidherd cancel TASK   |   droidherd cancel TASK --force")
@@ -56,11 +59,7 @@ def answer(  # noqa: PLR0917 (options of a command)
         _show(task_id, _asked(api, task_id, "answer", reason, choice=choice), as_json=as_json)
 
 
-@app.command(rich_help_panel=TASKS, epilog="Example: droidherd retry TASK")
-def retry(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Try a failed or cancelled task again, under its id."""
-    with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "retry", reason), as_json=as_json)
+_add("retry", "Try a failed or cancelled task again, under its id.", "Example: droidherd retry TASK")
 
 
 @app.command(rich_help_panel=TASKS, epilog="Examples: droidherd rollback TASK   |   droidherd rollback TASK --force")

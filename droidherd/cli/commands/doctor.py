@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,8 +52,6 @@ class Finding:
 
 
 app = typer.Typer()
-
-Check = Callable[[Settings], Iterator[Finding]]
 
 
 @app.command(rich_help_panel=INSTANCE, epilog="Example: droidherd doctor --json")

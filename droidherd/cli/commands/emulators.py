@@ -219,48 +219,48 @@ def wait_up(api: ApiClient, emulator_id: str, *, seconds: float) -> Document:
 # --- one emulator -----------------------------------------------------------------------------------------------
 
 
-@app.command(epilog="Example: droidherd emulator restart phone-1")
-def restart(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Switch it off and on through its controller, or on if it is off. What runs there moves: drain it first."""
-    _act(emulator, "restart", reason, (data, url), as_json=as_json)
+def _add(action: str, about: str, epilog: str) -> None:
+    """An action that takes nothing but a reason."""
+
+    @app.command(action, help=about, epilog=epilog)
+    def command(
+        emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False
+    ) -> None:
+        with open_api(data, url) as api:
+            answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
+        if as_json:
+            output.emit(answer)
+        else:
+            output.out.print(f"{emulator}: {action} requested", markup=False)
 
 
-@app.command(epilog="Example: droidherd emulator recover phone-1")
-def recover(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Try every recovery step again, from reconnecting to restarting."""
-    _act(emulator, "recover", reason, (data, url), as_json=as_json)
-
-
-@app.command(epilog='Example: droidherd emulator quarantine phone-1 --reason "flickers"')
-def quarantine(
-    emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False
-) -> None:
-    """Keep every task away from it until it is released. What runs there moves."""
-    _act(emulator, "quarantine", reason, (data, url), as_json=as_json)
-
-
-@app.command(epilog="Example: droidherd emulator release phone-1")
-def release(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Take it out of quarantine; it passes its boot gate first if it must."""
-    _act(emulator, "release", reason, (data, url), as_json=as_json)
-
-
-@app.command(epilog='Example: droidherd emulator drain phone-1 --reason "new image"')
-def drain(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """Start nothing new on it; what runs may end."""
-    _act(emulator, "drain", reason, (data, url), as_json=as_json)
-
-
-@app.command(epilog="Example: droidherd emulator undrain phone-1")
-def undrain(emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
-    """End a drain."""
-    _act(emulator, "undrain", reason, (data, url), as_json=as_json)
-
-
-def _act(emulator: str, action: str, reason: str, where: tuple[Path | None, str], *, as_json: bool) -> None:
-    with open_api(*where) as api:
-        answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
-    if as_json:
-        output.emit(answer)
-    else:
-        output.out.print(f"{emulator}: {action} requested", markup=False)
+_add(
+    "restart",
+    "Switch it off and on through its controller, or on if it is off. What runs there moves: drain it first.",
+    "Example: droidherd emulator restart phone-1",
+)
+_add(
+    "recover",
+    "Try every recovery step again, from reconnecting to restarting.",
+    "Example: droidherd emulator recover phone-1",
+)
+_add(
+    "quarantine",
+    "Keep every task away from it until it is released. What runs there moves.",
+    'Example: droidherd emulator quarantine phone-1 --reason "flickers"',
+)
+_add(
+    "release",
+    "Take it out of quarantine; it passes its boot gate first if it must.",
+    "Example: droidherd emulator release phone-1",
+)
+_add(
+    "drain",
+    "Start nothing new on it; what runs may end.",
+    'Example: droidherd emulator drain phone-1 --reason "new image"',
+)
+_add(
+    "undrain",
+    "End a drain.",
+    "Example: droidherd emulator undrain phone-1",
+)

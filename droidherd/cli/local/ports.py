@@ -4,11 +4,10 @@ import json
 import secrets
 import socket
 import sys
-import time
 from collections.abc import Container
 from pathlib import Path
 
-from droidherd.cli.errors import NotReadyError, PortTakenError
+from droidherd.cli.errors import PortTakenError
 from droidherd.processes.pidfile import write_json
 
 ADB_PORTS = range(5554, 5684)
@@ -51,14 +50,6 @@ def answers(port: int, host: str = "127.0.0.1") -> bool:
             return True
     except OSError:
         return False
-
-
-def wait_answers(port: int, *, seconds: float, host: str = "127.0.0.1") -> None:
-    until = time.monotonic() + seconds
-    while not answers(port, host):
-        if time.monotonic() >= until:
-            raise NotReadyError(f"nothing answers at {host}:{port} after {seconds:.0f} s")
-        time.sleep(0.05)
 
 
 class PortRegistry:

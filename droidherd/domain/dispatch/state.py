@@ -1,7 +1,9 @@
 """What a dispatcher knows: one model, carried whole to its next run and to whoever takes over from it."""
 
 from dataclasses import dataclass, field, replace
+from typing import Self
 
+from droidherd.domain import columns
 from droidherd.domain import messages as m
 from droidherd.domain.columns import DERIVED
 from droidherd.domain.dispatch.audit import AuditLog, EventRing
@@ -16,6 +18,10 @@ Outgoing = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Reset | 
 
 SIZE_LIMIT_BYTES = 1_900_000
 """What a snapshot may weigh before the queue is full."""
+ROOMY_BYTES = 1_600_000
+FULL_BYTES = 1_850_000
+FEW_EVENTS, FEWEST = 50, 10
+"""So many events, and lines of the audit of each kind, when there is hardly room, and when there is none."""
 ENTRY_OVERHEAD_BYTES = 16
 TEXT_OVERHEAD_BYTES = 2
 TEXT_BYTES_PER_100 = 96
@@ -168,6 +174,30 @@ class DispatcherState:
     weight: SnapshotWeight = field(default_factory=SnapshotWeight, metadata=DERIVED)
     joined_ms: int = 0
     """When the last emulator joined that was not known before."""
+
+    def dump(self) -> str:
+        """As text, for continue-as-new and for a successor; of live events and audit only as much as there is room for.
+
+        As the last resort answers are left behind that a task gets again when it repeats its request.
+        """
+        text = columns.dump(self)
+        if len(text) > ROOMY_BYTES:
+            text = columns.dump(self._shortened(FEW_EVENTS))
+        if len(text) > FULL_BYTES:
+            outbox = self.outbox.without(m.Admitted, m.Rejected)
+            text = columns.dump(replace(self._shortened(FEWEST), outbox=outbox))
+        return text
+
+    def _shortened(self, lines: int) -> Self:
+        return replace(self, events=self.events.newest(lines), audit=self.audit.newest(lines))
+
+    @classmethod
+    def load(cls, text: str, config: PoolConfig) -> Self:
+        """The state a text stands for, under these settings. What is derived is derived again."""
+        state = columns.load(text, cls)
+        state.apply(config)
+        state.derive()
+        return state
 
     def apply(self, config: PoolConfig) -> None:
         """These are the settings now."""

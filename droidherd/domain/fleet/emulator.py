@@ -362,7 +362,7 @@ class Emulator:
                 state.switch_done = state.switch_seq if evidence else state.switch_done
             case RecoveryStep.RESTART:
                 if not idle:
-                    state.steps.count_restart(now_ms)
+                    state.steps.count_restart()
             case _:
                 pass
         state.evidence = evidence or state.evidence

@@ -74,7 +74,6 @@ class RecoverySteps:
     tried: tuple[RecoveryStep, ...] = ()
     """Steps before `RESTART` that were tried since it was last well."""
     restarts: int = 0
-    restarted_ms: int = 0
     number: int = 0
     well_ms: int = 0
     """When it passed a gate for the first time since it was restarted; 0: it did not yet."""
@@ -104,10 +103,10 @@ class RecoverySteps:
         self.number += 1
         return PlannedStep(self.number, step, trouble, round(after_s, 3))
 
-    def count_restart(self, now_ms: int) -> None:
+    def count_restart(self) -> None:
         """A restart was carried out, whatever came of it."""
         self.restarts += 1
-        self.restarted_ms, self.well_ms = now_ms, 0
+        self.well_ms = 0
 
     def passed_gate(self, now_ms: int) -> None:
         """The next trouble begins with the first step. Restarts count on until time forgives them."""

@@ -1,4 +1,8 @@
-"""Read a flow from its folder and judge it by all rules: the flow unless it has errors, and every problem."""
+"""Reads a flow from its folder and judges it by all rules: the flow unless it has errors, and every problem.
+
+A new rule is a function that is listed here. What a single step says of itself is in its own `lint` (`model/steps`);
+`stages.steps` asks them all.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from droidherd.flows.lint import rules
+from droidherd.flows.lint import screens, stages, uses, written
 from droidherd.flows.lint.inspection import Inspection, Rule
 from droidherd.flows.lint.problems import Findings, LintProblem, errors_of, from_validation
 from droidherd.flows.loading.document import BadYamlError, parse_document, value_at
@@ -32,6 +36,34 @@ from droidherd.handlers.registry import Registry, registered
 
 NAME = re.compile(NAME_PATTERN)
 USE_DEPTH_MAX = 4
+
+WRITTEN: tuple[Rule, ...] = (
+    written.parameters,
+    written.images,
+    written.files,
+    written.changes_by_value,
+    written.nesting,
+)
+"""On the document, so that they speak also where it cannot be parsed."""
+
+PARSED: tuple[Rule, ...] = (
+    stages.name_of_folder,
+    stages.needs_ocr,
+    stages.misread,
+    stages.names_of_stages,
+    stages.times,
+    stages.steps,
+    stages.cleanup,
+    stages.on_the_way,
+    screens.screens,
+    screens.routes,
+    screens.interrupts,
+    screens.names_of_screens,
+)
+"""On a flow whose every piece is sound by itself."""
+
+LOADED: tuple[Rule, ...] = (uses.used_flows,)
+"""On a flow without an error, together with those it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +103,16 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
     declared, found = _declared(document.data.get("params")), list(texts_of_steps(document.data))
     sampled = _sampled(document.data, _samples(declared, found))
     one = Inspection(folder, document, images, payloads, shelf.handlers, declared, found, sampled)
-    _apply(rules.WRITTEN, one, findings)
+    _apply(WRITTEN, one, findings)
     one.parsed = _validated(findings, one.sampled)
     one.uses = _used(findings, folder, shelf)
     if one.parsed is None:
         return None, findings.in_order()
-    _apply(rules.PARSED, one, findings)
+    _apply(PARSED, one, findings)
     if errors_of(findings.problems):
         return None, findings.in_order()
     one.whole = loaded = _loaded(one, content)
-    _apply(rules.LOADED, one, findings)
+    _apply(LOADED, one, findings)
     return (None if errors_of(findings.problems) else loaded), findings.in_order()
 
 
@@ -91,13 +123,13 @@ def _apply(those: Iterable[Rule], one: Inspection, findings: Findings) -> None:
 
 def _loaded(one: Inspection, content: bytes) -> LoadedFlow:
     data, uses = one.data, one.uses
-    stages, undos = (
+    steps, undos = (
         tuple(value_at(data, ("stages", n, part)) for n in range(len(one.flow.stages))) for part in STEP_PARTS
     )
     files = {f"{PAYLOADS}/{name}": file for name, file in one.payloads.items()}
     return LoadedFlow(
         flow=one.flow,
-        stages=stages,
+        stages=steps,
         undos=undos,
         cleanup=value_at(data, ("cleanup",)),
         folder=one.folder,
@@ -165,13 +197,13 @@ def _validated(findings: Findings, whole: dict[str, JsonValue]) -> Flow | None:
 
 def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     whole: dict[str, JsonValue] = {**data}
-    stages = data.get("stages")
-    if isinstance(stages, list):
+    written_stages = data.get("stages")
+    if isinstance(written_stages, list):
         whole["stages"] = [
             {**stage, **{part: substituted(stage[part], samples) for part in STEP_PARTS if part in stage}}
             if isinstance(stage, dict)
             else stage
-            for stage in stages
+            for stage in written_stages
         ]
     for part in (*SCREEN_PARTS, "cleanup"):
         if part in data:

@@ -1,7 +1,7 @@
 """Ways between screens: the cheapest one, and what can be reached at all. Pure."""
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 ANY = "any"
@@ -37,18 +37,6 @@ def cheapest(edges: Sequence[Edge], start: str, goal: str, closed: Collection[in
             if edge.end not in found:
                 heapq.heappush(ahead, (cost + edge.cost, len(way) + 1, (*way, number), edge.end))
     return None
-
-
-def reachable(edges: Sequence[Edge], starts: Iterable[str]) -> set[str]:
-    """Every place that can be reached from one of these, and these themselves."""
-    seen = set(starts)
-    ahead = list(seen)
-    while ahead:
-        place = ahead.pop()
-        news = {edges[number].end for number in _leaving(edges, place, ())} - seen
-        seen |= news
-        ahead.extend(news)
-    return seen
 
 
 def leading_to(edges: Sequence[Edge], goal: str) -> set[str]:

@@ -26,8 +26,7 @@ from typing_extensions import override
 from droidherd.domain.ports import Acted, Frame, Hands, Match, Things
 from droidherd.domain.task.things import State
 from droidherd.flows.model.part import Complaint, FlowPart, Place
-from droidherd.flows.model.scalars import Seconds
-from droidherd.flows.model.targets import WAIT_MAX_S, PostCondition, Target
+from droidherd.flows.model.targets import PostCondition, Target
 
 if TYPE_CHECKING:
     from droidherd.flows.model.steps.handlers import CallStep
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from droidherd.handlers.base import Subject
 
 STEPS_MAX = 200
-STABLE_MAX_S = WAIT_MAX_S
 
 Payloads: TypeAlias = Callable[[str], Path]
 """The file behind the name of a payload."""
@@ -366,4 +364,3 @@ AnyStep: TypeAlias = Annotated[Step, _AnyStep()]
 Steps: TypeAlias = Annotated[tuple[AnyStep, ...], Field(min_length=1, max_length=STEPS_MAX)]
 FewSteps: TypeAlias = Annotated[tuple[AnyStep, ...], Field(max_length=STEPS_MAX)]
 """Or none."""
-Within: TypeAlias = Annotated[Seconds, Field(gt=0, le=WAIT_MAX_S)]

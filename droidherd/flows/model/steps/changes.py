@@ -67,9 +67,12 @@ class ChangeStep(Step):
     changes_things: ClassVar[bool] = True
     on_the_way: ClassVar[bool] = False
 
+    changes: ClassVar[Thing]
+    """What kind of thing; `set` goes by its arguments."""
+
     @property
     def thing(self) -> Thing:
-        raise NotImplementedError
+        return self.changes
 
     @property
     def subject(self) -> str:
@@ -137,6 +140,7 @@ class PutStep(ChangeStep):
     """Write a file on the emulator, whole or not at all. Its folder has to be there."""
 
     word: ClassVar[str] = "put"
+    changes: ClassVar[Thing] = Thing.FILE
     file_key: ClassVar[str] = "from"
     file: FilePath = Field(description="where, on the emulator")
     text: Annotated[str, StringConstraints(max_length=TEXT_MAX)] | None = Field(default=None, description="its content")
@@ -147,11 +151,6 @@ class PutStep(ChangeStep):
         if (self.text is None) == (self.source is None):
             raise ValueError("exactly one of text and from is needed")
         return self
-
-    @property
-    @override
-    def thing(self) -> Thing:
-        return Thing.FILE
 
     @property
     @override
@@ -171,12 +170,8 @@ class DeleteStep(ChangeStep):
     """Take a file away."""
 
     word: ClassVar[str] = "delete"
+    changes: ClassVar[Thing] = Thing.FILE
     file: FilePath
-
-    @property
-    @override
-    def thing(self) -> Thing:
-        return Thing.FILE
 
     @property
     @override
@@ -188,14 +183,10 @@ class InstallStep(ChangeStep):
     """Install an app from an APK that the flow carries, or update it."""
 
     word: ClassVar[str] = "install"
+    changes: ClassVar[Thing] = Thing.PACKAGE
     file_key: ClassVar[str] = "apk"
     apk: Payload = Field(description="a file in the flow's folder `files`")
     package: PackageName | None = Field(default=None, description="what it must hold; else what it does hold")
-
-    @property
-    @override
-    def thing(self) -> Thing:
-        return Thing.PACKAGE
 
     @property
     @override
@@ -212,12 +203,8 @@ class UninstallStep(ChangeStep):
     """Take an app away, with its data, which rollback does not bring back."""
 
     word: ClassVar[str] = "uninstall"
+    changes: ClassVar[Thing] = Thing.PACKAGE
     package: PackageName
-
-    @property
-    @override
-    def thing(self) -> Thing:
-        return Thing.PACKAGE
 
     @property
     @override

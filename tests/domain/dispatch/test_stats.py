@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from droidherd.domain import messages as m
 from droidherd.domain.dispatch.stats import (
     BOUNDS_S,
     OTHER,
@@ -17,6 +18,7 @@ from droidherd.domain.dispatch.stats import (
     Histogram,
     PoolStats,
 )
+from tests.domain.dispatch.parts import NOW, Parts
 
 SECONDS = st.floats(min_value=0.01, max_value=86_400.0)
 
@@ -111,3 +113,42 @@ def test_reports_that_never_come_are_forgotten():
     for token in range(10 * UNREPORTED):
         pool.await_report(token, CountedLease("scan"))
     assert list(range(9 * UNREPORTED, 10 * UNREPORTED)) == list(pool.unreported)
+
+
+# --- each lease once ------------------------------------------------------------------------------------------------
+
+
+def report(token: int, outcome: str = "completed", seconds: float = 2.0) -> m.Done:
+    return m.Done(m.Key("t1", "r1", 1), 2, outcome, seconds=seconds, token=token)
+
+
+def test_a_report_that_is_repeated_counts_once_and_with_its_wait():
+    parts = Parts()
+    entry = parts.holds("t1", parts.emulator(), NOW + 3_000)
+    for _ in range(2):
+        parts.statistics.report(entry, report(parts.lease("t1").token))
+    found = parts.state.stats.of("check")
+    assert (1, 2.0, 3.0) == (found.completed, found.run.seconds, found.wait.seconds)
+
+
+def test_a_lease_that_ended_unreported_counts_when_its_report_comes():
+    parts = Parts()
+    entry = parts.holds("t1", parts.emulator())
+    lease = parts.lease("t1")
+    parts.statistics.ended(entry, lease)
+    assert 0 == parts.state.stats.total().count
+    for _ in range(2):
+        parts.statistics.report(None, report(lease.token, "failed"))
+    assert 1 == parts.state.stats.of("check").failed
+
+
+def test_a_lease_from_before_our_memory_counts_once_and_without_a_wait():
+    parts = Parts()
+    entry = parts.holds("t1", parts.emulator())
+    token = parts.lease("t1").token
+    parts.statistics.adopted(entry, token, rebuilding=True)
+    parts.statistics.report(entry, report(token))
+    parts.statistics.adopted(entry, token, rebuilding=True)
+    parts.statistics.report(entry, report(token))
+    found = parts.state.stats.of("check")
+    assert (1, 0) == (found.completed, found.wait.count)

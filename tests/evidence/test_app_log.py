@@ -1,6 +1,6 @@
 """What an app wrote to the emulator's log."""
 
-from droidherd.emulator import applog
+from droidherd.evidence import folder
 from tests.emulator.farm import One
 
 APP = "com.example.herd"
@@ -8,7 +8,7 @@ LINE = "08-01 12:00:00.000  {pid}  {pid} I Herd    : {text}"
 
 
 def of(*lines: str) -> list[str]:
-    return applog.of_app("\r\n".join(lines), APP).splitlines()
+    return folder.lines_of_app("\r\n".join(lines), APP).splitlines()
 
 
 def test_lines_of_its_processes_and_lines_about_it_are_kept():
@@ -21,19 +21,19 @@ def test_lines_of_its_processes_and_lines_about_it_are_kept():
 
 
 def test_the_newest_lines_are_kept_within_two_limits():
-    many = [LINE.format(pid=1, text=f"line {number}") for number in range(2 * applog.KEPT_LINES)]
-    assert many[-applog.KEPT_LINES :] == of("droidherd-pids 1", *many)
+    many = [LINE.format(pid=1, text=f"line {number}") for number in range(2 * folder.LOG_KEPT_LINES)]
+    assert many[-folder.LOG_KEPT_LINES :] == of("droidherd-pids 1", *many)
     long = [LINE.format(pid=1, text=f"{number}" + "x" * 4_000) for number in range(100)]
     kept = of("droidherd-pids 1", *long)
     assert long[-1] == kept[-1]
-    assert sum(map(len, kept)) <= applog.KEPT_CHARS
+    assert sum(map(len, kept)) <= folder.LOG_KEPT_CHARS
 
 
 def test_the_log_of_the_app_is_read_off_an_emulator(one: One):
     one.hands().start_app("1", APP)
     one.control.log(one.name, f"{APP} is watched")
     trouble: list[str] = []
-    text = applog.read(one.adb, one.address, APP, trouble.append)
+    text = folder.read_app_log(one.adb, one.address, APP, trouble.append)
     assert f"{APP} is watched" in text
     assert "Herd" in text
     assert [] == trouble
@@ -42,7 +42,7 @@ def test_the_log_of_the_app_is_read_off_an_emulator(one: One):
 def test_a_log_that_cannot_be_read_is_empty_and_says_why(one: One):
     one.control.set_fault(one.name, "refuse_open", times=1)
     trouble: list[str] = []
-    assert "" == applog.read(one.adb, one.address, APP, trouble.append)
+    assert "" == folder.read_app_log(one.adb, one.address, APP, trouble.append)
     assert trouble[0].startswith("the app's log was not read")
 
 
