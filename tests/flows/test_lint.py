@@ -143,12 +143,12 @@ STEP_PROBLEMS = [
         "warning: nothing goes by the answer (add into: answer, or offer one choice)",
     ),
     (
-        "ask: {what: a, choices: [b], within: 5m, into: said}",
-        "warning: variable 'said' is never read (remove what sets it)",
+        "ask: {what: a, choices: [b], within: 5m, into: reply}",
+        "warning: variable 'reply' is never read (remove what sets it)",
     ),
     (
         "when: {var: reply, is: b, do: [{fail: {what: never}}]}",
-        "error: variable 'said' is not set before it in this stage (add into: said to an ask or a read)",
+        "error: variable 'reply' is not set before it in this stage (add into: reply to an ask or a read)",
     ),
     ("reschedule: {in: 2h}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
