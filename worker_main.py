@@ -30,7 +30,7 @@ from droidherd.flows.catalogue import catalogue_of
 from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
-from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, monitored
+from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, run_monitor
 from droidherd.worker.shutdown import ShutdownRequest
 from droidherd.worker.workflow_workers import WORKFLOWS, workflow_workers
 
@@ -60,7 +60,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
     server = AdbServer(settings.adb.port, settings.data / "adb", settings.adb.program, environment=os.environ)
     memory = MemoryMonitor(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(monitored(MEMORY_CHECK_S, memory.check, stop.asked))
+        await stack.enter_async_context(run_monitor(MEMORY_CHECK_S, memory.check, stop.asked))
         starting: list[Awaitable[object]] = []
         if "workflow" in roles:
             starting.append(_keep_schedule(settings, client))
@@ -75,7 +75,7 @@ async def run(settings: Settings, roles: set[str]) -> int:
             limits = settings.limits
             need = Need(settings.host.id, limits.disk_free_bytes, limits.disk_margin)
             disks = DiskMonitor(need, settings.places, LaneControl(shared.queue), settings.host.pool)
-            await stack.enter_async_context(monitored(limits.disk_check_s, disks.check, stop.asked))
+            await stack.enter_async_context(run_monitor(limits.disk_check_s, disks.check, stop.asked))
             credentials = CredentialStore(shared.accounts, os.environ, settings.allowed_references)
             activities = HostActivities.build(settings, client, server, store, credentials)
             await HostWorkers(settings, client, activities, shared).serve(stop)

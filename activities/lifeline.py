@@ -62,7 +62,7 @@ class EngineLifeline:
         flying = asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop)
 
         def confirmed() -> None:
-            if self._arrived(flying):
+            if self._has_arrived(flying):
                 self._note(sent_s, progress)
             else:
                 self.beat(progress)
@@ -92,12 +92,12 @@ class EngineLifeline:
             activity.heartbeat(progress)
 
     def _confirm(self, progress: str) -> bool:
-        return self._arrived(asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop))
+        return self._has_arrived(asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop))
 
     async def _beat(self, progress: str) -> None:
         await self._handle.heartbeat(progress, rpc_timeout=timedelta(seconds=RPC_S))
 
-    def _arrived(self, flying: "Future[None]") -> bool:
+    def _has_arrived(self, flying: "Future[None]") -> bool:
         """Whether the engine has it. Raises when the engine gave the try up."""
         try:
             flying.result(RPC_S + 1.0)

@@ -48,7 +48,7 @@ def keys_of(settings: Api) -> dict[str, str]:
     """Name → API key, from the settings and their files. Empty: there is no key."""
     found = [(SINGLE, key)] if (key := _single(settings)) else []
     found += [(name, key.strip()) for name, key in settings.keys.items()]
-    found += _listed(settings.keys_file) if settings.keys_file else []
+    found += _parse_keys(settings.keys_file) if settings.keys_file else []
     keys: dict[str, str] = {}
     for name, key in found:
         if not ids.is_id(name):
@@ -70,7 +70,7 @@ def _single(settings: Api) -> str:
     return key
 
 
-def _listed(file: str) -> list[tuple[str, str]]:
+def _parse_keys(file: str) -> list[tuple[str, str]]:
     """One `name key` per line; lines that begin with # are comments."""
     lines = [line.strip() for line in _read(file).splitlines()]
     pairs = [line.split() for line in lines if line and not line.startswith("#")]
@@ -141,7 +141,7 @@ class Guard:
 
     def _name(self, headers: Headers) -> str:
         """The name of the key that was sent. All keys are compared, so that the time reveals nothing."""
-        given, found = _digest(_given(headers)), ""
+        given, found = _digest(_sent_key(headers)), ""
         for name, digest in self._digests:
             found = name if hmac.compare_digest(digest, given) else found
         return found
@@ -160,20 +160,20 @@ class Guard:
 
 def refusal(roles: Mapping[str, Role], name: str, method: str, path: str) -> str:
     """Empty, or why this key is not enough."""
-    needed, role = _needed(method, path), roles.get(name, Role.ADMIN)
+    needed, role = _required_role(method, path), roles.get(name, Role.ADMIN)
     if role >= needed:
         return ""
     return f"the key {name!r} has the role {role.name.lower()}; this needs the role {needed.name.lower()}"
 
 
-def _needed(method: str, path: str) -> Role:
+def _required_role(method: str, path: str) -> Role:
     if method in READING:
         return Role.VIEWER
     administers = any(method == verb and path.startswith(prefix) for verb, prefix in ADMINISTERING)
     return Role.ADMIN if administers else Role.OPERATOR
 
 
-def _given(headers: Headers) -> bytes:
+def _sent_key(headers: Headers) -> bytes:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
     return key.encode("utf-8", "surrogatepass") if key.isascii() else key.encode("latin-1", "replace")

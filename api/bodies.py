@@ -56,7 +56,7 @@ class ActionRequest(OperatorRequest):
         return OperatorRequest(actor=self.actor, reason=self.reason)
 
 
-def signed(body: WithActor, caller: str) -> WithActor:
+def with_actor(body: WithActor, caller: str) -> WithActor:
     """The body with the name of the caller's key as its actor. Without keys, the body may name anybody."""
     if not caller:
         return body
@@ -97,7 +97,7 @@ async def json_body(request: Request) -> bytes:
     return raw
 
 
-def parsed(model: type[Model], raw: bytes) -> Model:
+def parse_body(model: type[Model], raw: bytes) -> Model:
     """A model out of a body."""
     try:
         return model.model_validate_json(raw)
@@ -108,12 +108,12 @@ def parsed(model: type[Model], raw: bytes) -> Model:
 async def optional(model: type[Model], request: Request) -> Model:
     """A model out of a body that may be left out."""
     raw = await json_body(request)
-    return parsed(model, raw) if raw else model()
+    return parse_body(model, raw) if raw else model()
 
 
-async def required(model: type[Model], request: Request) -> Model:
+async def require_body(model: type[Model], request: Request) -> Model:
     """A model out of a body that must be there."""
-    return parsed(model, await json_body(request))
+    return parse_body(model, await json_body(request))
 
 
 def refuse_odd_numbers(value: JsonValue, where: str) -> None:

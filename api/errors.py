@@ -156,7 +156,7 @@ def _readable(text: str, limit: int = MESSAGE_MAX) -> str:
     return shown if len(shown) <= limit else f"{shown[:limit]}…"
 
 
-def translated(error: Exception) -> ProblemError:
+def problem_of(error: Exception) -> ProblemError:
     """What an error of the core or of Temporal means to a client."""
     match error:
         case ProblemError():
@@ -204,11 +204,11 @@ def install(app: FastAPI) -> None:
     """Answer every error of this application here."""
 
     async def known(_: Request, error: Exception) -> Response:
-        return response_of(translated(error))
+        return response_of(problem_of(error))
 
     async def unexpected(request: Request, error: Exception) -> Response:
         log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.url.path})
-        return response_of(translated(error))
+        return response_of(problem_of(error))
 
     async def fields(_: Request, error: Exception) -> Response:
         found = error.errors() if isinstance(error, RequestValidationError) else ()

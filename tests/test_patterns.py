@@ -37,7 +37,7 @@ def test_a_flow_with_a_pattern_that_takes_too_long_ends_with_an_error(place: str
 
 def test_words_on_the_screen_are_tried_with_the_same_limit():
     with pytest.raises(FlowError, match="takes too long on a text of 61 characters"):
-        text.find((text.Line(TEXT, Box(0, 0, 9, 9), 1.0),), patterns.compiled(SLOW))
+        text.find((text.Line(TEXT, Box(0, 0, 9, 9), 1.0),), patterns.compile_pattern(SLOW))
 
 
 def test_a_value_of_a_parameter_with_such_a_pattern_is_refused():
@@ -51,9 +51,9 @@ def test_what_other_threads_compute_is_not_put_to_the_account_of_a_pattern(monke
     """The library's own limit is of the process: a worker with a hundred emulators computes all the time."""
     monkeypatch.setattr(patterns, "LIMIT_S", 1e-9)
     monkeypatch.setattr(time, "thread_time", lambda: 0.0)
-    assert patterns.search(patterns.compiled("b$"), TEXT) is not None
+    assert patterns.search(patterns.compile_pattern("b$"), TEXT) is not None
 
 
 def test_what_is_no_regular_expression_is_reported():
     with pytest.raises(ValueError, match="is not a regular expression: missing \\)"):
-        patterns.compiled("(")
+        patterns.compile_pattern("(")

@@ -74,7 +74,7 @@ class HostWorkflow:
             return
         state.alive = True
         if reports.listed is not None:
-            self._pass_on(self._unlisted(frozenset(reports.listed)))
+            self._pass_on(self._find_unlisted(frozenset(reports.listed)))
         self._pass_on(reports.seen)
 
     @workflow.query
@@ -164,7 +164,7 @@ class HostWorkflow:
 
     # --- reports ----------------------------------------------------------------------------------------------
 
-    def _unlisted(self, listed: frozenset[str]) -> list[Seen]:
+    def _find_unlisted(self, listed: frozenset[str]) -> list[Seen]:
         """Who was taken off the list while no presence followed it: nobody else would ever report that it left."""
         gone = [seen for name, seen in self._state.last.items() if name not in listed]
         return [replace(seen, health=Health.LEFT, boot="", recovery=None) for seen in gone]

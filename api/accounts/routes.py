@@ -14,11 +14,11 @@ from api.accounts.schemas import (
     AccountRow,
     DisableRequest,
     next_of,
-    planned,
+    next_runs,
     ran_on,
 )
 from api.answers import answer, answers, body
-from api.bodies import ActionRequest, optional, required, signed
+from api.bodies import ActionRequest, optional, require_body, with_actor
 from api.errors import Kind, invalid
 from api.queue import routes as queue
 from api.state import App, AppState, Caller, path_id
@@ -68,7 +68,7 @@ async def account(app: App, account: Account, pool: Name = "") -> Response:
 @router.put("/{account}", responses=answers(AccountOut, *_READ), openapi_extra=body(AccountRequest, required=True))
 async def put(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Bind it to an emulator, say where its credentials are. The record is replaced as a whole."""
-    wanted = signed(await required(AccountRequest, request), caller)
+    wanted = with_actor(await require_body(AccountRequest, request), caller)
     record = await _set_record(app, pool, account, wanted)
     return answer(await _describe(app, pool, account, record))
 
@@ -76,7 +76,7 @@ async def put(app: App, account: Account, caller: Caller, request: Request, pool
 @router.delete("/{account}", responses=answers(AccountRecord, *_READ), openapi_extra=body(ActionRequest))
 async def remove(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Delete its record. Its tasks continue, bound to no emulator; an account that is disabled stays disabled."""
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     by = AccountActionRequest(**dict(wanted), pool=await app.pool_of(pool))
     return answer(await app.accounts.remove(account, by, secrets.token_hex(12)))
 
@@ -86,7 +86,7 @@ async def remove(app: App, account: Account, caller: Caller, request: Request, p
 )
 async def disable(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant it no emulators. Running and queued tasks stay as they are, unless they are to be cancelled."""
-    wanted = signed(await optional(DisableRequest, request), caller)
+    wanted = with_actor(await optional(DisableRequest, request), caller)
     done = await _command(app, pool, Update.DISABLE_ACCOUNT, account, wanted.ask)
     if wanted.tasks == "cancel":
         done = await _cancel_all(app, account, wanted.ask)
@@ -98,7 +98,7 @@ async def disable(app: App, account: Account, caller: Caller, request: Request, 
 )
 async def enable(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant it emulators again: queued tasks continue at their position."""
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     return answer(await _command(app, pool, Update.ENABLE_ACCOUNT, account, wanted.ask))
 
 
@@ -125,7 +125,7 @@ async def _describe(app: AppState, pool: str, account: str, record: AccountRecor
     last = await app.tasks.last_run(account)
     waiting = await app.tasks.page(TaskFilters(account=account, open=True), "", OPEN_READ)
     recurring, _ = await app.subscriptions.page(SubscriptionFilters(account=account), "", OPEN_READ)
-    following = next_of(waiting.tasks, planned(recurring))
+    following = next_of(waiting.tasks, next_runs(recurring))
     more: dict[str, Any] = {"last_run": last, "last_emulator": ran_on(last), "next_run": following}
     return AccountOut.of(now.accounts[0], record, **more, rebuilding=now.rebuilding)
 

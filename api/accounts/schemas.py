@@ -105,7 +105,7 @@ def ran_on(last: TaskView | None) -> str:
     return next((one.emulator for one in reversed(last.attempts) if one.emulator), "") if last else ""
 
 
-def planned(subscriptions: Iterable[SubscriptionRow]) -> list[NextRun]:
+def next_runs(subscriptions: Iterable[SubscriptionRow]) -> list[NextRun]:
     """The next run of each subscription that is not paused."""
     return [NextRun(subscription=one.id, at=min(one.next_times)) for one in subscriptions if one.next_times]
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
-from api.bodies import ActionRequest, optional, signed
+from api.bodies import ActionRequest, optional, with_actor
 from api.errors import Kind, ProblemError
 from api.state import App, Caller, path_id
 from api.tasks.files import GUARDED
@@ -62,7 +62,7 @@ async def frame(app: App, emulator_id: str) -> Response:
 )
 async def command(app: App, emulator_id: str, action: ControlAction, caller: Caller, request: Request) -> Response:
     """`restart` it; `recover`: all recovery steps from the first; `quarantine` and `release`; `drain` and `undrain`."""
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     control = EmulatorControl(action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12))
     done = await app.emulators.command(path_id(emulator_id, "emulator"), control)
     if not done.done:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
-from api.bodies import SOMEBODY, Line, optional, signed, wait_seconds
+from api.bodies import SOMEBODY, Line, optional, wait_seconds, with_actor
 from api.errors import Kind
 from api.state import App, Caller
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
@@ -62,7 +62,7 @@ class CleanupsOut(BaseModel):
 @router.post("/cleanup", responses=answers(CleanupOut, *_KINDS, also=(202,)), openapi_extra=body(CleanupRequest))
 async def cleanup(app: App, caller: Caller, request: Request, wait: Annotated[str, Query()] = "30s") -> Response:
     """Remove now what is old. `dry_run` only lists what would be removed; 202: it takes longer than `wait`."""
-    wanted = signed(await optional(CleanupRequest, request), caller)
+    wanted = with_actor(await optional(CleanupRequest, request), caller)
     pool = await app.pool_of(wanted.pool if "pool" in wanted.model_fields_set else "")
     work = CleanupInput(actor=wanted.actor, reason=wanted.reason, dry_run=wanted.dry_run, pool=pool)
     found = await app.maintenance.cleanup(work, wait_seconds(wait))

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
-from api.bodies import ActionRequest, optional, required, signed
+from api.bodies import ActionRequest, optional, require_body, with_actor
 from api.errors import Kind, ProblemError
 from api.queue.schemas import (
     AuditFilter,
@@ -46,35 +46,35 @@ async def queue(
 @router.post("/pause", responses=_COMMAND, openapi_extra=body(LaneRequest))
 async def pause(app: App, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant no emulators on a lane, or on all lanes, those to come included. Running tasks continue."""
-    wanted = signed(await optional(LaneRequest, request), caller)
+    wanted = with_actor(await optional(LaneRequest, request), caller)
     return await _command(app, pool, Update.PAUSE_LANE, dict(wanted))
 
 
 @router.post("/resume", responses=_COMMAND, openapi_extra=body(LaneRequest))
 async def resume(app: App, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Grant emulators again."""
-    wanted = signed(await optional(LaneRequest, request), caller)
+    wanted = with_actor(await optional(LaneRequest, request), caller)
     return await _command(app, pool, Update.RESUME_LANE, dict(wanted))
 
 
 @router.post("/capacity", responses=_COMMAND, openapi_extra=body(CapacityRequest, required=True))
 async def capacity(app: App, caller: Caller, request: Request, pool: Name = "") -> Response:
     """How many tasks of a lane may hold an emulator at once. Effective at once; running tasks continue."""
-    wanted = signed(await required(CapacityRequest, request), caller)
+    wanted = with_actor(await require_body(CapacityRequest, request), caller)
     return await _command(app, pool, Update.SET_CAPACITY, dict(wanted))
 
 
 @router.delete("/lanes/{lane}", responses=_COMMAND, openapi_extra=body(ActionRequest))
 async def reset(app: App, lane: str, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Undo what was set on a lane by hand, a pause included. A lane without tasks is forgotten."""
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     return await _command(app, pool, Update.RESET_LANE, {**dict(wanted), "lane": path_id(lane, "lane")})
 
 
 @router.post("/order", responses=_COMMAND, openapi_extra=body(LaneOrderRequest, required=True))
 async def order(app: App, caller: Caller, request: Request, pool: Name = "") -> Response:
     """Which task of a lane goes first: the earlier one, or the one with the smaller priority. Effective at once."""
-    wanted = signed(await required(LaneOrderRequest, request), caller)
+    wanted = with_actor(await require_body(LaneOrderRequest, request), caller)
     return await _command(app, pool, Update.SET_ORDER, dict(wanted))
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from api.answers import JSON, answer, answers, body
-from api.bodies import ActionRequest, json_body, optional, signed
+from api.bodies import ActionRequest, json_body, optional, with_actor
 from api.errors import Kind
 from api.state import App, AppState, Caller, path_id
 from api.subscriptions import service
@@ -59,7 +59,7 @@ async def create(
     app: App, caller: Caller, request: Request, idempotency_key: Annotated[str, Header()] = ""
 ) -> Response:
     """Let a task recur, by `cron` or every so many seconds."""
-    wanted = signed(await service.checked(await json_body(request), app), caller)
+    wanted = with_actor(await service.check_body(await json_body(request), app), caller)
     found = await service.create(app, wanted, idempotency_key)
     location = f"/api/subscriptions/{found.subscription.id}"
     return answer(await service.view(app, found), 201, headers={"location": location})
@@ -92,14 +92,14 @@ async def subscription(app: App, subscription_id: Id) -> Response:
 )
 async def put(app: App, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Replace times, policy and task: a field that is left out gets its default. A pause stays."""
-    wanted = signed(await service.checked(await json_body(request), app), caller)
-    return await _change(app, subscription_id, partial(service.changed, wanted=wanted))
+    wanted = with_actor(await service.check_body(await json_body(request), app), caller)
+    return await _change(app, subscription_id, partial(service.change_rules, wanted=wanted))
 
 
 @router.patch("/{id}", responses=answers(SubscriptionView, Kind.NOT_FOUND, *_WRITE), openapi_extra=_PARTIAL)
 async def amend(app: App, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Like PUT, but a field that is left out stays. A `task` is replaced as a whole."""
-    edit = partial(service.amended, raw=await json_body(request), app=app, caller=caller)
+    edit = partial(service.amend, raw=await json_body(request), app=app, caller=caller)
     return await _change(app, subscription_id, edit)
 
 
@@ -110,7 +110,7 @@ async def remove(
     app: App, subscription_id: Id, caller: Caller, request: Request, tasks: Literal["cancel", "finish"] = "finish"
 ) -> Response:
     """Delete it. The task that runs is cancelled, or finishes."""
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     found = await service.delete(app, subscription_id, wanted, cancel=tasks == "cancel")
     return answer(RemovedSubscription(id=subscription_id, tasks=tasks, running=running_task(found)))
 
@@ -146,7 +146,7 @@ async def run(app: App, subscription_id: Id, caller: Caller, request: Request) -
 
     `download` is the name of the same action where subscriptions download.
     """
-    wanted = signed(await optional(ActionRequest, request), caller)
+    wanted = with_actor(await optional(ActionRequest, request), caller)
     done = await service.run_by_hand(app, subscription_id, wanted)
     return answer(done, 202, headers={"location": f"/api/tasks/{done.task_id}"})
 
@@ -156,8 +156,8 @@ async def run(app: App, subscription_id: Id, caller: Caller, request: Request) -
 )
 async def pause(app: App, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Start no more runs. The task that runs continues."""
-    wanted = signed(await optional(ActionRequest, request), caller)
-    return await _change(app, subscription_id, partial(service.paused, wanted=wanted))
+    wanted = with_actor(await optional(ActionRequest, request), caller)
+    return await _change(app, subscription_id, partial(service.pause, wanted=wanted))
 
 
 @router.post(
@@ -167,8 +167,8 @@ async def pause(app: App, subscription_id: Id, caller: Caller, request: Request)
 )
 async def resume(app: App, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Start runs again from now on. Runs that were due meanwhile are not started."""
-    wanted = signed(await optional(ActionRequest, request), caller)
-    return await _change(app, subscription_id, partial(service.resumed, wanted=wanted))
+    wanted = with_actor(await optional(ActionRequest, request), caller)
+    return await _change(app, subscription_id, partial(service.resume, wanted=wanted))
 
 
 async def _change(app: AppState, subscription_id: str, edit: EditFunction) -> Response:

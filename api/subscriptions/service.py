@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from api.bodies import ActionRequest, parsed, refuse_odd_numbers, signed
-from api.errors import Kind, ProblemError, invalid, translated
+from api.bodies import ActionRequest, parse_body, refuse_odd_numbers, with_actor
+from api.errors import Kind, ProblemError, invalid, problem_of
 from api.state import AppState
 from api.subscriptions.schemas import (
     LAST_TASKS,
@@ -36,7 +36,7 @@ from droidherd.contracts.subscriptions import (
 from droidherd.contracts.tasks import OperatorRequest, Origin, TaskSpec
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.errors import BadParametersError, FlowError
-from droidherd.domain.schedule.catchup import CatchUp, Standing, by_now, latest, opened
+from droidherd.domain.schedule.catchup import CatchUp, Standing, by_now, latest, open_catch_up
 from droidherd.domain.schedule.timetable import read_cron, read_zone
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.errors import EngineError, IdTakenError, OverloadedError, RequestFailedError
@@ -48,9 +48,9 @@ WHEN = ("cron", "every_s", "offset_s")
 # --- checking a body ----------------------------------------------------------------------------------------------
 
 
-async def checked(raw: bytes, app: AppState) -> SubscriptionRequest:
+async def check_body(raw: bytes, app: AppState) -> SubscriptionRequest:
     """Check the body by everything that is known before its first run."""
-    wanted = parsed(SubscriptionRequest, raw)
+    wanted = parse_body(SubscriptionRequest, raw)
     task = wanted.task
     refuse_odd_numbers(task.params, "task.params")
     _check_times(wanted)
@@ -70,7 +70,7 @@ async def checked(raw: bytes, app: AppState) -> SubscriptionRequest:
     return wanted.model_copy(update={"task": task})
 
 
-def merged(known: Subscription, raw: bytes) -> bytes:
+def merge_body(known: Subscription, raw: bytes) -> bytes:
     """The present subscription with the fields of a body. A cron replaces an interval, and vice versa."""
     try:
         given = json.loads(raw)
@@ -110,7 +110,9 @@ def named(wanted: SubscriptionRequest, key: str) -> tuple[str, str]:
 # --- from one state to the next ----------------------------------------------------------------------------------
 
 
-def created(wanted: SubscriptionRequest, subscription_id: str, request: str, region: str) -> SubscriptionEdit:
+def create_subscription(
+    wanted: SubscriptionRequest, subscription_id: str, request: str, region: str
+) -> SubscriptionEdit:
     now = datetime.now(UTC)
     subscription = Subscription(
         **_recurrence(wanted),
@@ -120,14 +122,14 @@ def created(wanted: SubscriptionRequest, subscription_id: str, request: str, reg
         created_at=now,
         paused_at=now if wanted.paused else None,
         paused_by=wanted.actor if wanted.paused else "",
-        catch_up=opened(now),
+        catch_up=open_catch_up(now),
         changes=(line_of("created", wanted, now),),
         request=request,
     )
     return SubscriptionEdit(subscription, paused=wanted.paused, note=wanted.reason)
 
 
-def changed(found: SubscriptionReading, wanted: SubscriptionRequest) -> SubscriptionEdit:
+def change_rules(found: SubscriptionReading, wanted: SubscriptionRequest) -> SubscriptionEdit:
     """Other rules from now on. Missed runs under the old rules are counted first."""
     now = datetime.now(UTC)
     known = found.subscription
@@ -144,21 +146,21 @@ def changed(found: SubscriptionReading, wanted: SubscriptionRequest) -> Subscrip
     return SubscriptionEdit(subscription, paused=found.paused, note=found.note)
 
 
-async def amended(found: SubscriptionReading, raw: bytes, app: AppState, caller: str) -> SubscriptionEdit:
+async def amend(found: SubscriptionReading, raw: bytes, app: AppState, caller: str) -> SubscriptionEdit:
     """Change the present state: of two requests at once, neither undoes what the other did."""
-    return changed(found, signed(await checked(merged(found.subscription, raw), app), caller))
+    return change_rules(found, with_actor(await check_body(merge_body(found.subscription, raw), app), caller))
 
 
-def paused(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
+def pause(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
     """A repeated pause changes nothing, as for lanes."""
     known = found.subscription
     same = found.paused and known.paused_at is not None and known.paused_by == wanted.actor
     if same and wanted.reason in {"", found.note}:
         return SubscriptionEdit(known, paused=True, note=found.note)
-    return _stopped(found, wanted, "paused")
+    return _stop(found, wanted, "paused")
 
 
-def _stopped(found: SubscriptionReading, wanted: ActionRequest, what: str) -> SubscriptionEdit:
+def _stop(found: SubscriptionReading, wanted: ActionRequest, what: str) -> SubscriptionEdit:
     now = datetime.now(UTC)
     known = found.subscription
     update = {
@@ -169,7 +171,7 @@ def _stopped(found: SubscriptionReading, wanted: ActionRequest, what: str) -> Su
     return SubscriptionEdit(known.model_copy(update=update), paused=True, note=wanted.reason)
 
 
-def resumed(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
+def resume(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
     """Runs that were due while it was paused neither start nor count as missed."""
     known = found.subscription
     if not found.paused:
@@ -188,7 +190,7 @@ def resumed(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEd
 
 def ending(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
     """Nothing starts any more."""
-    return _stopped(found, wanted, "deleted")
+    return _stop(found, wanted, "deleted")
 
 
 def caught_up(found: SubscriptionReading, now: datetime, *, closing: bool = False) -> CatchUp:
@@ -244,7 +246,7 @@ async def create(app: AppState, wanted: SubscriptionRequest, key: str) -> Subscr
     """Make a subscription. A repeat of the same request with the same key is answered like the first one."""
     subscription_id, digest = named(wanted, key)
     try:
-        await app.subscriptions.create(created(wanted, subscription_id, digest, app.settings.host.region))
+        await app.subscriptions.create(create_subscription(wanted, subscription_id, digest, app.settings.host.region))
     except IdTakenError as error:
         await _refuse_another(app, subscription_id, digest, error)
     found = await app.subscriptions.read(subscription_id)
@@ -314,15 +316,15 @@ async def run_by_hand(app: AppState, subscription_id: str, wanted: ActionRequest
     task_id = task_id_of(subscription_id, run.at)
     await note(app, found, task_id)
     try:
-        return await _begun(app, found, run.at)
+        return await _begin_run(app, found, run.at)
     except (ProblemError, RequestFailedError, OverloadedError) as error:
         with suppress(EngineError):
-            refused = await app.subscriptions.change(subscription_id, partial(run.refuse, why=translated(error).detail))
+            refused = await app.subscriptions.change(subscription_id, partial(run.refuse, why=problem_of(error).detail))
             await note(app, refused, task_id)
         raise
 
 
-async def _begun(app: AppState, found: SubscriptionReading, at: datetime) -> ManualRunOut:
+async def _begin_run(app: AppState, found: SubscriptionReading, at: datetime) -> ManualRunOut:
     known = found.subscription
     outcome = await app.subscriptions.trigger(known.id, at)
     if outcome is ManualRunOutcome.SKIPPED:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
-from api.bodies import ActionRequest, optional, signed
+from api.bodies import ActionRequest, optional, with_actor
 from api.errors import Kind, invalid
 from api.state import App, AppState, Caller
 from api.tasks import service
@@ -54,7 +54,7 @@ async def bulk(
     At least one filter. `retry` means tasks that failed, or the ended ones in the states that are named.
     At most `limit` at a time; `cursor` continues with the rest.
     """
-    ask = signed(await optional(ActionRequest, request), caller).ask
+    ask = with_actor(await optional(ActionRequest, request), caller).ask
     filters = _filters_for(action, wanted)
     chosen, following = await choose(app, filters, limit, cursor)
     if dry_run:

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from api.answers import answer, answers, body
-from api.bodies import ActionRequest, json_body, optional, required, signed, wait_seconds
+from api.bodies import ActionRequest, json_body, optional, require_body, wait_seconds, with_actor
 from api.errors import Kind
 from api.state import App, Caller, TaskId
 from api.tasks import service
@@ -110,42 +110,42 @@ async def events(
 @router.post("/{task_id}/cancel", responses=_changes(), openapi_extra=body(CancelRequest))
 async def cancel(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, end. With `force` at once: the emulator is fenced, then recovered."""
-    wanted = signed(await optional(CancelRequest, request), caller)
+    wanted = with_actor(await optional(CancelRequest, request), caller)
     control = Control(action="cancel", ask=wanted.ask, force=wanted.force)
-    return _changed(*await service.control(app, task_id, control))
+    return _answer_change(*await service.control(app, task_id, control))
 
 
 @router.post("/{task_id}/answer", responses=_changes(()), openapi_extra=body(AnswerRequest, required=True))
 async def answer_question(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Answer the question of a task with one of its choices. The task continues where it asked."""
-    wanted = signed(await required(AnswerRequest, request), caller)
-    return _changed(*await service.answer_question(app, task_id, wanted.choice, wanted.ask))
+    wanted = with_actor(await require_body(AnswerRequest, request), caller)
+    return _answer_change(*await service.answer_question(app, task_id, wanted.choice, wanted.ask))
 
 
 @router.post("/{task_id}/retry", responses=_changes(()), openapi_extra=body(ActionRequest))
 async def retry(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Try a failed or cancelled task again: a new run under the same id, shown together with the one before."""
-    ask = signed(await optional(ActionRequest, request), caller).ask
+    ask = with_actor(await optional(ActionRequest, request), caller).ask
     return _task(await app.tasks.again(task_id, ask, None))
 
 
 @router.post("/{task_id}/rollback", responses=_changes(), openapi_extra=body(RollbackActionRequest))
 async def rollback(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Take back what a task changed, the last change first; a task that runs is cancelled before."""
-    wanted = signed(await optional(RollbackActionRequest, request), caller)
-    return _changed(*await service.rollback(app, task_id, wanted.ask, force=wanted.force))
+    wanted = with_actor(await optional(RollbackActionRequest, request), caller)
+    return _answer_change(*await service.rollback(app, task_id, wanted.ask, force=wanted.force))
 
 
 @router.post("/{task_id}/pause", responses=_changes(), openapi_extra=body(ActionRequest))
 async def pause(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, free the emulator, wait for `resume`."""
-    return await _control(app, task_id, "pause", signed(await optional(ActionRequest, request), caller).ask)
+    return await _control(app, task_id, "pause", with_actor(await optional(ActionRequest, request), caller).ask)
 
 
 @router.post("/{task_id}/resume", responses=_changes(), openapi_extra=body(ActionRequest))
 async def resume(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Back into the queue; completed stages are not repeated."""
-    return await _control(app, task_id, "resume", signed(await optional(ActionRequest, request), caller).ask)
+    return await _control(app, task_id, "resume", with_actor(await optional(ActionRequest, request), caller).ask)
 
 
 @router.post(
@@ -158,7 +158,7 @@ async def prioritize(app: App, task_id: TaskId, caller: Caller, request: Request
 
     The audited exception to first come, first served. The task keeps it until it ends, or begins its next round.
     """
-    wanted = signed(await optional(PriorityRequest, request), caller)
+    wanted = with_actor(await optional(PriorityRequest, request), caller)
     return answer(await service.prioritize(app, task_id, wanted.ask, wanted.priority))
 
 
@@ -187,10 +187,10 @@ other.add_api_route(
 
 
 async def _control(app: App, task_id: str, action: Literal["pause", "resume"], ask: OperatorRequest) -> Response:
-    return _changed(*await service.control(app, task_id, Control(action=action, ask=ask)))
+    return _answer_change(*await service.control(app, task_id, Control(action=action, ask=ask)))
 
 
-def _changed(reading: TaskReading, answered: bool) -> Response:
+def _answer_change(reading: TaskReading, answered: bool) -> Response:
     return _task(reading, 200 if answered else 202)
 
 

@@ -9,7 +9,7 @@ from api.bodies import SOMEBODY, ActionRequest, Line
 from droidherd.contracts.base import Id
 from droidherd.contracts.plan import Policy, PolicyChange
 from droidherd.contracts.tasks import ArtifactView, EventView, Question, TaskSpec, TaskView
-from droidherd.domain.dispatch.keys import reserved
+from droidherd.domain.dispatch.keys import why_reserved
 from droidherd.domain.task.lifecycle import Intent, TaskStatus
 from droidherd.engine.tasks import TaskReading
 from droidherd.flows.model.params import Param
@@ -23,13 +23,13 @@ EXAMPLE: JsonValue = {
 }
 
 
-def _unreserved(mutex: str) -> str:
-    if why := reserved(mutex):
+def _check_mutex(mutex: str) -> str:
+    if why := why_reserved(mutex):
         raise ValueError(why)
     return mutex
 
 
-Mutex = Annotated[Id, AfterValidator(_unreserved)]
+Mutex = Annotated[Id, AfterValidator(_check_mutex)]
 
 # --- request bodies -----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic_core import to_json
 
-from api.bodies import parsed, refuse_odd_numbers, signed
+from api.bodies import parse_body, refuse_odd_numbers, with_actor
 from api.errors import Kind, ProblemError, invalid
 from api.state import AppState
 from api.tasks.schemas import ParamOut, SubmissionOut, SubmitRequest, TaskEvents, TaskTypeOut, TaskTypes
@@ -49,12 +49,12 @@ REMEDIES: Mapping[str, str] = {
 async def submit(app: AppState, raw: bytes, key: str, caller: str) -> SubmissionOut:
     """Start a task. ProblemError: the body is invalid, or the dispatcher rejected it."""
     new = await _new_task(app, raw, key)
-    return _answer_of(await app.tasks.submit(replace(new, spec=signed(new.spec, caller))))
+    return _answer_of(await app.tasks.submit(replace(new, spec=with_actor(new.spec, caller))))
 
 
 async def _new_task(app: AppState, raw: bytes, key: str) -> NewTask:
     """Check a submission by everything that is known before it is started."""
-    body = parsed(SubmitRequest, raw)
+    body = parse_body(SubmitRequest, raw)
     refuse_odd_numbers(body.params, "params")
     if "pool" not in body.model_fields_set:
         body = body.model_copy(update={"pool": app.pool})

@@ -70,7 +70,7 @@ class PngCamera:
                 message = result.err.decode("utf-8", "replace")
                 raise InvalidFrameError(f"screencap -p returned {result.rc} {message}".strip())
             width, height, rgba = self._decode(whole_png(result.out))
-            return checked(Frame(width, height, rgba, taken_at_s))
+            return check_frame(Frame(width, height, rgba, taken_at_s))
         except InvalidFrameError as error:
             raise InvalidFrameError(error.what, to=serial) from error
 
@@ -91,12 +91,12 @@ class FramebufferCamera:
 
     def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
         began_s = time.monotonic()  # before the deadline's own clock: what it cuts off was cut off in time
-        with _lent(self._adb, serial, deadline_s, interrupt or CallInterrupt()) as device:
+        with _lend_device(self._adb, serial, deadline_s, interrupt or CallInterrupt()) as device:
             try:
                 picture = device.framebuffer()
                 taken_at_s = time.monotonic()
                 rgba = memoryview(picture.convert("RGBA").tobytes())
-                return checked(Frame(picture.width, picture.height, rgba, taken_at_s))
+                return check_frame(Frame(picture.width, picture.height, rgba, taken_at_s))
             except InvalidFrameError as error:
                 raise InvalidFrameError(error.what, to=serial) from error
             except WireClosedError as error:
@@ -104,7 +104,7 @@ class FramebufferCamera:
             except (OSError, EOFError, ValueError, NotImplementedError, AdbError) as error:
                 if time.monotonic() - began_s >= deadline_s:
                     raise UnknownOutcomeError(f"no answer within {deadline_s:g} s", to=serial) from error
-                raise _classed(error, serial) from error
+                raise _classify(error, serial) from error
 
 
 def every_camera(adb: AdbClient, decode: Decode) -> tuple[Camera, ...]:
@@ -112,14 +112,14 @@ def every_camera(adb: AdbClient, decode: Decode) -> tuple[Camera, ...]:
     return RawCamera(adb), PngCamera(adb, decode), FramebufferCamera(adb)
 
 
-def checked(frame: Frame) -> Frame:
+def check_frame(frame: Frame) -> Frame:
     """The frame, if it shows anything."""
     if uniform(memoryview(frame.rgba)):
         raise InvalidFrameError(f"all {frame.width}x{frame.height} pixels have one colour")
     return frame
 
 
-def _classed(error: Exception, serial: str) -> DroidherdError:
+def _classify(error: Exception, serial: str) -> DroidherdError:
     """What adbutils lets out, in our three classes. Its refusals come before anything was asked of the emulator."""
     what = f"framebuffer: {error}"
     if isinstance(error, UnidentifiedImageError | NotImplementedError | EOFError | ValueError):
@@ -137,7 +137,7 @@ class Device(AdbDevice):
 
 
 @contextlib.contextmanager
-def _lent(adb: AdbClient, serial: str, deadline_s: float, stop: CallInterrupt) -> Generator[Device]:
+def _lend_device(adb: AdbClient, serial: str, deadline_s: float, stop: CallInterrupt) -> Generator[Device]:
     """A device of adbutils whose connections end with the deadline, with `stop`, and with this block."""
     sockets: list[socket.socket] = []
 

@@ -71,7 +71,7 @@ class AdbClient:
         self, serial: str, command: str, deadline_s: float, stdin: bytes = b"", interrupt: CallInterrupt | None = None
     ) -> ShellResult:
         """Run a line to its end. A line that reads input without being given any waits for the deadline."""
-        service = SHELL + _encoded(command)
+        service = SHELL + _encode(command)
         if len(service) > REQUEST_LIMIT_BYTES:
             raise BadParametersError(f"a shell line of {len(service)} bytes is too long", to=serial)
         if len(stdin) > STDIN_LIMIT_BYTES:
@@ -109,7 +109,7 @@ class AdbClient:
             try:
                 with self._connecting(deadline, interrupt):
                     wire.connect(self.host, self.port)
-                    wire.request(b"host:transport:" + _encoded(serial))
+                    wire.request(b"host:transport:" + _encode(serial))
             except WireError as error:
                 self._not_sent(error, serial)
             try:
@@ -136,25 +136,25 @@ class AdbClient:
     # --- the server itself -----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _asked(self, request: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Generator[Wire]:
+    def _open_request(self, request: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Generator[Wire]:
         """A connection on which the server has accepted a request that it answers by itself."""
         deadline, interrupt = Deadline(deadline_s), interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
             try:
                 with self._connecting(deadline, interrupt):
                     wire.connect(self.host, self.port)
-                    wire.request(_encoded(request))
+                    wire.request(_encode(request))
                 yield wire
             except WireError as error:
                 self._not_sent(error, request)
 
     def ask(self, request: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> str:
         """One text as the answer."""
-        with self._asked(request, deadline_s, interrupt) as wire:
+        with self._open_request(request, deadline_s, interrupt) as wire:
             return wire.block().decode("utf-8", "replace")
 
     def version(self, deadline_s: float = LIST_DEADLINE_S) -> int:
-        with self._asked("host:version", deadline_s) as wire:
+        with self._open_request("host:version", deadline_s) as wire:
             return _number(wire.block(), 16)
 
     def devices(
@@ -204,7 +204,7 @@ def _number(digits: bytes, base: int) -> int:
         raise WireClosedError(f"the adb server answered {digits[:40]!r} where a number belongs") from error
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     if "\0" in text:
         raise BadParametersError("a NUL character cannot be sent to an emulator")
     try:

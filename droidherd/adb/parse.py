@@ -128,7 +128,7 @@ def focus(text: str) -> Focus | None:
     return Focus([*found.values()][-1]) if found else None
 
 
-def resumed(text: str) -> str:
+def resumed_activity(text: str) -> str:
     """`dumpsys activity activities`: the `package/activity` that is at work in front; empty while there is none."""
     found = {one[1]: one[2] for one in reversed([*_RESUMED.finditer(text)])}
     return next((found[name] for name in _RESUMED_BY_RANK if name in found), "")
@@ -164,7 +164,7 @@ def override_of(what: str, text: str) -> str | None:
     return found.get("Override", "") if "Physical" in found else None
 
 
-def installed(text: str) -> tuple[InstalledPackage, ...]:
+def installed_packages(text: str) -> tuple[InstalledPackage, ...]:
     """`pm list packages -f --show-versioncode`. A path may hold `=`, a name holds none."""
     found = (_INSTALLED.match(line) for line in _lines(text))
     return tuple(InstalledPackage(one[2], one[1], int(one[3]) if one[3] else None) for one in found if one)

@@ -28,7 +28,7 @@ def possible(width: int, height: int) -> bool:
     return 0 < width <= SIDE_LIMIT and 0 < height <= SIDE_LIMIT and width * height <= PIXELS_LIMIT
 
 
-def shown(text: bytes | bytearray) -> str:
+def preview(text: bytes | bytearray) -> str:
     """The beginning of what came instead of a picture, for people."""
     return repr(bytes(text[:SHOWN]).decode("ascii", "replace"))
 
@@ -123,14 +123,14 @@ class RawPicture:
             width, height = struct.unpack_from("<II", self._head)
             raise InvalidFrameError(f"screencap announced an impossible size of {width}x{height}")
         if len(self._head) >= TEXT_LIMIT_BYTES:
-            raise InvalidFrameError(f"screencap sent text instead of a picture: {shown(self._head)}")
+            raise InvalidFrameError(f"screencap sent text instead of a picture: {preview(self._head)}")
 
     def pixels(self) -> memoryview:
         """The rows of a picture that arrived whole."""
         if self.rc != 0:
             raise InvalidFrameError(f"screencap returned {self.rc} {self.err.decode('utf-8', 'replace')}".strip())
         if not self.known:
-            head = f": {shown(self._head)}" if self._head else ""
+            head = f": {preview(self._head)}" if self._head else ""
             raise InvalidFrameError(f"screencap sent only {self.length} bytes{head}")
         if self.format not in {RGBA_8888, RGBX_8888}:
             raise InvalidFrameError(f"screencap sent pixel format {self.format}, expected {RGBA_8888} (RGBA)")
@@ -163,7 +163,7 @@ def whole_png(output: bytes) -> memoryview:
     """The file from its first byte to its last. InvalidFrameError: there is none, or not all of it."""
     start = output.find(MAGIC, 0, TEXT_LIMIT_BYTES + len(MAGIC))
     if start < 0:
-        head = f": {shown(output)}" if output else ""
+        head = f": {preview(output)}" if output else ""
         raise InvalidFrameError(f"screencap -p sent no PNG in {len(output)} bytes{head}")
     at = start + len(MAGIC)
     kind = b""

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 
-def bundled() -> str:
+def bundled_adb() -> str:
     """The adb inside the adbutils wheel, which we tested; another one on PATH only where the wheel has none.
 
     `adbutils.adb_path()` prefers PATH, where an old system adb ignores what keeps our server quiet.

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.program import bundled
+from droidherd.adb.program import bundled_adb
 from droidherd.domain.errors import InfrastructureError, NotSentError
 from droidherd.processes import pidfile
 
@@ -55,7 +55,7 @@ class AdbServer:
         """
         self.home = home.absolute()
         self.port = port
-        self.program = program or bundled()
+        self.program = program or bundled_adb()
         self._inherited = environment
         self._answer_s = answer_s
         self._process: subprocess.Popen[bytes] | None = None

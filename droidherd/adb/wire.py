@@ -131,7 +131,7 @@ class Wire(Closing):
             self._sock.connect((host, port))
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise self._translated(error) from error
+            raise self._translate(error) from error
 
     @override
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Wire(Closing):
                 self._wait_on(error)
                 continue
             if not data:
-                raise self._ended()
+                raise self._end_error()
             return data
 
     def fill(self, view: memoryview) -> None:
@@ -182,7 +182,7 @@ class Wire(Closing):
                 self._wait_on(error)
                 continue
             if not count:
-                raise self._ended()
+                raise self._end_error()
             position += count
 
     def exactly(self, size: int) -> bytes:
@@ -216,15 +216,15 @@ class Wire(Closing):
     def _wait_on(self, error: OSError) -> None:
         """A wait that was cut short for a pulse goes on after it; anything else is the end."""
         if self._pulse is None or not isinstance(error, TimeoutError):
-            raise self._translated(error) from error
+            raise self._translate(error) from error
         self._deadline.left_s()  # raises when that was the last wait
         self._pulse()
 
-    def _ended(self) -> WireError:
+    def _end_error(self) -> WireError:
         fired = self._interrupt is not None and self._interrupt.fired
         return WireClosedError("interrupted" if fired else "the connection was closed")
 
-    def _translated(self, error: OSError) -> WireError:
+    def _translate(self, error: OSError) -> WireError:
         if isinstance(error, TimeoutError):
             return WireTimeoutError(f"no answer within {self._deadline.seconds:g} s")
         if self._interrupt is not None and self._interrupt.fired:

@@ -49,7 +49,7 @@ class Cleaner:
                 continue
             while True:
                 page, before = await self._archive.closed(cohort, cursor), self._stats
-                async with aclosing(self._removed(page)) as removed:
+                async with aclosing(self._remove_all(page)) as removed:
                     async for one in removed:
                         self._stats = self._stats.with_one(one)
                         # What was only looked at is looked at again by whoever goes on; what is gone is not.
@@ -64,7 +64,7 @@ class Cleaner:
                     break
         return self._stats
 
-    async def _removed(self, page: Page) -> AsyncGenerator[Removal]:
+    async def _remove_all(self, page: Page) -> AsyncGenerator[Removal]:
         due = [run for run in page.runs if self._keep.retention.due(run, self._work.now_ms)]
         earlier = await self._archive.earlier([run.task_id for run in due]) if due else {}
         for run in due:

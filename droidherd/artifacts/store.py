@@ -46,14 +46,14 @@ class DirectoryStore:
         kind = content_type_of(name)
         if content_type and content_type.partition(";")[0] != kind.partition(";")[0]:
             raise BadParametersError(f"{content_type} does not go with the name {name}", remedy=f"it means {kind}")
-        with self._written(path, self._size_max, synced=synced) as stream:
+        with self._write(path, self._size_max, synced=synced) as stream:
             stream.write(content)
         return ArtifactRef(name, len(content), kind)
 
     @contextmanager
     def stream(self, task_id: str, name: str, *, size_max: int) -> Generator[Stream]:
         """Keep what is written piece by piece, in constant memory. Whoever raises inside leaves nothing."""
-        with self._written(self._path(task_id, name), size_max) as stream:
+        with self._write(self._path(task_id, name), size_max) as stream:
             yield stream
 
     def get(self, task_id: str, name: str) -> bytes:
@@ -100,12 +100,12 @@ class DirectoryStore:
             raise FinalError(f"the task has {self._count_max} artifacts already", to=path.name)
 
     @contextmanager
-    def _written(self, path: Path, size_max: int, *, synced: bool = True) -> Generator[Stream]:
+    def _write(self, path: Path, size_max: int, *, synced: bool = True) -> Generator[Stream]:
         """Appears under its name when it is whole."""
         self._refuse_too_many(path)
         unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
         try:
-            with self._begun(unfinished) as file:
+            with self._open_unfinished(unfinished) as file:
                 stream = Stream(path, file, self.writer, size_max)
                 yield stream
                 if synced:
@@ -115,7 +115,7 @@ class DirectoryStore:
         finally:
             unfinished.unlink(missing_ok=True)
 
-    def _begun(self, unfinished: Path) -> BinaryIO:
+    def _open_unfinished(self, unfinished: Path) -> BinaryIO:
         folder = unfinished.parent
         with self.writer.turn(unfinished, 0):
             if not folder.is_dir():
@@ -151,19 +151,19 @@ class DirectoryStore:
         with entries:
             for entry in entries:
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                    folder = _measured(entry.path, entry.name)
+                    folder = _measure(entry.path, entry.name)
                     if folder is not None:
                         yield folder
 
     def size(self, task_id: str) -> int:
         """Bytes that a task left."""
-        folder = _measured(self._folder(task_id), task_id)
+        folder = _measure(self._folder(task_id), task_id)
         return folder.size if folder else 0
 
     def remove(self, task_id: str) -> int:
         """Remove everything a task left, at one stroke for who looks; how many bytes that were."""
         folder, gone = self._folder(task_id), self._root / f"{_GONE}{secrets.token_hex(8)}"
-        found = _measured(folder, task_id)
+        found = _measure(folder, task_id)
         if found is None:
             return 0
         try:
@@ -176,7 +176,7 @@ class DirectoryStore:
     def thin(self, task_id: str) -> int:
         """Remove everything but what a rollback needs; how many bytes that were."""
         folder, freed = self._folder(task_id), 0
-        if _measured(folder, task_id) is None:
+        if _measure(folder, task_id) is None:
             return 0
         for path in [*folder.iterdir()]:
             if not path.name.startswith(BEFORE):
@@ -189,7 +189,7 @@ class MissingArtifactError(FinalError):
     """There is no artifact of this name."""
 
 
-def _measured(path: str | Path, task_id: str) -> Folder | None:
+def _measure(path: str | Path, task_id: str) -> Folder | None:
     """A folder of plain files, as the store makes them; anything else is not one of ours."""
     size, before, changed = 0, 0, 0.0
     try:

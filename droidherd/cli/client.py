@@ -47,18 +47,18 @@ class ApiClient:
         return cls(url or _address_of(settings) or f"http://{settings.api.host}:{settings.api.port}", _key(settings))
 
     def get(self, path: str, **query: Any) -> Document:
-        return self._ask("GET", path, params=_given(query))
+        return self._ask("GET", path, params=_without_empty(query))
 
     def post(
         self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None, **query: Any
     ) -> Document:
-        return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_given(query))
+        return self._ask("POST", path, json=dict(body), headers=dict(headers or {}), params=_without_empty(query))
 
     def put(self, path: str, body: Mapping[str, Any]) -> Document:
         return self._ask("PUT", path, json=dict(body))
 
     def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
-        return self._ask("DELETE", path, json=dict(body), params=_given(query))
+        return self._ask("DELETE", path, json=dict(body), params=_without_empty(query))
 
     def file(self, path: str) -> bytes:
         return self._request("GET", path).content
@@ -125,7 +125,7 @@ def rows_of(page: Any, field: str) -> list[Document]:
     return cast("list[Document]", rows) if isinstance(rows, list) else []
 
 
-def _given(query: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value not in (None, "", ())}
 
 

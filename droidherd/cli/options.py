@@ -74,6 +74,6 @@ def signature(reason: str) -> Document:
     return {"reason": reason, "actor": getpass.getuser()}
 
 
-def given(values: Mapping[str, Any]) -> Document:
+def without_empty(values: Mapping[str, Any]) -> Document:
     """Without the empty values: the API decides about the rest."""
     return {name: value for name, value in values.items() if value not in (None, "", [], (), {}, False)}

@@ -66,11 +66,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for place, column in enumerate(columns, start=1):
         made.add_column(column, no_wrap=place < len(columns), overflow="fold")
     for row in rows:
-        made.add_row(*[coloured(cell) for cell in row])
+        made.add_row(*[add_colour(cell) for cell in row])
     return made
 
 
-def coloured(text: str) -> str:
+def add_colour(text: str) -> str:
     style = STATE_STYLES.get(text)
     return f"[{style}]{escape(text)}[/{style}]" if style else escape(text)
 

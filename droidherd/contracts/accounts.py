@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}", re.ASCII)
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[^\0\r\n]{1,400}")
 
 
-def _checked(given: dict[str, str]) -> dict[str, str]:
+def _check_references(given: dict[str, str]) -> dict[str, str]:
     """What is refused is not repeated: somebody may have sent the secret itself."""
     if len(given) > CREDENTIALS_MAX:
         raise ValueError(f"at most {CREDENTIALS_MAX} credentials")
@@ -27,7 +27,7 @@ def _checked(given: dict[str, str]) -> dict[str, str]:
     return given
 
 
-Credentials = Annotated[dict[str, str], AfterValidator(_checked)]
+Credentials = Annotated[dict[str, str], AfterValidator(_check_references)]
 """Name → where a worker finds it: `env:NAME` or `file:/path`."""
 
 

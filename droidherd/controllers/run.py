@@ -50,7 +50,7 @@ def run(line: Sequence[str], call: ControllerCall, *, to: str, remedy: str) -> O
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = launch(line, out=out.fileno(), err=err.fileno(), to=to, remedy=remedy)
         try:
-            _wait(process, line[0], replace(call, beat=lambda: _bounded(line[0], (out, err), call, to)), to)
+            _wait(process, line[0], replace(call, beat=lambda: _check_output(line[0], (out, err), call, to)), to)
         finally:
             end(process)
         out.seek(0)
@@ -83,7 +83,7 @@ def _wait(process: "subprocess.Popen[bytes]", program: str, call: ControllerCall
             process.wait(min(POLL_S, left_s))
 
 
-def _bounded(program: str, printed: "Sequence[IO[bytes]]", call: ControllerCall, to: str) -> None:
+def _check_output(program: str, printed: "Sequence[IO[bytes]]", call: ControllerCall, to: str) -> None:
     """A beat that looks at what was printed so far."""
     if sum(os.fstat(one.fileno()).st_size for one in printed) > PRINTED_LIMIT_BYTES:
         raise ControllerError(

@@ -58,7 +58,7 @@ class _Texts:
         return at
 
     def write(self) -> list[Any]:
-        packed = [_packed(text) if _UUID.fullmatch(text) else text for text in self.all]
+        packed = [_pack_uuid(text) if _UUID.fullmatch(text) else text for text in self.all]
         lengths = [_PACKED if one is not text else len(text) for one, text in zip(packed, self.all, strict=True)]
         return [_differences(lengths), "".join(packed)]
 
@@ -67,16 +67,16 @@ class _Texts:
         texts, at = cls(), 0
         for length in accumulate(differences):
             end = at + (_UUID_CHARS if length == _PACKED else length)
-            texts.all.append(_unpacked(joined[at:end]) if length == _PACKED else joined[at:end])
+            texts.all.append(_unpack_uuid(joined[at:end]) if length == _PACKED else joined[at:end])
             at = end
         return texts
 
 
-def _packed(uuid: str) -> str:
+def _pack_uuid(uuid: str) -> str:
     return base64.urlsafe_b64encode(bytes.fromhex(uuid.replace("-", ""))).decode().rstrip("=")
 
 
-def _unpacked(packed: str) -> str:
+def _unpack_uuid(packed: str) -> str:
     digits = base64.urlsafe_b64decode(packed + "==").hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -212,7 +212,7 @@ class _Records:
         self._kind = kind
         hints = get_type_hints(kind)
         self._fields: list[tuple[str, _Column, Callable[[], Any] | None]] = [
-            (one.name, _column_of(_bound(hints[one.name], parameters)), _default(one))
+            (one.name, _column_of(_bind(hints[one.name], parameters)), _default(one))
             for one in dataclasses.fields(kind)
             if not one.metadata.get("derived")
         ]
@@ -247,7 +247,7 @@ def _default(one: "dataclasses.Field[Any]") -> Callable[[], Any] | None:
     return None if value is dataclasses.MISSING else lambda: value
 
 
-def _bound(kind: Any, parameters: Mapping[Any, Any]) -> Any:
+def _bind(kind: Any, parameters: Mapping[Any, Any]) -> Any:
     """The type with its type variables filled in."""
     if kind in parameters:
         return parameters[kind]

@@ -74,7 +74,7 @@ class BootGate:
         self._checks: dict[BootStep, Callable[[float], None]] = {
             BootStep.DEVICE: self._device,
             BootStep.SHELL: self._shell,
-            BootStep.BOOTED: self._booted,
+            BootStep.BOOTED: self._wait_for_boot,
             BootStep.PACKAGES: self._packages,
             BootStep.FOCUS: self._focus,
             BootStep.HOME: self._home,
@@ -112,7 +112,7 @@ class BootGate:
     def _shell(self, left_s: float) -> None:
         probe(self._adb, self._serial, min(CALL_S, left_s))
 
-    def _booted(self, left_s: float) -> None:
+    def _wait_for_boot(self, left_s: float) -> None:
         if not probe(self._adb, self._serial, min(CALL_S, left_s)).booted:
             raise NotYetError("sys.boot_completed is not set")
 
@@ -149,7 +149,7 @@ def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:
     home = acts.key("home")
     stop = f"{acts.stop_app(app)} && " if app else ""
     act = f"{{ {acts.restore_keyboard()}{stop}{home}; }}"
-    answer = ShellReply.of(adb.shell(serial, lines.guarded(token, act), BASELINE_S), serial)
+    answer = ShellReply.of(adb.shell(serial, lines.guard(token, act), BASELINE_S), serial)
     if answer.word != "acted":
         answer.refuse(serial)
     if answer.rest != ("0",):

@@ -154,12 +154,12 @@ class Cameras:
 
         InvalidFrameError when none of them shows anything.
         """
-        return self._probed(emulator_id, FrameRequest(serial, _in(deadline_s), interrupt))[0]
+        return self._probe(emulator_id, FrameRequest(serial, _in(deadline_s), interrupt))[0]
 
-    def _probed(self, emulator_id: str, request: FrameRequest) -> tuple[CameraChoice, Camera, Frame]:
+    def _probe(self, emulator_id: str, request: FrameRequest) -> tuple[CameraChoice, Camera, Frame]:
         """With the newest frame that may be believed, and by whom it is."""
         seen = ProbedFrames()
-        judged = self._judged(request, seen)
+        judged = self._check_all(request, seen)
         by_name = {one.name: one for one in self._cameras}
         good = sorted((one for one in judged if not one.why_not), key=lambda one: one.seconds)
         if not good:
@@ -184,7 +184,7 @@ class Cameras:
         for camera in self._cameras:
             telemetry.metrics.cameras.labels(camera=camera.name).set(names.count(camera.name))
 
-    def _judged(self, request: FrameRequest, seen: ProbedFrames) -> tuple[CameraCheck, ...]:
+    def _check_all(self, request: FrameRequest, seen: ProbedFrames) -> tuple[CameraCheck, ...]:
         """The reference first, then each camera's frame held against the reference's right before and right after it.
 
         Each gets half of what is left: the first ones, which are slow where a host is busy, enough of it, and whatever
@@ -195,12 +195,12 @@ class Cameras:
         for camera in tried:
             part = request.half()
             for _ in range(ROUNDS):
-                found[camera.name] = self._tried(camera, part, seen)
+                found[camera.name] = self._check_one(camera, part, seen)
                 if not found[camera.name].again or part.left_s <= 0:
                     break
         return tuple(found[one.name] for one in self._cameras)
 
-    def _tried(self, camera: Camera, part: FrameRequest, seen: ProbedFrames) -> CameraCheck:
+    def _check_one(self, camera: Camera, part: FrameRequest, seen: ProbedFrames) -> CameraCheck:
         began_s = time.monotonic()
         try:
             frame = part.shot(camera)
@@ -218,9 +218,9 @@ class Cameras:
         before = seen.frames[seen.reference.name]
         with contextlib.suppress(*UNSEEN):
             seen.frames[seen.reference.name] = part.shot(seen.reference)
-        return self._compared(judged, frame, before, seen.frames[seen.reference.name])
+        return self._compare_frames(judged, frame, before, seen.frames[seen.reference.name])
 
-    def _compared(self, judged: CameraCheck, frame: Frame, before: Frame, after: Frame) -> CameraCheck:
+    def _compare_frames(self, judged: CameraCheck, frame: Frame, before: Frame, after: Frame) -> CameraCheck:
         size = (frame.width, frame.height)
         if (before.width, before.height) != (after.width, after.height):
             return replace(judged, why_not="the screen was turned meanwhile", again=True)
@@ -267,7 +267,7 @@ class Cameras:
             self._keep(emulator_id, choice)
             return choice, None
         until_s = min(request.until_s, _in(PROBE_S))
-        choice, camera, frame = self._probed(emulator_id, replace(request, until_s=until_s))
+        choice, camera, frame = self._probe(emulator_id, replace(request, until_s=until_s))
         if time.monotonic() - frame.taken_at_s > FRESH_S:
             return choice, None
         telemetry.metrics.frames.labels(camera=camera.name, outcome="ok").inc()

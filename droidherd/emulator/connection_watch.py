@@ -85,10 +85,10 @@ class ConnectionWatch(Closing):
             listed = track.next(LISTEN_S)
             if listed is not None:
                 self.hears.set()
-                before, reached = reached, _reached(listed)
+                before, reached = reached, _reachable(listed)
                 if before - reached:
                     self._lost(before - reached)
 
 
-def _reached(listed: tuple[Listed, ...]) -> frozenset[str]:
+def _reachable(listed: tuple[Listed, ...]) -> frozenset[str]:
     return frozenset(one.serial for one in listed if one.ready)

@@ -89,7 +89,7 @@ class CoordinateMap:
         (width, height), display = self._frame, self._display
         if display is None or not width or (width, height) == (display.width, display.height):
             return x, y
-        return _scaled(x, width, display.width), _scaled(y, height, display.height)
+        return _scale(x, width, display.width), _scale(y, height, display.height)
 
     def tree_on_frame(self, tree: str) -> str:
         """The elements of a screen, with their bounds on the frame that was given last."""
@@ -111,7 +111,7 @@ class CoordinateMap:
         if raw != self._raw or self._is_stale():
             self._display, self._asked_s = self.ask(), self.now()
         if self._display is not None and _lies(frame, self._display):
-            frame, raw = self._turned(look)
+            frame, raw = self._wait_while_turning(look)
         self._frame, self._raw = (frame.width, frame.height), raw
         return frame
 
@@ -123,7 +123,7 @@ class CoordinateMap:
         self._display, self._asked_s = self.ask(), self.now()
         return self._display
 
-    def _turned(self, look: Callable[[], Frame]) -> tuple[Frame, tuple[int, int]]:
+    def _wait_while_turning(self, look: Callable[[], Frame]) -> tuple[Frame, tuple[int, int]]:
         """A frame that lies while the display stands. It may just be turning: both are asked until they agree."""
         before = self._learn()
         for _ in range(LOOKS):
@@ -151,6 +151,6 @@ def _lies(frame: Frame, display: Display) -> bool:
     return (frame.width - frame.height) * (display.width - display.height) < 0
 
 
-def _scaled(place: int, size: int, target: int) -> int:
+def _scale(place: int, size: int, target: int) -> int:
     """The middle of a pixel stays the middle."""
     return min(target - 1, (2 * place + 1) * target // (2 * size))

@@ -70,7 +70,7 @@ def knock(host: str, ports: Iterable[int]) -> tuple[str, ...]:
         return tuple(address for address in threads.map(open_at, ports) if address)
 
 
-def listed(server: AdbClient) -> tuple[str, ...]:
+def list_serials(server: AdbClient) -> tuple[str, ...]:
     """The serials another adb server lists; none when there is none. It is never started."""
     try:
         return tuple(one.serial for one in server.devices(ANSWER_S) if addresses.is_network(one.serial))
@@ -93,7 +93,7 @@ def look(
     ]
     instances, troubles = _instances(tools)
     merged = _with_instances(_once_each(answered), instances)
-    return Discovery(tuple(_named(merged, tuple(inventory))), troubles)
+    return Discovery(tuple(_with_names(merged, tuple(inventory))), troubles)
 
 
 def _ask(adb: AdbClient, address: str) -> FoundEmulator | None:
@@ -167,14 +167,14 @@ def _self_known(one: FoundEmulator) -> FoundEmulator:
     return replace(one, controller="avd", title=one.instance) if one.vendor == "avd" and one.instance else one
 
 
-def _named(merged: list[FoundEmulator], inventory: tuple[InventoryEntry, ...]) -> Iterable[FoundEmulator]:
+def _with_names(merged: list[FoundEmulator], inventory: tuple[InventoryEntry, ...]) -> Iterable[FoundEmulator]:
     taken = {entry.emulator_id for entry in inventory}
     places = {place for one in merged for place in (one.address, *one.also)}
     # Many vendors give all their emulators one serial number: then it says nothing of who somebody is.
     numbers = Counter(one.serialno for one in merged)
     elsewhere = tuple(entry for entry in inventory if entry.address not in places and numbers[entry.serialno] == 1)
     for one in merged:
-        entry = _entry_of(one, inventory) or _moved(one, elsewhere)
+        entry = _entry_of(one, inventory) or _find_moved(one, elsewhere)
         if entry is not None:
             yield replace(one, emulator_id=entry.emulator_id, known=True)
             continue
@@ -189,7 +189,7 @@ def _entry_of(one: FoundEmulator, inventory: Iterable[InventoryEntry]) -> Invent
     return next((entry for entry in inventory if entry.address in (one.address, *one.also)), None)
 
 
-def _moved(one: FoundEmulator, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
+def _find_moved(one: FoundEmulator, elsewhere: Iterable[InventoryEntry]) -> InventoryEntry | None:
     """By who it is, though at another address: one whose own address is silent, and not another of its vendor's.
 
     Where several may be meant, none is: what is taken for a known one is left out.

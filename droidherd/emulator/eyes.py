@@ -60,20 +60,20 @@ class EmulatorEyes:
 
     def look(self) -> Frame:
         take = partial(self._source.take, self._serial, self._source.look_s, self._interrupt)
-        with lost():
+        with raise_lost():
             frame = take() if self._coordinates is None else self._coordinates.see(take)
         self._source.seen(frame)
         self._recorder.look(frame)
         return frame
 
     def focus(self) -> str:
-        with lost():
+        with raise_lost():
             result = self._adb.shell(self._serial, FOCUS_LINE, FOCUS_S, interrupt=self._interrupt)
         found = parse.focus(result.text)
         return found.component if found else ""
 
     def tree(self) -> str:
-        with lost():
+        with raise_lost():
             dump = dump_tree(self._adb, self._serial, interrupt=self._interrupt)
         if self._coordinates is not None:
             dump = self._coordinates.tree_on_frame(dump)
@@ -82,7 +82,7 @@ class EmulatorEyes:
 
 
 @contextmanager
-def lost() -> Generator[None]:
+def raise_lost() -> Generator[None]:
     """For observations: no answer means that the emulator is lost, whatever became of the request."""
     try:
         yield

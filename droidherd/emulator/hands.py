@@ -12,7 +12,7 @@ from droidherd.domain.errors import CommandFailedError, LateError, NotSentError,
 from droidherd.domain.ports import NO_RECORDER, Acted, Recalled, StageRecorder
 from droidherd.emulator import acts, lines
 from droidherd.emulator.coordinates import DISPLAY_LINE, CoordinateMap, Display, default_display
-from droidherd.emulator.eyes import lost
+from droidherd.emulator.eyes import raise_lost
 from droidherd.emulator.lines import ShellReply
 from droidherd.emulator.token import Token
 
@@ -63,28 +63,28 @@ class EmulatorHands:
 
     def tap(self, effect: str, x: int, y: int) -> Acted:
         act = acts.tap(*self.coordinates.to_display(x, y))
-        return self._recorded("tap", effect, act, x=x, y=y)
+        return self._act_on_record("tap", effect, act, x=x, y=y)
 
     def swipe(self, effect: str, start: tuple[int, int], end: tuple[int, int], duration_s: float) -> Acted:
         places = self.coordinates.to_display(*start), self.coordinates.to_display(*end)
         act = acts.swipe(*places, duration_s)
-        return self._recorded("swipe", effect, act, duration_s, start=list(start), end=list(end))
+        return self._act_on_record("swipe", effect, act, duration_s, start=list(start), end=list(end))
 
     def type_text(self, effect: str, text: str) -> Acted:
         takes_s = 0.0 if is_plain(text) else acts.TYPING_S
-        return self._recorded("type", effect, acts.type_text(text), takes_s, text=text)
+        return self._act_on_record("type", effect, acts.type_text(text), takes_s, text=text)
 
     def key(self, effect: str, key: str) -> Acted:
-        return self._recorded("key", effect, acts.key(key), stirs=True, key=key)
+        return self._act_on_record("key", effect, acts.key(key), stirs=True, key=key)
 
     def start_app(self, effect: str, app: str) -> Acted:
-        return self._recorded("start_app", effect, acts.start_app(app), stirs=True, app=app)
+        return self._act_on_record("start_app", effect, acts.start_app(app), stirs=True, app=app)
 
     def stop_app(self, effect: str, app: str) -> Acted:
-        return self._recorded("stop_app", effect, acts.stop_app(app), stirs=True, app=app)
+        return self._act_on_record("stop_app", effect, acts.stop_app(app), stirs=True, app=app)
 
     def clear_app(self, effect: str, app: str) -> Acted:
-        return self._recorded("clear_app", effect, acts.clear_app(app), CLEAR_S, stirs=True, app=app)
+        return self._act_on_record("clear_app", effect, acts.clear_app(app), CLEAR_S, stirs=True, app=app)
 
     def mark(self, effect: str, value: str = "") -> Acted:
         acted = self._act(effect, acts.NOTHING, value=value)
@@ -122,7 +122,7 @@ class EmulatorHands:
         if result.rc:
             raise UnknownOutcomeError(f"the journal cannot be read: {answer.error_output}", to=serial)
         self._marked |= values(answer.output, handle.stage)
-        return recalled(answer.output, handle.stage)
+        return read_journal(answer.output, handle.stage)
 
     def run_effect(self, effect: str, act: str, takes_s: float = 0.0) -> Acted:
         """One effect, in the emulator's own words. `takes_s`: what it may take by itself."""
@@ -131,7 +131,7 @@ class EmulatorHands:
         finally:
             self.coordinates.stir()
 
-    def _recorded(
+    def _act_on_record(
         self, kind: str, effect: str, act: str, takes_s: float = 0.0, *, stirs: bool = False, **args: Any
     ) -> Acted:
         """An act that surely was not sent is not on record. `stirs`: it may turn or resize the display."""
@@ -153,7 +153,7 @@ class EmulatorHands:
                 acted = Acted.DONE
             case "again", ("done", rc, *kept):
                 acted = Acted.AGAIN
-                self._marked[effect] = self._kept(effect, "".join(kept))
+                self._marked[effect] = self._read_kept(effect, "".join(kept))
             case "again", ("settled",):
                 return Acted.AGAIN
             case _:
@@ -167,7 +167,7 @@ class EmulatorHands:
     def ask(self, question: str, takes_s: float = 0.0) -> ShellResult:
         """Ask the emulator something while the token stands; what it says is not touched."""
         serial = self._handle.serial
-        line = lines.asked(self._handle.token, question)
+        line = lines.ask(self._handle.token, question)
         result = self._adb.shell(serial, line, self.act_s + takes_s, interrupt=self._interrupt)
         first, _, out = result.out.partition(b"\n")
         if first.rstrip(b"\r") != b"dh:asked":
@@ -183,16 +183,16 @@ class EmulatorHands:
 
     def run_unjournaled(self, act: str) -> None:
         """Do what belongs to droidherd alone and may be repeated: without the journal."""
-        answer = self._say(lines.guarded(self._handle.token, act), self.act_s)
+        answer = self._say(lines.guard(self._handle.token, act), self.act_s)
         if answer.word != "acted":
             answer.refuse(self._handle.serial)
 
     def _display(self) -> Display | None:
         """Asked under the token: at an address that leads elsewhere now, nothing is looked at for long."""
-        with lost():
+        with raise_lost():
             return default_display(self.ask(DISPLAY_LINE).text)
 
-    def _kept(self, effect: str, word: str) -> str:
+    def _read_kept(self, effect: str, word: str) -> str:
         value = lines.value_of(word)
         if value is None:
             raise UnknownOutcomeError(f"what was kept with effect {effect} broke off", to=self._handle.serial)
@@ -212,7 +212,7 @@ class EmulatorHands:
         return ShellReply.of(self._adb.shell(serial, line, deadline_s, interrupt=self._interrupt), serial)
 
 
-def recalled(journal: str, stage: int) -> dict[str, Recalled]:
+def read_journal(journal: str, stage: int) -> dict[str, Recalled]:
     """The last word about each effect of a stage. A line that broke off says no more than that something began."""
     found: dict[str, Recalled] = {}
     for effect, words in _lines(journal, stage):

@@ -84,7 +84,7 @@ class Inventory:
         try:
             entries = Content.model_validate_json(text).emulators
         except ValidationError as error:
-            raise BadParametersError(_explained(error), to=str(self.path), remedy="correct it, or remove it") from error
+            raise BadParametersError(_explain(error), to=str(self.path), remedy="correct it, or remove it") from error
         self._check(entries)
         return entries
 
@@ -130,10 +130,12 @@ class Inventory:
 
     def identify(self, emulator_id: str, serialno: str) -> None:
         """Write down who answers at its address, the first time somebody does."""
-        with self._locked():
+        with self._lock():
             old = self.load()
             new = tuple(
-                _changed(one, {"serialno": serialno}) if one.emulator_id == emulator_id and not one.serialno else one
+                _with_changes(one, {"serialno": serialno})
+                if one.emulator_id == emulator_id and not one.serialno
+                else one
                 for one in old
             )
             if new != old:
@@ -151,7 +153,7 @@ class Inventory:
     def add(self, *entries: InventoryEntry) -> tuple[InventoryEntry, ...]:
         """Add, or replace what has the same id. Returns the new list."""
         ids = {one.emulator_id for one in entries}
-        with self._locked():
+        with self._lock():
             new = (*(one for one in self.load() if one.emulator_id not in ids), *entries)
             self._check(new)
             self._write(new)
@@ -159,26 +161,28 @@ class Inventory:
 
     def move(self, entry: InventoryEntry, address: str) -> InventoryEntry:
         """It is at another address now. Who stood there cannot be there any more, and gets the one that is left."""
-        with self._locked():
+        with self._lock():
             places = {one.address: one for one in self.load()}
             left = {entry.emulator_id: address}
             if address in places:
                 left.setdefault(places[address].emulator_id, entry.address)
-            new = tuple(_changed(one, {"address": left.get(one.emulator_id, one.address)}) for one in places.values())
+            new = tuple(
+                _with_changes(one, {"address": left.get(one.emulator_id, one.address)}) for one in places.values()
+            )
             self._check(new)
             self._write(new)
-        return _changed(entry, {"address": address})
+        return _with_changes(entry, {"address": address})
 
     def remove(self, emulator_id: str) -> tuple[InventoryEntry, ...]:
         """Remove; what is not there is removed already. Returns the new list."""
-        with self._locked():
+        with self._lock():
             new = tuple(one for one in self.load() if one.emulator_id != emulator_id)
             self._write(new)
         return new
 
     def enlist(self, controller: str, entries: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
         """These, and no others, are this controller's. Labels that others gave them stay. Returns the new list."""
-        with self._locked():
+        with self._lock():
             old = self.load()
             known = {one.emulator_id: one.labels for one in old if one.controller == controller}
             mine = {
@@ -194,8 +198,8 @@ class Inventory:
 
     def label(self, emulator_id: str, name: str, value: str) -> tuple[InventoryEntry, ...]:
         """Give an emulator a label; an empty value takes it away. Returns the new list."""
-        with self._locked():
-            new = tuple(_labelled(one, name, value) if one.emulator_id == emulator_id else one for one in self.load())
+        with self._lock():
+            new = tuple(_with_label(one, name, value) if one.emulator_id == emulator_id else one for one in self.load())
             self._write(new)
         return new
 
@@ -227,7 +231,7 @@ class Inventory:
         draft.replace(self.path)
 
     @contextmanager
-    def _locked(self) -> Generator[None]:
+    def _lock(self) -> Generator[None]:
         """One writer at a time; a lock whose owner died is broken after a while."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = self.path.with_suffix(".lock")
@@ -249,16 +253,16 @@ class Inventory:
             lock.unlink(missing_ok=True)
 
 
-def _labelled(entry: InventoryEntry, name: str, value: str) -> InventoryEntry:
+def _with_label(entry: InventoryEntry, name: str, value: str) -> InventoryEntry:
     labels = {key: old for key, old in entry.labels.items() if key != name} | ({name: value} if value else {})
-    return _changed(entry, {"labels": labels})
+    return _with_changes(entry, {"labels": labels})
 
 
-def _changed(entry: InventoryEntry, changes: Mapping[str, object]) -> InventoryEntry:
+def _with_changes(entry: InventoryEntry, changes: Mapping[str, object]) -> InventoryEntry:
     try:
         return InventoryEntry.model_validate({**entry.model_dump(), **changes})
     except ValidationError as error:
-        raise BadParametersError(_explained(error), to=entry.emulator_id) from error
+        raise BadParametersError(_explain(error), to=entry.emulator_id) from error
 
 
 def _break_stale(lock: Path) -> None:
@@ -270,7 +274,7 @@ def _break_stale(lock: Path) -> None:
         lock.unlink(missing_ok=True)
 
 
-def _explained(error: ValidationError) -> str:
+def _explain(error: ValidationError) -> str:
     """The first mistake, with where it stands."""
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"])

@@ -58,7 +58,7 @@ def seize(
 
     `after`: on deck, behind this lease.
     """
-    line = lines.named(name) + lines.seize(token, deck=after > 0, after=after, journal=journal)
+    line = lines.check_name(name) + lines.seize(token, deck=after > 0, after=after, journal=journal)
     result = adb.shell(serial, line, DEADLINE_S)
     read_at_s = time.monotonic()
     answer = ShellReply.of(result, serial)
@@ -80,12 +80,12 @@ def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADL
 
 def fence(adb: AdbClient, serial: str, token: Token, name: str = "") -> str:
     """Shut out everybody below `token`; returns the token that stands now."""
-    return _token(adb, serial, lines.named(name) + lines.fence(token))
+    return _token(adb, serial, lines.check_name(name) + lines.fence(token))
 
 
 def floor(adb: AdbClient, serial: str, token: Token, name: str = "", was: str = "") -> str:
     """Give a freshly booted emulator its token, and its name; returns the token that stands now."""
-    return _token(adb, serial, lines.introduced(name, was) + lines.floor(token))
+    return _token(adb, serial, lines.introduce(name, was) + lines.floor(token))
 
 
 def _token(adb: AdbClient, serial: str, line: str) -> str:

@@ -114,12 +114,12 @@ def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places
     )
 
 
-def named(name: str) -> str:
+def check_name(name: str) -> str:
     """Stop here on an emulator that was introduced by another name: its address led to the wrong one."""
     return _stranger_guard(name) if name else ""
 
 
-def introduced(name: str, was: str = "") -> str:
+def introduce(name: str, was: str = "") -> str:
     """Give the emulator its name, for what stands behind this line. `was`: a name it may give up for it."""
     if not name:
         return ""
@@ -186,7 +186,7 @@ def recall(entry: JournalEntry, stage: int, places: DevicePaths = ON_ANDROID) ->
     )
 
 
-def asked(token: Token, question: str) -> str:
+def ask(token: Token, question: str) -> str:
     """Ask something while the token stands. What comes after the marker, and the return code, are the question's."""
     return _token_guard(token) + f"echo dh:asked\n{{ {question}\n}} </dev/null"
 
@@ -213,7 +213,7 @@ def quiet(token: Token, task: str, places: DevicePaths = ON_ANDROID) -> str:
     )
 
 
-def guarded(token: Token, act: str) -> str:
+def guard(token: Token, act: str) -> str:
     """Act while the token stands, without a journal: for what may be repeated."""
     return _token_guard(token) + f"o=$({act} </dev/null 2>&1); r=$?\n" + 'echo "dh:acted $r"; echo "$o"'
 

@@ -28,7 +28,7 @@ class PlainFile:
     size: int
 
 
-def checked(thing: str, name: str) -> tuple[Thing, str]:
+def check_thing(thing: str, name: str) -> tuple[Thing, str]:
     """The kind, and the name as part of a shell line. Refuses what there is not."""
     if problem := problem_with(thing, name):
         raise BadParametersError(f"{name[:120]!r} {problem}", to=thing)
@@ -40,7 +40,7 @@ def checked(thing: str, name: str) -> tuple[Thing, str]:
 
 def question(thing: str, name: str) -> str:
     """What a thing is; the answer is for `value`, `file_facts` or `package_files`."""
-    kind, word = checked(thing, name)
+    kind, word = check_thing(thing, name)
     match kind:
         case Thing.SETTING:
             namespace, key = name.split("/", 1)
@@ -143,7 +143,7 @@ def _text(result: ShellResult, what: str) -> str:
 
 def making(wanted: Wanted, upload: str = "") -> str:
     """Make a thing what it is to be. `upload`: where the content of a file or a package waits."""
-    kind, word = checked(wanted.thing, wanted.name)
+    kind, word = check_thing(wanted.thing, wanted.name)
     state = wanted.state
     valued = kind not in {Thing.FILE, Thing.PACKAGE} and state.there
     if valued and (problem := problem_with_value(kind, wanted.name, state.value)):

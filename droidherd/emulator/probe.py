@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import CallInterrupt, WireRefusedError
 from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
-from droidherd.emulator.eyes import lost
+from droidherd.emulator.eyes import raise_lost
 from droidherd.emulator.lease import UptimeClock
 from droidherd.emulator.lines import (
     FREE_PROPERTY,
@@ -17,7 +17,7 @@ from droidherd.emulator.lines import (
     TOKEN_PROPERTY,
     DevicePaths,
     ShellReply,
-    named,
+    check_name,
 )
 
 PROBE_S = 2.0
@@ -61,7 +61,7 @@ def probe(
 ) -> ProbeResult:
     """Ask once, through adb server, emulator and shell. No answer in time, or not to this question: lost."""
     nonce = secrets.token_hex(8)
-    with lost():
+    with raise_lost():
         result = adb.shell(serial, line(nonce), deadline_s, interrupt=interrupt)
         read_at_s = time.monotonic()
         answer = ShellReply.of(result, serial)
@@ -82,8 +82,8 @@ def assure(adb: AdbClient, emulator_id: str, serial: str, deadline_s: float = PR
 
     One that was not introduced to anybody since its boot passes: it is nobody else's.
     """
-    with lost():
-        answer = ShellReply.of(adb.shell(serial, f"{named(emulator_id)}echo dh:here", deadline_s), serial)
+    with raise_lost():
+        answer = ShellReply.of(adb.shell(serial, f"{check_name(emulator_id)}echo dh:here", deadline_s), serial)
     if answer.word != "here":
         answer.refuse(serial)
 
@@ -105,7 +105,7 @@ class DeviceLink:
     def ensure(self, address: str, serialno: str = "", *, deadline_s: float = PROBE_S) -> ProbeResult:
         """Connect what is not, and probe. An empty `serialno`: whoever answers."""
         try:
-            return self._met(address, serialno, deadline_s)
+            return self._meet(address, serialno, deadline_s)
         except EmulatorLostError as error:
             if _was_refused(error) and self._is_too_old(address, deadline_s):
                 what = "its adb knows no `shell,v2`"
@@ -118,8 +118,8 @@ class DeviceLink:
         except NotSentError:
             return False
 
-    def _met(self, address: str, serialno: str, deadline_s: float) -> ProbeResult:
-        with lost():
+    def _meet(self, address: str, serialno: str, deadline_s: float) -> ProbeResult:
+        with raise_lost():
             state = self._adb.state(address, deadline_s)
         if state == "device":
             try:
@@ -132,13 +132,13 @@ class DeviceLink:
         for connect_s in sooner:
             state = self.renew(address, connect_s)
             try:
-                return self._greeted(state, address, serialno, deadline_s)
+                return self._greet(state, address, serialno, deadline_s)
             except EmulatorLostError as error:
                 if state not in COMING and not self._broke(address, error, deadline_s):
                     raise
-        return self._greeted(self.renew(address, last_s), address, serialno, deadline_s)
+        return self._greet(self.renew(address, last_s), address, serialno, deadline_s)
 
-    def _greeted(self, state: str, address: str, serialno: str, deadline_s: float) -> ProbeResult:
+    def _greet(self, state: str, address: str, serialno: str, deadline_s: float) -> ProbeResult:
         if state != "device":
             raise EmulatorLostError(f"the adb server lists it as {state!r}" if state else "nothing answers", to=address)
         return self._who(address, serialno, deadline_s)
@@ -149,7 +149,7 @@ class DeviceLink:
         One that stands is never torn down from here: others have streams on it.
         """
         if isinstance(error.__cause__, UnknownOutcomeError):
-            with lost():
+            with raise_lost():
                 return self._adb.state(address, deadline_s) != "device"
         return isinstance(error.__cause__, NotSentError)
 
@@ -161,6 +161,6 @@ class DeviceLink:
 
     def renew(self, address: str, connect_s: float = CONNECT_S) -> str:
         """Disconnect and connect; returns the state listed afterwards."""
-        with lost():
+        with raise_lost():
             self._adb.disconnect(address)
             return self._adb.connect(address, connect_s)

@@ -166,11 +166,11 @@ class ProbeLoop:
         self._leaving = True
         for entry, _ in self._walks.values():
             if self._watch.settled(entry.emulator_id):
-                self._say(self._seen(entry, Health.LEAVING, incarnation))
+                self._say(self._report_of(entry, Health.LEAVING, incarnation))
 
     def left(self, incarnation: int) -> tuple[Seen, ...]:
         """What is said when the host leaves in order."""
-        return tuple(self._seen(entry, Health.LEFT, incarnation) for entry, _ in self._walks.values())
+        return tuple(self._report_of(entry, Health.LEFT, incarnation) for entry, _ in self._walks.values())
 
     # --- the list ---------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class ProbeLoop:
                     changed.add(emulator_id)
                 else:
                     self._watch.forget(emulator_id)
-                    self._say(self._seen(entry, Health.LEFT, incarnation))
+                    self._say(self._report_of(entry, Health.LEFT, incarnation))
         for emulator_id, entry in entries.items():
             if emulator_id not in self._walks:
                 walk = self._walk(entry, incarnation, changed=emulator_id in changed)
@@ -232,7 +232,7 @@ class ProbeLoop:
             health = self._watch.emulators[entry.emulator_id].health
             if health is not None and (news or changed):
                 changed = False
-                self._say(self._seen(entry, health, incarnation))
+                self._say(self._report_of(entry, health, incarnation))
             pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
             if found is None:
                 pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
@@ -257,15 +257,15 @@ class ProbeLoop:
             news = self._watch.bad(entry.emulator_id, time.monotonic())
             health = self._watch.emulators[entry.emulator_id].health
             if health is not None and news:
-                self._say(self._seen(entry, health, incarnation))
+                self._say(self._report_of(entry, health, incarnation))
         except DroidherdError as error:
-            return self._unanswered(entry, error)
+            return self._note_unanswered(entry, error)
         try:
             return await asked
         except DroidherdError as error:
-            return self._unanswered(entry, error)
+            return self._note_unanswered(entry, error)
 
-    def _unanswered(self, entry: InventoryEntry, error: DroidherdError) -> None:
+    def _note_unanswered(self, entry: InventoryEntry, error: DroidherdError) -> None:
         """People want to know what is wrong with one that never comes."""
         logged = self._reasons.setdefault(entry.emulator_id, set())
         if str(error) not in logged and len(logged) < REASONS_LOGGED:
@@ -287,7 +287,7 @@ class ProbeLoop:
     async def _blocking(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _seen(self, entry: InventoryEntry, health: Health, incarnation: int) -> Seen:
+    def _report_of(self, entry: InventoryEntry, health: Health, incarnation: int) -> Seen:
         boot, serialno = self._boots.get(entry.emulator_id, ("", entry.serialno))
         if self._leaving and health is Health.GOOD:
             health = Health.LEAVING

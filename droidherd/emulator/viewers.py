@@ -17,7 +17,7 @@ from droidherd.contracts.fleet import FrameTaken, FrameWork
 from droidherd.contracts.names import LIVE_FRAMES
 from droidherd.domain.errors import InvalidFrameError, StillBusyError
 from droidherd.domain.ports import Artifacts, Frame
-from droidherd.emulator.eyes import lost
+from droidherd.emulator.eyes import raise_lost
 from droidherd.evidence.frame_buffer import BufferedFrame, FrameBuffer
 
 BY_VIEWER = "viewer"
@@ -68,7 +68,7 @@ class Viewers:
         if not turn.acquire(timeout=TURN_S):
             raise StillBusyError("the capture before does not end", to=emulator_id)
         try:
-            return self._fresh(emulator_id) or self._captured(emulator_id, serial)
+            return self._fresh(emulator_id) or self._capture(emulator_id, serial)
         finally:
             turn.release()
 
@@ -82,11 +82,11 @@ class Viewers:
             return None
         return self._with.frame_buffer.latest(emulator_id)
 
-    def _captured(self, emulator_id: str, serial: str) -> BufferedFrame:
+    def _capture(self, emulator_id: str, serial: str) -> BufferedFrame:
         if not self._captures.acquire(timeout=self._with.look_s):
             raise StillBusyError("too many frames are being taken for viewers", to=emulator_id)
         try:
-            with lost():
+            with raise_lost():
                 frame = self._with.take(emulator_id, serial, self._with.look_s)
                 # Afterwards: an address that led elsewhere by then may have done so when the frame was taken.
                 self._with.assure(emulator_id, serial, self._with.look_s)

@@ -29,7 +29,7 @@ from droidherd.engine.errors import (
     NotFoundError,
     NoWorkerError,
     RequestFailedError,
-    bounded,
+    limit_call,
 )
 from droidherd.engine.task_options import keywords
 from droidherd.engine.visibility import as_cursor, from_cursor, running
@@ -62,18 +62,18 @@ class AccountsClient:
         token = from_cursor(cursor, EVERY)
         pages = self._client.list_workflows(EVERY, page_size=limit, next_page_token=token)
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await pages.fetch_next_page()
         except (NotFoundError, RequestFailedError) as error:
             if token is None:
                 raise
             raise CursorError("the cursor has expired: start again at the first page") from error
-        found = [await _written(one) for one in pages.current_page or ()]
+        found = [await _record_in_memo(one) for one in pages.current_page or ()]
         return RecordPage(tuple(one for one in found if one is not None), as_cursor(pages.next_page_token, EVERY))
 
     async def record(self, account: str) -> AccountRecord | None:
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 return await read_record(self._client, account)
         except NotFoundError:
             return None
@@ -94,7 +94,7 @@ class AccountsClient:
             Workflow.ACCOUNT.value, AccountInput(), **self._options(account)
         )
         try:
-            async with bounded(self._config.answer_s, worker=True):
+            async with limit_call(self._config.answer_s, worker=True):
                 return await self._client.execute_update_with_start_workflow(
                     Update.SET.value,
                     request,
@@ -173,10 +173,10 @@ async def read_record(client: Client, account: str) -> AccountRecord | None:
     """The record in the memo of an account's workflow; None when that does not run. RPCError: there is none."""
     found = await client.get_workflow_handle(names.account_id(account)).describe()
     runs = found.workflow_type == Workflow.ACCOUNT and found.status is WorkflowExecutionStatus.RUNNING
-    return await _written(found) if runs else None
+    return await _record_in_memo(found) if runs else None
 
 
-async def _written(known: WorkflowExecution) -> AccountRecord | None:
+async def _record_in_memo(known: WorkflowExecution) -> AccountRecord | None:
     """The record in a memo. None: the account is about to close. Only its name: a foreign client wrote the memo."""
     try:
         return await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)

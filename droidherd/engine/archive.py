@@ -48,7 +48,7 @@ class TaskArchive:
         return _run(known)
 
     async def earlier(self, task_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        wanted = ", ".join(_quoted(task_id) for task_id in task_ids)
+        wanted = ", ".join(_quote(task_id) for task_id in task_ids)
         query = f"{_tasks()} AND WorkflowId IN ({wanted})"
         found: dict[str, list[tuple[datetime, str]]] = {}
         async for run in self._client.list_workflows(query, page_size=1000):
@@ -81,7 +81,7 @@ def _query(cohort: Cohort) -> str:
     """Last runs only: a run that continued as new is not an end."""
     before = datetime.fromtimestamp(cohort.before_ms / 1000, UTC).isoformat(timespec="milliseconds")
     state = names.Attribute.TASK_STATE
-    listed = ", ".join(_quoted(one) for one in cohort.states)
+    listed = ", ".join(_quote(one) for one in cohort.states)
     if cohort.others:
         which = f"({state} IS NULL OR {state} NOT IN ({listed}) OR ExecutionStatus IN {BROKEN_QUERY})"
     else:
@@ -89,7 +89,7 @@ def _query(cohort: Cohort) -> str:
     return f"{_tasks()} AND ExecutionStatus != 'ContinuedAsNew' AND CloseTime <= '{before}' AND {which}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A value inside a query. A foreign client may have given a task any id."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

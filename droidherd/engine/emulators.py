@@ -15,7 +15,7 @@ from droidherd.contracts.fleet import EmulatorControl, EmulatorView, FrameTaken,
 from droidherd.contracts.names import Query, Update
 from droidherd.contracts.queue import CommandResult
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import EngineError, NoFrameError, NoWorkerError, bounded
+from droidherd.engine.errors import EngineError, NoFrameError, NoWorkerError, limit_call
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.workflow_calls import WorkflowCalls
 
@@ -60,7 +60,7 @@ class EmulatorsClient:
         emulator's, so that two processes that ask at once share one; the record of the frame before is deleted.
         """
         try:
-            async with bounded(WAIT_S + WORK_S, worker=True):
+            async with limit_call(WAIT_S + WORK_S, worker=True):
                 handle = await self._client.start_activity(
                     "take_frame",
                     FrameWork(emulator_id=emulator_id),

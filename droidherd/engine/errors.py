@@ -59,7 +59,7 @@ class ScheduleError(EngineError):
 
 
 @asynccontextmanager
-async def bounded(seconds: float | None, *, worker: bool = False) -> AsyncGenerator[None]:
+async def limit_call(seconds: float | None, *, worker: bool = False) -> AsyncGenerator[None]:
     """Limit a call to Temporal in time, and raise its errors as EngineError. `worker`: the answer takes a worker."""
     try:
         async with asyncio.timeout(seconds):
@@ -69,7 +69,7 @@ async def bounded(seconds: float | None, *, worker: bool = False) -> AsyncGenera
             raise NoWorkerError("no worker answered in time") from error
         raise UnavailableError("Temporal does not answer") from error
     except RPCError as error:
-        raise translated(error, worker=worker) from error
+        raise translate(error, worker=worker) from error
     except RuntimeError as error:
         # A lazy client that never reached its server raises this, and nothing more specific.
         if "client connect" not in str(error):
@@ -77,10 +77,10 @@ async def bounded(seconds: float | None, *, worker: bool = False) -> AsyncGenera
         raise UnavailableError("Temporal cannot be reached") from error
 
 
-def translated(error: RPCError, *, worker: bool = False) -> EngineError:
+def translate(error: RPCError, *, worker: bool = False) -> EngineError:
     """What an error of the client means to whoever asked."""
     if error.status in {RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT}:
-        return NotFoundError(_MISSING.sub(_named, error.message))
+        return NotFoundError(_MISSING.sub(_name_target, error.message))
     if error.status == RPCStatusCode.RESOURCE_EXHAUSTED:
         return OverloadedError("Temporal has too much to do")
     if worker and error.status in {RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.DEADLINE_EXCEEDED}:
@@ -90,7 +90,7 @@ def translated(error: RPCError, *, worker: bool = False) -> EngineError:
     return RequestFailedError(f"Temporal failed to answer: {error.status.name}")
 
 
-def _named(found: re.Match[str]) -> str:
+def _name_target(found: re.Match[str]) -> str:
     """`emulator/e1` → `no emulator e1`: the prefix of a workflow id names the kind; a task's id has none."""
     kind, slash, name = found[1].partition("/")
     return f"no {kind} `{name}`" if slash else f"no task `{kind}`"

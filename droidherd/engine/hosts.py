@@ -14,8 +14,8 @@ from droidherd.contracts.fleet import HostInput, Join, Joined
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import UnavailableError, bounded, translated
-from droidherd.engine.visibility import quoted, running
+from droidherd.engine.errors import UnavailableError, limit_call, translate
+from droidherd.engine.visibility import quote, running
 
 AT_ONCE = 16
 LIST_S = 30.0
@@ -45,7 +45,7 @@ class HostsClient:
                 "does a worker with the role `workflow` run? The Temporal Web UI shows what it waits for"
             ) from error
         except RPCError as error:
-            raise translated(error) from error
+            raise translate(error) from error
 
     async def _join(self, join: Join) -> Joined:
         host = await self._client.start_workflow(
@@ -79,10 +79,10 @@ class HostsClient:
     async def forget_dead_workers_of_waiting(self) -> None:
         """The same for queued tasks. Each of the next grants would wait for a dead worker's cache, wave after wave."""
         query = (
-            f"{running(Workflow.TASK)} AND {Attribute.POOL_ID} = {quoted(self._config.pool)} "
-            f"AND {Attribute.TASK_STATE} = {quoted(TaskStatus.QUEUED)}"
+            f"{running(Workflow.TASK)} AND {Attribute.POOL_ID} = {quote(self._config.pool)} "
+            f"AND {Attribute.TASK_STATE} = {quote(TaskStatus.QUEUED)}"
         )
-        async with bounded(LIST_S):
+        async with limit_call(LIST_S):
             found = self._client.list_workflows(query, page_size=1000, limit=WAITING_AT_MOST)
             tasks = [task.id async for task in found]
         await self._forget(tasks)
@@ -99,7 +99,7 @@ class HostsClient:
                     await self._client.workflow_service.reset_sticky_task_queue(request)
                 except RPCError as error:
                     if error.status is not RPCStatusCode.NOT_FOUND:
-                        raise translated(error) from error
+                        raise translate(error) from error
 
         await asyncio.gather(*map(forget, workflows))
 
@@ -109,5 +109,5 @@ class HostsClient:
             return []
         wanted = ", ".join(f"'{emulator}'" for emulator in emulators)
         query = f"ExecutionStatus = 'Running' AND {Attribute.EMULATOR_ID} IN ({wanted})"
-        async with bounded(LIST_S):
+        async with limit_call(LIST_S):
             return [task.id async for task in self._client.list_workflows(query, page_size=1000)]

@@ -30,9 +30,9 @@ from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Workflow
 from droidherd.domain.dispatch.audit import AuditEntry
-from droidherd.engine.errors import RPC_S, NotFoundError, RequestFailedError, ScheduleError, bounded
+from droidherd.engine.errors import RPC_S, NotFoundError, RequestFailedError, ScheduleError, limit_call
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.visibility import quoted
+from droidherd.engine.visibility import quote
 
 RECENT = 10
 CATCH_UP = timedelta(hours=20)
@@ -71,9 +71,9 @@ class MaintenanceClient:
     async def cleanup(self, wanted: CleanupInput, seconds: float) -> Cleanup:
         """Start one and wait so long for its end. At most one real one and one dry run at a time: others join it."""
         name = f"{names.MAINTENANCE}/{'dry-run' if wanted.dry_run else 'by-hand'}"
-        handle, run_id = await self._started(name, wanted)
+        handle, run_id = await self._start(name, wanted)
         try:
-            async with asyncio.timeout(seconds), bounded(None):
+            async with asyncio.timeout(seconds), limit_call(None):
                 report = await handle.result()
         except TimeoutError:
             return Cleanup(name, run_id, "running")
@@ -81,9 +81,9 @@ class MaintenanceClient:
             raise RequestFailedError(f"the cleanup {name} failed: {error.cause}") from error
         return Cleanup(name, run_id, "completed", report)
 
-    async def _started(self, name: str, wanted: CleanupInput) -> tuple["WorkflowHandle[Any, CleanupReport]", str]:
+    async def _start(self, name: str, wanted: CleanupInput) -> tuple["WorkflowHandle[Any, CleanupReport]", str]:
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 handle = await self._client.start_workflow(
                     Workflow.MAINTENANCE.value,
                     wanted,
@@ -103,9 +103,9 @@ class MaintenanceClient:
 
     async def recent(self) -> tuple[Cleanup, ...]:
         """The last ones, newest first, with those of the schedule."""
-        query = f"WorkflowType = {quoted(Workflow.MAINTENANCE)}"
+        query = f"WorkflowType = {quote(Workflow.MAINTENANCE)}"
         pages = self._client.list_workflows(query, page_size=RECENT)
-        async with bounded(RPC_S):
+        async with limit_call(RPC_S):
             await pages.fetch_next_page()
         found = sorted(pages.current_page or (), key=lambda one: one.start_time, reverse=True)
         return tuple([await _cleanup(one) for one in found])
@@ -113,7 +113,7 @@ class MaintenanceClient:
     async def schedule(self) -> CleanupSchedule | None:
         """None: no worker has made the schedule yet."""
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 known = await self._client.get_schedule_handle(names.MAINTENANCE).describe()
         except NotFoundError:
             return None

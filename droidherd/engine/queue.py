@@ -36,7 +36,7 @@ from droidherd.contracts.tasks import TaskView
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, bounded
+from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, limit_call
 from droidherd.engine.workflow_calls import WorkflowCalls, cause_of
 
 Page = TypeVar("Page")
@@ -82,7 +82,7 @@ class QueueClient:
     async def ready(self) -> dict[str, str]:
         """Why no work can be taken on, by part; an empty text is good."""
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await self._client.service_client.check_health()
         except EngineError as error:
             return {"engine": str(error), "dispatcher": "not known while Temporal does not answer"}
@@ -134,7 +134,7 @@ class QueueClient:
         """Add an entry to a pool's audit; to our own pool's if that pool is gone. Durable when this returns."""
         if pool not in ("", self._config.pool):
             with contextlib.suppress(NotFoundError):
-                async with bounded(RPC_S):
+                async with limit_call(RPC_S):
                     await self._calls.handle(names.dispatcher_id(pool)).signal(Signal.AUDIT_ENTRY.value, entry)
                 return
         await self._start(Signal.AUDIT_ENTRY, entry)
@@ -145,13 +145,13 @@ class QueueClient:
             self._config.settings.model_dump(include=set(QueueSettings.model_fields))
         )
         with contextlib.suppress(NotFoundError):
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await self._calls.handle(names.dispatcher_id(self._config.pool)).signal(Signal.CONFIGURE, settings)
 
     async def keep_running(self) -> None:
         """Start our pool's dispatcher if it was terminated."""
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 found = await self._calls.handle(names.dispatcher_id(self._config.pool)).describe()
             if found.status is WorkflowExecutionStatus.RUNNING:
                 return
@@ -176,7 +176,7 @@ class QueueClient:
 
     async def _start(self, signal: Signal, *args: object) -> None:
         """Send a signal to our pool's dispatcher, which is started if it does not run. It reads its own settings."""
-        async with bounded(RPC_S):
+        async with limit_call(RPC_S):
             await self._client.start_workflow(
                 Workflow.DISPATCHER.value,
                 DispatcherInput(pool=self._config.pool),

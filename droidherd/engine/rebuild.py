@@ -12,7 +12,7 @@ from droidherd.contracts import names
 from droidherd.contracts.engine import Predecessor
 from droidherd.contracts.names import Attribute, Workflow
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.visibility import quoted, running
+from droidherd.engine.visibility import quote, running
 
 AT_ONCE = 16
 ADMITTED = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.RETRY_PENDING, TaskStatus.WAITING, TaskStatus.COMPLETED)
@@ -61,7 +61,7 @@ async def closed_holders(client: Client, holders: Mapping[str, str]) -> dict[str
 async def _admitted_any(client: Client, pool: str) -> bool:
     """Whether some dispatcher admitted tasks of this pool. All its runs may have been deleted since."""
     states = ", ".join(f"'{state}'" for state in ADMITTED)
-    tasks = f"WorkflowType = {quoted(Workflow.TASK)} AND {Attribute.POOL_ID} = '{pool}'"
+    tasks = f"WorkflowType = {quote(Workflow.TASK)} AND {Attribute.POOL_ID} = '{pool}'"
     return (await client.count_workflows(f"{tasks} AND {Attribute.TASK_STATE} IN ({states})")).count > 0
 
 

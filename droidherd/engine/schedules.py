@@ -46,11 +46,11 @@ from droidherd.engine.errors import (
     NotFoundError,
     OverloadedError,
     RequestFailedError,
-    bounded,
+    limit_call,
 )
 from droidherd.engine.schedule_spec import attributes_of, schedule_of
 from droidherd.engine.task_options import KEYWORD
-from droidherd.engine.visibility import as_cursor, from_cursor, quoted
+from droidherd.engine.visibility import as_cursor, from_cursor, quote
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S
 
 Answer = TypeVar("Answer")
@@ -147,7 +147,7 @@ class SubscriptionsClient:
             request_id=subscription.changes[-1].id,
         )
         encode_search_attributes(attributes_of(subscription), request.search_attributes)
-        async with bounded(SCHEDULE_S):
+        async with limit_call(SCHEDULE_S):
             try:
                 await self._client.workflow_service.create_schedule(request, retry=True)
             except RPCError as error:
@@ -162,7 +162,7 @@ class SubscriptionsClient:
         busy, ended = False, None
         for begun in reversed(found.begun):
             try:
-                async with bounded(SCHEDULE_S):
+                async with limit_call(SCHEDULE_S):
                     known = await self._client.get_workflow_handle(begun.workflow_id, run_id=begun.run_id).describe()
             except NotFoundError:  # longer ago than Temporal keeps anything
                 continue
@@ -199,7 +199,7 @@ class SubscriptionsClient:
         )
         before = await self._describe(subscription_id)
         for number in range(TRIES):
-            await _repeated(lambda: self._client.workflow_service.patch_schedule(request, retry=True))
+            await _repeat(lambda: self._client.workflow_service.patch_schedule(request, retry=True))
             for _ in range(LOOKS):
                 outcome = _outcome(before, await self._describe(subscription_id), at)
                 if outcome is not None:
@@ -214,7 +214,7 @@ class SubscriptionsClient:
         with suppress(TimeoutError, EngineError):
             async with asyncio.timeout(seconds):
                 while True:
-                    async with bounded(SCHEDULE_S):
+                    async with limit_call(SCHEDULE_S):
                         known = await handle.describe()
                     state = await known.memo_value(names.MEMO_SUBSCRIPTION_RUN, None, type_hint=SubscriptionRunState)
                     if (state is not None and state.task_id) or known.status != WorkflowExecutionStatus.RUNNING:
@@ -226,7 +226,7 @@ class SubscriptionsClient:
         """What became of the submission of its task. None: no answer within this time."""
         handle = self._client.get_workflow_handle(task_id)
         try:
-            async with bounded(seconds, worker=True):
+            async with limit_call(seconds, worker=True):
                 return await handle.execute_update(
                     Update.ADMISSION.value, id=secrets.token_hex(16), result_type=Admission
                 )
@@ -239,7 +239,7 @@ class SubscriptionsClient:
             begun = found.begun[-1]
             handle = self._client.get_workflow_handle(begun.workflow_id, run_id=begun.run_id)
             with suppress(NotFoundError):  # it has just ended
-                async with bounded(SCHEDULE_S):
+                async with limit_call(SCHEDULE_S):
                     await handle.signal(names.Signal.CANCEL.value, stop)
         request = DeleteScheduleRequest(
             namespace=self._client.namespace,
@@ -247,7 +247,7 @@ class SubscriptionsClient:
             identity=self._client.identity,
         )
         with suppress(NotFoundError):  # another request deleted it meanwhile
-            async with bounded(SCHEDULE_S):
+            async with limit_call(SCHEDULE_S):
                 await self._client.workflow_service.delete_schedule(request, retry=True)
 
     async def page(self, filters: SubscriptionFilters, cursor: str, limit: int) -> tuple[list[SubscriptionRow], str]:
@@ -258,7 +258,7 @@ class SubscriptionsClient:
             namespace=self._client.namespace, maximum_page_size=limit, next_page_token=token or b"", query=query
         )
         try:
-            async with bounded(SCHEDULE_S):
+            async with limit_call(SCHEDULE_S):
                 page = await self._client.workflow_service.list_schedules(request, retry=True)
         except (NotFoundError, RequestFailedError) as error:
             if token is None:
@@ -273,7 +273,7 @@ class SubscriptionsClient:
             namespace=self._client.namespace, schedule_id=names.subscription_id(subscription_id)
         )
         try:
-            answer = await _repeated(lambda: self._client.workflow_service.describe_schedule(request, retry=True))
+            answer = await _repeat(lambda: self._client.workflow_service.describe_schedule(request, retry=True))
         except NotFoundError as error:
             raise NotFoundError(f"no subscription `{subscription_id}`") from error
         payloads = answer.schedule.action.start_workflow.input.payloads
@@ -281,7 +281,7 @@ class SubscriptionsClient:
             (subscription,) = await self._client.data_converter.decode(payloads, [Subscription])
         except ValueError as error:
             raise NotFoundError(f"schedule `{subscription_id}` was not made by droidherd") from error
-        return _found(subscription, answer.schedule, answer.info, answer.conflict_token)
+        return _reading_of(subscription, answer.schedule, answer.info, answer.conflict_token)
 
     async def _update(self, found: SubscriptionReading, wanted: SubscriptionEdit) -> None:
         request = UpdateScheduleRequest(
@@ -294,7 +294,7 @@ class SubscriptionsClient:
         )
         encode_search_attributes(attributes_of(wanted.subscription), request.search_attributes)
         try:
-            await _repeated(lambda: self._client.workflow_service.update_schedule(request, retry=True))
+            await _repeat(lambda: self._client.workflow_service.update_schedule(request, retry=True))
         except NotFoundError as error:
             if isinstance(error.__cause__, RPCError):
                 _refuse(error.__cause__)
@@ -310,11 +310,11 @@ class SubscriptionsClient:
         )
 
 
-async def _repeated(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _repeat(ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """Repeat a call that Temporal turns away: it answers one call about a schedule at a time."""
     for number in range(TRIES):
         with suppress(OverloadedError):
-            async with bounded(SCHEDULE_S):
+            async with limit_call(SCHEDULE_S):
                 return await ask()
         await _back_off(number)
     raise OverloadedError("Temporal has too much to do")
@@ -344,7 +344,9 @@ def _refuse(error: RPCError) -> None:
         raise BadParametersError(f"Temporal refuses it: {error.message}", to=where) from error
 
 
-def _found(subscription: Subscription, schedule: Schedule, info: ScheduleInfo, token: bytes) -> SubscriptionReading:
+def _reading_of(
+    subscription: Subscription, schedule: Schedule, info: ScheduleInfo, token: bytes
+) -> SubscriptionReading:
     begun: list[StartedRun] = []
     for one in info.recent_actions:
         run = one.start_workflow_result
@@ -367,9 +369,9 @@ def _found(subscription: Subscription, schedule: Schedule, info: ScheduleInfo, t
 def _query(filters: SubscriptionFilters) -> str:
     parts = [f"{Attribute.SUBSCRIPTION_ID} IS NOT NULL"]
     if filters.type:
-        parts.append(f"{Attribute.TASK_TYPE} = {quoted(filters.type)}")
+        parts.append(f"{Attribute.TASK_TYPE} = {quote(filters.type)}")
     if filters.account:
-        parts.append(f"{Attribute.ACCOUNT_ID} = {quoted(filters.account)}")
+        parts.append(f"{Attribute.ACCOUNT_ID} = {quote(filters.account)}")
     if filters.paused is not None:
         parts.append(f"TemporalSchedulePaused = {str(filters.paused).lower()}")
     return " AND ".join(parts)

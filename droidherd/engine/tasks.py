@@ -51,7 +51,7 @@ from droidherd.engine.errors import (
     NoWorkerError,
     RequestFailedError,
     UnavailableError,
-    bounded,
+    limit_call,
 )
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.task_options import KEYWORD, MEMO_KEY, MEMO_REQUEST
@@ -62,7 +62,7 @@ from droidherd.engine.visibility import (
     from_cursor,
     last_run_of,
     query_for,
-    settled,
+    settle_view,
     status_of,
 )
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
@@ -145,7 +145,7 @@ class TasksClient:
         try:
             admission = await self._start_and_ask(operation, new.update_id)
         except WorkflowAlreadyStartedError:
-            return await self._repeated(new)
+            return await self._repeat(new)
         except (WorkflowUpdateRPCTimeoutOrCancelledError, NoWorkerError):
             return await self._made_durable(new)
         except WorkflowUpdateFailedError:
@@ -164,11 +164,11 @@ class TasksClient:
         action = TaskAction.ROLLBACK if rollback else TaskAction.RETRY
         if now.view.state not in FINAL or action not in possible(now.view.state):
             raise IllegalStateError(not_possible(action, now.view), now)
-        async with bounded(RPC_S):
-            spec, subscription = await self._submitted(task_id)
+        async with limit_call(RPC_S):
+            spec, subscription = await self._submission_of(task_id)
         options = task_options.another_run(again, spec, self._config, subscription)
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         except WorkflowAlreadyStartedError as error:
             raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
@@ -179,7 +179,7 @@ class TasksClient:
 
     async def _start_and_ask(self, operation: WithStartWorkflowOperation[Any, Any], update_id: str) -> Admission:
         try:
-            async with bounded(self._config.admission_s + 0.5, worker=True):
+            async with limit_call(self._config.admission_s + 0.5, worker=True):
                 return await self._client.execute_update_with_start_workflow(
                     Update.ADMISSION.value,
                     start_workflow_operation=operation,
@@ -194,16 +194,16 @@ class TasksClient:
     async def _made_durable(self, new: NewTask) -> SubmitResult:
         """The admission is late. Make sure that at least the task exists before saying so."""
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=new.spec), **self._first_run(new))
         except WorkflowAlreadyStartedError:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 known = await self._handle(new.task_id).describe()
             await _refuse_another(new, known)
         return SubmitResult(new.task_id, None)
 
-    async def _repeated(self, new: NewTask) -> SubmitResult:
-        async with bounded(RPC_S):
+    async def _repeat(self, new: NewTask) -> SubmitResult:
+        async with limit_call(RPC_S):
             known = await self._handle(new.task_id).describe()
         if not new.key or await known.memo_value(MEMO_KEY, "") != new.key:
             raise IdTakenError(new.task_id)
@@ -217,7 +217,7 @@ class TasksClient:
     async def _ask_admission(self, new: NewTask) -> Admission | None:
         handle = self._handle(new.task_id)
         try:
-            async with bounded(self._config.admission_s, worker=True):
+            async with limit_call(self._config.admission_s, worker=True):
                 return await handle.execute_update(Update.ADMISSION.value, id=new.update_id, result_type=Admission)
         except (NoWorkerError, WorkflowUpdateRPCTimeoutOrCancelledError):
             return None
@@ -230,7 +230,7 @@ class TasksClient:
             new.update_id, workflow_run_id=known.run_id, result_type=Admission
         )
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 return await handle.result()
         except (EngineError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
             return await self._written_admission(known.id)
@@ -239,7 +239,7 @@ class TasksClient:
         view = (await self.view(task_id)).view
         return Admission(task_id=task_id, state=view.state, reason=view.error.kind if view.error else view.why)
 
-    async def _submitted(self, task_id: str) -> tuple[TaskSpec, str]:
+    async def _submission_of(self, task_id: str) -> tuple[TaskSpec, str]:
         """What was submitted, and by which subscription: the first event of the history has both."""
         async for event in self._handle(task_id).fetch_history_events(page_size=1):
             started = event.workflow_execution_started_event_attributes
@@ -257,13 +257,13 @@ class TasksClient:
         view = await self._query(task_id, QueryRejectCondition.NOT_OPEN)
         if view is not None:
             return TaskReading(await self._queue.with_position(view))
-        async with bounded(RPC_S):
+        async with limit_call(RPC_S):
             known = await self._handle(task_id).describe()
         reading = await _reading(known)
         if not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
             view = await self._query(task_id, QueryRejectCondition.NONE)
         if view is not None:
-            return TaskReading(settled(view, status_of(known.status), known.close_time), open=False)
+            return TaskReading(settle_view(view, status_of(known.status), known.close_time), open=False)
         return TaskReading(reading.view, open=reading.open, stale=reading.open)
 
     async def audit(self, task_id: str) -> TaskReading:
@@ -279,7 +279,7 @@ class TasksClient:
     async def _query(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
         """None: the task ended, or no worker answers."""
         try:
-            async with bounded(self._config.answer_s, worker=True):
+            async with limit_call(self._config.answer_s, worker=True):
                 return await self._handle(task_id).query(
                     Query.VIEW.value, result_type=TaskView, reject_condition=unless
                 )
@@ -292,17 +292,17 @@ class TasksClient:
         """Return when the task ended, or after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not await self._ended(task_id):
+                while not await self._wait_for_end(task_id):
                     pass
 
-    async def _ended(self, task_id: str) -> bool:
+    async def _wait_for_end(self, task_id: str) -> bool:
         """Wait for the end of the present run. False: another run followed, or Temporal was away for a moment."""
         events = self._handle(task_id).fetch_history_events(
             wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
         )
         last = EventType.EVENT_TYPE_UNSPECIFIED
         try:
-            async with bounded(None):
+            async with limit_call(None):
                 async for event in events:
                     last = event.event_type
         except UnavailableError:
@@ -322,7 +322,7 @@ class TasksClient:
                 view = await self._calls.update(task_id, Update.CONTROL, control, request_id, TaskView)
             except NoWorkerError:
                 handle = self._handle(task_id)
-                async with bounded(RPC_S):
+                async with limit_call(RPC_S):
                     await _reading(await handle.describe())
                     await handle.signal(_signal(control), _argument(control))
                 return None
@@ -352,7 +352,7 @@ class TasksClient:
         known = self._counts.get(query)
         if known is not None and now - known[0] < COUNTS_KEPT_S:
             return known[1]
-        async with bounded(RPC_S):
+        async with limit_call(RPC_S):
             found = await self._client.count_workflows(query)
         if len(self._counts) >= COUNTS_KEPT:
             self._counts.clear()
@@ -366,7 +366,7 @@ class TasksClient:
 
     async def _rows(self, query: str, token: bytes | None, limit: int) -> tuple[list[WorkflowExecution], bytes | None]:
         pages = self._client.list_workflows(query, page_size=limit, next_page_token=token)
-        async with bounded(RPC_S):
+        async with limit_call(RPC_S):
             await pages.fetch_next_page()
         return list(pages.current_page or ()), pages.next_page_token
 
@@ -411,7 +411,7 @@ async def _row(known: WorkflowExecution) -> TaskView:
     """A task in a list. Its memo may be older than its state, which every transition writes to a search attribute."""
     found = known.typed_search_attributes
     state = _state(found.get(KEYWORD[Attribute.TASK_STATE]))
-    view = await _written(known)
+    view = await _view_in_memo(known)
     if view is None:
         view = TaskView(
             task_id=known.id,
@@ -424,10 +424,10 @@ async def _row(known: WorkflowExecution) -> TaskView:
             updated_at=known.start_time,
         )
     fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
-    return settled(fresh, status_of(known.status), known.close_time)
+    return settle_view(fresh, status_of(known.status), known.close_time)
 
 
-async def _written(known: WorkflowExecution) -> TaskView | None:
+async def _view_in_memo(known: WorkflowExecution) -> TaskView | None:
     """The view in a task's memo. None when a foreign client wrote something else there."""
     try:
         return await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)

@@ -70,7 +70,7 @@ def status_of(status: WorkflowExecutionStatus | None) -> ExecutionStatus:
 # --- queries ------------------------------------------------------------------------------------------------------
 
 
-def quoted(value: str) -> str:
+def quote(value: str) -> str:
     """A value inside a query. Values that could end the quotes are refused, not escaped."""
     if _SAFE.fullmatch(value) is None:
         raise ValueError(f"{value[:40]!r} cannot be searched for")
@@ -79,16 +79,16 @@ def quoted(value: str) -> str:
 
 def running(kind: Workflow) -> str:
     """The query for all open workflows of a type."""
-    return f"WorkflowType = {quoted(kind)} AND ExecutionStatus = {quoted(ExecutionStatus.RUNNING)}"
+    return f"WorkflowType = {quote(kind)} AND ExecutionStatus = {quote(ExecutionStatus.RUNNING)}"
 
 
 def query_for(filters: TaskFilters) -> str:
     """The query of a list of tasks."""
-    parts = [f"WorkflowType = {quoted(Workflow.TASK)}"]
+    parts = [f"WorkflowType = {quote(Workflow.TASK)}"]
     if filters.open:
-        parts.append(f"ExecutionStatus = {quoted(ExecutionStatus.RUNNING)}")
+        parts.append(f"ExecutionStatus = {quote(ExecutionStatus.RUNNING)}")
     if filters.types:
-        parts.append(f"{Attribute.TASK_TYPE} IN ({', '.join(quoted(one) for one in filters.types)})")
+        parts.append(f"{Attribute.TASK_TYPE} IN ({', '.join(quote(one) for one in filters.types)})")
     if filters.states:
         parts.append(f"({' OR '.join(_in_state(TaskStatus(one)) for one in filters.states)})")
     single = (
@@ -98,23 +98,23 @@ def query_for(filters: TaskFilters) -> str:
         (Attribute.EMULATOR_ID, filters.emulator),
         (Attribute.SUBSCRIPTION_ID, filters.subscription),
     )
-    parts += [f"{name} = {quoted(value)}" for name, value in single if value]
-    parts += [f"{Attribute.TAGS} = {quoted(label)}" for label in filters.labels]
+    parts += [f"{name} = {quote(value)}" for name, value in single if value]
+    parts += [f"{Attribute.TAGS} = {quote(label)}" for label in filters.labels]
     return " AND ".join(parts)
 
 
 def last_run_of(account: str) -> str:
     """The query for the closed tasks of an account that were admitted; the newest start comes first."""
     return (
-        f"WorkflowType = {quoted(Workflow.TASK)} AND {Attribute.ACCOUNT_ID} = {quoted(account)} "
-        f"AND ExecutionStatus != {quoted(ExecutionStatus.RUNNING)} "
-        f"AND {Attribute.TASK_STATE} != {quoted(TaskStatus.REJECTED)}"
+        f"WorkflowType = {quote(Workflow.TASK)} AND {Attribute.ACCOUNT_ID} = {quote(account)} "
+        f"AND ExecutionStatus != {quote(ExecutionStatus.RUNNING)} "
+        f"AND {Attribute.TASK_STATE} != {quote(TaskStatus.REJECTED)}"
     )
 
 
 def _in_state(state: TaskStatus) -> str:
     """A terminated task cannot write its last state, so its status decides."""
-    written = f"{Attribute.TASK_STATE} = {quoted(state)}"
+    written = f"{Attribute.TASK_STATE} = {quote(state)}"
     if state == TaskStatus.FAILED:
         return f"({written} OR ExecutionStatus IN {BROKEN_QUERY})"
     if state in FINAL:
@@ -150,7 +150,7 @@ def _mark(query: str) -> bytes:
 # --- how a task that closed ended ---------------------------------------------------------------------------------
 
 
-def settled(view: TaskView, status: ExecutionStatus, closed_at: datetime | None) -> TaskView:
+def settle_view(view: TaskView, status: ExecutionStatus, closed_at: datetime | None) -> TaskView:
     """A task's last view, corrected by how its workflow really ended."""
     if status in OPEN:
         return view

@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts.names import Query, Update
 from droidherd.engine.connection import EngineConfig
-from droidherd.engine.errors import RPC_S, NotFoundError, NoWorkerError, bounded
+from droidherd.engine.errors import RPC_S, NotFoundError, NoWorkerError, limit_call
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +35,7 @@ class WorkflowCalls:
 
     async def exists(self, workflow_id: str) -> bool:
         try:
-            async with bounded(RPC_S):
+            async with limit_call(RPC_S):
                 await self.handle(workflow_id).describe()
         except NotFoundError:
             return False
@@ -45,7 +45,7 @@ class WorkflowCalls:
         args = [] if arg is None else [arg]
         handle = self.handle(workflow_id)
         try:
-            async with bounded(self._config.answer_s, worker=True):
+            async with limit_call(self._config.answer_s, worker=True):
                 while True:
                     try:
                         return await handle.query(query.value, args=args, result_type=kind)
@@ -63,7 +63,7 @@ class WorkflowCalls:
         """The same request id again: at most one of them counts. Raises WorkflowUpdateFailedError on a refusal."""
         handle = self.handle(workflow_id)
         try:
-            async with bounded(self._config.answer_s, worker=True):
+            async with limit_call(self._config.answer_s, worker=True):
                 while True:
                     try:
                         return await handle.execute_update(update.value, arg, id=request_id or None, result_type=kind)

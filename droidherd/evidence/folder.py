@@ -27,7 +27,7 @@ from droidherd.domain.ports import Recalled
 from droidherd.evidence.frame_buffer import PER_EMULATOR, BufferedFrame
 from droidherd.evidence.page import Evidence, EvidenceFrame, page
 from droidherd.evidence.recording import COMPLETED, PACKED, PackedRecordingWriter, RecordedPart
-from droidherd.evidence.replay import AvailableFrames, hidden, packed
+from droidherd.evidence.replay import AvailableFrames, mask_texts, pack
 from droidherd.evidence.trace import FRAMES_BYTES, Search, Trace
 from droidherd.stage.context import StageServices, effect_answers, screen_answers, task_answers
 from droidherd.vision.pixels import encode_jpeg
@@ -80,7 +80,7 @@ class EvidenceFolder:
             stage, confirmed=effect_answers(work), lease=work.lease, rounds=work.rounds, refused=refused
         )
         shots = self.services.frame_buffer.last(work.emulator_id, PER_EMULATOR, trace.began_s)
-        params = {name: hidden(value, self.masked) for name, value in work.params.items()}
+        params = {name: mask_texts(value, self.masked) for name, value in work.params.items()}
         standing = screen_answers(work)
         writer = PackedRecordingWriter()
         writer.begin(work.flow, params, work.flow_hash)
@@ -88,14 +88,14 @@ class EvidenceFolder:
             writer.where = stage
             writer.answer(step, self.masked(choice))
         trace.behind.update(dict.fromkeys(standing, Recalled.DONE))
-        packed(AvailableFrames(shots, trace), part, writer, self.masked)
+        pack(AvailableFrames(shots, trace), part, writer, self.masked)
         writer.end(self.masked(str(error)) if error else COMPLETED)
-        return self._kept(f"{prefix}{stage}{PACKED}", writer.content())
+        return self._keep(f"{prefix}{stage}{PACKED}", writer.content())
 
     def _put(self, name: str, text: str) -> ArtifactView:
-        return self._kept(name, text.encode("utf-8", "replace"))
+        return self._keep(name, text.encode("utf-8", "replace"))
 
-    def _kept(self, name: str, content: bytes) -> ArtifactView:
+    def _keep(self, name: str, content: bytes) -> ArtifactView:
         ref = self.services.artifacts.put(self.work.task_id, name, content, "")
         return ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
 
@@ -107,7 +107,7 @@ class EvidenceFolder:
     def _put_together(self, error: DroidherdError, notes: list[str], app_log: str) -> Evidence:
         trace, offset_s = self.trace, time.time() - time.monotonic()
         shots = self.services.frame_buffer.last(self.work.emulator_id, FRAMES, trace.began_s)
-        shown = annotated(trace, offset_s)
+        shown = annotate(trace, offset_s)
         return Evidence(
             title=f"{self.services.trial or self.work.task_id}: {type(error).__name__}",
             facts=self._facts(offset_s),
@@ -170,7 +170,7 @@ def step_of(error: DroidherdError, trace: Trace) -> str:
     return named[1].rstrip(":,") if named else trace.path
 
 
-def annotated(trace: Trace, offset_s: float) -> EvidenceFrame | None:
+def annotate(trace: Trace, offset_s: float) -> EvidenceFrame | None:
     """The frame that was searched last, with all that was searched on it. `offset_s`: to the calendar's clock."""
     frame = trace.last
     if frame is None:

@@ -93,7 +93,7 @@ def page(evidence: Evidence, mask: Mask) -> str:
     parts = [
         f"<h1>{text(evidence.title)}</h1>",
         _head(evidence, text),
-        _annotated(evidence, text),
+        _annotate(evidence, text),
         _frames(evidence.pictures, text),
         _table(evidence, text),
         _lines("What the worker noted", "".join(f"{line}\n" for line in evidence.log), text),
@@ -117,7 +117,7 @@ def _head(evidence: Evidence, text: Mask) -> str:
     return f'<div class="error"><p><strong>{text(evidence.error)}</strong></p>{remedy}</div>\n<dl>{rows}</dl>'
 
 
-def _annotated(evidence: Evidence, text: Mask) -> str:
+def _annotate(evidence: Evidence, text: Mask) -> str:
     shown = evidence.annotated
     if shown is None:
         return '<h2>What was searched</h2>\n<p class="none">The stage ended before it saw a frame.</p>'

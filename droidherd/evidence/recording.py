@@ -148,7 +148,7 @@ def read(place: Path) -> Recording:
 
     BadParametersError says which line makes no sense.
     """
-    folder = _unpacked(place)
+    folder = _unpack(place)
     path = folder / FILE
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -161,7 +161,7 @@ def read(place: Path) -> Recording:
     answers: dict[str, str] = {}
     end = ""
     part: RecordedPart | None = None
-    for number, line in enumerate(_parsed(str(place), lines), start=1):
+    for number, line in enumerate(_parse_lines(str(place), lines), start=1):
         if "run" in line:
             head = line
         elif "part" in line:
@@ -193,7 +193,7 @@ def read(place: Path) -> Recording:
     )
 
 
-def _unpacked(place: Path) -> Traversable:
+def _unpack(place: Path) -> Traversable:
     if place.is_dir() and not (place / FILE).exists():
         place = max(place.glob(f"*{PACKED}"), key=_in_order, default=place)
     if not place.is_file():
@@ -256,7 +256,7 @@ def _number(value: JsonValue) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _parsed(path: str, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
+def _parse_lines(path: str, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
     for number, line in enumerate(lines, start=1):
         try:
             value = json.loads(line)

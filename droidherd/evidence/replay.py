@@ -53,7 +53,7 @@ class AvailableFrames:
         return {what: match for what, match in here if all(other == match for name, other in here if name == what)}
 
 
-def packed(frames: AvailableFrames, part: RecordedPart, writer: PackedRecordingWriter, masked: Masked) -> None:
+def pack(frames: AvailableFrames, part: RecordedPart, writer: PackedRecordingWriter, masked: Masked) -> None:
     """Write down what can be replayed, from where on it can. `part` says of which stage; `writer` has begun."""
     begin = None if part.refused else beginning(frames)
     if begin is None:
@@ -84,7 +84,7 @@ def _write(note: Noted, frames: AvailableFrames, stage: str, writer: PackedRecor
             writer.tree(masked(dump or ""))
         case ActNote(effect, kind, args) if kind:
             writer.where = f"{stage} {effect}".strip()
-            writer.act(kind, **{name: hidden(value, masked) for name, value in args.items()})
+            writer.act(kind, **{name: mask_texts(value, masked) for name, value in args.items()})
         case _:
             pass
 
@@ -93,14 +93,14 @@ def _masked_match(match: Match, masked: Masked) -> Match:
     return replace(match, text=masked(match.text))
 
 
-def hidden(value: JsonValue, masked: Masked) -> JsonValue:
+def mask_texts(value: JsonValue, masked: Masked) -> JsonValue:
     """Every text in it masked."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, list):
-        return [hidden(one, masked) for one in value]
+        return [mask_texts(one, masked) for one in value]
     if isinstance(value, dict):
-        return {name: hidden(one, masked) for name, one in value.items()}
+        return {name: mask_texts(one, masked) for name, one in value.items()}
     return value
 
 
@@ -115,7 +115,7 @@ def beginning(frames: AvailableFrames) -> int | None:
     notes, begin, end = trace.notes, None, len(trace.notes)
     budget = FRAMES_BYTES
     for start in _starts(notes):
-        budget -= _decided(notes[start:end], frames, budget)
+        budget -= _cost_between(notes[start:end], frames, budget)
         if budget < 0:
             return begin
         if start == 0 and not trace.torn:
@@ -139,7 +139,7 @@ def _resumes(notes: Sequence[Noted], number: int) -> bool:
     return not any(isinstance(one, ActNote) and one.effect == act.effect for one in notes[number + 1 :])
 
 
-def _decided(between: Sequence[Noted], frames: AvailableFrames, budget: int) -> int:
+def _cost_between(between: Sequence[Noted], frames: AvailableFrames, budget: int) -> int:
     """What the frames between two acts cost; more than the budget when the one that decides is not at hand."""
     looks = [one.at_s for one in between if isinstance(one, LookNote)]
     unknown = any(isinstance(one, TreeNote) and one.dump is None for one in between)

@@ -19,17 +19,17 @@ from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
 from droidherd.flows.loading.document import place_of, value_at
-from droidherd.flows.loading.expansion import made, requirements, screen_map_of, undone, used_cleanups
+from droidherd.flows.loading.expansion import expand, expand_undo, requirements, screen_map_of, used_cleanups
 from droidherd.flows.loading.folder import GALLERY, Signature, flow_folder, flow_folders, signature, uses_of
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
-from droidherd.flows.model.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.model.params import Param, checked_params, placeholders, substitute
 from droidherd.flows.model.part import nearest
 from droidherd.flows.model.screens import WHOLE
 from droidherd.flows.model.steps.base import Step
 from droidherd.flows.model.steps.handlers import CallStep
 from droidherd.flows.model.steps.registry import STEPS
-from droidherd.handlers.registry import Registry, registered
+from droidherd.handlers.registry import Registry, build_registry
 from droidherd.settings import Settings
 from droidherd.web.allow import AllowList
 
@@ -64,7 +64,7 @@ class Catalogue:
         """
         self._policies = policies
         self._may_ask = may_ask
-        self.handlers = handlers or registered()
+        self.handlers = handlers or build_registry()
         self._paths = (*(Path(path) for path in paths), GALLERY)
         self._lock = threading.Lock()
         self._kept: dict[Path, _Kept] = {}
@@ -228,8 +228,8 @@ class Catalogue:
 
 def _steps(steps: JsonValue, values: Mapping[str, JsonValue], loaded: LoadedFlow) -> tuple[JsonValue, ...]:
     """Steps with the parameters in them, checked again: what fits a parameter need not fit a step."""
-    _check(STEPS, substituted(steps, values), steps)
-    whole = made(steps, values, loaded)
+    _check(STEPS, substitute(steps, values), steps)
+    whole = expand(steps, values, loaded)
     _check(STEPS, whole, steps)
     return tuple(whole)
 
@@ -269,7 +269,7 @@ def _stage(
         on_ambiguous=stage.on_ambiguous,
         limit_s=time_limit_s if stage.limit is None else min(stage.limit, time_limit_s),
         changes=_changes(parsed, stage.stage, handlers),
-        undo=(*undo, *undone(loaded.stages[number], values, loaded), *_handlers_undo(parsed, handlers)),
+        undo=(*undo, *expand_undo(loaded.stages[number], values, loaded), *_handlers_undo(parsed, handlers)),
         at=stage.at or "",
     )
 

@@ -14,7 +14,7 @@ LIMIT_S = 0.25
 REMEDY = "write it without repetitions inside repetitions, as in (a+)+"
 
 
-def compiled(source: str, *, any_case: bool = False) -> regex.Pattern[str]:
+def compile_pattern(source: str, *, any_case: bool = False) -> regex.Pattern[str]:
     """ValueError when it is none."""
     try:
         return regex.compile(source, regex.IGNORECASE if any_case else 0)
@@ -24,15 +24,15 @@ def compiled(source: str, *, any_case: bool = False) -> regex.Pattern[str]:
 
 def search(pattern: regex.Pattern[str], text: str) -> regex.Match[str] | None:
     """Where it is found first. FlowError when that takes too long."""
-    return _limited(pattern, text, lambda limit_s: pattern.search(text, timeout=limit_s))
+    return _match_in_time(pattern, text, lambda limit_s: pattern.search(text, timeout=limit_s))
 
 
 def fullmatch(pattern: regex.Pattern[str], text: str) -> regex.Match[str] | None:
     """Whether the whole text is like that. FlowError when that takes too long."""
-    return _limited(pattern, text, lambda limit_s: pattern.fullmatch(text, timeout=limit_s))
+    return _match_in_time(pattern, text, lambda limit_s: pattern.fullmatch(text, timeout=limit_s))
 
 
-def _limited(
+def _match_in_time(
     pattern: regex.Pattern[str], text: str, ask: Callable[[float], regex.Match[str] | None]
 ) -> regex.Match[str] | None:
     """The library's limit counts what all threads of the process compute; only this one's time tells of the pattern."""

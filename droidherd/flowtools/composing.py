@@ -14,7 +14,7 @@ from droidherd.flowtools.elements import Element
 from droidherd.flowtools.new import SCHEMA
 from droidherd.flowtools.recorder import Episode, View
 from droidherd.flowtools.replay import NEAR
-from droidherd.flowtools.words import named, unused
+from droidherd.flowtools.words import name_of, unused_name
 from droidherd.vision.pixels import Pixels
 
 WITHIN = "10s"
@@ -77,15 +77,15 @@ class _Composer:
         if cut is None:
             self.notes.append(f"step {number + 1} {TAPS_A_PLACE}")
             return
-        anchor = self._kept(cut, view, f"tap_{number + 1}")
+        anchor = self._keep(cut, view, f"tap_{number + 1}")
         self.anchors[number] = replace(anchor, offset=_offset(cut.box, point, view.frame))
 
-    def _kept(self, cut: Cut, view: View, otherwise: str) -> _Anchor:
+    def _keep(self, cut: Cut, view: View, otherwise: str) -> _Anchor:
         rgb = cutting.picture(view.frame, cut.box)
         content = cutting.png(rgb)
         name = next((name for name, kept in self.images.items() if kept == content), "")
         if not name:
-            name = unused(named(_label(view.elements, cut.box), otherwise), self.taken) + ".png"
+            name = unused_name(name_of(_label(view.elements, cut.box), otherwise), self.taken) + ".png"
             self.images[name] = content
         return _Anchor(name, rgb, _percent(cut.area, view.frame))
 
@@ -128,7 +128,7 @@ class _Composer:
         kind = episode.action.kind
         cut = None if kind in _SHOWS_NOTHING_NEW else cutting.news(before.frame, after.frame, after.boxes)
         if cut is not None:
-            return self._kept(cut, after, f"after_{number + 1}").as_target() | {"within": WITHIN}
+            return self._keep(cut, after, f"after_{number + 1}").as_target() | {"within": WITHIN}
         own = self.anchors.get(number if kind == "tap" else number - 1)
         if kind in {"tap", "type"} and own and not cutting.is_seen(after.frame, own.rgb, gap=0.0):
             return own.as_target("gone") | {"within": WITHIN}

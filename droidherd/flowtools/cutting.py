@@ -10,7 +10,7 @@ from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame
 from droidherd.vision.match import find
 from droidherd.vision.pixels import Pixels, of_frame
-from droidherd.vision.template import Template, checked
+from droidherd.vision.template import Template, check_template
 
 THRESHOLD = 0.9
 GAP = 0.1
@@ -42,7 +42,7 @@ def around(frame: Frame, point: tuple[int, int], elements: Sequence[Box] = ()) -
 
     `elements`: what the emulator says is there, if it does.
     """
-    candidates = [*_limited(_about(frame, point, elements))]
+    candidates = [*_limit(_about(frame, point, elements))]
     for box in candidates:
         if _found_once(frame, box, None):
             return Cut(box)
@@ -57,7 +57,7 @@ def news(before: Frame, after: Frame, elements: Sequence[Box] = ()) -> Cut | Non
     """A piece of `after` that shows that something came of it: there once, and before nowhere."""
     if (before.width, before.height) != (after.width, after.height):
         return None
-    for box in _limited(_appeared(before, after, elements)):
+    for box in _limit(_find_new(before, after, elements)):
         if _found_once(after, box, None) and not is_seen(before, picture(after, box)):
             return Cut(box)
     return None
@@ -95,7 +95,7 @@ def _about(frame: Frame, point: tuple[int, int], elements: Sequence[Box]) -> Ite
         yield _square(frame, point, half)
 
 
-def _appeared(before: Frame, after: Frame, elements: Sequence[Box]) -> Iterator[Box]:
+def _find_new(before: Frame, after: Frame, elements: Sequence[Box]) -> Iterator[Box]:
     """Elements and patches that lie in what changed, the largest first: small things come and go by themselves."""
     changed = cv2.absdiff(_grey(before), _grey(after)) > _CHANGED
     inner = [_inner(box) for box in elements if _share(changed, box)]
@@ -109,7 +109,7 @@ def _share(changed: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], box: Box) -
     return bool(part.size) and float(part.mean()) > 0.05  # noqa: PLR2004 - a new text changes little of its field
 
 
-def _limited(boxes: Iterable[Box]) -> Iterator[Box]:
+def _limit(boxes: Iterable[Box]) -> Iterator[Box]:
     seen: set[Box] = set()
     for box in boxes:
         if box not in seen and min(box.width, box.height) >= SIDE_MIN:
@@ -124,7 +124,7 @@ def _found_once(frame: Frame, box: Box, area: Box | None) -> bool:
     if not _fits(frame, box):
         return False
     try:
-        template = checked(Template("cut", picture(frame, box)))
+        template = check_template(Template("cut", picture(frame, box)))
         match = find(frame, template, threshold=THRESHOLD, area=area)
     except FlowError:
         return False

@@ -111,8 +111,8 @@ def draw(what: Plot, images: Mapping[str, bytes]) -> str:
     """`images`: by name, the PNG files that screens are recognised by."""
     edges = [(one.start, one.end) for one in what.routes]
     rows = layers(list(what.screens), edges)
-    places, right, below = _placed(rows)
-    stages, under = _stacked(what.stages, right)
+    places, right, below = _place(rows)
+    stages, under = _stack(what.stages, right)
     height = max(below, under, 90) + sum(LINE * (len(lines) + 2) for _, lines in what.notes()) + MARGIN
     width = (right + STAGE_WIDE + MARGIN) if what.stages else right
     body = [
@@ -130,7 +130,7 @@ def draw(what: Plot, images: Mapping[str, bytes]) -> str:
 # --- where things stand ----------------------------------------------------------------------------------------
 
 
-def _placed(rows: Sequence[Sequence[str]]) -> tuple[dict[str, Box], int, int]:
+def _place(rows: Sequence[Sequence[str]]) -> tuple[dict[str, Box], int, int]:
     """Each screen's box, and where the drawing of the screens ends."""
     widest = max((len(row) for row in rows), default=0)
     full = widest * (WIDE + GAP)
@@ -143,7 +143,7 @@ def _placed(rows: Sequence[Sequence[str]]) -> tuple[dict[str, Box], int, int]:
     return places, right, 50 + len(rows) * ROW
 
 
-def _stacked(stages: Sequence[DrawnStage], left: int) -> tuple[list[Box], int]:
+def _stack(stages: Sequence[DrawnStage], left: int) -> tuple[list[Box], int]:
     boxes: list[Box] = []
     top = 50
     for stage in stages:

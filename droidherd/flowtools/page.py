@@ -65,9 +65,9 @@ class RecorderPage:
             elif word in {"finish", "cancel"}:
                 self.how = FINISHED if word == "finish" else CANCELLED
                 self.over.set()
-            return self._given()
+            return self._state()
 
-    def _given(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, Any]:
         steps = [
             f"{message(one.action)} ({found}; forget it and tap what stands out, if you can)"
             if found

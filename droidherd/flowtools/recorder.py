@@ -127,7 +127,7 @@ class Recorder:
         self._saw(before)
         self._write(action)
         self._act(action)
-        after = self._view(self._settled())
+        after = self._view(self._wait_until_still())
         self._saw(after)
         self.episodes.append(Episode(action, before, after))
         return self.episodes[-1]
@@ -180,7 +180,7 @@ class Recorder:
             case "clear_app":
                 hands.clear_app(effect, action.app)
 
-    def _settled(self) -> Frame:
+    def _wait_until_still(self) -> Frame:
         """The first frame that stays for a moment, or what is there when that takes too long."""
         until = time.monotonic() + SETTLE_S
         frame, since = self.look(), time.monotonic()

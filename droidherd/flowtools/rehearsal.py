@@ -107,7 +107,7 @@ def rehearse(plan: Plan, services: StageServices, session: ManualSession, manner
     return FlowRun(way.error, way.clean, tuple(way.reports), tuple(way.steps), frames, tuple(way.log), way.stopped)
 
 
-def recorded(
+def record_run(
     plan: Plan, services: StageServices, session: ManualSession, manner: RunOptions, tape: RecordingWriter
 ) -> FlowRun:
     """Rehearse a flow and write it down."""

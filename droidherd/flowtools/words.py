@@ -12,13 +12,13 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def named(text: str, otherwise: str) -> str:
+def name_of(text: str, otherwise: str) -> str:
     """A name made of what people read: `Daily gift` → `daily_gift`."""
     made = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_NAME_MAX].strip("_")
     return made if is_name(made) else otherwise
 
 
-def unused(name: str, taken: "set[str]") -> str:
+def unused_name(name: str, taken: "set[str]") -> str:
     """`ok`, `ok_2`, `ok_3`: the first that is not taken, which then it is."""
     number = 1
     found = name

@@ -60,7 +60,7 @@ class DownloadHandler(Handler[DownloadParams]):
     @override
     def prepare(self, ground: HandlerContext, params: DownloadParams) -> None:
         """To the host's disk, in constant memory, checked."""
-        digest, size = _fetched(ground, params)
+        digest, size = _fetch(ground, params)
         ground.note(f"downloaded {size} bytes, sha256 {digest}")
         if params.sha256 and digest != params.sha256:
             raise FinalError(f"the server sent something else: its sha256 is {digest}", to=params.url[:200])
@@ -85,7 +85,7 @@ def _place(ground: HandlerContext) -> Path:
     return ground.scratch / FILE
 
 
-def _fetched(ground: HandlerContext, params: DownloadParams) -> tuple[str, int]:
+def _fetch(ground: HandlerContext, params: DownloadParams) -> tuple[str, int]:
     digest, size, limit = hashlib.sha256(), 0, params.max_mb * 1_000_000
     with ground.web.get(params.url) as answer:
         if answer.size is not None:

@@ -41,29 +41,29 @@ class Registry:
         try:
             subjects = handler.changes(handler.params.model_validate(params))
         except ValidationError as error:
-            return _refused(error, handler.params)
+            return _explain(error, handler.params)
         wrong = ((one.name, problem_with(one.thing, one.name)) for one in subjects)
         return next(((f"{name[:80]} {problem}", "") for name, problem in wrong if problem), ("", ""))
 
     def refusal(self, by: str, params: Mapping[str, JsonValue], account: str) -> str:
         """Why a task of this account may not do it; empty: it may."""
-        handler, parsed = self._bound(by, params)
+        handler, parsed = self._bind(by, params)
         return handler.refusal(parsed, account)
 
     def changes(self, by: str, params: Mapping[str, JsonValue]) -> tuple[Subject, ...]:
-        handler, parsed = self._bound(by, params)
+        handler, parsed = self._bind(by, params)
         return handler.changes(parsed)
 
     def addresses(self, by: str, params: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        handler, parsed = self._bound(by, params)
+        handler, parsed = self._bind(by, params)
         return handler.addresses(parsed)
 
     def takes_back(self, by: str) -> bool:
-        return self._found(by).takes_back
+        return self._find(by).takes_back
 
     def run(self, by: str, params: Mapping[str, JsonValue], ground: HandlerContext) -> dict[str, JsonValue]:
         """What is done already is not done again. The summary."""
-        handler, parsed = self._bound(by, params)
+        handler, parsed = self._bind(by, params)
         if handler.is_done(ground, parsed):
             ground.note(f"{by}: is done")
             return {}
@@ -76,23 +76,23 @@ class Registry:
     def undo(
         self, by: str, params: Mapping[str, JsonValue], ground: HandlerContext, before: Mapping[tuple[str, str], State]
     ) -> None:
-        handler, parsed = self._bound(by, params)
+        handler, parsed = self._bind(by, params)
         handler.rollback(ground, parsed, before)
 
-    def _found(self, by: str) -> AnyHandler:
+    def _find(self, by: str) -> AnyHandler:
         if by not in self._handlers:
             raise FlowError(f"there is no handler {by[:60]!r} on this host", remedy="install what offers it")
         return self._handlers[by]
 
-    def _bound(self, by: str, params: Mapping[str, JsonValue]) -> tuple[AnyHandler, Params]:
-        handler = self._found(by)
+    def _bind(self, by: str, params: Mapping[str, JsonValue]) -> tuple[AnyHandler, Params]:
+        handler = self._find(by)
         try:
             return handler, handler.params.model_validate(params)
         except ValidationError as error:
             raise FlowError(f"handler {by} takes other parameters than when it was planned") from error
 
 
-def _refused(error: ValidationError, model: type[Params]) -> tuple[str, str]:
+def _explain(error: ValidationError, model: type[Params]) -> tuple[str, str]:
     """All that is wrong with the parameters, and how the first of it would be right."""
     found = [_describe(detail, model) for detail in error.errors(include_url=False, include_input=False)]
     return "; ".join(what for what, _ in found), next((fix for _, fix in found if fix), "")
@@ -113,17 +113,17 @@ def _describe(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
 BUILT_IN: tuple[AnyHandler, ...] = (AssociateHandler(), CheckHandler(), DownloadHandler(), ScanHandler())
 
 
-def registered(more: Iterable[AnyHandler] = ()) -> Registry:
+def build_registry(more: Iterable[AnyHandler] = ()) -> Registry:
     """Ours, then those of installed packages, then `more`."""
-    return Registry((*BUILT_IN, *installed(), *more))
+    return Registry((*BUILT_IN, *installed_handlers(), *more))
 
 
-def installed() -> tuple[AnyHandler, ...]:
+def installed_handlers() -> tuple[AnyHandler, ...]:
     """What packages offer. BadParametersError names the package of one that is no good."""
     found: dict[str, tuple[AnyHandler, str]] = {}
     for point in entry_points(group=GROUP):
         where = point.dist.name if point.dist else point.value
-        handler = _loaded(point, where)
+        handler = _load(point, where)
         if handler.name in found and found[handler.name][1] != where:
             what = f"{found[handler.name][1]} and {where} both offer a handler {handler.name}"
             raise BadParametersError(what, to=GROUP, remedy="uninstall one of them")
@@ -131,7 +131,7 @@ def installed() -> tuple[AnyHandler, ...]:
     return tuple(handler for handler, _ in found.values())
 
 
-def _loaded(point: EntryPoint, where: str) -> AnyHandler:
+def _load(point: EntryPoint, where: str) -> AnyHandler:
     try:
         found = point.load()
         handler = found() if isinstance(found, type) else found

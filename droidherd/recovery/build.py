@@ -1,7 +1,7 @@
 """Makes what tends emulators from the settings of a process."""
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.program import bundled
+from droidherd.adb.program import bundled_adb
 from droidherd.controllers.command import CommandController
 from droidherd.controllers.model import Controller, ControllerHost
 from droidherd.controllers.registry import VENDORS, VIRTUAL, Controllers
@@ -22,7 +22,7 @@ SLACK_S = 60.0
 def controllers_of(settings: Settings) -> Controllers:
     """The built-in ones, and those of the operator."""
     known = settings.controllers
-    host = ControllerHost(settings.adb.program or bundled(), settings.data)
+    host = ControllerHost(settings.adb.program or bundled_adb(), settings.data)
     found: dict[str, Controller] = {VIRTUAL: VirtualController(settings.data / "virtual" / "ready.json")}
     found |= {entry.name: entry.make(known, host) for entry in VENDORS}
     for name, lines in known.commands.items():

@@ -115,16 +115,16 @@ class Recovery:
         """Not if it came back while this waited for its turn, perhaps elsewhere: vendors move emulators."""
         controller = self._controller(entry)
         if not work.forced:
-            entry = self._followed(entry, controller, ControllerCall(self.patience.call_s, beat))
+            entry = self._follow_address(entry, controller, ControllerCall(self.patience.call_s, beat))
             if self._is_well(entry, work.boot):
                 return RecoveryResult(idle=True)
         controller.restart(target_of(entry), ControllerCall(self.patience.call_s, beat))
-        return self._booted(entry, controller, beat)
+        return self._wait_for_boot(entry, controller, beat)
 
     def _start(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> RecoveryResult:  # noqa: ARG002 - one shape
         controller = self._controller(entry)
         controller.start(target_of(entry), ControllerCall(self.patience.call_s, beat))
-        return self._booted(entry, controller, beat)
+        return self._wait_for_boot(entry, controller, beat)
 
     def _stop(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> RecoveryResult:  # noqa: ARG002 - one shape
         self._controller(entry).stop(target_of(entry), ControllerCall(self.patience.call_s, beat))
@@ -154,10 +154,10 @@ class Recovery:
             return False
         return not self.inventory.impostor(entry, found.serialno, found.name)
 
-    def _booted(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> RecoveryResult:
+    def _wait_for_boot(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> RecoveryResult:
         """Until Android answers, so that the next one's turn comes when this one's work is done."""
         until_s = time.monotonic() + self.patience.boot_s
-        entry = self._followed(entry, controller, ControllerCall(self.patience.call_s, beat))
+        entry = self._follow_address(entry, controller, ControllerCall(self.patience.call_s, beat))
         gate = BootGate(self.adb, entry.address, lambda _: beat(), self._attentive(entry, controller, beat))
         gate.wait(max(until_s - time.monotonic(), 1.0), BOOTED)
         return RecoveryResult()
@@ -191,7 +191,7 @@ class Recovery:
         except ControllerError:
             return Power.UNKNOWN
 
-    def _followed(self, entry: InventoryEntry, controller: Controller, call: ControllerCall) -> InventoryEntry:
+    def _follow_address(self, entry: InventoryEntry, controller: Controller, call: ControllerCall) -> InventoryEntry:
         """Vendors may give it another port after each start; the probe loop follows the inventory."""
         address = controller.status(target_of(entry), call).address
         if not address or address == entry.address:
@@ -209,14 +209,14 @@ class Recovery:
     def _evidence(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> RecoveryResult:
         """What can still be seen of it: a probe, the screen, the end of its log. Each may fail by itself."""
         try:
-            folder = self._gathered(entry, work, beat)
+            folder = self._gather(entry, work, beat)
         except OSError as error:
             kept = f"the evidence could not be kept: {error}"
         else:
             kept = f"see {folder}"
         return RecoveryResult(evidence=f"{work.why}; {kept}" if work.why else kept)
 
-    def _gathered(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> Path:
+    def _gather(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> Path:
         home = self.folder / entry.emulator_id
         folder = home / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
         folder.mkdir(parents=True, exist_ok=True)

@@ -117,7 +117,7 @@ class StageAttempt:
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StageFailedError."""
         began_s, stage, stopped = time.monotonic(), self.work.stage, ""
-        with self._redactor, self._explained():
+        with self._redactor, self._explain_errors():
             self._seize()
             if stage is not None:
                 self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
@@ -168,7 +168,7 @@ class StageAttempt:
         return True
 
     @contextmanager
-    def _explained(self) -> Generator[None]:
+    def _explain_errors(self) -> Generator[None]:
         """After an error, leave the emulator as well as can be, and say how that is."""
         try:
             yield
@@ -176,18 +176,18 @@ class StageAttempt:
             self.note(f"{type(error).__name__}: {error}")
             if isinstance(error, UnknownOutcomeError) or doubts(error):
                 telemetry.metrics.effects.labels(outcome="unknown").inc()
-            raise self._failed(error) from error
+            raise self._fail(error) from error
         except Exception as error:
             # A bug, of ours or of a handler. Where it is translated, its emulator is out of reach.
             for line in "".join(traceback.format_exception(error)).splitlines()[-TRACE_LINES:]:
                 self.note(line)
             bug = UnclassifiedError.of(error)
             bug.what = self._redactor.masked(bug.what)
-            raise self._failed(bug) from error
+            raise self._fail(bug) from error
         finally:
             self._trace.last = None  # 4 MB, of an attempt that is not cleared away at once
 
-    def _failed(self, error: DroidherdError) -> StageFailedError:
+    def _fail(self, error: DroidherdError) -> StageFailedError:
         """Keep what shows why, then clean up."""
         self._keep_evidence(error)
         clean = self._leave_after(error)

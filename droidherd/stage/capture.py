@@ -28,7 +28,7 @@ class CaptureAttempt(StageAttempt):
     def capture(self) -> Captured:
         """Every thing of the stage once, in the order of their first changes. Raises StageFailedError."""
         began_s = time.monotonic()
-        with self._redactor, self._explained():
+        with self._redactor, self._explain_errors():
             self._seize()
             before = self._before()
             clean = self._leave() if self.life.leaving() else True

@@ -138,9 +138,9 @@ class EmulatorFacts:
 
     def packages(self) -> tuple[InstalledPackage, ...]:
         try:
-            return parse.installed(self._ask(PACKAGES))
+            return parse.installed_packages(self._ask(PACKAGES))
         except CommandFailedError:
-            return parse.installed(self._ask(PLAIN_PACKAGES))
+            return parse.installed_packages(self._ask(PLAIN_PACKAGES))
 
     def storage(self) -> Storage | None:
         return parse.storage(self._ask("df -k /data"))

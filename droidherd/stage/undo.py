@@ -53,7 +53,7 @@ class UndoAttempt(StageAttempt):
         """Raises StageFailedError. With conflicts nothing was touched, and the emulator is let go."""
         began_s = time.monotonic()
         restored: tuple[str, ...] = ()
-        with self._redactor, self._explained():
+        with self._redactor, self._explain_errors():
             self._seize()
             hands = self._hands()
             things = self._things(hands)
@@ -86,14 +86,14 @@ class UndoAttempt(StageAttempt):
 
     def _compare(self, things: EmulatorThings) -> tuple[Conflict, ...]:
         marks = self._marks().recall()
-        agreed = any(name.startswith(self._agreed()) and word is Recalled.DONE for name, word in marks.items())
+        agreed = any(name.startswith(self._agreement_mark()) and word is Recalled.DONE for name, word in marks.items())
         conflicts: list[Conflict] = []
         needed: list[Value] = []
         for value in self.undo.before:
             self.life.beat(f"compare {value.thing} {value.name}")
-            with _located(value):
+            with _locate_errors(value):
                 found, now = _read(things, value)
-            left = self._left(value)
+            left = self._states_left(value)
             change = move(state_of(value), left, now) if now is not None else Move.CONFLICT
             if change is not Move.NOTHING:
                 needed.append(value)
@@ -113,7 +113,7 @@ class UndoAttempt(StageAttempt):
         mirror = value.thing is Thing.SETTING and value.name in MIRRORS.values()
         return mirror or value.thing is Thing.PACKAGE or bool(self.undo.steps)
 
-    def _left(self, value: Value) -> Collection[State]:
+    def _states_left(self, value: Value) -> Collection[State]:
         """As the stage left it. When a try never said so, whatever its steps make of it may be theirs."""
         reported = {
             state_of(after) for after in self.undo.after if (after.thing, after.name) == (value.thing, value.name)
@@ -133,9 +133,9 @@ class UndoAttempt(StageAttempt):
         undo, mine = self.undo, f"{self.work.lease}.{self.work.tries}"
         for value in self._needed:
             if value.kept:
-                with _located(value), self.services.artifacts.open(self.work.task_id, value.kept):
+                with _locate_errors(value), self.services.artifacts.open(self.work.task_id, value.kept):
                     pass  # better to know now that it is gone
-        self._marks().run_effect(f"{self._agreed()}{mine}", ":")
+        self._marks().run_effect(f"{self._agreement_mark()}{mine}", ":")
         if undo.steps:
             stage = self.work.stage
             on_ambiguous = stage.on_ambiguous if stage else OnAmbiguous.ASK
@@ -145,11 +145,11 @@ class UndoAttempt(StageAttempt):
         things.sweep(tuple(value.name for value in undo.before if value.thing is Thing.FILE))
         restored: list[str] = []
         for number, value in reversed([*enumerate(undo.before)]):
-            with _located(value):
+            with _locate_errors(value):
                 if self._restore(things, value, f"r{mine}.{number}"):
                     restored.append(f"{value.thing} {value.name}")
         for value in undo.before:
-            with _located(value):
+            with _locate_errors(value):
                 _see(things, value)
         return tuple(restored)
 
@@ -181,7 +181,7 @@ class UndoAttempt(StageAttempt):
         handle = LeaseHandle(self._serial(), f"{self.work.task_id}.u", self._token(), self.work.stage_index)
         return EmulatorHands(self.services.adb, handle, self._deadline_uptime)
 
-    def _agreed(self) -> str:
+    def _agreement_mark(self) -> str:
         return f"{AGREED}{self.undo.lease}."
 
     @override
@@ -207,15 +207,15 @@ class LateFinder:
         self._finder: FlowFinder | None = None
 
     def find(self, look: Look, target: Target) -> Match:
-        return self._made().find(look, target)
+        return self._make_finder().find(look, target)
 
     def words(self, look: Look, area: Area | None) -> str:
-        return self._made().words(look, area)
+        return self._make_finder().words(look, area)
 
     def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
-        return self._made().moved(before, after, area)
+        return self._make_finder().moved(before, after, area)
 
-    def _made(self) -> FlowFinder:
+    def _make_finder(self) -> FlowFinder:
         self._finder = self._finder or self._make()
         return self._finder
 
@@ -225,7 +225,7 @@ def state_of(value: Value) -> State:
 
 
 @contextmanager
-def _located(value: Value) -> Generator[None]:
+def _locate_errors(value: Value) -> Generator[None]:
     """An error says at which step's change it was met."""
     try:
         yield

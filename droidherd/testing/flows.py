@@ -26,9 +26,9 @@ from droidherd.flows.loading.document import parse_document
 from droidherd.flows.loading.folder import FILE
 from droidherd.flows.run.context import Tempo
 from droidherd.flowtools.records import ACCOUNT, NO_SECRETS, credential_store
-from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, recorded, rehearse
+from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, record_run, rehearse
 from droidherd.flowtools.replay import FlowReplay, replay
-from droidherd.handlers.registry import AnyHandler, Registry, registered
+from droidherd.handlers.registry import AnyHandler, Registry, build_registry
 from droidherd.stage.context import StageServices
 from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
@@ -51,7 +51,7 @@ class FlowEmulator:
     control: VirtualControl
     """What happens to it: popups, faults, what its app shows. It goes by the name `virtual-1`."""
     name: str = NAME
-    handlers: Registry = field(default_factory=registered)
+    handlers: Registry = field(default_factory=build_registry)
     allow: tuple[str, ...] = ()
     leases: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -81,7 +81,7 @@ def virtual_emulator(
                 fleet.addresses[NAME],
                 server.client(),
                 control,
-                handlers=registered(handlers),
+                handlers=build_registry(handlers),
                 allow=tuple(allow),
             )
             DeviceLink(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
@@ -103,7 +103,7 @@ def run_flow(
 
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
     """
-    folder = flow if isinstance(flow, Path) else _written(flow, emulator.home / "flows")
+    folder = flow if isinstance(flow, Path) else _write_flow(flow, emulator.home / "flows")
     return _run(_Wanted(folder, params or {}, secrets, tempo or Tempo()), emulator, rehearse)
 
 
@@ -115,7 +115,7 @@ def record_flow(
     secrets: Mapping[str, str] = NO_SECRETS,
 ) -> FlowRun:
     """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
-    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(recorded, tape=RecordingWriter(recording)))
+    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(record_run, tape=RecordingWriter(recording)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _run(
         return run(plan, services, ManualSession(NAME, number), manner)
 
 
-def _written(text: str, root: Path) -> Path:
+def _write_flow(text: str, root: Path) -> Path:
     """A folder of the flow's own name."""
     data = parse_document(text.encode()).data
     name = data.get("flow") if isinstance(data, dict) else None

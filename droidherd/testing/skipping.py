@@ -45,7 +45,7 @@ from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
 from droidherd.engine.connection import CONVERTER
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flowtools.records import NO_SECRETS, Records
-from droidherd.handlers.registry import AnyHandler, registered
+from droidherd.handlers.registry import AnyHandler, build_registry
 from droidherd.testing.answers import Answer, FakeThings, completes, fails
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
@@ -413,7 +413,7 @@ async def skipped_time(
         stack.push_async_callback(clock.close)
         await _add_search_attributes(client)
         records = Records()
-        plans = _Plans(Catalogue(flows, policies, registered(handlers)), types, records)
+        plans = _Plans(Catalogue(flows, policies, build_registry(handlers)), types, records)
         activities = [
             *_WithoutLists(client, PoolSettings()).all(),
             *DeliveryActivities(client).all(),

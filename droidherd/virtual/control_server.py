@@ -44,15 +44,15 @@ class ControlServer:
         try:
             request: JsonValue = json.loads(line)
             if not isinstance(request, dict):
-                return _refused("a request is an object")
+                return _refusal("a request is an object")
             return {"ok": True, "result": await self._perform(request)}
         except (ValueError, UnknownFaultError, OSError) as problem:
-            return _refused(str(problem))
+            return _refusal(str(problem))
 
     async def _perform(self, request: Request) -> JsonValue:
         op = str(request.get("op", ""))
         if op == "list":
-            return [self._listed(endpoint) for endpoint in self.endpoints.values()]
+            return [self._list(endpoint) for endpoint in self.endpoints.values()]
         acts: dict[str, Callable[[EmulatorEndpoint, Request], Awaitable[JsonValue]]] = {
             "state": _state, "counters": _counters, "set_fault": _set_fault, "clear_fault": _clear_fault, "kill": _kill,
             "start": _start, "reboot": _reboot, "drop": _drop, "app": _app, "log": _log, "swap_ports": self._swap,
@@ -67,7 +67,7 @@ class ControlServer:
             raise ValueError(f"no emulator {name!r}; known: {', '.join(self.endpoints)}")
         return self.endpoints[name]
 
-    def _listed(self, endpoint: EmulatorEndpoint) -> JsonValue:
+    def _list(self, endpoint: EmulatorEndpoint) -> JsonValue:
         body = endpoint.emulator.body
         return {
             "emulator_id": body.emulator_id,
@@ -162,7 +162,7 @@ def _seconds(request: Request, default: float) -> float:
     return float(value)
 
 
-def _refused(why: str) -> dict[str, JsonValue]:
+def _refusal(why: str) -> dict[str, JsonValue]:
     return {"ok": False, "error": why}
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from droidherd.domain.ports import Box
 from droidherd.virtual.app import LIST_BOTTOM, LIST_TOP, ROWS, HerdState, Scene
-from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH, base_regions, claim_box, row_box, scaled
+from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH, base_regions, claim_box, row_box, scale_box
 
 Pixels: TypeAlias = NDArray[np.uint8]
 Colour: TypeAlias = tuple[int, int, int, int]
@@ -83,7 +83,7 @@ class Canvas:
         return round(x * self.width / BASE_WIDTH), round(y * self.height / BASE_HEIGHT)
 
     def box(self, box: Box, fill: Colour, edge: Colour = INK) -> None:
-        real = scaled(box, self.width, self.height)
+        real = scale_box(box, self.width, self.height)
         low, high = (real.x, real.y), (real.x + real.width - 1, real.y + real.height - 1)
         cv2.rectangle(self.pixels, low, high, fill, cv2.FILLED)
         cv2.rectangle(self.pixels, low, high, edge, max(1, round(3 * self.unit)))

@@ -72,7 +72,7 @@ class VirtualPackages:
         if old and apk.version_code < old.version_code:
             versions = f"Update version code {apk.version_code} is older than current {old.version_code}"
             raise InstallRefusedError(f"INSTALL_FAILED_VERSION_DOWNGRADE: Downgrade detected: {versions}")
-        new = _installed(apk, content, max((each.number for each in self._added.values()), default=0) + 1)
+        new = _install(apk, content, max((each.number for each in self._added.values()), default=0) + 1)
         # The file first: a death in between leaves a file that nobody knows of.
         self._file(new).write_bytes(content)
         self._added[apk.package] = new
@@ -104,7 +104,7 @@ class VirtualPackages:
         self._store.save("installed", table or {"": ""})
 
 
-def _installed(apk: Apk, content: bytes, number: int) -> VirtualPackage:
+def _install(apk: Apk, content: bytes, number: int) -> VirtualPackage:
     one, two = (hashlib.sha256(f"{apk.package} {number} {part}".encode()).hexdigest()[:16] for part in "ab")
     path = f"/data/app/~~{one}==/{apk.package}-{two}==/base.apk"
     digest = hashlib.sha256(content).hexdigest()

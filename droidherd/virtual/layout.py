@@ -30,7 +30,7 @@ _POPUP = {"close": Box(932, 132, 64, 64)}
 
 def regions(state: HerdState, width: int = BASE_WIDTH, height: int = BASE_HEIGHT) -> dict[str, Box]:
     """Name each element that can be tapped now, in pixels of a screen of this size."""
-    return {name: scaled(box, width, height) for name, box in base_regions(state).items()}
+    return {name: scale_box(box, width, height) for name, box in base_regions(state).items()}
 
 
 def base_regions(state: HerdState) -> dict[str, Box]:
@@ -55,7 +55,7 @@ def claim_box(state: HerdState, row: int) -> Box:
     return Box(1030, whole.y + 11, 190, 64)
 
 
-def scaled(box: Box, width: int, height: int) -> Box:
+def scale_box(box: Box, width: int, height: int) -> Box:
     """Stretch a box of the layout to a screen; corners are rounded alike, so neighbours never overlap."""
     left, right = (round(x * width / BASE_WIDTH) for x in (box.x, box.x + box.width))
     top, bottom = (round(y * height / BASE_HEIGHT) for y in (box.y, box.y + box.height))

@@ -53,7 +53,7 @@ class VirtualDevice:
         self.settings = SettingsTable(self.store)
         self.window = VirtualScreen(self.settings, (body.width, body.height))
         self.packages = VirtualPackages(self.store, body.folder / "apks")
-        self.files = EmulatorFiles(body.folder / "files", _generated(self), self.is_process)
+        self.files = EmulatorFiles(body.folder / "files", _generate(self), self.is_process)
         self.files.lend(self.packages.file, self.store)
         self.journal = CommandJournal(body.folder)
         self.log = VirtualLog()
@@ -128,7 +128,7 @@ class VirtualDevice:
         unknown = sorted(set(changes) - known)
         if unknown:
             raise ValueError(f"no field {unknown[0]!r} in the app's state; known: {', '.join(sorted(known))}")
-        self.act(replace(self.app, **_typed(changes)))
+        self.act(replace(self.app, **_convert(changes)))
 
     @property
     def focus(self) -> str:
@@ -201,7 +201,7 @@ class VirtualDevice:
             await asyncio.sleep(0)
 
 
-def _generated(emulator: VirtualDevice) -> dict[str, Callable[[], bytes]]:
+def _generate(emulator: VirtualDevice) -> dict[str, Callable[[], bytes]]:
     def properties() -> bytes:
         return "".join(f"{name}={value}\n" for name, value in identity(emulator.body.serialno).items()).encode()
 
@@ -223,10 +223,10 @@ def _generated(emulator: VirtualDevice) -> dict[str, Callable[[], bytes]]:
 
 
 def _restore(kept: dict[str, JsonValue]) -> HerdState:
-    return replace(HerdState(), **_typed({name: value for name, value in kept.items() if name in _KEPT}))
+    return replace(HerdState(), **_convert({name: value for name, value in kept.items() if name in _KEPT}))
 
 
-def _typed(changes: dict[str, JsonValue]) -> dict[str, object]:
+def _convert(changes: dict[str, JsonValue]) -> dict[str, object]:
     """JSON knows no tuples and no scenes."""
     typed: dict[str, object] = {}
     for name, value in changes.items():

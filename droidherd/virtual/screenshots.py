@@ -24,9 +24,9 @@ class NoPictureError(Exception):
 async def raw_of(emulator: VirtualDevice, camera: str) -> memoryview:
     """Prologue and pixels, as this camera sees the screen now."""
     faults = emulator.faults
-    if _meant(emulator, "no_camera", camera):
+    if _applies(emulator, "no_camera", camera):
         raise NoPictureError(f"{camera} does not work")
-    odd = faults.take("odd_camera") if _meant(emulator, "odd_camera", camera) else None
+    odd = faults.take("odd_camera") if _applies(emulator, "odd_camera", camera) else None
     how = str(odd.options.get("how", "stale")) if odd else ""
     stale = faults.take("black_screencap") is not None
     shown = HerdState(scene=Scene.BOOT) if stale else HerdState() if how == "stale" else emulator.shown
@@ -52,7 +52,7 @@ def with_oddities(emulator: VirtualDevice, data: memoryview, *, png: bool) -> me
     return data
 
 
-def _meant(emulator: VirtualDevice, fault: str, camera: str) -> bool:
+def _applies(emulator: VirtualDevice, fault: str, camera: str) -> bool:
     return camera in str(emulator.faults.option(fault, "camera") or "").split(",")
 
 

@@ -81,7 +81,7 @@ class Channel:
             if parts:
                 await self.stream.write(*parts)
             return
-        await self._frames(_merged(blocks), last)
+        await self._frames(_merge(blocks), last)
 
     async def _frames(self, blocks: list[tuple[int, Chunk]], last: bytes) -> None:
         space = self.stream.session.max_payload - _BLOCK.size
@@ -105,7 +105,7 @@ class Channel:
             await self.stream.write_packet(*parts)
 
 
-def _merged(blocks: list[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
+def _merge(blocks: list[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
     """Neighbours of one kind become one block, unless they are large."""
     merged: list[tuple[int, Chunk]] = []
     for kind, data in blocks:

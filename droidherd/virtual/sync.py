@@ -104,7 +104,7 @@ class SyncService:
         self._reply(struct.pack("<4sIII", b"STAT", facts.mode, facts.size & 0xFFFF_FFFF, facts.mtime))
 
     async def _stat2(self, name: bytes, path: str) -> None:
-        self._reply(_packed(name, self._facts(path)))
+        self._reply(_pack(name, self._facts(path)))
 
     def _facts(self, path: str) -> FileStat | None:
         try:
@@ -127,7 +127,7 @@ class SyncService:
 
     async def _list2(self, path: str) -> None:
         for name, facts in self._entries(path):
-            self._reply(_packed(b"DNT2", facts), struct.pack("<I", len(name)), name)
+            self._reply(_pack(b"DNT2", facts), struct.pack("<I", len(name)), name)
         self._reply(b"DONE" + bytes(72))
 
     # --- contents
@@ -223,7 +223,7 @@ class SyncService:
                 target.write(data)
 
 
-def _packed(name: bytes, facts: FileStat | None) -> bytes:
+def _pack(name: bytes, facts: FileStat | None) -> bytes:
     if facts is None:
         return _STAT2.pack(name, errno.ENOENT, *([0] * 10))
     nodes = (64768, 1, facts.mode, 1, 2000, 2000, facts.size, facts.mtime, facts.mtime, facts.mtime)

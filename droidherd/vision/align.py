@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Floats, Pattern, Slopes, median
-from droidherd.vision.pixels import Pixels, halved
+from droidherd.vision.pixels import Pixels, halve
 
 _STEPS = 5
 _LEVELS = (3, 2, 1, 0)
@@ -39,7 +39,7 @@ class AlignedWindow:
     lay: Alignment
 
 
-def laid(looked: PreparedFrame, pattern: Pattern, lay: Alignment, doubt: float = 0.0) -> AlignedWindow:
+def refine(looked: PreparedFrame, pattern: Pattern, lay: Alignment, doubt: float = 0.0) -> AlignedWindow:
     """Scale and place made exact, from coarse to fine, by what the template's slopes say.
 
     `doubt` is by how much, as a share, the scale may be wrong: then it is begun from three scales.
@@ -81,16 +81,16 @@ def _matrix(lay: Alignment) -> NDArray[np.float64]:
 def _best(piece: Pixels, pattern: Pattern, lay: Alignment, doubt: float) -> Alignment:
     greys = [np.asarray(cv2.cvtColor(piece, cv2.COLOR_RGB2GRAY), np.uint8)]
     while len(greys) <= max(_LEVELS):
-        greys.append(halved(greys[-1]))
+        greys.append(halve(greys[-1]))
     if not doubt:
         return _exact(greys, pattern, lay, firm=True)
-    starts = (_grown(lay, pattern, 1.0 + part * doubt) for part in (0.0, -2 / 3, 2 / 3))
+    starts = (_grow(lay, pattern, 1.0 + part * doubt) for part in (0.0, -2 / 3, 2 / 3))
     return min(
         (_exact(greys, pattern, start, firm=False) for start in starts), key=lambda one: _off(greys[0], pattern, one)
     )
 
 
-def _grown(lay: Alignment, pattern: Pattern, factor: float) -> Alignment:
+def _grow(lay: Alignment, pattern: Pattern, factor: float) -> Alignment:
     """Larger or smaller around the same middle."""
     across, down = pattern.width * lay.scale_x, pattern.height * lay.scale_y
     return Alignment(lay.scale_x * factor, lay.scale_y * factor,
@@ -100,11 +100,11 @@ def _grown(lay: Alignment, pattern: Pattern, factor: float) -> Alignment:
 def _off(grey: Pixels, pattern: Pattern, lay: Alignment) -> float:
     """How badly it fits: what is far off counts no more than what is plainly off."""
     slopes = pattern.slopes(0)
-    rest = _sampled(grey, slopes, lay, 1.0) - slopes.values
+    rest = _sample(grey, slopes, lay, 1.0) - slopes.values
     return float(np.minimum(np.abs(rest - median(rest)), _OUTLIER).mean())
 
 
-def _sampled(grey: Pixels, slopes: Slopes, lay: Alignment, size: float) -> Floats:
+def _sample(grey: Pixels, slopes: Slopes, lay: Alignment, size: float) -> Floats:
     across = (lay.scale_x * slopes.columns + (lay.left / size - 0.5)).astype(np.float32).reshape(-1, 1)
     down = (lay.scale_y * slopes.rows + (lay.top / size - 0.5)).astype(np.float32).reshape(-1, 1)
     there = cv2.remap(grey, across, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
@@ -115,17 +115,17 @@ def _exact(greys: list[Pixels], pattern: Pattern, lay: Alignment, *, firm: bool)
     """`firm`: the scale is known, but for a pixel of rounding, and only the place is searched for."""
     for level in _LEVELS:
         if level < len(pattern.levels) and min(pattern.levels[level].shape) >= _SIDE_MIN:
-            lay = _stepped(greys[level], pattern, level, lay, firm=firm)
+            lay = _newton_step(greys[level], pattern, level, lay, firm=firm)
     return lay
 
 
-def _stepped(grey: Pixels, pattern: Pattern, level: int, lay: Alignment, *, firm: bool) -> Alignment:
+def _newton_step(grey: Pixels, pattern: Pattern, level: int, lay: Alignment, *, firm: bool) -> Alignment:
     """Newton steps on one level; a step that leads away from what was known is not taken."""
     slopes = pattern.slopes(level)
     size = float(1 << level)
     now, limit = lay, min(3.0 * size, 3.0 + _STRETCH * max(pattern.width, pattern.height))
     for number in range(_STEPS):
-        rest = _sampled(grey, slopes, now, size) - slopes.values
+        rest = _sample(grey, slopes, now, size) - slopes.values
         # Edges a pixel away from their place look like outliers: they are left out only at the very end.
         late = level == 0 and number >= _STEPS - 2
         step = _step(slopes, rest, _FIRM if firm else _TOGETHER, late=late)

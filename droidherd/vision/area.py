@@ -11,7 +11,7 @@ LEVELS = 12
 """Of a channel: what differs by less is the noise of a picture that stands still."""
 
 
-def clipped(area: Box | None, frame: Frame) -> Box:
+def clip(area: Box | None, frame: Frame) -> Box:
     """The part of an area that is on the frame; all of the frame without one."""
     if area is None:
         return Box(0, 0, frame.width, frame.height)
@@ -20,11 +20,11 @@ def clipped(area: Box | None, frame: Frame) -> Box:
     return Box(left, top, max(0, right - left), max(0, bottom - top))
 
 
-def moved(before: Frame, after: Frame, area: Box | None = None) -> float:
+def share_moved(before: Frame, after: Frame, area: Box | None = None) -> float:
     """The share of pixels that changed, 0 to 1. A screen of another size has changed altogether."""
     if (before.width, before.height) != (after.width, after.height):
         return 1.0
-    within = clipped(area, after)
+    within = clip(area, after)
     if not within.width or not within.height:
         return 0.0
     rows, columns = slice(within.y, within.y + within.height), slice(within.x, within.x + within.width)

@@ -8,7 +8,7 @@ import numpy as np
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.area import clipped
+from droidherd.vision.area import clip
 from droidherd.vision.pixels import of_frame
 
 HEX = re.compile(r"#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2})")
@@ -44,7 +44,7 @@ def patch(
 
     The score is the part of what is asked for that is there, 1 when there is enough.
     """
-    within = clipped(area, frame)
+    within = clip(area, frame)
     if not within.width or not within.height:
         raise FlowError("the area is empty", remedy="widen it")
     part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]

@@ -36,7 +36,7 @@ _STEEP, _PIXELS_MIN = 24, 12
 _CROSS = np.ones((3, 3), np.uint8)
 
 
-def covered(pattern: Pattern, there: Pixels, shown: Pixels, differing: Mask, noise: float) -> Mask | None:
+def find_cover(pattern: Pattern, there: Pixels, shown: Pixels, differing: Mask, noise: float) -> Mask | None:
     """The pixels that are hidden, if all that differs is hidden; None: something differs otherwise."""
     if min(pattern.width, pattern.height) < _SIDE_MIN or np.count_nonzero(differing) > _SPREAD_MAX * differing.size:
         return None
@@ -44,7 +44,7 @@ def covered(pattern: Pattern, there: Pixels, shown: Pixels, differing: Mask, noi
     off = strongest(np.asarray(cv2.absdiff(there[rows, columns], shown[rows, columns]), np.uint8))
     changed = _to_the_edge(np.asarray(off > max(_OFF_MIN, 3 * noise), np.uint8), (rows, columns), pattern)
     seen = differing[rows, columns]
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(_joined(changed, seen), connectivity=8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(_join(changed, seen), connectivity=8)
     hidden = np.zeros(differing.shape, np.bool_)
     for label in np.flatnonzero(np.bincount(labels[seen])):
         x, y, width, height = (int(one) for one in stats[label][:4])
@@ -83,7 +83,7 @@ def _to_the_edge(changed: Pixels, where: tuple[slice, slice], pattern: Pattern) 
     return changed
 
 
-def _joined(changed: Pixels, differing: Mask) -> Pixels:
+def _join(changed: Pixels, differing: Mask) -> Pixels:
     """What belongs together: changed pixels, and the gaps of a few pixels between them."""
     closed = cv2.morphologyEx(changed, cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))
     return np.asarray(cv2.bitwise_or(closed, differing.astype(np.uint8)), np.uint8)
@@ -107,7 +107,7 @@ def _outline(changed: Mask) -> Mask | None:
 
 def _foreign(pattern: Pattern, there: Pixels, shown: Pixels, outline: Mask, piece: tuple[slice, slice]) -> bool:
     """Thick, and without regard for what it lies on."""
-    whole, middle = _continued(outline, piece, pattern)
+    whole, middle = _continue_outline(outline, piece, pattern)
     deep = cv2.distanceTransform(whole, cv2.DIST_L2, 3)
     side = min(pattern.width, pattern.height)
     inside = whole.shape == (outline.shape[0] + 2, outline.shape[1] + 2)
@@ -131,7 +131,9 @@ def _foreign(pattern: Pattern, there: Pixels, shown: Pixels, outline: Mask, piec
     return length < 1.0 or float(np.sum(one * other)) / length < _LIKE_MAX
 
 
-def _continued(outline: Mask, piece: tuple[slice, slice], pattern: Pattern) -> tuple[Pixels, tuple[slice, slice]]:
+def _continue_outline(
+    outline: Mask, piece: tuple[slice, slice], pattern: Pattern
+) -> tuple[Pixels, tuple[slice, slice]]:
     """As it may go on beyond the template's edge, where nobody looks: what reaches in from there has no rim there."""
     rows, columns = piece
     beyond = 2 + round(2 * max(_THICK_MIN, _THICK * min(pattern.width, pattern.height)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.area import clipped
+from droidherd.vision.area import clip
 from droidherd.vision.pixels import Pixels, of_frame
 from droidherd.vision.template import Template
 
@@ -56,14 +56,14 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
 
     FlowError when the picture has too few features to be told by them.
     """
-    searched = wanted(template)
-    within = clipped(area, frame)
+    searched = template_features(template)
+    within = clip(area, frame)
     if not within.width or not within.height:
         raise FlowError("the area is empty", to=template.name, remedy="widen it")
     part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]
     grey = _grey(part, cv2.COLOR_RGBA2GRAY)
     there = features_of(grey, _FEATURES_OF_FRAME_MAX)
-    warp = _agreed(searched, there)
+    warp = _find_warp(searched, there)
     if warp is None:
         return _NOT_FOUND
     box = _outline(warp, template.rgb.shape[1], template.rgb.shape[0], within)
@@ -73,7 +73,7 @@ def find(frame: Frame, template: Template, *, threshold: float = THRESHOLD, area
     return Match(found=score >= threshold, box=box, score=score, runner_up=0.0)
 
 
-def wanted(template: Template) -> Features:
+def template_features(template: Template) -> Features:
     """The features of the picture that is searched for. FlowError when they are too few."""
     found = features_of(_grey(template.rgb, cv2.COLOR_RGB2GRAY), _FEATURES_MAX)
     if found.spots < FEATURES_MIN:
@@ -101,7 +101,7 @@ def _grey(pixels: Pixels, how: int) -> Pixels:
     return np.asarray(cv2.cvtColor(pixels, how), np.uint8)
 
 
-def _agreed(searched: Features, there: Features) -> Warp | None:
+def _find_warp(searched: Features, there: Features) -> Warp | None:
     """How the picture lies on the frame, if enough features say the same: moved, turned, scaled, nothing else."""
     if len(there) < 2:  # noqa: PLR2004 -- a best and a second best partner
         return None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from droidherd.domain.ports import Box
-from droidherd.vision.cover import covered
+from droidherd.vision.cover import find_cover
 from droidherd.vision.pattern import OFFSET_UNIT, Floats, Pattern, median
 from droidherd.vision.pixels import Pixels, strongest
 
@@ -87,28 +87,28 @@ class Comparison:
     """On the template; None with a high score: it is the same."""
 
 
-def judged(pattern: Pattern, there: Pixels, rule: Rule) -> Comparison:
+def judge_place(pattern: Pattern, there: Pixels, rule: Rule) -> Comparison:
     """`there` is the frame's piece, as large as the pattern."""
     if pattern.mask is None and cv2.norm(there, pattern.rgb, cv2.NORM_INF) <= _EQUAL:
         return Comparison(1.0, None)
-    fit = fitted(pattern, there)
+    fit = fit_pattern(pattern, there)
     whole = Box(0, 0, pattern.width, pattern.height)
     if not GAIN_MIN <= fit.gain <= GAIN_MAX or abs(fit.offset) > OFFSET_MAX:
         gain = max(0.0, min(fit.gain / GAIN_MIN, GAIN_MAX / max(fit.gain, GAIN_MAX)))
         return Comparison(round(fit.score * min(1.0, gain), 4), whole)
     if fit.score < SAME_SHAPE / 2:
         return Comparison(round(fit.score, 4), whole)
-    shown = expected(pattern, fit)
+    shown = expected_pixels(pattern, fit)
     differing = _differing(pattern, there, shown, fit, rule)
     if not differing.any():
         return Comparison(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), None)
-    hidden = covered(pattern, there, shown, differing, fit.noise)
+    hidden = find_cover(pattern, there, shown, differing, fit.noise)
     if hidden is not None:
         return Comparison(round(_score(pattern, there, shown, fit.noise, ~hidden), 4), None)
     return Comparison(round(_score(pattern, there, shown, fit.noise, pattern.counts), 4), _where(differing))
 
 
-def fitted(pattern: Pattern, there: Pixels) -> Fit:
+def fit_pattern(pattern: Pattern, there: Pixels) -> Fit:
     """Least squares, again without what stands out. One filter for all channels: a colour cannot be fitted away."""
     basis = pattern.basis
     x, y = basis.columns_of, there[basis.rows, basis.columns].T.reshape(-1).astype(np.float32)
@@ -135,16 +135,16 @@ def fitted(pattern: Pattern, there: Pixels) -> Fit:
         used = along
     kernel = found[:9].reshape(3, 3).astype(np.float64)
     offset = float(found[9]) * OFFSET_UNIT
-    return Fit(kernel, offset, noise, _explained(y[usable], off[usable], noise))
+    return Fit(kernel, offset, noise, _correlation(y[usable], off[usable], noise))
 
 
-def expected(pattern: Pattern, fit: Fit) -> Pixels:
+def expected_pixels(pattern: Pattern, fit: Fit) -> Pixels:
     """The template as the frame should show it."""
     shown = cv2.filter2D(pattern.rgb, -1, fit.kernel, delta=fit.offset, borderType=cv2.BORDER_REPLICATE)
     return np.asarray(shown, np.uint8)
 
 
-def _explained(values: Floats, off: Floats, noise: float) -> float:
+def _correlation(values: Floats, off: Floats, noise: float) -> float:
     """A correlation that noise does not lower: the root of the share of the variance that is explained."""
     variance = float(np.var(values))
     if variance < 1.0:
@@ -175,7 +175,7 @@ def _differing(pattern: Pattern, there: Pixels, shown: Pixels, fit: Fit, rule: R
         # Only where something remained: the rest is settled.
         x, y, width, height = cv2.boundingRect(over)
         rows, columns = slice(max(0, y - _REACH), y + height + _REACH), slice(max(0, x - _REACH), x + width + _REACH)
-        mean = _settled(there[rows, columns], shown[rows, columns], allowed[rows, columns], rule)
+        mean = _settle(there[rows, columns], shown[rows, columns], allowed[rows, columns], rule)
         over[rows, columns] = cv2.min(over[rows, columns], cv2.subtract(mean, tolerated[rows, columns]))
     return np.asarray(over > 0, np.bool_)
 
@@ -188,7 +188,7 @@ def _remaining(there: Pixels, shown: Pixels, allowed: Pixels, rule: Rule) -> Pix
     return np.asarray(cv2.blur(rest, (rule.window, rule.window), borderType=cv2.BORDER_CONSTANT), np.uint8)
 
 
-def _settled(there: Pixels, shown: Pixels, allowed: Pixels, rule: Rule) -> Pixels:
+def _settle(there: Pixels, shown: Pixels, allowed: Pixels, rule: Rule) -> Pixels:
     """The same after each neighbourhood, a few letters wide, was moved by at most a pixel to where it fits best.
 
     One letter cannot choose for itself: another one would be moved until it looks like the one that was searched for.

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from droidherd.domain.ports import Box, Frame
-from droidherd.vision.pixels import Pixels, halved, of_frame
+from droidherd.vision.pixels import Pixels, halve, of_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class PreparedFrame:
     def level(self, number: int) -> Pixels:
         """The frame in grey, halved so many times."""
         if number not in self._levels:
-            self._levels[number] = self._made(number)
+            self._levels[number] = self._make(number)
         return self._levels[number]
 
-    def _made(self, number: int) -> Pixels:
+    def _make(self, number: int) -> Pixels:
         if number:
             # Grey first: OpenCV halves one channel fourteen times as fast as four, and level 0 is needed later on.
-            return halved(self.level(number - 1))
+            return halve(self.level(number - 1))
         return np.asarray(cv2.cvtColor(self.rgba, cv2.COLOR_RGBA2GRAY), np.uint8)
 
     def grey(self, level: int, part: Box) -> Pixels:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.align import Alignment, laid
-from droidherd.vision.area import clipped
-from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Comparison, judged
+from droidherd.vision.align import Alignment, refine
+from droidherd.vision.area import clip
+from droidherd.vision.judge import LOOSE, RIGID, SAME_SHAPE, Comparison, judge_place
 from droidherd.vision.look import PreparedFrame
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.search import Guess, at_a_glance, by_parts, guesses, nearby
@@ -63,18 +63,18 @@ def find(
     A `Looked` serves several searches on one frame. Deterministic: equal input gives an equal match.
     """
     looked = frame if isinstance(frame, PreparedFrame) else PreparedFrame(frame)
-    searched = _searched(looked, template, area)
+    searched = _prepare(looked, template, area)
     if hint is not None:
         known = _at_hint(looked, searched, hint)
         if known is not None and _is_it(known, threshold):
             return _match(known, threshold, (0.0, None))
     found = at_a_glance(looked, searched.patterns, searched.within)
-    placed = _tried(looked, searched, found, threshold)
+    placed = _try_guesses(looked, searched, found, threshold)
     if not any(_is_it(one, threshold) for one in placed):
         found = guesses(looked, searched.patterns, searched.within)
-        placed = _tried(looked, searched, found, threshold)
+        placed = _try_guesses(looked, searched, found, threshold)
     if not any(_is_it(one, threshold) for one in placed) and _doubtful(searched, found):
-        placed += _tried(looked, searched, by_parts(looked, searched.patterns[0], searched.within), threshold)
+        placed += _try_guesses(looked, searched, by_parts(looked, searched.patterns[0], searched.within), threshold)
     if not placed:
         best = found[0] if found else Guess(0, searched.within.x, searched.within.y, 0.0)
         box = _box(searched, best)
@@ -84,13 +84,15 @@ def find(
     return _match(best, threshold, _runner_up(looked, searched, found, placed, best.box))
 
 
-def _tried(looked: PreparedFrame, searched: TemplateSearch, found: list[Guess], threshold: float) -> list[PlacedMatch]:
+def _try_guesses(
+    looked: PreparedFrame, searched: TemplateSearch, found: list[Guess], threshold: float
+) -> list[PlacedMatch]:
     """Judged one after the other, up to the first that is it."""
     placed: list[PlacedMatch] = []
     for guess in found[:_JUDGED_MAX]:
         if guess.score < max(_least(searched), found[0].score - _GUESS_MARGIN):
             break
-        placed.append(_judged(looked, searched, guess))
+        placed.append(_judge(looked, searched, guess))
         if _is_it(placed[-1], threshold):
             break
     return placed
@@ -112,16 +114,16 @@ def _runner_up(
     others = [one for one in placed if _apart(one.box, best)]
     unjudged = [one for one in found if _apart(_box(searched, one), best)]
     if unjudged and unjudged[0].score >= _CONVINCING and not others:
-        others = [_judged(looked, searched, unjudged[0])]
+        others = [_judge(looked, searched, unjudged[0])]
     if others:
         second = max(others, key=lambda one: one.comparison.score)
         return second.comparison.score, second.box
     return (round(max(0.0, unjudged[0].score), 4), _box(searched, unjudged[0])) if unjudged else (0.0, None)
 
 
-def _searched(looked: PreparedFrame, template: Template, area: Box | None) -> TemplateSearch:
+def _prepare(looked: PreparedFrame, template: Template, area: Box | None) -> TemplateSearch:
     width, height = looked.frame.width, looked.frame.height
-    within, scales = clipped(area, looked.frame), template.scales
+    within, scales = clip(area, looked.frame), template.scales
     if not scales or not all(SCALE_MIN <= one <= SCALE_MAX for one in scales):
         raise FlowError(f"scales {scales} are not between {SCALE_MIN} and {SCALE_MAX}", to=template.name)
     template = template.at(width, height)
@@ -147,21 +149,21 @@ def _at_hint(looked: PreparedFrame, searched: TemplateSearch, hint: Box) -> Plac
     guess = nearby(looked, searched.patterns[index], hint, searched.within)
     if guess.score < _least(searched):
         return None
-    return _judged(looked, searched, Guess(index, guess.x, guess.y, guess.score))
+    return _judge(looked, searched, Guess(index, guess.x, guess.y, guess.score))
 
 
-def _judged(looked: PreparedFrame, searched: TemplateSearch, guess: Guess) -> PlacedMatch:
+def _judge(looked: PreparedFrame, searched: TemplateSearch, guess: Guess) -> PlacedMatch:
     pattern, template = searched.patterns[guess.pattern], searched.template
     if searched.scales == (1.0,) and not template.resampled:
         there = looked.patch(guess.x, guess.y, pattern.width, pattern.height)
         return PlacedMatch(
-            _box(searched, guess), _on_frame(judged(pattern, there, RIGID), Alignment(1, 1, guess.x, guess.y))
+            _box(searched, guess), _on_frame(judge_place(pattern, there, RIGID), Alignment(1, 1, guess.x, guess.y))
         )
     # Compared on the template's own pixels: enlarging it would add nothing, and blur what is compared.
     native = template.native
     across, down = pattern.width / native.width, pattern.height / native.height
     doubt = 0.0 if len(searched.scales) == 1 else _SCALE_DOUBT
-    piece = laid(looked, native, Alignment(across, down, guess.x, guess.y), doubt)
+    piece = refine(looked, native, Alignment(across, down, guess.x, guess.y), doubt)
     lay = piece.lay
     width, height = looked.frame.width, looked.frame.height
     size = (
@@ -169,7 +171,7 @@ def _judged(looked: PreparedFrame, searched: TemplateSearch, guess: Guess) -> Pl
         min(height, max(1, round(native.height * lay.scale_y))),
     )
     left, top = min(max(round(lay.left), 0), width - size[0]), min(max(round(lay.top), 0), height - size[1])
-    return PlacedMatch(Box(left, top, *size), _on_frame(judged(native, piece.rgb, LOOSE), lay))
+    return PlacedMatch(Box(left, top, *size), _on_frame(judge_place(native, piece.rgb, LOOSE), lay))
 
 
 def _on_frame(comparison: Comparison, lay: Alignment) -> Comparison:

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from droidherd.vision.pixels import OPAQUE, Pixels, halved, strongest
+from droidherd.vision.pixels import OPAQUE, Pixels, halve, strongest
 
 Floats: TypeAlias = NDArray[np.float32]
 Indices: TypeAlias = NDArray[np.int64]
@@ -85,7 +85,7 @@ class Pattern:
         """In grey, halved as often as it bears."""
         levels = [np.asarray(cv2.cvtColor(self.rgb, cv2.COLOR_RGB2GRAY), np.uint8)]
         while len(levels) <= LEVEL_MAX and min(levels[-1].shape) >= _HALVED_MIN:
-            levels.append(halved(levels[-1]))
+            levels.append(halve(levels[-1]))
         return levels
 
     @cached_property
@@ -95,7 +95,7 @@ class Pattern:
             return []
         masks = [self.mask]
         while len(masks) < len(self.levels):
-            masks.append(halved(masks[-1]))
+            masks.append(halve(masks[-1]))
         return [np.asarray((one > OPAQUE) * np.uint8(255), np.uint8) for one in masks]
 
     @cached_property
@@ -113,7 +113,7 @@ class Pattern:
         contrast = self._contrast_of(0)
         level = 0
         for number, grey in enumerate(self.levels[1:], 1):
-            if min(grey.shape) < side or np.count_nonzero(self._counted(number)) < side * side:
+            if min(grey.shape) < side or np.count_nonzero(self._count(number)) < side * side:
                 break
             if self._contrast_of(number) < max(_CONTRAST_MIN, _CONTRAST_KEPT * contrast):
                 break
@@ -151,13 +151,13 @@ class Pattern:
             self._probes[level] = PixelProbe(grey.shape[1], grey.shape[0], rows, columns, values)
         return self._probes[level]
 
-    def _counted(self, level: int) -> NDArray[np.bool_]:
+    def _count(self, level: int) -> NDArray[np.bool_]:
         return self.masks[level] > 0 if self.masks else np.ones(self.levels[level].shape, np.bool_)
 
     def _samples(self, level: int, most: int) -> tuple[Indices, Indices]:
         """Some of what counts on a level. Of a mask that scaling left nothing of anything: it only leads to a guess."""
-        counted = self._counted(level)
-        return _sampled(self.levels[level], counted if counted.any() else np.ones_like(counted), most)
+        counted = self._count(level)
+        return _sample(self.levels[level], counted if counted.any() else np.ones_like(counted), most)
 
     def slopes(self, level: int) -> Slopes:
         """For placing the pattern by less than a pixel."""
@@ -212,7 +212,7 @@ class Pattern:
 
     @cached_property
     def basis(self) -> FitBasis:
-        rows, columns = _sampled(self.levels[0], self.counts, FIT_SAMPLES_MAX)
+        rows, columns = _sample(self.levels[0], self.counts, FIT_SAMPLES_MAX)
         neighbours = [self.rgb[rows + down, columns + across] for down in (-1, 0, 1) for across in (-1, 0, 1)]
         stacked = np.stack([one.T.reshape(-1) for one in neighbours], axis=1).astype(np.float32)
         constant = np.full((len(stacked), 1), OFFSET_UNIT, np.float32)
@@ -231,18 +231,18 @@ def _contrast(grey: Pixels) -> float:
     return float(np.std(grey[down : grey.shape[0] - down, across : grey.shape[1] - across]))
 
 
-def _sampled(grey: Pixels, counts: NDArray[np.bool_], most: int) -> tuple[Indices, Indices]:
+def _sample(grey: Pixels, counts: NDArray[np.bool_], most: int) -> tuple[Indices, Indices]:
     """Half of the samples where something changes, half everywhere, both spread over the whole."""
     everywhere = np.flatnonzero(counts)
     slope = np.asarray(cv2.morphologyEx(grey, cv2.MORPH_GRADIENT, _CROSS), np.uint8).reshape(-1)
     if len(everywhere) > most:
         steep = everywhere[slope[everywhere] > max(8.0, float(slope[everywhere].mean()))]
-        everywhere = np.unique(np.concatenate([_thinned(steep, most // 2), _thinned(everywhere, most // 2)]))
+        everywhere = np.unique(np.concatenate([_thin(steep, most // 2), _thin(everywhere, most // 2)]))
     rows, columns = np.divmod(everywhere, grey.shape[1])
     return rows, columns
 
 
-def _thinned(places: Indices, most: int) -> Indices:
+def _thin(places: Indices, most: int) -> Indices:
     if len(places) <= most:
         return places
     return places[np.linspace(0, len(places) - 1, most).astype(np.int64)]

@@ -85,7 +85,7 @@ def read_image(path: Path) -> tuple[Pixels, Pixels | None]:
     return rgb, None if int(mask.min()) > OPAQUE else mask
 
 
-def halved(grey: Pixels) -> Pixels:
+def halve(grey: Pixels) -> Pixels:
     """Half as wide and high; an odd last row or column is left out."""
     size = (max(1, grey.shape[1] // 2), max(1, grey.shape[0] // 2))
     whole = grey[: size[1] * 2, : size[0] * 2]

@@ -71,19 +71,19 @@ def at_a_glance(looked: PreparedFrame, patterns: Sequence[Pattern], within: Box)
     if not all(one.glance > one.coarse for one in patterns):
         return []
     levels = [_level(looked, one, within, one.glance) for one in patterns]
-    found = _followed(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
+    found = _follow(looked, patterns, levels, within, _GLANCE_PLACES_MAX)
     # Begun on a few pixels, the way down may end a pixel beside the place.
     part = _part(looked, within, 0)
-    exact = (Guess(one.pattern, *_probed(part, patterns[one.pattern], [(one.x, one.y)], _AROUND)[0]) for one in found)
+    exact = (Guess(one.pattern, *_probe(part, patterns[one.pattern], [(one.x, one.y)], _AROUND)[0]) for one in found)
     return sorted(set(exact), key=_rank)
 
 
 def guesses(looked: PreparedFrame, patterns: Sequence[Pattern], within: Box) -> list[Guess]:
     """Places on the full frame, best first."""
-    return _followed(looked, patterns, [_level(looked, one, within, one.coarse) for one in patterns], within)
+    return _follow(looked, patterns, [_level(looked, one, within, one.coarse) for one in patterns], within)
 
 
-def _followed(
+def _follow(
     looked: PreparedFrame, patterns: Sequence[Pattern], levels: list[int], within: Box, most: int | None = None
 ) -> list[Guess]:
     """The best of what each pattern looks like on its level, followed down to the frame."""
@@ -120,7 +120,7 @@ def by_parts(looked: PreparedFrame, pattern: Pattern, within: Box) -> list[Guess
 
 def nearby(looked: PreparedFrame, pattern: Pattern, hint: Box, within: Box) -> Guess:
     """The best place within a few pixels of a known one."""
-    (place,) = _probed(_part(looked, within, 0), pattern, [(hint.x, hint.y)], _AROUND * 2)
+    (place,) = _probe(_part(looked, within, 0), pattern, [(hint.x, hint.y)], _AROUND * 2)
     return Guess(0, *place)
 
 
@@ -180,9 +180,9 @@ def coarse(part: TemplatePiece, patterns: Sequence[Pattern], most: int, least: f
         for pattern, places in zip(patterns, found, strict=True):
             mask = pattern.masks[level] if pattern.masks else None
             if mask is not None and mask.any():
-                scores = _masked(strip, pattern.levels[level], mask)
+                scores = _correlate_masked(strip, pattern.levels[level], mask)
             else:
-                scores = _correlated(strip, pattern.levels[level], windows)
+                scores = _correlate(strip, pattern.levels[level], windows)
             enough = max([least, *(one.score - _MARGIN for one in places)])
             for x, y, score in _peaks(scores, width, height, most, enough):
                 places.append(Guess(0, part.box.x + x, part.box.y + top + y, score))
@@ -207,7 +207,7 @@ def _windows(grey: Pixels, width: int, height: int) -> Windows:
     return Windows(np.asarray(sums, np.float32), np.maximum(spread, np.float32(_FLAT * count), out=spread))
 
 
-def _correlated(grey: Pixels, wanted: Pixels, windows: Windows) -> Floats:
+def _correlate(grey: Pixels, wanted: Pixels, windows: Windows) -> Floats:
     """The square of the normalised correlation, with its sign.
 
     What TM_CCOEFF_NORMED computes; its own normalisation takes three times as long as everything here.
@@ -230,7 +230,7 @@ def _product(grey: Pixels, wanted: Pixels) -> Floats:
     return np.asarray(product[: grey.shape[0] - height + 1, : grey.shape[1] - width + 1], np.float32)
 
 
-def _masked(grey: Pixels, wanted: Pixels, mask: Pixels) -> Floats:
+def _correlate_masked(grey: Pixels, wanted: Pixels, mask: Pixels) -> Floats:
     scores = np.asarray(cv2.matchTemplate(grey, wanted, cv2.TM_CCOEFF_NORMED, mask=mask), np.float32)
     # Over flat ground the formula divides by zero; flat ground is never what was searched for.
     scores = np.nan_to_num(scores, copy=False, nan=-1.0, posinf=-1.0, neginf=-1.0)
@@ -269,7 +269,7 @@ def _finer(part: TemplatePiece, patterns: Sequence[Pattern], due: list[bool], gu
     for index in dict.fromkeys(one.pattern for one in guessed):
         found = [one for one in guessed if one.pattern == index]
         if due[index]:
-            places = _probed(part, patterns[index], [(one.x * 2, one.y * 2) for one in found], _AROUND)
+            places = _probe(part, patterns[index], [(one.x * 2, one.y * 2) for one in found], _AROUND)
             found = [Guess(index, *place) for place in places]
         for one in found:
             seen.setdefault((one.pattern, one.x, one.y), one)
@@ -279,7 +279,7 @@ def _finer(part: TemplatePiece, patterns: Sequence[Pattern], due: list[bool], gu
     return [one for one in ranked[:most] if one.score >= ranked[0].score - _MARGIN_FINE]
 
 
-def _probed(
+def _probe(
     part: TemplatePiece, pattern: Pattern, places: list[tuple[int, int]], around: int
 ) -> list[tuple[int, int, float]]:
     """The best place around each of these, by some of the pixels."""

@@ -46,10 +46,10 @@ class Template:
         """Made ready for the search at a scale; kept, since the same few are searched again and again."""
         kept = self._patterns.get(scale)
         if kept is None:
-            kept = self._patterns[scale] = self._scaled(scale)
+            kept = self._patterns[scale] = self._scale(scale)
         return kept
 
-    def _scaled(self, scale: float) -> Pattern:
+    def _scale(self, scale: float) -> Pattern:
         if scale == 1.0:
             return Pattern(self.rgb, self.mask)
         size = (max(1, round(self.rgb.shape[1] * scale)), max(1, round(self.rgb.shape[0] * scale)))
@@ -73,7 +73,7 @@ class Template:
         rgb = np.asarray(cv2.resize(self.rgb, size, interpolation=how), np.uint8)
         mask = None if self.mask is None else np.asarray(cv2.resize(self.mask, size, interpolation=how), np.uint8)
         source = Pattern(self.rgb, self.mask) if across > 1 else None
-        return checked(Template(self.name, rgb, None, mask, resampled=True, scales=self.scales, source=source))
+        return check_template(Template(self.name, rgb, None, mask, resampled=True, scales=self.scales, source=source))
 
 
 def recorded_in(name: str) -> tuple[int, int] | None:
@@ -85,10 +85,10 @@ def recorded_in(name: str) -> tuple[int, int] | None:
 def load(path: Path, recorded: tuple[int, int] | None = None) -> Template:
     """Read a template; the size in its name wins over `recorded`."""
     rgb, mask = read_image(path)
-    return checked(Template(path.name, rgb, recorded_in(path.name) or recorded, mask))
+    return check_template(Template(path.name, rgb, recorded_in(path.name) or recorded, mask))
 
 
-def checked(template: Template) -> Template:
+def check_template(template: Template) -> Template:
     """Refuse what would be found anywhere."""
     height, width = template.rgb.shape[:2]
     if min(width, height) < SIDE_MIN:

@@ -18,7 +18,7 @@ import regex
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows import patterns
-from droidherd.vision.area import clipped
+from droidherd.vision.area import clip
 from droidherd.vision.pixels import of_frame
 
 REMEDY = "pip install 'droidherd[ocr]' where this worker runs, and start it again"
@@ -45,7 +45,7 @@ class Line:
 
 def read(frame: Frame, area: Box | None = None) -> tuple[Line, ...]:
     """Every line of words in an area, from the top; without an area that of the whole screen, which takes long."""
-    within = clipped(area, frame)
+    within = clip(area, frame)
     if min(within.width, within.height) < _SIDE_MIN:
         raise FlowError(f"an area of {within.width}x{within.height} holds no words", remedy="widen it")
     part = of_frame(frame)[within.y : within.y + within.height, within.x : within.x + within.width]
@@ -67,7 +67,7 @@ def words(wanted: str) -> regex.Pattern[str]:
     spelled = r"\s*".join(re.escape(word) for word in wanted.split())
     before = rf"(?<!{_CHAR})" if re.match(_CHAR, wanted.strip()) else ""
     after = rf"(?!{_CHAR})" if re.search(rf"{_CHAR}\Z", wanted.strip()) else ""
-    return patterns.compiled(before + spelled + after, any_case=True)
+    return patterns.compile_pattern(before + spelled + after, any_case=True)
 
 
 def find(lines: Sequence[Line], pattern: regex.Pattern[str], like: str = "") -> Match:
@@ -83,7 +83,7 @@ def find(lines: Sequence[Line], pattern: regex.Pattern[str], like: str = "") -> 
     second = held[1][0] if held[1:] else None
     return Match(
         found=True,
-        box=_narrowed(line.box, spot.span(), len(line.text)),
+        box=_narrow(line.box, spot.span(), len(line.text)),
         score=line.confidence,
         runner_up=second.confidence if second else 0.0,
         runner_up_box=second.box if second else None,
@@ -91,7 +91,7 @@ def find(lines: Sequence[Line], pattern: regex.Pattern[str], like: str = "") -> 
     )
 
 
-def joined(lines: Sequence[Line]) -> str:
+def join_lines(lines: Sequence[Line]) -> str:
     """All that was read, as one line."""
     return " ".join(" ".join(line.text.split()) for line in lines)
 
@@ -104,7 +104,7 @@ def _nearest(lines: Sequence[Line], like: str) -> Match:
     return Match(found=False, box=line.box, score=round(min(0.99, score), 4), runner_up=0.0, text=line.text)
 
 
-def _narrowed(box: Box, span: tuple[int, int], whole: int) -> Box:
+def _narrow(box: Box, span: tuple[int, int], whole: int) -> Box:
     """The part of a line that some of its letters take, as if all were equally wide."""
     if whole <= 0 or span[0] == span[1]:
         return box

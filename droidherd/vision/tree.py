@@ -115,7 +115,7 @@ def _fits(node: Node, query: ElementQuery) -> bool:
     wanted = ((query.text, node.text), (query.description, node.description))
     named = ((query.package, node.attributes.get("package", "")),)
     return (
-        all(one is None or _folded(one) == _folded(other) for one, other in wanted)
+        all(one is None or _fold(one) == _fold(other) for one, other in wanted)
         and all(one is None or one == other for one, other in named)
         and (query.id is None or query.id in {node.id, node.id.rpartition(":id/")[2]})
         and _is_class(node.attributes.get("class", ""), query.class_)
@@ -155,7 +155,7 @@ def _in(area: Box | None, box: Box) -> bool:
     return area.x <= x < area.x + area.width and area.y <= y < area.y + area.height
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """White space is the same everywhere: apps break their lines as they like."""
     return " ".join(text.split())
 

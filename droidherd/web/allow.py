@@ -63,18 +63,20 @@ class AllowList:
             raise BadParametersError("not an address: it begins with http:// or https:// and a host", to="url")
         if parsed.userinfo:
             raise BadParametersError(
-                "an address holds no user and no password", to=shown(parsed), remedy="send a header"
+                "an address holds no user and no password", to=without_query(parsed), remedy="send a header"
             )
         origin = AllowedOrigin(
             parsed.scheme, parsed.raw_host.decode("ascii").lower().rstrip(".").strip("[]"), _port(parsed)
         )
         if not any(allowed.covers(origin) for allowed in self.origins):
             at = f"{origin.scheme}://{origin.host}:{origin.port}"
-            raise AddressRefusedError(f"{at} is not in `web.allow`", to=shown(parsed), remedy="add the origin there")
+            raise AddressRefusedError(
+                f"{at} is not in `web.allow`", to=without_query(parsed), remedy="add the origin there"
+            )
         return parsed
 
 
-def shown(url: httpx.URL) -> str:
+def without_query(url: httpx.URL) -> str:
     """For people and logs: without the query, which may hold secrets."""
     return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}{url.path}"[:200]
 

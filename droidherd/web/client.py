@@ -28,7 +28,7 @@ from droidherd.domain.errors import (
     ServerRefusedError,
 )
 from droidherd.settings import WebSettings
-from droidherd.web.allow import AllowedOrigin, AllowList, shown
+from droidherd.web.allow import AllowedOrigin, AllowList, without_query
 
 _LATER = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
@@ -125,11 +125,11 @@ class StreamedResponse:
 
     def pieces(self) -> Iterator[bytes]:
         """The body, once, in constant memory. Ends only when all of it came."""
-        with _translated(self._response.url):
+        with _translate_errors(self._response.url):
             # As it arrives: asked for pieces of a size, the client would wait for more than is there.
             for piece in self._response.iter_raw():
                 if time.monotonic() > self._until_s:
-                    raise NoAnswerError("the answer took too long as a whole", to=shown(self._response.url))
+                    raise NoAnswerError("the answer took too long as a whole", to=without_query(self._response.url))
                 yield piece
 
 
@@ -175,13 +175,13 @@ class WebClient:
         first = _origin(target)
         for _ in range(self.limits.redirects + 1):
             own = dict(headers or {}) if _origin(target) == first else {}
-            with self._asked(target, own) as response:
+            with self._open_response(target, own) as response:
                 if not response.has_redirect_location:
                     _refuse_unless_good(response)
                     yield StreamedResponse(response, until_s)
                     return
                 target = self._next(response)
-        raise ServerRefusedError(f"more than {self.limits.redirects} redirects", to=shown(target))
+        raise ServerRefusedError(f"more than {self.limits.redirects} redirects", to=without_query(target))
 
     def close(self) -> None:
         self._pool.close()
@@ -193,9 +193,9 @@ class WebClient:
         self.close()
 
     @contextmanager
-    def _asked(self, url: httpx.URL, headers: Mapping[str, str]) -> Generator[httpx.Response]:
-        with self._pool.taken(f"{url.scheme}://{url.netloc.decode('ascii')}", shown(url)) as http:
-            with _translated(url):
+    def _open_response(self, url: httpx.URL, headers: Mapping[str, str]) -> Generator[httpx.Response]:
+        with self._pool.taken(f"{url.scheme}://{url.netloc.decode('ascii')}", without_query(url)) as http:
+            with _translate_errors(url):
                 response = http.send(http.build_request("GET", url, headers=headers), stream=True)
             try:
                 yield response
@@ -204,7 +204,7 @@ class WebClient:
 
     def _next(self, response: httpx.Response) -> httpx.URL:
         """Where a redirect leads. Out of the allow-list it leads nowhere."""
-        came_from = shown(response.url)
+        came_from = without_query(response.url)
         try:
             return self._allow.checked(str(response.url.join(response.headers["location"])))
         except httpx.InvalidURL as error:
@@ -227,7 +227,7 @@ def _trouble(response: httpx.Response, what: str, to: str) -> DroidherdError:
 
 
 def _refuse_unless_good(response: httpx.Response) -> None:
-    status, to = response.status_code, shown(response.url)
+    status, to = response.status_code, without_query(response.url)
     if not response.is_success:
         raise _trouble(response, f"answered {status} {response.reason_phrase}".strip(), to)
     packed = response.headers.get("content-encoding", "identity")
@@ -236,9 +236,9 @@ def _refuse_unless_good(response: httpx.Response) -> None:
 
 
 @contextmanager
-def _translated(url: httpx.URL) -> Generator[None]:
+def _translate_errors(url: httpx.URL) -> Generator[None]:
     """What the client says, in our words."""
-    to = shown(url)
+    to = without_query(url)
     try:
         yield
     except httpx.TimeoutException as error:
@@ -246,12 +246,12 @@ def _translated(url: httpx.URL) -> Generator[None]:
     except httpx.LocalProtocolError as error:
         raise BadParametersError(f"not a request that can be sent: {error}", to=to) from error
     except httpx.TransportError as error:
-        if _untrusted(error):
+        if _is_untrusted(error):
             raise FinalError(f"its certificate is not trusted: {error}", to=to, remedy="see `web.ca_file`") from error
         raise NoAnswerError(f"the connection failed: {error or type(error).__name__}", to=to) from error
 
 
-def _untrusted(error: BaseException | None) -> bool:
+def _is_untrusted(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -83,7 +83,9 @@ class MemoryMonitor:
 
 
 @contextlib.asynccontextmanager
-async def monitored(every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event) -> AsyncGenerator[None]:
+async def run_monitor(
+    every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event
+) -> AsyncGenerator[None]:
     """Run `check` every so often until `stop` is set. A check that raises sets `stop`, and raises here."""
 
     async def look() -> None:

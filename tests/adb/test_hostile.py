@@ -155,7 +155,7 @@ def paths(bench: Bench, strings: Sequence[str]) -> None:
     short = [
         text for text in numbered if all(len(part.encode("utf-8", "replace")) < NAME_BYTES for part in text.split("/"))
     ]
-    made = bench.allowed(short, lambda text: making.checked("file", numbered[text])[1])
+    made = bench.allowed(short, lambda text: making.check_thing("file", numbered[text])[1])
     files = DeviceFiles(bench.adb, bench.one.address)
     writes = [
         (text, f'f={word}; mkdir -p "${{f%/*}}" && printf %s {quote(text)} >"$f" || exit 9') for text, word in made

@@ -19,7 +19,7 @@ PARSERS: Mapping[str, tuple[Callable[[str], object], tuple[type, ...]]] = {
     "uptime_s": (parse.uptime_s, (float, NONE)),
     "packages": (parse.packages, (tuple,)),
     "devices": (parse.devices, (tuple,)),
-    "installed": (parse.installed, (tuple,)),
+    "installed": (parse.installed_packages, (tuple,)),
     "storage": (parse.storage, (Storage, NONE)),
     "override_of": (partial(parse.override_of, "size"), (str, NONE)),
 }
@@ -124,7 +124,7 @@ def test_packages_are_read_with_their_places_and_versions():
     assert (
         InstalledPackage("com.example.herd", "/data/app/~~x==/com.example.herd-1==/base.apk", 7),
         InstalledPackage("com.android.settings", "/system/app/Settings/Settings.apk", None),
-    ) == parse.installed(text)
+    ) == parse.installed_packages(text)
 
 
 DF = "Filesystem     1K-blocks    Used Available Use% Mounted on\n"

@@ -92,7 +92,7 @@ def test_what_we_ask_for_says_the_same_as_the_whole_dump(
     ],
 )
 def test_the_activity_at_work_is_found(version: int, expected: str):
-    assert expected == parse.resumed(shape(version, "activity"))
+    assert expected == parse.resumed_activity(shape(version, "activity"))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,8 @@ def test_a_second_display_is_not_taken_for_the_first():
 
 def test_packages_are_read_with_what_the_version_tells():
     read = {
-        version: [(p.name, p.version_code) for p in parse.installed(shape(version, "packages"))] for version in VERSIONS
+        version: [(p.name, p.version_code) for p in parse.installed_packages(shape(version, "packages"))]
+        for version in VERSIONS
     }
     assert [("com.android.settings", None), ("com.example.herd", None)] == read[7]
     assert [("com.android.settings", 28), ("com.example.herd", 107)] == read[9]
@@ -170,7 +171,7 @@ def test_a_shape_that_is_cut_or_garbled_stops_no_parser(version: int, command: s
         parse.properties,
         parse.settings,
         parse.focus,
-        parse.resumed,
+        parse.resumed_activity,
         coordinates.displays_in,
         parse.log_lines,
     ):

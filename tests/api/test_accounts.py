@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.accounts.schemas import NextRun, next_of, planned
+from api.accounts.schemas import NextRun, next_of, next_runs
 from droidherd.contracts.subscriptions import SubscriptionRow
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.task.lifecycle import TaskStatus
@@ -188,7 +188,7 @@ def test_the_next_run_is_the_earliest_of_what_waits():
     queued = task("queued", TaskStatus.QUEUED, NOW)
     runs = task("runs", TaskStatus.RUNNING)
     row = SubscriptionRow(id="nightly", next_times=(NOW + timedelta(days=1), NOW + timedelta(minutes=1)))
-    due = planned([row, SubscriptionRow(id="paused")])
+    due = next_runs([row, SubscriptionRow(id="paused")])
     assert "sooner" == name_of(next_of([later, runs, sooner]))
     assert "queued" == name_of(next_of([later, queued], due))
     assert "nightly" == name_of(next_of([later, sooner], due))

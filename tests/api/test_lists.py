@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from droidherd.engine.errors import CursorError
-from droidherd.engine.visibility import TaskFilters, as_cursor, from_cursor, query_for, quoted
+from droidherd.engine.visibility import TaskFilters, as_cursor, from_cursor, query_for, quote
 from tests.api.test_tasks import submit, until
 from tests.api.waiting import eventually
 from tests.api.world import World
@@ -119,7 +119,7 @@ def test_a_workflow_of_somebody_else_is_no_task(world: World, http: httpx.Client
 @settings(max_examples=300, deadline=None)
 def test_no_text_leaves_its_quotes(text: str):
     try:
-        inside = quoted(text)
+        inside = quote(text)
     except ValueError:
         return
     assert f"'{text}'" == inside

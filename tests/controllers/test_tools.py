@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from droidherd.adb.program import bundled
+from droidherd.adb.program import bundled_adb
 from droidherd.controllers import run as running
 from droidherd.controllers.avd import AvdController
 from droidherd.controllers.command import CommandController
@@ -179,7 +179,7 @@ def free_console() -> int:
 def avd(root: Path, name: str = "Pixel_7") -> tuple[AvdController, ControlledEmulator, Tool]:
     """The stand-in serves a console; the adb that ends it is the real one."""
     tool = Tool(root / "sdk", "emulator", AVD)
-    controller = AvdController(tool.program, ("-no-window",), bundled(), root / "logs")
+    controller = AvdController(tool.program, ("-no-window",), bundled_adb(), root / "logs")
     return controller, ControlledEmulator("e1", f"127.0.0.1:{free_console() + 1}", name), tool
 
 

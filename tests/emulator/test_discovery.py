@@ -183,7 +183,7 @@ def test_another_emulator_with_the_serial_number_of_a_known_one_is_new(runs: boo
         emulator_id="first", address="127.0.0.1:5555", serialno="EMULATOR36X1X9X0", controller="avd", instance="A"
     )
     found = [*([avd("A", 5555)] if runs else []), avd("B", 5557), avd("C", 5559)]
-    named = tuple(discovery._named(found, (known,)))
+    named = tuple(discovery._with_names(found, (known,)))
     new = ["emulator-127.0.0.1-5557", "emulator-127.0.0.1-5559"]
     assert [*(["first"] if runs else []), *new] == [one.emulator_id for one in named]
     assert new == [one.emulator_id for one in discovery.entries(named, lambda _: True)]
@@ -194,7 +194,7 @@ def test_nobody_guesses_which_of_several_with_one_serial_number_has_moved():
         InventoryEntry(emulator_id=name, address=f"127.0.0.1:{port}", serialno="EMULATOR36X1X9X0")
         for name, port in (("first", 5555), ("second", 5557))
     )
-    (named,) = discovery._named([avd("C", 5559)], known)
+    (named,) = discovery._with_names([avd("C", 5559)], known)
     assert ("emulator-127.0.0.1-5559", False) == (named.emulator_id, named.known)
 
 
@@ -203,7 +203,7 @@ def test_of_emulators_that_say_their_names_the_one_that_moved_keeps_its_id():
         InventoryEntry(emulator_id="first", address="127.0.0.1:5555", serialno="EMULATOR36X1X9X0", instance="A"),
         InventoryEntry(emulator_id="second", address="127.0.0.1:5563", serialno="EMULATOR36X1X9X0", instance="B"),
     )
-    (named,) = discovery._named([avd("B", 5557)], known)
+    (named,) = discovery._with_names([avd("B", 5557)], known)
     assert ("second", True) == (named.emulator_id, named.known)
 
 

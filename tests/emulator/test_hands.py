@@ -19,7 +19,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.domain.ports import Acted, Eyes, Hands, Recalled
 from droidherd.emulator import lease
-from droidherd.emulator.hands import recalled
+from droidherd.emulator.hands import read_journal
 from droidherd.emulator.probe import DeviceLink
 from droidherd.emulator.token import Token
 from tests.emulator.farm import LONG_S, Farm, One, eventually
@@ -103,12 +103,12 @@ def test_the_last_word_about_an_effect_is_recalled(words: list[tuple[str, str]])
     last = {effect: word for effect, word in words if word}
     expected = {effect: meaning.get(word, Recalled.UNKNOWN) for effect, word in last.items() if word != "forgotten"}
     journal = "".join(f"7/{effect} {word}\n17/{effect} begin y\n" for effect, word in words)
-    assert expected == recalled(journal, 7)
+    assert expected == read_journal(journal, 7)
 
 
 @given(st.text(max_size=200))
 def test_any_journal_can_be_recalled(journal: str):
-    assert {Recalled.DONE, Recalled.FAILED, Recalled.UNKNOWN} >= set(recalled(journal, 1).values())
+    assert {Recalled.DONE, Recalled.FAILED, Recalled.UNKNOWN} >= set(read_journal(journal, 1).values())
 
 
 def test_an_app_that_is_not_there_failed_and_stays_failed(one: One):

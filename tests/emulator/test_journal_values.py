@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from droidherd.domain.errors import BadParametersError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Recalled
 from droidherd.emulator import lines
-from droidherd.emulator.hands import recalled, values
+from droidherd.emulator.hands import read_journal, values
 from tests.emulator.farm import One
 
 HOSTILE = "a'b\"c`$(reboot)`\\ \N{SNOWMAN}"
@@ -46,7 +46,7 @@ def test_a_journal_holds_values_beside_what_became_of_effects():
     journal = f"7/1 begin x\n7/1 done 0 {word}\n7/2 begin x\n7/2 done 0 =NT\n17/3 done 0 {word}\n7/4 done 0\n"
     assert {"1": "50", "4": ""} == values(journal, 7)
     expected = {"1": Recalled.DONE, "2": Recalled.UNKNOWN, "4": Recalled.DONE}
-    assert expected == recalled(journal, 7)
+    assert expected == read_journal(journal, 7)
 
 
 @pytest.mark.parametrize("value", ["50", HOSTILE, "", "x" * lines.VALUE_MAX])

@@ -69,7 +69,7 @@ def test_a_rebooted_emulator_refuses_everybody(stand: Stand):
         lines.seize(MINE, deck=False, places=stand.places),
         lines.effect(entry(), TAP, stand.places),
         lines.settle(entry(), stand.places),
-        lines.guarded(MINE, TAP),
+        lines.guard(MINE, TAP),
         lines.release(MINE),
         lines.fence(MINE),
     ):
@@ -85,7 +85,7 @@ def test_a_greater_token_fences(stand: Stand, greater: Token):
         lines.seize(MINE, deck=False, places=stand.places),
         lines.effect(entry(), TAP, stand.places),
         lines.forget(entry(), stand.places),
-        lines.guarded(MINE, TAP),
+        lines.guard(MINE, TAP),
     ):
         with pytest.raises(FencedError, match=str(greater)):
             stand.run(line).refuse("stand")
@@ -343,20 +343,20 @@ def test_a_swept_journal_folder_is_made_again(stand: Stand):
 
 def test_a_guarded_act_leaves_no_journal(stand: Stand):
     stand.set(MINE)
-    assert "acted" == stand.run(lines.guarded(MINE, TAP)).word
+    assert "acted" == stand.run(lines.guard(MINE, TAP)).word
     assert ([TAP], []) == (stand.acts(), stand.journal(KEY))
 
 
 def test_a_guarded_act_that_fails_says_so(stand: Stand):
     stand.set(MINE)
     stand.act_fails()
-    answer = stand.run(lines.guarded(MINE, TAP))
+    answer = stand.run(lines.guard(MINE, TAP))
     assert (("75",), "refused") == (answer.rest, answer.output)
 
 
 def test_an_act_never_waits_for_input(stand: Stand):
     stand.set(MINE)
-    for line in (lines.effect(entry(), "cat", stand.places), lines.guarded(MINE, "cat")):
+    for line in (lines.effect(entry(), "cat", stand.places), lines.guard(MINE, "cat")):
         answer = stand.run(f"echo typed | {{ {line}\n}}")
         assert ("acted", "") == (answer.word, answer.output)
 

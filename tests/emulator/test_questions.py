@@ -21,10 +21,10 @@ def stand(request: pytest.FixtureRequest, tmp_path: Path) -> Stand:
 
 def test_a_question_is_asked_while_the_token_stands_and_its_answer_is_kept(stand: Stand):
     stand.set(MINE)
-    result = stand.raw(lines.asked(MINE, "printf ' a\\n\\n'; cat; false"))
+    result = stand.raw(lines.ask(MINE, "printf ' a\\n\\n'; cat; false"))
     assert (1, b"dh:asked\n a\n\n") == (result.rc, result.out)
     stand.set(Token(LEASE + 1))
-    assert "fenced" == stand.run(lines.asked(MINE, "echo a")).word
+    assert "fenced" == stand.run(lines.ask(MINE, "echo a")).word
 
 
 def test_a_task_is_quiet_unless_the_last_line_of_a_journal_is_still_at_work(stand: Stand):

@@ -3,7 +3,7 @@
 import pytest
 
 from droidherd.domain.errors import EmulatorLostError, RestlessError
-from droidherd.emulator.eyes import TREE_FILE, dump_tree, lost
+from droidherd.emulator.eyes import TREE_FILE, dump_tree, raise_lost
 from droidherd.vision.tree import ElementQuery, find, parse
 from tests.emulator.farm import LONG_S, One
 
@@ -28,7 +28,7 @@ def test_an_old_dump_never_passes_for_a_new_one(one: One):
 @pytest.mark.parametrize("fault", ["no_open", "shell_hang", "stall", "drop", "shell_cut"])
 def test_an_emulator_that_does_not_answer_is_lost_and_not_restless(one: One, fault: str):
     one.control.set_fault(one.name, fault)
-    with pytest.raises(EmulatorLostError), lost():
+    with pytest.raises(EmulatorLostError), raise_lost():
         dump_tree(one.adb, one.address, 0.3)
 
 

@@ -171,7 +171,7 @@ def test_a_trace_keeps_the_searched_frame_and_only_so_many_looks():
     trace.seen("99", "", frame(999.0), None)
     assert (LOOKS_MAX, "99") == (len(trace.searches), trace.path)
     assert 2 * LOOKS_MAX - 1 == trace.last.taken_at_s
-    shown = folder.annotated(trace, 100.0)
+    shown = folder.annotate(trace, 100.0)
     assert shown is not None
     assert (219.0, 1, b"\xff\xd8\xff") == (shown.at, len(shown.searches), shown.content[:3])
     assert 500 == len(shown.searches[0].what), "whole: what masks a secret must find all of it"

@@ -31,7 +31,7 @@ from droidherd.evidence.recording import (
     Recording,
     read,
 )
-from droidherd.evidence.replay import AvailableFrames, hidden, packed
+from droidherd.evidence.replay import AvailableFrames, mask_texts, pack
 from droidherd.evidence.trace import FRAMES_BYTES, LOOKS_MAX, NOTES_MAX, TREES_CHARS, Search, Trace, TreeNote
 
 CANARY = 'pass"word<1>'
@@ -66,7 +66,7 @@ def masked(text: str) -> str:
 def made(folder: Path, frames: AvailableFrames, **part: Any) -> Recording:
     writer = PackedRecordingWriter()
     writer.begin("demo", {"n": 3}, "hash")
-    packed(frames, RecordedPart("main", **part), writer, masked)
+    pack(frames, RecordedPart("main", **part), writer, masked)
     writer.end("step 4: no")
     path = folder / f"1-0-1-main{recording.PACKED}"
     path.write_bytes(writer.content())
@@ -228,7 +228,7 @@ def test_no_secret_stands_in_it_however_it_got_there(tmp_path: Path):
     assert b"it says ***" in content, "nothing is compressed: what is searched is what is there"
     assert CANARY.encode() not in content
     assert json.dumps(CANARY)[1:-1].encode() not in content
-    assert {"a": ["***", 7, True]} == hidden({"a": [CANARY, 7, True]}, masked)
+    assert {"a": ["***", 7, True]} == mask_texts({"a": [CANARY, 7, True]}, masked)
     part = part_of(made(tmp_path, AvailableFrames([], trace), refused=f"because {CANARY}"))
     assert "because ***" == part.refused
 

@@ -11,7 +11,7 @@ from droidherd.contracts.plan import Backoff, Effect, OnAmbiguous, Plan, Policy,
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.loading.folder import flow_folder, flow_folders
-from droidherd.flows.model.params import Param, checked_params, placeholders, substituted
+from droidherd.flows.model.params import Param, checked_params, placeholders, substitute
 from droidherd.flows.model.steps.registry import STEPS
 from droidherd.web.allow import AllowList
 from tests.flows.test_lint import flow_at, png
@@ -305,7 +305,7 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=50)
 @given(TEXTS)
 def test_a_value_goes_into_a_step_as_it_is_and_is_not_read_again(value: str) -> None:
     step: JsonValue = {"type": {"text": "<${x}>"}, "list": ["${x}", 5, None]}
-    assert {"type": {"text": f"<{value}>"}, "list": [value, 5, None]} == substituted(step, {"x": value})
+    assert {"type": {"text": f"<{value}>"}, "list": [value, 5, None]} == substitute(step, {"x": value})
 
 
 @pytest.mark.parametrize(

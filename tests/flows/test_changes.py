@@ -18,7 +18,7 @@ from droidherd.flows.model.steps.base import kind_of
 from droidherd.flows.model.steps.changes import ChangeStep
 from droidherd.flows.model.steps.registry import STEP_TYPES, STEPS
 from droidherd.flows.run.interpreter import run_stage
-from droidherd.handlers.registry import registered
+from droidherd.handlers.registry import build_registry
 from droidherd.virtual.app import HerdState
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.flows.fakes import Bench, Trouble
@@ -34,7 +34,7 @@ DELETE = {"delete": {"file": "/sdcard/y"}}
 INSTALL = {"install": {"apk": "other.apk", "package": "com.example.other"}}
 UNINSTALL = {"uninstall": {"package": "com.example.gone"}}
 WM = {"set": {"wm": "size", "to": "720x1280"}}
-HANDLERS = registered()
+HANDLERS = build_registry()
 ALL = (SET, PUT, DELETE, INSTALL, UNINSTALL)
 
 

@@ -17,7 +17,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.flows.run.interpreter import run_cleanup, run_stage
-from droidherd.flows.run.navigator import used
+from droidherd.flows.run.navigator import highest_numbers
 from droidherd.virtual.app import HerdState, Scene
 from tests.flows.fakes import Bench, Emulator, FakeClock
 from tests.flows.stages import APP, GIFT, HOME, acts, bench, stage
@@ -276,7 +276,9 @@ def test_a_person_who_gives_up_in_an_interrupt_ends_the_task() -> None:
 
 
 def test_numbers_of_passages_go_on_behind_those_of_earlier_tries() -> None:
-    assert {"n": 12, "i2": 3} == dict(used(["n#2.1", "n#12.4", "i2#3.1", "3", "3#2.1", "at#4", "c1.2", "in#5.1"]))
+    assert {"n": 12, "i2": 3} == dict(
+        highest_numbers(["n#2.1", "n#12.4", "i2#3.1", "3", "3#2.1", "at#4", "c1.2", "in#5.1"])
+    )
     on = Bench(Emulator(LAUNCHER, journal={"main/n#4.1": "begin"}))
     run_stage(stage(GOTO), on.run(screen_map=screen_map()))
     assert ["n#5.1", "n#6.1"] == names(on)

@@ -12,7 +12,7 @@ from droidherd.domain.errors import (
     UnknownOutcomeError,
 )
 from droidherd.domain.ports import Acted
-from droidherd.flows.model.secret import KEPT_BACK, hushed, secrets_of
+from droidherd.flows.model.secret import KEPT_BACK, hush, secrets_of
 
 TYPED = "hunter2"
 STEP: JsonValue = {"type": {"text": {"secret": "password"}}}
@@ -43,7 +43,7 @@ def test_what_an_emulator_answered_is_kept_back_and_the_rest_stands(error: Droid
         raise error
 
     with pytest.raises(type(error)) as words:
-        hushed("type the credential password", act)()
+        hush("type the credential password", act)()
     assert (f"type the credential password: {KEPT_BACK}", "e1", error.remedy) == (
         words.value.what, words.value.to, words.value.remedy,
     )  # fmt: skip
@@ -56,4 +56,4 @@ def test_our_own_words_are_not_kept_back() -> None:
         raise FencedError("token 7 holds the emulator", to="e1")
 
     with pytest.raises(FencedError, match="token 7"):
-        hushed("type the credential password", act)()
+        hush("type the credential password", act)()

@@ -15,7 +15,7 @@ from droidherd.flows.model.steps.screen import WaitStep
 from droidherd.flows.model.steps.touch import TapStep
 from droidherd.flows.model.targets import ConditionCheck, ScreenCondition, Target, describe
 from droidherd.flows.run.interpreter import run_stage
-from droidherd.flows.run.judging import Judgement, judged
+from droidherd.flows.run.judging import Judgement, judge_target
 from droidherd.flows.run.look import Look
 from droidherd.virtual.app import HerdState, Scene
 from tests.flows.stages import HOME, acts, bench, stage
@@ -41,7 +41,7 @@ def judge(words: dict[str, Any], there: str) -> Judgement:
         found = (target.image or "").removesuffix(".png") in there
         return Match(found=found, box=Box(ord((target.image or "-")[0]), 0, 1, 1), score=float(found), runner_up=0.0)
 
-    return judged(ScreenCondition.model_validate(words), find, SCREENS.__getitem__)
+    return judge_target(ScreenCondition.model_validate(words), find, SCREENS.__getitem__)
 
 
 A, B, C = ({"image": f"{char}.png"} for char in "abc")
@@ -73,7 +73,7 @@ def test_no_more_is_searched_than_it_takes() -> None:
         searched.append(describe(target))
         return Match(found=False, box=Box(0, 0, 1, 1), score=0.0, runner_up=0.0)
 
-    judged(ScreenCondition.model_validate({"all": [A, B]}), find, SCREENS.__getitem__)
+    judge_target(ScreenCondition.model_validate({"all": [A, B]}), find, SCREENS.__getitem__)
     assert ["a.png"] == searched
 
 

@@ -7,7 +7,7 @@ from droidherd.domain.errors import BadParametersError
 from droidherd.flows.lint.judge import lint
 from droidherd.flows.loading.document import read_document
 from droidherd.flowtools import new
-from droidherd.flowtools.words import is_name, named, unused
+from droidherd.flowtools.words import is_name, name_of, unused_name
 
 
 def test_new_flow_is_without_findings_and_names_its_schema_in_its_first_line(tmp_path: Path):
@@ -51,7 +51,11 @@ def test_what_is_no_name_is_refused(tmp_path: Path, name: str):
 
 
 def test_what_people_read_becomes_a_name():
-    assert ("daily_gift", "tap_1", "ok") == (named("Daily gift!", "tap_1"), named("登录", "tap_1"), named("OK", "x"))
-    assert is_name(named("x" * 200, "y"))
+    assert ("daily_gift", "tap_1", "ok") == (
+        name_of("Daily gift!", "tap_1"),
+        name_of("登录", "tap_1"),
+        name_of("OK", "x"),
+    )
+    assert is_name(name_of("x" * 200, "y"))
     taken: set[str] = set()
-    assert ["ok", "ok_2", "ok_3"] == [unused("ok", taken) for _ in range(3)]
+    assert ["ok", "ok_2", "ok_3"] == [unused_name("ok", taken) for _ in range(3)]

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from droidherd.cli.commands.flow_recording import RecordOptions, made
+from droidherd.cli.commands.flow_recording import RecordOptions, write_flow
 from droidherd.evidence.recording import RecordingWriter
 from droidherd.flows.lint.judge import lint
 from droidherd.flowtools.composing import TAPS_A_PLACE, Composed, compose
@@ -149,7 +149,7 @@ def test_a_recorded_flow_is_judged_by_the_pixels_of_its_images_too(tmp_path: Pat
     text = "flow: mine\nrecorded: 640x360\nstages: [{stage: a, steps: [{tap: {image: plain.png}}]}]\n"
     plain = png(np.full((30, 30, 3), 90, np.uint8))
     session, folder = RecordOptions("mine", tmp_path), tmp_path / "mine"
-    done = made(session, Composed(text, {"plain.png": plain}, ()), folder / "flow.yaml", tmp_path / "run")
+    done = write_flow(session, Composed(text, {"plain.png": plain}, ()), folder / "flow.yaml", tmp_path / "run")
     (problem,) = done.problems
     assert "plain.png: is nearly uniform" in str(problem)
     assert not done.good

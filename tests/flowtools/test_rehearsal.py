@@ -8,7 +8,7 @@ from droidherd.evidence.recording import RecordingWriter, read
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flowtools.manual_session import take
 from droidherd.flowtools.records import credential_store
-from droidherd.flowtools.rehearsal import FlowRun, RunOptions, recorded
+from droidherd.flowtools.rehearsal import FlowRun, RunOptions, record_run
 from droidherd.stage.context import StageServices
 from droidherd.testing.flows import FlowEmulator
 from droidherd.web.allow import AllowList
@@ -31,7 +31,7 @@ def run(emulator: FlowEmulator, folder: Path, manner: RunOptions, heard: list[st
         )
         plan = catalogue.plan("daily_reward", {})
         session = take(emulator.adb, emulator.name, emulator.address)
-        return recorded(plan, services, session, manner, RecordingWriter(folder / "tape"))
+        return record_run(plan, services, session, manner, RecordingWriter(folder / "tape"))
 
 
 def test_a_run_that_is_asked_to_stop_does_so_at_a_step_and_cleans_up(emulator: FlowEmulator, tmp_path: Path):

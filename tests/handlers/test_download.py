@@ -19,7 +19,7 @@ from droidherd.domain.errors import (
     ServerRefusedError,
 )
 from droidherd.handlers.download import DownloadParams
-from droidherd.handlers.registry import registered
+from droidherd.handlers.registry import build_registry
 from droidherd.stage.attempt import StageFailedError
 from droidherd.virtual.tinyapk import tiny_apk
 from tests.changes.world import CutOffError, World
@@ -239,5 +239,5 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_is_queued(
 
 
 def test_what_it_changes_is_known_before():
-    (subject,) = registered().changes("download", DownloadParams(url="http://x", file=PLACE).model_dump())
+    (subject,) = build_registry().changes("download", DownloadParams(url="http://x", file=PLACE).model_dump())
     assert ("file", PLACE, None) == (subject.thing, subject.name, subject.state)

@@ -17,7 +17,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.judge import lint
 from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
-from droidherd.handlers.registry import Registry, registered
+from droidherd.handlers.registry import Registry, build_registry
 from droidherd.stage.attempt import StageFailedError
 from tests.changes.world import CutOffError, World
 from tests.flows.test_lint import HEAD, flow_at
@@ -209,7 +209,7 @@ def test_parameters_are_checked_when_a_task_is_submitted(tmp_path: Path):
 
 
 def test_ours_are_there():
-    assert ["associate", "check", "download", "scan"] == registered().names
+    assert ["associate", "check", "download", "scan"] == build_registry().names
 
 
 def package(root: Path, name: str, points: str, text: str = "") -> None:
@@ -249,14 +249,14 @@ def site_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 def test_an_installed_package_offers_its_handlers_by_name(site_packages: Path):
     package(site_packages, "herd_extras", "hello = herd_extras:Hello", HELLO.replace("del Hello.name", ""))
-    assert "hello" in registered().names
+    assert "hello" in build_registry().names
 
 
 def test_two_packages_that_offer_the_same_name_are_named(site_packages: Path):
     for name in ("herd_extras", "herd_others"):
         package(site_packages, name, f"hello = {name}:Hello", HELLO.replace("del Hello.name", ""))
     with pytest.raises(BadParametersError, match="both offer a handler hello") as caught:
-        registered()
+        build_registry()
     assert {"herd_extras", "herd_others"} <= set(str(caught.value).split())
 
 
@@ -273,4 +273,4 @@ def test_two_packages_that_offer_the_same_name_are_named(site_packages: Path):
 def test_a_package_whose_handler_is_no_good_is_named(site_packages: Path, points: str, expected: str):
     package(site_packages, "herd_extras", points, HELLO)
     with pytest.raises(BadParametersError, match=expected):
-        registered()
+        build_registry()

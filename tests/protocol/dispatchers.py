@@ -257,7 +257,7 @@ class DispatcherActor(Actor):
         views.queue(d, QueueQuery(), now)
         views.emulators(d)
         views.accounts(d, [name.partition(":")[2] for name in d.keys.held])
-        views.disabled(d, DisabledQuery())
+        views.disabled_accounts(d, DisabledQuery())
         views.details(d)
         views.places(d, [*d.board.entries, "nobody"])
         views.stats(d)

@@ -11,7 +11,7 @@ from pathlib import Path
 import adbutils
 import pytest
 
-from droidherd.adb.program import bundled
+from droidherd.adb.program import bundled_adb
 from droidherd.cli.local import ports
 
 START_TIMEOUT_S = 60.0
@@ -75,7 +75,7 @@ class PrivateAdb:
 @pytest.fixture(scope="session")
 def private_adb(tmp_path_factory: pytest.TempPathFactory) -> Generator[PrivateAdb]:
     """Started once, ended by its pid."""
-    yield from start_adb(bundled(), tmp_path_factory.mktemp("adb"))
+    yield from start_adb(bundled_adb(), tmp_path_factory.mktemp("adb"))
 
 
 def start_adb(program: str, home: Path) -> Generator[PrivateAdb]:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from droidherd.domain.errors import FlowError
 from droidherd.domain.ports import Box, Frame, Match
-from droidherd.vision.judge import RIGID, judged
+from droidherd.vision.judge import RIGID, judge_place
 from droidherd.vision.look import PreparedFrame
 from droidherd.vision.match import LastPlaces, find
 from droidherd.vision.pattern import Pattern
 from droidherd.vision.pixels import Pixels
-from droidherd.vision.template import Template, TemplateCache, checked, load
+from droidherd.vision.template import Template, TemplateCache, check_template, load
 
 WIDTH, HEIGHT = 640, 360
 BUTTON = Box(200, 120, 160, 48)
@@ -207,7 +207,7 @@ def test_a_template_of_nothing_but_air_is_refused() -> None:
     mask = np.zeros(TEMPLATE.rgb.shape[:2], np.uint8)
     mask[:4, :4] = 255
     with pytest.raises(FlowError, match="transparent"):
-        checked(Template("air.png", TEMPLATE.rgb, mask=mask))
+        check_template(Template("air.png", TEMPLATE.rgb, mask=mask))
 
 
 def strokes(width: int) -> tuple[Pixels, Pixels]:
@@ -226,7 +226,7 @@ def test_a_sign_of_thin_strokes_on_transparent_ground_is_found_on_any_ground(
     width: int, scales: tuple[float, ...]
 ) -> None:
     sign, mask = strokes(width)
-    template = checked(Template("sign.png", sign, mask=mask, scales=scales))
+    template = check_template(Template("sign.png", sign, mask=mask, scales=scales))
     for seed in range(6):
         ground = np.random.default_rng(seed).integers(0, 256, (9, 16, 3), np.uint8)
         rgb = np.asarray(cv2.resize(ground, (640, 360)), np.uint8)
@@ -240,14 +240,14 @@ def test_a_sign_of_thin_strokes_on_transparent_ground_is_found_on_any_ground(
 def test_strokes_too_thin_to_be_compared_are_refused() -> None:
     sign, mask = strokes(1)
     with pytest.raises(FlowError, match="too thin"):
-        checked(Template("sign.png", sign, mask=mask))
+        check_template(Template("sign.png", sign, mask=mask))
 
 
 @given(st.integers(0, 10_000))
 def test_a_place_of_which_no_pixel_fits_is_judged_as_another(seed: int) -> None:
     generator = np.random.default_rng(seed)
     one, other = generator.integers(0, 2, (2, 12, 12, 3), np.uint8) * np.uint8(200) + np.uint8(20)
-    assert judged(Pattern(one), other, RIGID).differs is not None
+    assert judge_place(Pattern(one), other, RIGID).differs is not None
 
 
 # --- hints and shared looks -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from droidherd.domain.errors import FlowError, InvalidFrameError
 from droidherd.domain.ports import Box, Frame
 from droidherd.vision.match import find
 from droidherd.vision.pixels import Pixels, encode_png, of_frame
-from droidherd.vision.template import Template, TemplateCache, checked, load, recorded_in
+from droidherd.vision.template import Template, TemplateCache, check_template, load, recorded_in
 
 WIDTH, HEIGHT = 640, 360
 
@@ -128,12 +128,12 @@ def test_flat_ground_is_never_a_match() -> None:
 
 def test_a_uniform_template_is_refused() -> None:
     with pytest.raises(FlowError, match="nearly uniform"):
-        checked(Template("white.png", np.full((40, 40, 3), 250, np.uint8)))
+        check_template(Template("white.png", np.full((40, 40, 3), 250, np.uint8)))
 
 
 def test_a_tiny_template_is_refused() -> None:
     with pytest.raises(FlowError, match="too few"):
-        checked(cut(noise(1), Box(0, 0, 5, 40)))
+        check_template(cut(noise(1), Box(0, 0, 5, 40)))
 
 
 def test_a_recorded_size_scales_the_template() -> None:

@@ -11,7 +11,7 @@ from droidherd.flows import patterns
 from droidherd.virtual.app import HerdState, Scene
 from droidherd.virtual.drawing import render
 from droidherd.vision import text
-from droidherd.vision.text import Line, find, joined, read, words
+from droidherd.vision.text import Line, find, join_lines, read, words
 
 LINES = (
     Line("Cancel OK", Box(100, 10, 180, 20), 0.9),
@@ -44,7 +44,7 @@ def test_case_and_white_space_do_not_matter_and_not_every_script_has_spaces(line
 
 
 def test_a_pattern_is_found_in_one_line():
-    match = find(LINES, patterns.compiled(r"(\d+)/(\d+)"))
+    match = find(LINES, patterns.compile_pattern(r"(\d+)/(\d+)"))
     assert (True, "Stamina 50/120", Box(80, 90, 60, 20)) == (match.found, match.text, match.box)
 
 
@@ -55,7 +55,7 @@ def test_a_text_that_is_not_found_comes_with_the_nearest_one():
 
 
 def test_all_that_was_read_is_one_line():
-    assert "Cancel OK Looks good" == joined(LINES[:2])
+    assert "Cancel OK Looks good" == join_lines(LINES[:2])
 
 
 def frame_of(state: HerdState) -> Frame:

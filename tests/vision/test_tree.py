@@ -73,7 +73,7 @@ FITS = [
     ({"id": "a.b:id/box"}, NEW, "a > b"),
     ({"description": "a  >  b"}, NEW, "a > b"),
     ({"text": 'Tom & "Jerry" > A'}, NEW, 'Tom & "Jerry" > \nA'),
-    ({"matches": patterns.compiled("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
+    ({"matches": patterns.compile_pattern("^Tom")}, NEW, 'Tom & "Jerry" > \nA'),
     ({"states": (("checked", True), ("enabled", False))}, NEW, "a > b"),
 ]
 
@@ -91,7 +91,7 @@ def test_an_element_is_found_by_its_description(words: dict[str, Any], text: str
         {"text": "OK", "class_": "TextView"},
         {"id": "tit"},
         {"states": (("checked", True),), "text": "OK"},
-        {"matches": patterns.compiled("^K")},
+        {"matches": patterns.compile_pattern("^K")},
         {"text": "OK", "index": 1},
     ],
 )

@@ -11,7 +11,7 @@ from droidherd.domain.fleet.disk_space import ACTOR, Need
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import LaneControl, QueueClient
-from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, monitored
+from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, run_monitor
 from tests.workflows.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -107,7 +107,7 @@ async def test_a_monitor_that_breaks_ends_the_worker_and_says_why():
         raise RuntimeError("no such disk")
 
     async def work() -> None:
-        async with monitored(0.01, breaks, stop):
+        async with run_monitor(0.01, breaks, stop):
             await asyncio.wait_for(stop.wait(), 10)
 
     with pytest.raises(RuntimeError, match="no such disk"):
@@ -120,7 +120,7 @@ async def test_a_monitor_looks_again_and_again_and_ends_with_the_worker():
     async def check() -> Any:
         seen.release()
 
-    async with monitored(0.001, check, stop):
+    async with run_monitor(0.001, check, stop):
         for _ in range(3):
             await asyncio.wait_for(seen.acquire(), 10)
     assert stop.is_set()

@@ -176,7 +176,7 @@ def _account(d: Dispatcher, name: str, mine: Sequence[Entry]) -> AccountView:
     )
 
 
-def disabled(d: Dispatcher, query: DisabledQuery) -> DisabledPage:
+def disabled_accounts(d: Dispatcher, query: DisabledQuery) -> DisabledPage:
     """A page of the accounts that are disabled, by name."""
     names = sorted(key.removeprefix(account_key("")) for key in d.keys.disabled)
     behind = names[bisect_right(names, query.after) :]

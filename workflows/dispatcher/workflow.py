@@ -380,7 +380,7 @@ class DispatcherWorkflow:
     @workflow.query
     def disabled(self, query: DisabledQuery) -> DisabledPage:
         """Accounts to which nothing is granted."""
-        return self._as_known(views.disabled(self._machine, query))
+        return self._as_known(views.disabled_accounts(self._machine, query))
 
     @workflow.query
     def events(self, after: int) -> EventsPage:

@@ -126,7 +126,7 @@ class Mirror:
             if self._state.emulator:
                 updates.append(EMULATOR.value_set(self._state.emulator))
             if not self._lists_know_it:
-                updates.extend(_fixed(self._state))
+                updates.extend(_fixed_attributes(self._state))
             workflow.upsert_search_attributes(updates)
             self._shown, self._lists_know_it = shown, True
         if store or self._must_store():
@@ -153,7 +153,7 @@ class Mirror:
         return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized
 
 
-def _fixed(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
+def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
     """Attributes that never change; another client may have started the task without them."""
     fixed: list[SearchAttributeUpdate[Any]] = [
         TYPE.value_set(state.type),

@@ -46,14 +46,14 @@ async def pending(task: TaskLoop) -> None:
         await _admission(task)
 
 
-async def queued(task: TaskLoop) -> None:
+async def wait_in_line(task: TaskLoop) -> None:
     """In line, until an emulator is granted."""
     state, claim = task.state, task.state.claim
 
     def answered() -> bool:
         return bool(claim.lease or state.intent or claim.rejected)
 
-    while not (answered() or await heard(task, answered, _patience_s(state))):
+    while not (answered() or await wait_for_answer(task, answered, _patience_s(state))):
         if _is_too_late(state):
             claim.done()
             _expire(state)
@@ -92,7 +92,7 @@ def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
     )
 
 
-async def heard(task: TaskLoop, answered: Callable[[], bool], limit_s: float = FOREVER) -> bool:
+async def wait_for_answer(task: TaskLoop, answered: Callable[[], bool], limit_s: float = FOREVER) -> bool:
     """Wait for the dispatcher's word. The request is repeated when it takes too long; False: time passed."""
     claim = task.state.claim
     admitted = claim.admitted
@@ -132,7 +132,7 @@ async def _admission(task: TaskLoop) -> None:
     def answered() -> bool:
         return bool(claim.rejected or claim.admitted or claim.lease or state.intent)
 
-    while not await heard(task, answered, _patience_s(state)):
+    while not await wait_for_answer(task, answered, _patience_s(state)):
         if _is_too_late(state):
             claim.done()
             _expire(state)

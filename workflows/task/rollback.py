@@ -9,7 +9,7 @@ from droidherd.domain.errors import Verdict
 from droidherd.domain.task.lifecycle import TaskEvent
 from droidherd.domain.task.reaction import Next
 from workflows.task.loop import TaskLoop
-from workflows.task.queueing import NO_EMULATOR, heard, request_of, show_place, why_rejected
+from workflows.task.queueing import NO_EMULATOR, request_of, show_place, wait_for_answer, why_rejected
 from workflows.task.running import EmulatorJob, Ended, run_jobs
 from workflows.task.state import TaskState
 
@@ -76,7 +76,7 @@ async def rollback_pending(task: TaskLoop) -> None:
 
     while not answered():
         known = claim.admitted
-        await heard(task, lambda known=known: answered() or claim.admitted is not known)
+        await wait_for_answer(task, lambda known=known: answered() or claim.admitted is not known)
         show_place(state)
     state.position, state.why = 0, ""
     if claim.lease:
@@ -114,7 +114,7 @@ def _go_on(state: TaskState, ended: Ended) -> None:
         state.moves += ended.counts
         state.move(TaskEvent.LEASE_LOST, reason=ended.failure.message if ended.failure else "")
     elif ended.next is not None:
-        _break(state, _located(state, ended.failure))
+        _break(state, _locate(state, ended.failure))
     elif state.next_undo() is not None:
         state.claim.renounce()
         state.move(TaskEvent.LEASE_LOST, reason="goes on with another emulator")
@@ -143,7 +143,7 @@ def _skips(state: TaskState, rejected: m.Rejected) -> bool:
     return True
 
 
-def _located(state: TaskState, failure: Failure | None) -> Failure | None:
+def _locate(state: TaskState, failure: Failure | None) -> Failure | None:
     """With the stage that could not be taken back."""
     entry = state.next_undo()
     if failure is None or entry is None or failure.kind == CONFLICT:

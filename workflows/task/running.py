@@ -236,15 +236,15 @@ class LeaseRun:
         if reason is RevokeReason.RESTARTED:
             result = await self._run_job(job)
         else:
-            result = self._revoked(reason, clean=not self._touched)
+            result = self._revoke(reason, clean=not self._touched)
         self._touched = self._touched or _may_have_touched(result)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
             self._state.reported(result.worker, result.artifacts)
             if result.outcome is StageOutcome.COMPLETED:
-                return self._completed(job, result)
+                return self._end_of(job, result)
         self._jobs.broke_off(job, result.after)
-        if self._forced():
+        if self._is_forced():
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         if isinstance(result, StageReport):
             if self._stop_asked() and result.outcome is StageOutcome.NOT_BEGUN:
@@ -268,7 +268,7 @@ class LeaseRun:
             following = Next.FAIL  # it does not say what; and who takes something back asks nobody
         return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
 
-    def _completed(self, job: EmulatorJob, report: StageReport) -> Ended | None:
+    def _end_of(self, job: EmulatorJob, report: StageReport) -> Ended | None:
         """It did what it could. Whether that is good, the report itself may deny."""
         self._failures = 0
         failure = self._jobs.completed(job, report)
@@ -296,7 +296,7 @@ class LeaseRun:
             lambda: self._claim.lease != before or self._claim.revoked is not None or self._stop_asked(), seconds
         )
 
-    def _forced(self) -> bool:
+    def _is_forced(self) -> bool:
         return self._state.intent is Intent.FORCE
 
     async def _ask(self, question: Question, failed: _Failed) -> Ended | None:
@@ -308,9 +308,9 @@ class LeaseRun:
         self._claim.extend(int((workflow.time() + question.within_s + self._plan.policy.time_limit_s) * 1000))
         state.ask(question)
         await self._task.wait(
-            lambda: state.answer is not None or self._stop_asked() or self._taken(), state.patience_s()
+            lambda: state.answer is not None or self._stop_asked() or self._is_taken(), state.patience_s()
         )
-        if self._taken():
+        if self._is_taken():
             return ended
         stops = self._stop_asked()
         if not stops and (answer := state.take_answer()) is not None:
@@ -341,11 +341,11 @@ class LeaseRun:
         """Asked to stop between two stages: clean up and let go, on the emulator itself."""
         if not self._touched:
             return Ended(None, stopped=True)
-        if self._forced():
+        if self._is_forced():
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         self._tries += 1
         result = await self._run_job(_cleanup(self._plan), asked_to_stop=True)
-        if self._forced():
+        if self._is_forced():
             return Ended(None, stopped=True, abandoned=True, clean=False, seconds=self._spent_s)
         clean = isinstance(result, StageReport) and result.clean
         return Ended(None, stopped=True, clean=clean, seconds=self._spent_s)
@@ -363,7 +363,7 @@ class LeaseRun:
                     handle.done()
                     or self._orphan_ended()
                     or self._is_revoked()
-                    or self._forced()
+                    or self._is_forced()
                     or (self._stop_asked() and not self._asked_to_stop)
                 )
             )
@@ -377,7 +377,7 @@ class LeaseRun:
                 continue
             if handle.done():
                 return await self._result(handle)
-            if self._forced():
+            if self._is_forced():
                 ignore(handle)
                 handle.cancel()
                 return _Failed(FailureCause.REVOKED, _infrastructure("nobody waits for it"))
@@ -399,7 +399,7 @@ class LeaseRun:
             self._answered = revoked
         return revoked.reason
 
-    def _taken(self) -> bool:
+    def _is_taken(self) -> bool:
         """The emulator is wanted back. A worker that restarts leaves it as it is while nothing runs there."""
         return self._is_revoked() and self._revoked_for() is not RevokeReason.RESTARTED
 
@@ -504,17 +504,17 @@ class LeaseRun:
         patience_s = timing.heartbeat_timeout_s + timing.cleanup_s + timing.lease_ttl_s + SLACK_S
         if not await self._task.wait(handle.done, patience_s):
             ignore(handle)
-            return self._revoked(reason, clean=False)
+            return self._revoke(reason, clean=False)
         result = await self._result(handle)
         if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
             return result
-        return self._revoked(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
+        return self._revoke(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
 
     def _is_clean(self, report: StageReport) -> bool:
         """What never began left nothing behind; what the stages before it left, it did not clean up either."""
         return report.clean and not (report.outcome is StageOutcome.NOT_BEGUN and self._touched)
 
-    def _revoked(self, reason: RevokeReason, *, clean: bool) -> _Failed:
+    def _revoke(self, reason: RevokeReason, *, clean: bool) -> _Failed:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
         return _Failed(FailureCause.REVOKED, failure, clean=clean, counts=counts)

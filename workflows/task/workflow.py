@@ -46,7 +46,7 @@ from droidherd.domain.task.reaction import delay_s
 from workflows import options
 from workflows.children import start_task
 from workflows.task.loop import TaskLoop
-from workflows.task.queueing import pending, queued
+from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
 from workflows.task.running import failure_of, running
 from workflows.task.state import TaskState
@@ -74,7 +74,7 @@ class TaskWorkflow:
         if isinstance(given, TaskState):
             self._state = given
         else:
-            start, self._unreadable = understood(given)
+            start, self._unreadable = read_input(given)
             self._again = start.again
             self._state = TaskState.begin(start)
         self._task = TaskLoop(self._state)
@@ -282,7 +282,7 @@ async def _waiting(task: TaskLoop) -> None:
         state.answered(answer, later=True)
 
 
-async def _paused(task: TaskLoop) -> None:
+async def _wait_while_paused(task: TaskLoop) -> None:
     state = task.state
     reason = f": {state.requested.reason}" if state.requested.reason else ""
     state.why = f"paused by {state.requested.actor}{reason}"
@@ -296,10 +296,10 @@ async def _paused(task: TaskLoop) -> None:
 
 STATES: Mapping[TaskStatus, Callable[[TaskLoop], Awaitable[None]]] = {
     TaskStatus.PENDING: pending,
-    TaskStatus.QUEUED: queued,
+    TaskStatus.QUEUED: wait_in_line,
     TaskStatus.RUNNING: running,
     TaskStatus.RETRY_PENDING: _retry_pending,
-    TaskStatus.PAUSED: _paused,
+    TaskStatus.PAUSED: _wait_while_paused,
     TaskStatus.WAITING: _waiting,
     TaskStatus.ROLLBACK_PENDING: rollback_pending,
     TaskStatus.ROLLBACK_RUNNING: rollback_running,
@@ -331,7 +331,7 @@ def _leave_line(state: TaskState) -> None:
 # --- beginning and end --------------------------------------------------------------------------------------------
 
 
-def understood(given: Any) -> tuple[TaskInput, str]:
+def read_input(given: Any) -> tuple[TaskInput, str]:
     """The input, or a stand-in and why it cannot be read."""
     if isinstance(given, TaskInput):
         return _possible(given)

@@ -26,9 +26,9 @@ from droidherd.cli.options import (
     Reason,
     Url,
     WithLabel,
-    given,
     open_api,
     signature,
+    without_empty,
 )
 
 LISTED = 1_000
@@ -84,14 +84,18 @@ def bulk(
     name; the others mean tasks that have not ended.
     """
     where = {"account": account, "lane": lane, "pool": pool, "emulator": emulator, "subscription": subscription}
-    filters = given({"state": state, "type": kind, "label": label, **where})
+    filters = without_empty({"state": state, "type": kind, "label": label, **where})
     if not filters:
         remedy = "name --state, --type, --account, --label, --lane, --pool, --emulator or --subscription"
         raise CliError("no filter: this would be about every task there is", remedy=remedy, code=2)
     request = BulkRequest(action, filters, signature(reason))
     with open_api(data, url) as api:
         chosen = [name for page in portions(api, request, LISTED, dry_run=True) for name in page["tasks"]]
-        found = _summed(request, [{"tasks": chosen}], dry_run=True) if dry_run else _done(api, request, chosen, as_json)
+        found = (
+            _sum_pages(request, [{"tasks": chosen}], dry_run=True)
+            if dry_run
+            else _run_request(api, request, chosen, as_json)
+        )
     if as_json:
         output.emit(found)
     else:
@@ -111,13 +115,13 @@ def portions(api: ApiClient, request: BulkRequest, limit: int, *, dry_run: bool 
         more = bool(cursor)
 
 
-def _done(api: ApiClient, request: BulkRequest, chosen: list[str], as_json: bool) -> Document:
+def _run_request(api: ApiClient, request: BulkRequest, chosen: list[str], as_json: bool) -> Document:
     pages: list[Document] = []
     with _progress(request.action, len(chosen), shown=not as_json and len(chosen) > PORTION) as advance:
         for page in portions(api, request, PORTION) if chosen else ():
             pages.append(page)
             advance(len(page["tasks"]) + len(page["refused"]))
-    return _summed(request, pages, dry_run=False)
+    return _sum_pages(request, pages, dry_run=False)
 
 
 @contextmanager
@@ -133,7 +137,7 @@ def _progress(what: str, total: int, *, shown: bool) -> Generator[Callable[[int]
         yield advance
 
 
-def _summed(request: BulkRequest, pages: list[Document], *, dry_run: bool) -> Document:
+def _sum_pages(request: BulkRequest, pages: list[Document], *, dry_run: bool) -> Document:
     done = [name for page in pages for name in page["tasks"]]
     refused = [one for page in pages for one in rows_of(page, "refused")]
     return {"action": request.action, "dry_run": dry_run, "tasks": done, "refused": refused}

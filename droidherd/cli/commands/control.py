@@ -7,7 +7,7 @@ import typer
 from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document, detail_of
 from droidherd.cli.commands import tasks
-from droidherd.cli.options import TASKS, Data, Json, Reason, TaskId, Url, given, open_api, signature
+from droidherd.cli.options import TASKS, Data, Json, Reason, TaskId, Url, open_api, signature, without_empty
 
 app = typer.Typer()
 
@@ -18,7 +18,7 @@ def _add(action: str, about: str, epilog: str) -> None:
     @app.command(action, help=about, rich_help_panel=TASKS, epilog=epilog)
     def command(task_id: TaskId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
         with open_api(data, url) as api:
-            _show(task_id, _asked(api, task_id, action, reason), as_json=as_json)
+            _show(task_id, _request_action(api, task_id, action, reason), as_json=as_json)
 
 
 _add(
@@ -42,7 +42,7 @@ def cancel(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """End a task at its next step boundary, with its cleanup."""
     with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "cancel", reason, force=force), as_json=as_json)
+        _show(task_id, _request_action(api, task_id, "cancel", reason, force=force), as_json=as_json)
 
 
 @app.command(rich_help_panel=TASKS, epilog="Example: droidherd answer TASK happened")
@@ -56,7 +56,7 @@ def answer(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """Answer what a task asks a person. `droidherd tasks TASK` shows the question and the choices."""
     with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "answer", reason, choice=choice), as_json=as_json)
+        _show(task_id, _request_action(api, task_id, "answer", reason, choice=choice), as_json=as_json)
 
 
 _add("retry", "Try a failed or cancelled task again, under its id.", "Example: droidherd retry TASK")
@@ -73,7 +73,7 @@ def rollback(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """Take back what a task changed, the last change first. One that runs is cancelled before."""
     with open_api(data, url) as api:
-        _show(task_id, _asked(api, task_id, "rollback", reason, force=force), as_json=as_json)
+        _show(task_id, _request_action(api, task_id, "rollback", reason, force=force), as_json=as_json)
 
 
 @app.command(rich_help_panel=TASKS, epilog='Example: droidherd prioritize TASK --reason "the event ends tonight"')
@@ -87,14 +87,14 @@ def prioritize(  # noqa: PLR0917 (options of a command)
 ) -> None:
     """Put a waiting task in front of those who wait for the same and are no more urgent, until it ends."""
     with open_api(data, url) as api:
-        detail = detail_of(_asked(api, task_id, "prioritize", reason, priority=priority))
+        detail = detail_of(_request_action(api, task_id, "prioritize", reason, priority=priority))
         _show(task_id, api.get(f"/api/tasks/{task_id}"), as_json=as_json)
     if detail and not as_json:
         output.out.print(detail, markup=False)
 
 
-def _asked(api: ApiClient, task_id: str, action: str, reason: str, **more: Any) -> Document:
-    return api.post(f"/api/tasks/{task_id}/{action}", {**signature(reason), **given(more)})
+def _request_action(api: ApiClient, task_id: str, action: str, reason: str, **more: Any) -> Document:
+    return api.post(f"/api/tasks/{task_id}/{action}", {**signature(reason), **without_empty(more)})
 
 
 def _show(task_id: str, task: Document, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from droidherd.adb.program import bundled
+from droidherd.adb.program import bundled_adb
 from droidherd.cli import output
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import embedded, ports
@@ -112,7 +112,7 @@ def programs(settings: Settings) -> Iterator[Finding]:
     else:
         known = version == embedded.CLI_VERSION
         yield Finding("temporal", Grade.OK if known else Grade.WARN, f"{version} at {program}", _pin(known=known))
-    yield adb(settings.adb.program or bundled())
+    yield adb(settings.adb.program or bundled_adb())
 
 
 def adb(program: str) -> Finding:

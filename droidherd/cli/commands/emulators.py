@@ -84,7 +84,7 @@ def search(settings: Settings, inventory: Inventory, host: str, ports: tuple[int
     known = inventory.load()
     knocked = discovery.knock(host, dict.fromkeys((*ports, *addresses.known_ports())))
     local = host == LOOPBACK
-    others = discovery.listed(AdbClient(USUAL_PORT)) if local else ()
+    others = discovery.list_serials(AdbClient(USUAL_PORT)) if local else ()
     serials = dict.fromkeys((*(entry.address for entry in known), *knocked, *others))
     with (
         tempfile.TemporaryDirectory() as home,

@@ -70,13 +70,13 @@ def record(settings: Settings, session: RecordOptions) -> RecordedFlow:
     with reach(settings, session.emulator, virtual=session.virtual) as reached:
         taken = manual_session.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
         recorder = Recorder(reached.adb, reached.address, taken, tape)
-        _opened(recorder, session)
+        _open_app(recorder, session)
         _person(RecorderPage(recorder), browser=session.browser)
     tape.end(recording.COMPLETED)
-    return made(session, compose(session.name, recorder.episodes, session.app), file, folder)
+    return write_flow(session, compose(session.name, recorder.episodes, session.app), file, folder)
 
 
-def _opened(recorder: Recorder, session: RecordOptions) -> None:
+def _open_app(recorder: Recorder, session: RecordOptions) -> None:
     """A flow of one app begins with that app, and always in the same state."""
     if session.app:
         recorder.do(RecordedAction(kind="clear_app" if session.fresh else "stop_app", app=session.app))
@@ -100,7 +100,7 @@ def _person(page: RecorderPage, *, browser: bool) -> None:
         raise CliError("nothing was done, so there is no flow")
 
 
-def made(session: RecordOptions, composed: Composed, file: Path, folder: Path) -> RecordedFlow:
+def write_flow(session: RecordOptions, composed: Composed, file: Path, folder: Path) -> RecordedFlow:
     """Written, judged as `flow lint` judges, and replayed against its recording."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new.lay_schema(session.root)
@@ -133,7 +133,7 @@ class ReplayOptions:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
-def replayed(settings: Settings, again: ReplayOptions) -> FlowReplay:
+def replay_recording(settings: Settings, again: ReplayOptions) -> FlowReplay:
     """Against the recorded frames; or on an emulator, whose acts are then held against the recorded ones."""
     recorded = recording.read(_place(settings, again.folder))
     name = again.flow or recorded.flow

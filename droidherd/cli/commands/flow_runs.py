@@ -24,10 +24,10 @@ from droidherd.evidence.folder import PAGE
 from droidherd.evidence.recording import RecordingWriter
 from droidherd.flows.catalogue import Catalogue, catalogue_of
 from droidherd.flows.lint.problems import LintProblem
-from droidherd.flows.loading.folder import FILE, misnamed
+from droidherd.flows.loading.folder import FILE, misnamed_files
 from droidherd.flowtools import manual_session
 from droidherd.flowtools.records import ACCOUNT, credential_store
-from droidherd.flowtools.rehearsal import FlowRun, RunOptions, recorded
+from droidherd.flowtools.rehearsal import FlowRun, RunOptions, record_run
 from droidherd.settings import Settings
 from droidherd.stage.context import StageServices
 from droidherd.web.allow import AllowList
@@ -100,7 +100,7 @@ def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
         paths = (whole.parent, *settings.flows.paths)
         return Catalogue(paths, settings.policies, may_ask=allow.checked), whole.name
     if os.sep in flow or path.suffix:
-        others = misnamed(path)
+        others = misnamed_files(path)
         remedy = f"rename {others[0]} to {FILE}" if others else f"a flow is a folder with a {FILE}"
         raise CliError(f"{flow}: no flow here", remedy=remedy, code=2)
     return catalogue_of(settings), flow
@@ -140,7 +140,7 @@ def run(settings: Settings, choices: FlowRunOptions) -> FinishedRun:
         taken = manual_session.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
         asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
         manner = RunOptions(EVIDENCE, ACCOUNT if choices.secrets else "", stopping, asked=asked)
-        done = recorded(plan, services, taken, manner, RecordingWriter(folder))
+        done = record_run(plan, services, taken, manner, RecordingWriter(folder))
         return FinishedRun(done, folder, reached.entry.emulator_id, plan.flow_hash, warnings)
 
 

@@ -197,7 +197,7 @@ def replay(
 
     secrets = flow_runs.secrets_of(secret or ())
     again = flow_recording.ReplayOptions(recording, flow, virtual, emulator, as_json, secrets)
-    done = flow_recording.replayed(settings_of(data), again)
+    done = flow_recording.replay_recording(settings_of(data), again)
     if as_json:
         differences = [{"step": one.step, "expected": one.expected, "found": one.found} for one in done.differences]
         output.emit({"same": done.same, "differences": differences, "acts": done.acts, "notes": list(done.notes)})

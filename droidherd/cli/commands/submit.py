@@ -30,8 +30,8 @@ from droidherd.cli.options import (
     Url,
     Wait,
     WithLabel,
-    given,
     open_api,
+    without_empty,
 )
 
 app = typer.Typer()
@@ -73,7 +73,7 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Submit one task. With --wait: exit code 0 only if it completed."""
-    body = tasking.described(
+    body = tasking.task_document(
         kind,
         id=task_id,
         account=account,
@@ -129,7 +129,7 @@ def tasks(
         if task_id:
             found = [api.get(f"/api/tasks/{task_id}")]
         else:
-            query = given({"state": state, "type": kind, "account": account, "label": label})
+            query = without_empty({"state": state, "type": kind, "account": account, "label": label})
             found = list(api.pages("/api/tasks", "tasks", limit=limit, **query))
     if as_json:
         output.emit(found[0] if task_id else {"tasks": found})

@@ -29,9 +29,9 @@ from droidherd.cli.options import (
     Requires,
     Url,
     Wait,
-    given,
     open_api,
     signature,
+    without_empty,
 )
 
 PATH = "/api/subscriptions"
@@ -114,7 +114,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Run a task again and again, by a schedule."""
-    task = tasks.described(
+    task = tasks.task_document(
         kind,
         account=account,
         param=param,
@@ -142,7 +142,7 @@ def add(
         **signature(reason),
     }
     with open_api(data, url) as api:
-        _show(api.post(PATH, given(body)), as_json=as_json)
+        _show(api.post(PATH, without_empty(body)), as_json=as_json)
 
 
 @app.command(epilog='Example: droidherd subscriptions run NAME --reason "the reward changed" --wait 60s')

@@ -12,7 +12,7 @@ from rich.live import Live
 from droidherd.cli import output
 from droidherd.cli.client import NOT_UP, ApiClient, ApiRefusedError, Document, rows_of
 from droidherd.cli.errors import CliError
-from droidherd.cli.options import given
+from droidherd.cli.options import without_empty
 
 POLL_S = 0.5
 AWAY_S = 60.0
@@ -39,14 +39,14 @@ def parameters(texts: Iterable[str], document: str) -> dict[str, Any]:
     return {**found, **{name: _value(text) for name, text in pairs(texts, "--param").items()}}
 
 
-def described(kind: str, **options: Any) -> dict[str, Any]:
+def task_document(kind: str, **options: Any) -> dict[str, Any]:
     """A task as a submission describes it, from the options of a command: only those that were given."""
     read = {
         "params": parameters(options.pop("param") or (), options.pop("params")),
         "policy": policy(options.pop("policy") or ()),
         "labels": pairs(options.pop("label") or (), "--label"),
     }
-    return given({"type": kind, **options, **read})
+    return without_empty({"type": kind, **options, **read})
 
 
 def policy(texts: Iterable[str]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _open(show: Show) -> ApiClient:
     with start.StartProgress(as_json=show.choices.as_json or not show.is_live).working("starting the instance"):
         urls = start.launch(settings)
     show.urls = {name: str(value) for name, value in urls.items() if name != "pid"}
-    for line in _started(Layout(show.data)):
+    for line in _startup_lines(Layout(show.data)):
         show.say(f"  [green]✓[/green] {line['process']:<10} {line['address']:<22} {line['seconds']:5.1f} s")
     api = ApiClient.of(settings)
     with start.StartProgress(as_json=show.choices.as_json or not show.is_live).working("waiting for the emulators"):
@@ -169,7 +169,7 @@ def _wait_free(show: Show, api: ApiClient) -> None:
         time.sleep(POLL_S)
 
 
-def _started(layout: Layout) -> list[Document]:
+def _startup_lines(layout: Layout) -> list[Document]:
     """What the instance said about its processes while it started."""
     found: list[Document] = []
     for line in (layout.logs / "up.log").read_text(encoding="utf-8").splitlines():

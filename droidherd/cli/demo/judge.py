@@ -47,13 +47,13 @@ def _tried_again(_demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[
         yield f"its attempts ended as {outcomes}"
 
 
-def _refused(demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
+def _judge_refused(demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
     holder = demo.runs[script.DAVE].task_id
     if run.status != 409 or run.refusal.get("holder") != holder:  # noqa: PLR2004 - Conflict
         yield f"was answered {run.status} naming {run.refusal.get('holder')}, not 409 naming {holder}"
 
 
-def _paused(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
+def _judge_paused(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
     asked = [one["event"] for one in _audit(run, api) if one.get("actor") == script.ACTOR]
     if asked != ["paused", "resumed"]:
         yield f"its audit says {asked} was asked, not a pause and a resume"
@@ -62,22 +62,22 @@ def _paused(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
         yield f"its attempts ended as {outcomes}"
 
 
-def _cancelled(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
+def _judge_cancelled(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
     last = _audit(run, api)[-1]
     if (last.get("event"), last.get("actor")) != ("cancelled", script.ACTOR):
         yield f"its audit ends with {last.get('event')} by {last.get('actor')}"
-    if not _started(run):
+    if not _start_times(run):
         yield "never ran"
 
 
-def _failed(_demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
+def _judge_failed(_demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
     error = run.view.get("error") or {}
     if error.get("kind") != "ScreenNotReachedError":
         yield f"failed with {error.get('kind')}: {error.get('message')}"
 
 
 def _later(_demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
-    started = _started(run)
+    started = _start_times(run)
     if not started or started[0] < datetime.fromisoformat(str(run.task.body["not_before"])):
         yield f"started at {started[:1]}, before its time"
 
@@ -85,7 +85,7 @@ def _later(_demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
 def _after_sign_in(demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
     """One account is never on two emulators: the second task of carol began after the first had ended."""
     ended = rows_of(demo.runs[script.CAROL].view, "attempts")[-1:]
-    started = _started(run)
+    started = _start_times(run)
     if not ended or not started or started[0] < datetime.fromisoformat(str(ended[0].get("ended"))):
         yield "ran while another task of its account did"
 
@@ -99,10 +99,10 @@ def _in_line(demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator[str]:
 
 _OWN: Mapping[str, Callable[[DemoRun, DemoTaskRun, ApiClient], Iterator[str]]] = {
     script.SECOND_LOOK: _tried_again,
-    script.DAVE_AGAIN: _refused,
-    script.DAVE: _paused,
-    script.ERIN: _cancelled,
-    script.GOLDEN: _failed,
+    script.DAVE_AGAIN: _judge_refused,
+    script.DAVE: _judge_paused,
+    script.ERIN: _judge_cancelled,
+    script.GOLDEN: _judge_failed,
     script.LATER: _later,
     script.CAROL_AGAIN: _after_sign_in,
     script.SECOND_TAP: _in_line,
@@ -113,7 +113,7 @@ def _audit(run: DemoTaskRun, api: ApiClient) -> list[Document]:
     return rows_of(api.get(f"/api/tasks/{run.task_id}/events"), "events")
 
 
-def _started(run: DemoTaskRun) -> list[datetime]:
+def _start_times(run: DemoTaskRun) -> list[datetime]:
     found = [one.get("started") for one in rows_of(run.view, "attempts")]
     return [datetime.fromisoformat(str(one)) for one in found if one]
 

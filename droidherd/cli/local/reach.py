@@ -52,7 +52,7 @@ def reach(settings: Settings, emulator: str, *, virtual: bool) -> Generator[Reac
                     settings, InventoryEntry(emulator_id=VIRTUAL, address=fleet.addresses[VIRTUAL]), home
                 )
         else:
-            yield from _behind_adb(settings, chosen(Inventory(settings.data), emulator), home)
+            yield from _behind_adb(settings, choose_emulator(Inventory(settings.data), emulator), home)
 
 
 def _end_leftovers(home: Path) -> None:
@@ -66,7 +66,7 @@ def _end_leftovers(home: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def chosen(inventory: Inventory, emulator: str) -> InventoryEntry:
+def choose_emulator(inventory: Inventory, emulator: str) -> InventoryEntry:
     """Which one is meant."""
     known = inventory.load()
     if ":" in emulator:

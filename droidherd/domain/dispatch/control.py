@@ -38,7 +38,7 @@ class LaneCommands:
         Whether it did anything: the system overrules nobody.
         """
         actor = actor or "somebody"
-        paused = [one for one in self._named(lane) if one.pause(actor, reason)]
+        paused = [one for one in self._lanes_called(lane) if one.pause(actor, reason)]
         if paused:
             detail = f"{lane or 'all lanes'} by {actor}: {reason}"
             self._audit_recorder.record(AuditEntry("lane_paused", actor, reason, lane, detail=detail), now_ms)
@@ -47,7 +47,7 @@ class LaneCommands:
 
     def resume(self, lane: str, actor: str, now_ms: int, reason: str = "") -> bool:
         """Grant again. Whether anything was paused; the system takes back only what it did itself."""
-        resumed = [one for one in self._named(lane) if one.resume(actor)]
+        resumed = [one for one in self._lanes_called(lane) if one.resume(actor)]
         if resumed:
             detail = f"{lane or 'all lanes'} by {actor}"
             self._audit_recorder.record(AuditEntry("lane_resumed", actor, reason, lane, detail=detail), now_ms)
@@ -71,7 +71,7 @@ class LaneCommands:
         if (ordering, by) != (one.ordering, one.ordering_by):
             self._line.reorder(one, ordering)
             one.ordering_by = by
-            detail = f"{lane} {_described(ordering)} by {actor}"
+            detail = f"{lane} {_describe(ordering)} by {actor}"
             self._audit_recorder.record(AuditEntry("lane_ordering", actor, reason, lane, detail=detail), now_ms)
         self._board.drop_idle(lane)
 
@@ -105,7 +105,7 @@ class LaneCommands:
         self._audit_recorder.record(entry, now_ms)
         return True
 
-    def _named(self, name: str) -> list[Lane]:
+    def _lanes_called(self, name: str) -> list[Lane]:
         """One lane; or all of them, and the pattern for those to come."""
         return [self._board.lane(name)] if name else [self._board.pattern, *self._board.lanes.values()]
 
@@ -124,13 +124,13 @@ class Priorities:
         The task is told, so that it comes back with its priority from wherever it goes. Returns whether it waits.
         """
         return self._move(
-            task_id, priority, lambda e: self._audit_recorder.record(_prioritized(e, actor, reason), now_ms)
+            task_id, priority, lambda e: self._audit_recorder.record(_prioritize_entry(e, actor, reason), now_ms)
         )
 
     def prioritize_in_bulk(self, task_id: str, priority: int, actor: str, now_ms: int, reason: str = "") -> bool:
         """The same for one of many that share one audit entry: it is a live event only."""
         return self._move(
-            task_id, priority, lambda e: self._audit_recorder.show(_prioritized(e, actor, reason), now_ms)
+            task_id, priority, lambda e: self._audit_recorder.show(_prioritize_entry(e, actor, reason), now_ms)
         )
 
     def _move(self, task_id: str, priority: int, write: Callable[[Entry], object]) -> bool:
@@ -201,12 +201,12 @@ class AccountCommands:
         return True
 
 
-def _prioritized(entry: Entry, actor: str, reason: str) -> AuditEntry:
+def _prioritize_entry(entry: Entry, actor: str, reason: str) -> AuditEntry:
     detail = f"priority {entry.ask.priority} by {actor}"
     return AuditEntry("prioritized", actor, reason, entry.ask.lane, entry.task_id, detail=detail)
 
 
-def _described(ordering: Ordering) -> str:
+def _describe(ordering: Ordering) -> str:
     if not ordering.by_priority:
         return "by arrival"
     return f"by priority, ageing {ordering.ageing}" if ordering.ageing else "by priority"

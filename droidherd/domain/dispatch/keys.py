@@ -33,7 +33,7 @@ def subscription_mutex(subscription: str) -> str:
     return f"{SUBSCRIPTION_MUTEX}{subscription}"
 
 
-def reserved(mutex: str) -> str:
+def why_reserved(mutex: str) -> str:
     """Why a submission may not name this mutex; empty: it may."""
     if not mutex.startswith(SUBSCRIPTION_MUTEX):
         return ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import Entry, EntryState, PoolEmulator
-from droidherd.domain.dispatch.keys import reserved
+from droidherd.domain.dispatch.keys import why_reserved
 from droidherd.domain.dispatch.line import WaitingLine
 from droidherd.domain.dispatch.messenger import Messenger
 from droidherd.domain.dispatch.state import DispatcherState
@@ -317,7 +317,7 @@ class Leases:
     def _mutex_until_ms(self, entry: Entry) -> int:
         """Until when its holder may keep its mutexes. That of a subscription keeps nobody else waiting: no limit."""
         hold_s = self._state.config.mutex_hold_s
-        limited = hold_s and not all(map(reserved, entry.ask.mutex))
+        limited = hold_s and not all(map(why_reserved, entry.ask.mutex))
         return entry.held_ms + int(hold_s * 1000) if limited else FAR_MS
 
     def _take_back(self, entry: Entry, lease: m.Lease, why: AuditEntry, now_ms: int) -> None:

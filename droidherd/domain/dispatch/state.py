@@ -182,13 +182,13 @@ class DispatcherState:
         """
         text = columns.dump(self)
         if len(text) > ROOMY_BYTES:
-            text = columns.dump(self._shortened(FEW_EVENTS))
+            text = columns.dump(self._shorten(FEW_EVENTS))
         if len(text) > FULL_BYTES:
             outbox = self.outbox.without(m.Admitted, m.Rejected)
-            text = columns.dump(replace(self._shortened(FEWEST), outbox=outbox))
+            text = columns.dump(replace(self._shorten(FEWEST), outbox=outbox))
         return text
 
-    def _shortened(self, lines: int) -> Self:
+    def _shorten(self, lines: int) -> Self:
         return replace(self, events=self.events.newest(lines), audit=self.audit.newest(lines))
 
     @classmethod

@@ -102,7 +102,7 @@ class Standing:
     paused_at: datetime | None = None
 
 
-def opened(now: datetime) -> CatchUp:
+def open_catch_up(now: datetime) -> CatchUp:
     """Of rules that begin to hold."""
     return CatchUp(now + timedelta(seconds=SETTLING_S))
 
@@ -123,7 +123,7 @@ def at_start(rules: Rules, before: CatchUp, start: Start) -> CatchUp:
         border = min(border, int(started))
     due = rules.timetable.due(before.until.timestamp(), border - 1)
     found = _sorted_out(rules, due, _seconds(start.before_ended_at), started)
-    return _added(before, found, max(before.until, _moment(border)), DROPPED if paused_at else NOT_STARTED)
+    return _add(before, found, max(before.until, _moment(border)), DROPPED if paused_at else NOT_STARTED)
 
 
 def by_now(rules: Rules, before: CatchUp, standing: Standing, *, closing: bool = False) -> CatchUp:
@@ -137,7 +137,7 @@ def by_now(rules: Rules, before: CatchUp, standing: Standing, *, closing: bool =
     due = _without(rules.timetable.due(before.until.timestamp(), border), standing)
     found = _sorted_out(rules, due, now if standing.busy else _seconds(standing.ended_at), now)
     until = standing.now + timedelta(seconds=SETTLING_S) if closing else _moment(border)
-    return _added(before, found, max(before.until, until), DROPPED if paused else NOT_STARTED)
+    return _add(before, found, max(before.until, until), DROPPED if paused else NOT_STARTED)
 
 
 # --- sorting out -------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def _without(due: Due, standing: Standing) -> Due:
     return Due(times[: max(len(times) - standing.waiting, 0)], due.more)
 
 
-def _added(before: CatchUp, found: _Found, until: datetime, otherwise: str) -> CatchUp:
+def _add(before: CatchUp, found: _Found, until: datetime, otherwise: str) -> CatchUp:
     rows = [_row(found.too_late, TOO_LATE), _row(found.not_started, otherwise)]
     fresh = tuple(row for row in rows if row is not None)
     return replace(
@@ -180,11 +180,11 @@ def _added(before: CatchUp, found: _Found, until: datetime, otherwise: str) -> C
         until=until,
         missed=before.missed + sum(row.count for row in fresh),
         skipped=before.skipped + found.skipped,
-        rows=_kept((*before.rows, *fresh)),
+        rows=_keep_last((*before.rows, *fresh)),
     )
 
 
-def _kept(rows: Sequence[Missed]) -> tuple[Missed, ...]:
+def _keep_last(rows: Sequence[Missed]) -> tuple[Missed, ...]:
     """The last rows; the older a row, the sooner it forgets its single times."""
     kept: list[Missed] = []
     left = TIMES_KEPT

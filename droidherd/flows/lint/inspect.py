@@ -28,11 +28,11 @@ from droidherd.flows.loading.folder import (
     read_content,
     texts_of_steps,
 )
-from droidherd.flows.loading.loaded import SCREEN_PARTS, Library, LoadedFlow, carried
+from droidherd.flows.loading.loaded import SCREEN_PARTS, Library, LoadedFlow, all_files
 from droidherd.flows.model.flow import Flow
-from droidherd.flows.model.params import NAME_PATTERN, Param, placeholders, substituted
+from droidherd.flows.model.params import NAME_PATTERN, Param, placeholders, substitute
 from droidherd.flows.model.part import Place, nearest
-from droidherd.handlers.registry import Registry, registered
+from droidherd.handlers.registry import Registry, build_registry
 
 NAME = re.compile(NAME_PATTERN)
 USE_DEPTH_MAX = 4
@@ -82,7 +82,7 @@ def inspect(
     folder: Path, handlers: Registry | None = None, library: Library | None = None
 ) -> tuple[LoadedFlow | None, list[LintProblem]]:
     """Read and judge a flow: the flow unless it has errors, and all problems in the order of their lines."""
-    return _inspect(folder, _Shelf(handlers or registered(), library or neighbours(folder)))
+    return _inspect(folder, _Shelf(handlers or build_registry(), library or neighbours(folder)))
 
 
 def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintProblem]]:
@@ -100,18 +100,18 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
     if not isinstance(document.data, dict):
         findings.add((), "a flow is a mapping", "begin with flow: <name>")
         return None, findings.in_order()
-    declared, found = _declared(document.data.get("params")), list(texts_of_steps(document.data))
-    sampled = _sampled(document.data, _samples(declared, found))
+    declared, found = _valid_params(document.data.get("params")), list(texts_of_steps(document.data))
+    sampled = _with_samples(document.data, _samples(declared, found))
     one = Inspection(folder, document, images, payloads, shelf.handlers, declared, found, sampled)
     _apply(WRITTEN, one, findings)
-    one.parsed = _validated(findings, one.sampled)
-    one.uses = _used(findings, folder, shelf)
+    one.parsed = _validate(findings, one.sampled)
+    one.uses = _inspect_used(findings, folder, shelf)
     if one.parsed is None:
         return None, findings.in_order()
     _apply(PARSED, one, findings)
     if errors_of(findings.problems):
         return None, findings.in_order()
-    one.whole = loaded = _loaded(one, content)
+    one.whole = loaded = _load(one, content)
     _apply(LOADED, one, findings)
     return (None if errors_of(findings.problems) else loaded), findings.in_order()
 
@@ -121,7 +121,7 @@ def _apply(those: Iterable[Rule], one: Inspection, findings: Findings) -> None:
         findings.complain(rule(one))
 
 
-def _loaded(one: Inspection, content: bytes) -> LoadedFlow:
+def _load(one: Inspection, content: bytes) -> LoadedFlow:
     data, uses = one.data, one.uses
     steps, undos = (
         tuple(value_at(data, ("stages", n, part)) for n in range(len(one.flow.stages))) for part in STEP_PARTS
@@ -133,15 +133,15 @@ def _loaded(one: Inspection, content: bytes) -> LoadedFlow:
         undos=undos,
         cleanup=value_at(data, ("cleanup",)),
         folder=one.folder,
-        images=carried(one.images, {name: used.images for name, used in uses.items()}),
-        payloads=carried(one.payloads, {name: used.payloads for name, used in uses.items()}),
+        images=all_files(one.images, {name: used.images for name, used in uses.items()}),
+        payloads=all_files(one.payloads, {name: used.payloads for name, used in uses.items()}),
         hash=hash_of(content, {**one.images, **files}, uses),
         screen_map={part: value_at(data, (part,)) for part in (*SCREEN_PARTS, "guards")},
         uses=uses,
     )
 
 
-def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFlow]:
+def _inspect_used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFlow]:
     """The flows it uses, each read and judged; what is wrong with them is said where they are used."""
     found: dict[str, LoadedFlow] = {}
     chain = (*shelf.chain, folder.resolve().name)
@@ -170,7 +170,7 @@ def _used(findings: Findings, folder: Path, shelf: _Shelf) -> dict[str, LoadedFl
     return found
 
 
-def _declared(params: JsonValue) -> dict[str, Param]:
+def _valid_params(params: JsonValue) -> dict[str, Param]:
     """The parameters that are sound; the others are reported with the rest of the model."""
     found: dict[str, Param] = {}
     for name, spec in params.items() if isinstance(params, dict) else ():
@@ -187,7 +187,7 @@ def _samples(declared: Mapping[str, Param], texts: list[tuple[Place, str]]) -> d
     return {**{name: "sample" for _, text in texts for name in placeholders(text)}, **known}
 
 
-def _validated(findings: Findings, whole: dict[str, JsonValue]) -> Flow | None:
+def _validate(findings: Findings, whole: dict[str, JsonValue]) -> Flow | None:
     try:
         return Flow.model_validate(whole)
     except ValidationError as error:
@@ -195,17 +195,17 @@ def _validated(findings: Findings, whole: dict[str, JsonValue]) -> Flow | None:
     return None
 
 
-def _sampled(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _with_samples(data: dict[str, JsonValue], samples: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     whole: dict[str, JsonValue] = {**data}
     written_stages = data.get("stages")
     if isinstance(written_stages, list):
         whole["stages"] = [
-            {**stage, **{part: substituted(stage[part], samples) for part in STEP_PARTS if part in stage}}
+            {**stage, **{part: substitute(stage[part], samples) for part in STEP_PARTS if part in stage}}
             if isinstance(stage, dict)
             else stage
             for stage in written_stages
         ]
     for part in (*SCREEN_PARTS, "cleanup"):
         if part in data:
-            whole[part] = substituted(data[part], samples)
+            whole[part] = substitute(data[part], samples)
     return whole

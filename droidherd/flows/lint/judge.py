@@ -15,8 +15,8 @@ from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.lint.written import image_problem
 from droidherd.flows.loading.document import BadYamlError, Document, maps, read_document
-from droidherd.flows.loading.folder import FILE, IMAGE_KEYS, flow_folders, misnamed
-from droidherd.flows.model.geometry import expected_margin, grown, pixels_of
+from droidherd.flows.loading.folder import FILE, IMAGE_KEYS, flow_folders, misnamed_files
+from droidherd.flows.model.geometry import expected_margin, grow, pixels_of
 from droidherd.flows.model.part import Place
 from droidherd.vision import features
 from droidherd.vision.template import Template, load
@@ -29,7 +29,7 @@ def lint(paths: Iterable[Path]) -> list[LintProblem]:
     """Every problem of every flow at or below these paths: a flow's folder, its file, or a folder of flows."""
     found: list[LintProblem] = []
     for path in paths:
-        folders, others = flow_folders(path), misnamed(path)
+        folders, others = flow_folders(path), misnamed_files(path)
         found.extend(LintProblem(str(file), 1, "is not read", f"rename {file.name} to {FILE}") for file in others)
         if not folders and not others:
             found.append(LintProblem(str(path), 1, "no flow here", f"a flow is a folder with a {FILE}"))
@@ -60,12 +60,12 @@ def _picture_problems(folder: Path) -> list[LintProblem]:
         return []
     found = (
         LintProblem(str(folder / FILE), document.line_of(place), f"{name}: {error.what}", error.remedy)
-        for place, name, error in _refused(document, folder)
+        for place, name, error in _refusals(document, folder)
     )
     return list(dict.fromkeys(found))
 
 
-def _refused(document: Document, folder: Path) -> Iterator[tuple[Place, str, FlowError]]:
+def _refusals(document: Document, folder: Path) -> Iterator[tuple[Place, str, FlowError]]:
     recorded = _size(document.data)
     for place, args in maps(document.data):
         if "params" in place[:1]:
@@ -77,7 +77,7 @@ def _refused(document: Document, folder: Path) -> Iterator[tuple[Place, str, Flo
             try:
                 template = load(folder / name, recorded)
                 if key == "feature":
-                    features.wanted(template)
+                    features.template_features(template)
                 else:
                     _fits(template, args)
             except FlowError as error:
@@ -102,7 +102,7 @@ def _fits(template: Template, args: dict[str, JsonValue]) -> None:
     size = template.recorded
     height, width = template.rgb.shape[:2]
     for key, margin in (("area", 0), ("expect", expected_margin(size[0]))):
-        box = grown(pixels_of(_corners(args.get(key)), size), margin)
+        box = grow(pixels_of(_corners(args.get(key)), size), margin)
         if width > min(box.width, size[0]) or height > min(box.height, size[1]):
             screen = f"{size[0]}x{size[1]}"
             there = f"its {key}: {box.width}x{box.height} of {screen}" if key in args else f"a screen of {screen}"

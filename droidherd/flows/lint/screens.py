@@ -21,7 +21,7 @@ def names_of_screens(one: Inspection) -> Complaints:
     edges = [
         Edge(each.start, each.end) for any_flow in (flow, *(each.flow for each in used)) for each in any_flow.routes
     ]
-    for place, name, is_goal in _named(flow):
+    for place, name, is_goal in _screen_names(flow):
         if name not in known:
             yield Complaint(place, f"there is no screen {name!r}", _which(name, known))
         elif is_goal and not leading_to(edges, name):
@@ -104,7 +104,7 @@ def _looking(flow: Flow) -> Iterator[tuple[Place, Target]]:
                 yield place, step
 
 
-def _named(flow: Flow) -> Iterator[tuple[Place, str, bool]]:
+def _screen_names(flow: Flow) -> Iterator[tuple[Place, str, bool]]:
     """Every word about a screen outside of `screens`, and whether somebody wants to get there."""
     for number, stage in enumerate(flow.stages):
         if stage.at is not None:

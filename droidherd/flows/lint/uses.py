@@ -14,17 +14,17 @@ from droidherd.flows.loading.document import value_at
 from droidherd.flows.loading.expansion import (
     NAME_MAX,
     STEPS_MAX,
+    expand,
     longest,
-    made,
-    misused,
     screen_map_of,
     screens_used,
     used_as_written,
     used_cleanups,
+    wrong_uses,
 )
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
-from droidherd.flows.model.params import placeholders, substituted
+from droidherd.flows.model.params import placeholders, substitute
 from droidherd.flows.model.part import Complaint, Place
 from droidherd.flows.model.steps.base import Step, every
 from droidherd.flows.model.steps.blocks import UseStep
@@ -49,12 +49,12 @@ def used_flows(one: Inspection) -> Complaints:
         return
     try:
         for number, steps in enumerate(loaded.stages):
-            count, length = longest(made(steps, values, loaded))
+            count, length = longest(expand(steps, values, loaded))
             if count > STEPS_MAX or (loaded.uses and length > NAME_MAX):
                 what = f"{count} steps with those of used flows, names of effects up to {length} characters"
                 fix = f"at most {STEPS_MAX} and {NAME_MAX}: split the stage, or nest less"
                 yield Complaint(("stages", number, "steps"), what, fix)
-        count = longest([*made(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values)])[0]
+        count = longest([*expand(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values)])[0]
         if count > STEPS_MAX:
             what = f"{count} steps of cleanup with those of used flows"
             yield Complaint(("cleanup",), what, f"at most {STEPS_MAX}: use fewer flows")
@@ -69,7 +69,7 @@ def used_flows(one: Inspection) -> Complaints:
 
 def _wrong_arguments(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> Complaints:
     """What a used flow is told, and does not take. A parameter's own sample may be at fault."""
-    for place, args, error in misused(loaded, values):
+    for place, args, error in wrong_uses(loaded, values):
         field = error.to.removeprefix("params.")
         given = value_at(args, ("with", field))
         names = [*placeholders(given)] if isinstance(given, str) else []
@@ -83,7 +83,7 @@ def _filled_twice(loaded: LoadedFlow) -> Complaints:
     for place, used, given in used_as_written(loaded):
         name = used.flow.flow
         screen_map = {
-            part: substituted(used.screen_map.get(part), given) for part in ("screens", "routes", "interrupts")
+            part: substitute(used.screen_map.get(part), given) for part in ("screens", "routes", "interrupts")
         }
         first = known.setdefault(name, screen_map)
         if differing := [part for part in screen_map if screen_map[part] != first[part]]:

@@ -12,7 +12,7 @@ from droidherd.flows.loading.document import maps
 from droidherd.flows.loading.expansion import FILE_KEYS
 from droidherd.flows.loading.folder import IMAGE_KEYS, PAYLOADS
 from droidherd.flows.loading.loaded import CARRIED
-from droidherd.flows.model.params import placeholders, unclosed
+from droidherd.flows.model.params import is_unclosed, placeholders
 from droidherd.flows.model.part import Complaint, Place, nearest
 from droidherd.flows.model.steps.registry import STEP_TYPES
 
@@ -27,7 +27,7 @@ def parameters(one: Inspection) -> Complaints:
     """Every parameter is declared, and used."""
     used: set[str] = set()
     for place, text in one.texts:
-        if unclosed(text):
+        if is_unclosed(text):
             fix = "write ${name}, or $${ for the characters themselves"
             yield Complaint(place, "${ without a } stands for itself", fix, fatal=False)
         for name in placeholders(text):

@@ -15,7 +15,7 @@ from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.loading.folder import IMAGE_KEYS
 from droidherd.flows.loading.loaded import SCREEN_PARTS, LoadedFlow, carried_name, uses_in
-from droidherd.flows.model.params import checked_params, substituted
+from droidherd.flows.model.params import checked_params, substitute
 from droidherd.flows.model.part import Place
 from droidherd.flows.model.steps.apps import AppStep
 from droidherd.flows.model.steps.registry import STEP_TYPES
@@ -31,25 +31,25 @@ _APP_KEYS = tuple(word for word, step in STEP_TYPES.items() if issubclass(step, 
 Values = Mapping[str, JsonValue]
 
 
-def made(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
+def expand(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
     """Steps as a plan has them. BadParametersError when a used flow is told what it does not take."""
-    return [_unfolded(step, loaded) for step in filled_in(substituted(steps, values), loaded)]
+    return [_unfold(step, loaded) for step in filled_in(substitute(steps, values), loaded)]
 
 
-def undone(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
+def expand_undo(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
     """The undo of the flows that these steps use, the last one first."""
     found: list[JsonValue] = []
-    for _, args in reversed([*uses_in(substituted(steps, values))]):
+    for _, args in reversed([*uses_in(substitute(steps, values))]):
         used, theirs = _use(args, loaded)
         for number in reversed(range(len(used.flow.stages))):
-            found += _with_files(made(used.undos[number] or [], theirs, used), used.flow.flow)
-            found += _with_files(undone(used.stages[number], theirs, used), used.flow.flow)
+            found += _with_files(expand(used.undos[number] or [], theirs, used), used.flow.flow)
+            found += _with_files(expand_undo(used.stages[number], theirs, used), used.flow.flow)
     return found
 
 
 def used_cleanups(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
     """The cleanup of the flows it uses, the last one first; each once, and not what it does itself."""
-    known = [made(loaded.cleanup or [], values, loaded)]
+    known = [expand(loaded.cleanup or [], values, loaded)]
     for body in _cleanups(loaded, values):
         if body not in known:
             known.append(body)
@@ -57,10 +57,10 @@ def used_cleanups(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
 
 
 def _cleanups(loaded: LoadedFlow, values: Values) -> Iterator[list[JsonValue]]:
-    uses = [args for _, steps in _blocks(loaded) for _, args in uses_in(substituted(steps, values))]
+    uses = [args for _, steps in _blocks(loaded) for _, args in uses_in(substitute(steps, values))]
     for args in reversed(uses):
         used, theirs = _use(args, loaded)
-        yield _with_files(made(used.cleanup or [], theirs, used), used.flow.flow)
+        yield _with_files(expand(used.cleanup or [], theirs, used), used.flow.flow)
         yield from (_with_files(body, used.flow.flow) for body in _cleanups(used, theirs))
 
 
@@ -69,15 +69,15 @@ def used_as_written(loaded: LoadedFlow) -> Iterator[tuple[Place, LoadedFlow, Val
     values: Values = {name: f"${{{name}}}" for name in loaded.flow.params}
     for place, steps in _blocks(loaded):
         for where, args in uses_in(steps, place):
-            yield from ((where, used, shown) for used, shown in _given(args, values, loaded))
+            yield from ((where, used, shown) for used, shown in _used_with_values(args, values, loaded))
 
 
-def misused(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, JsonValue, BadParametersError]]:
+def wrong_uses(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, JsonValue, BadParametersError]]:
     """Each use that tells a flow what it does not take: where, its arguments as they are written, and why."""
     for place, steps in _blocks(loaded):
         for where, args in uses_in(steps, place):
             try:
-                _use(substituted(args, values), loaded)
+                _use(substitute(args, values), loaded)
             except BadParametersError as error:
                 yield where, args, error
 
@@ -85,9 +85,9 @@ def misused(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, JsonVal
 def screens_used(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, str, Mapping[str, JsonValue]]]:
     """What each use says of screens: where this flow uses whom, and its screens with images as this flow names them."""
     for place, steps in _blocks(loaded):
-        for where, args in uses_in(substituted(steps, values), place):
+        for where, args in uses_in(substitute(steps, values), place):
             used, theirs = _use(args, loaded)
-            screens = _named(_merged(used, theirs)["screens"], used.flow.flow)
+            screens = _rename(_merge(used, theirs)["screens"], used.flow.flow)
             yield where, used.flow.flow, screens if isinstance(screens, dict) else {}
 
 
@@ -99,22 +99,22 @@ def _blocks(loaded: LoadedFlow) -> Iterator[tuple[Place, JsonValue]]:
     yield ("cleanup",), loaded.cleanup
 
 
-def _given(args: JsonValue, values: Values, loaded: LoadedFlow) -> Iterator[tuple[LoadedFlow, Values]]:
+def _used_with_values(args: JsonValue, values: Values, loaded: LoadedFlow) -> Iterator[tuple[LoadedFlow, Values]]:
     """A used flow and those it uses, with what each is told, unchecked: a placeholder is no value."""
     if not isinstance(args, dict):
         return
-    used, given = loaded.uses[str(args.get("flow"))], substituted(args.get("with"), values)
+    used, given = loaded.uses[str(args.get("flow"))], substitute(args.get("with"), values)
     shown = {name: param.default for name, param in used.flow.params.items()}
     theirs: Values = {**shown, **(given if isinstance(given, dict) else {})}
     yield used, theirs
     for _, steps in _blocks(used):
         for _, inner in uses_in(steps):
-            yield from _given(inner, theirs, used)
+            yield from _used_with_values(inner, theirs, used)
 
 
 def screen_map_of(loaded: LoadedFlow, values: Values) -> ScreenMap | None:
     """What the flow knows of screens, and the flows it uses. What both say, the using flow says."""
-    merged = _merged(loaded, values)
+    merged = _merge(loaded, values)
     screens, routes, interrupts, lost = (merged.get(part) for part in SCREEN_PARTS)
     guards = loaded.screen_map.get("guards")
     if lost is None and screens and loaded.flow.app is not None:
@@ -143,7 +143,7 @@ def requirements(loaded: LoadedFlow) -> dict[str, str]:
 
 def filled_in(steps: JsonValue, loaded: LoadedFlow) -> list[JsonValue]:
     """Write the flow's app, and the package an APK holds, where a step leaves it out: a stage stands on its own."""
-    whole = _filled(steps, loaded)
+    whole = _fill(steps, loaded)
     return whole if isinstance(whole, list) else []
 
 
@@ -164,7 +164,7 @@ def longest(steps: Sequence[JsonValue], prefix: int = 0) -> tuple[int, int]:
     return count, length
 
 
-def _unfolded(step: JsonValue, loaded: LoadedFlow) -> JsonValue:
+def _unfold(step: JsonValue, loaded: LoadedFlow) -> JsonValue:
     if not isinstance(step, dict):
         return step
     return {kind: _unfolded_args(kind, args, loaded) for kind, args in step.items()}
@@ -177,7 +177,7 @@ def _unfolded_args(kind: str, args: JsonValue, loaded: LoadedFlow) -> JsonValue:
         used, theirs = _use(args, loaded)
         return {**args, "do": _body(used, theirs)}
     blocks = {key: args[key] for key in ("do", "else") if isinstance(args.get(key), list)}
-    return {**args, **{key: [_unfolded(step, loaded) for step in _list(block)] for key, block in blocks.items()}}
+    return {**args, **{key: [_unfold(step, loaded) for step in _list(block)] for key, block in blocks.items()}}
 
 
 def _body(used: LoadedFlow, values: Values) -> list[JsonValue]:
@@ -186,7 +186,7 @@ def _body(used: LoadedFlow, values: Values) -> list[JsonValue]:
     for stage, steps in zip(used.flow.stages, used.stages, strict=True):
         if stage.at is not None:
             found.append({"goto": stage.at})
-        found += made(steps, values, used)
+        found += expand(steps, values, used)
     return _with_files(found, used.flow.flow)
 
 
@@ -213,16 +213,16 @@ def _read(used: LoadedFlow, name: str, value: JsonValue) -> JsonValue:
         return value
 
 
-def _merged(loaded: LoadedFlow, values: Values) -> dict[str, JsonValue]:
+def _merge(loaded: LoadedFlow, values: Values) -> dict[str, JsonValue]:
     """Own screens hide used ones of the same name; routes and interrupts are all of them, each once."""
-    own = {part: _filled(substituted(loaded.screen_map.get(part), values), loaded) for part in SCREEN_PARTS}
+    own = {part: _fill(substitute(loaded.screen_map.get(part), values), loaded) for part in SCREEN_PARTS}
     seen: set[str] = set()
-    for _, args in (use for _, steps in _blocks(loaded) for use in uses_in(substituted(steps, values))):
+    for _, args in (use for _, steps in _blocks(loaded) for use in uses_in(substitute(steps, values))):
         used, theirs = _use(args, loaded)
         if used.flow.flow in seen:
             continue
         seen.add(used.flow.flow)
-        more = {part: _named(value, used.flow.flow) for part, value in _merged(used, theirs).items()}
+        more = {part: _rename(value, used.flow.flow) for part, value in _merge(used, theirs).items()}
         for part, value in more.items():
             mine = own[part]
             if isinstance(value, dict) and part == "screens":
@@ -234,13 +234,13 @@ def _merged(loaded: LoadedFlow, values: Values) -> dict[str, JsonValue]:
 
 
 def _with_files(steps: list[JsonValue], flow: str) -> list[JsonValue]:
-    return [_named(step, flow) for step in steps]
+    return [_rename(step, flow) for step in steps]
 
 
-def _named(value: JsonValue, flow: str) -> JsonValue:
+def _rename(value: JsonValue, flow: str) -> JsonValue:
     """With the names that a used flow's images and files have in the using flow."""
     if isinstance(value, list):
-        return [_named(item, flow) for item in value]
+        return [_rename(item, flow) for item in value]
     if not isinstance(value, dict):
         return value
     found: dict[str, JsonValue] = {}
@@ -253,16 +253,16 @@ def _named(value: JsonValue, flow: str) -> JsonValue:
             file = item.get(FILE_KEYS[key])
             found[key] = {**item, FILE_KEYS[key]: carried_name(flow, file)} if isinstance(file, str) else item
         else:
-            found[key] = _named(item, flow)
+            found[key] = _rename(item, flow)
     return found
 
 
-def _filled(value: JsonValue, loaded: LoadedFlow) -> JsonValue:
+def _fill(value: JsonValue, loaded: LoadedFlow) -> JsonValue:
     if isinstance(value, list):
-        return [_filled(item, loaded) for item in value]
+        return [_fill(item, loaded) for item in value]
     if not isinstance(value, dict):
         return value
-    filled: dict[str, JsonValue] = {key: _filled(item, loaded) for key, item in value.items()}
+    filled: dict[str, JsonValue] = {key: _fill(item, loaded) for key, item in value.items()}
     for key in _APP_KEYS:
         inner = filled.get(key)
         if isinstance(inner, dict) and "app" not in inner:

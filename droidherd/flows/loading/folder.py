@@ -48,7 +48,7 @@ def flow_folder(path: Path, name: str) -> Path | None:
     return path / name if (path / name / FILE).is_file() else None
 
 
-def misnamed(path: Path) -> list[Path]:
+def misnamed_files(path: Path) -> list[Path]:
     """Files at or below a path that were meant as flows and are none, by their name."""
     files = [path] if path.name == MISNAMED else [path / MISNAMED, *sorted(path.glob(f"*/{MISNAMED}"))]
     return [file for file in files if file.is_file() and not file.with_name(FILE).is_file()]

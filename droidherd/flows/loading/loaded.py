@@ -56,7 +56,7 @@ class LoadedFlow:
         return used.flow.screen()
 
 
-def carried(files: Mapping[str, Path], uses: Mapping[str, Mapping[str, Path]]) -> dict[str, Path]:
+def all_files(files: Mapping[str, Path], uses: Mapping[str, Mapping[str, Path]]) -> dict[str, Path]:
     """A flow's own files and those of the flows it uses, each under a name of its own."""
     found = dict(files)
     for flow, theirs in uses.items():

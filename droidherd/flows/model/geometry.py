@@ -45,7 +45,7 @@ def pixels_of(area: tuple[float, float, float, float], size: tuple[int, int]) ->
     return Box(left, top, right - left, bottom - top)
 
 
-def grown(box: Box, by: int) -> Box:
+def grow(box: Box, by: int) -> Box:
     """Larger on every side."""
     return Box(box.x - by, box.y - by, box.width + 2 * by, box.height + 2 * by)
 

@@ -99,7 +99,7 @@ class Param(FlowPart):
             raise ValueError(f"pattern, format and max_length go with strings, not with {self.type}")
         if self.pattern is not None:
             try:
-                patterns.compiled(self.pattern)
+                patterns.compile_pattern(self.pattern)
             except ValueError as error:
                 raise ValueError(f"the pattern {error}") from error
         for value in (*(self.choices or ()), self.default, self.example):
@@ -184,25 +184,25 @@ def placeholders(text: str) -> Iterator[str]:
     return (found[1] for found in _PLACEHOLDER.finditer(text) if found[1] is not None)
 
 
-def unclosed(text: str) -> bool:
+def is_unclosed(text: str) -> bool:
     """Whether it has a `${` that nothing closes."""
     return "${" in _PLACEHOLDER.sub(" ", text)
 
 
-def substituted(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
+def substitute(value: JsonValue, params: Mapping[str, JsonValue]) -> JsonValue:
     """Put the parameters into every text inside `value`. Values go in as they are and are not read again."""
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda found: "$" if found[1] is None else _text(params[found[1]]), value)
     if isinstance(value, list):
-        return [substituted(item, params) for item in value]
+        return [substitute(item, params) for item in value]
     if isinstance(value, dict):
-        return {key: substituted(item, params) for key, item in value.items()}
+        return {key: substitute(item, params) for key, item in value.items()}
     return value
 
 
 def _unlike(pattern: str, value: str) -> str:
     try:
-        return "" if patterns.fullmatch(patterns.compiled(pattern), value) else f"must match {pattern}"
+        return "" if patterns.fullmatch(patterns.compile_pattern(pattern), value) else f"must match {pattern}"
     except FlowError as error:
         return str(error)
 

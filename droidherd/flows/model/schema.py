@@ -21,7 +21,7 @@ def schema_text() -> str:
     schema = Flow.model_json_schema(by_alias=True)
     parts = schema["$defs"] = _with_one_step(schema["$defs"])
     schema["$defs"] = {name: part if name in AS_WRITTEN else _filled_in(part) for name, part in parts.items()}
-    properties = _replaced(schema["properties"], parts["Step"])
+    properties = _replace(schema["properties"], parts["Step"])
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -34,16 +34,16 @@ def schema_text() -> str:
 def _with_one_step(parts: dict[str, Any]) -> dict[str, Any]:
     """The choice between all steps stands once, as `Step`."""
     step = parts["Route"]["properties"]["do"]["items"]
-    found = {name: _replaced(part, step) for name, part in parts.items()}
+    found = {name: _replace(part, step) for name, part in parts.items()}
     return {**found, "Step": step}
 
 
-def _replaced(node: Any, step: Any) -> Any:
+def _replace(node: Any, step: Any) -> Any:
     if node == step:
         return {"$ref": "#/$defs/Step"}
     if isinstance(node, dict):
-        return {key: _replaced(value, step) for key, value in node.items()}  # pyright: ignore[reportUnknownVariableType]
-    return [_replaced(one, step) for one in node] if isinstance(node, list) else node  # pyright: ignore[reportUnknownVariableType]
+        return {key: _replace(value, step) for key, value in node.items()}  # pyright: ignore[reportUnknownVariableType]
+    return [_replace(one, step) for one in node] if isinstance(node, list) else node  # pyright: ignore[reportUnknownVariableType]
 
 
 def _filled_in(node: dict[str, Any]) -> dict[str, Any]:

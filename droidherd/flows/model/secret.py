@@ -25,26 +25,26 @@ def secrets_of(plan: Plan) -> list[str]:
     """The credentials a plan types, each once, in order."""
     named: dict[str, None] = {}
     for steps in (*[(*stage.steps, *stage.undo) for stage in plan.stages], plan.cleanup):
-        named |= dict.fromkeys(_named(list(steps)))
+        named |= dict.fromkeys(_names_in(list(steps)))
     if plan.screen_map is not None:
-        named |= dict.fromkeys(_named(plan.screen_map.model_dump(mode="json")))
+        named |= dict.fromkeys(_names_in(plan.screen_map.model_dump(mode="json")))
     return list(named)
 
 
-def _named(value: JsonValue) -> Iterator[str]:
+def _names_in(value: JsonValue) -> Iterator[str]:
     if isinstance(value, list):
         for item in value:
-            yield from _named(item)
+            yield from _names_in(item)
     elif isinstance(value, dict):
         for key, item in value.items():
             text = item.get("text") if key == "type" and isinstance(item, dict) else None
             name = text.get("secret") if isinstance(text, dict) else None
             if isinstance(name, str):
                 yield name
-            yield from _named(item)
+            yield from _names_in(item)
 
 
-def hushed(what: str, act: Callable[[], Acted]) -> Callable[[], Acted]:
+def hush(what: str, act: Callable[[], Acted]) -> Callable[[], Acted]:
     """The same act; what an emulator answered to it stands in no error."""
 
     def inner() -> Acted:

@@ -43,7 +43,7 @@ Hex: TypeAlias = Annotated[
 
 
 def _expression(pattern: str) -> str:
-    patterns.compiled(pattern)
+    patterns.compile_pattern(pattern)
     return pattern
 
 
@@ -193,7 +193,7 @@ class ScreenCondition(TargetGroup):
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
-        return bounded(self)
+        return check_bounds(self)
 
     def absent(self) -> Target | None:
         """What has to be gone."""
@@ -205,7 +205,7 @@ class ScreenCondition(TargetGroup):
 TargetGroup.model_rebuild()  # it speaks of conditions, and other modules build on it
 
 
-def bounded(condition: Any) -> Any:
+def check_bounds(condition: Any) -> Any:
     """Refuse what no look can take in."""
     if sum(1 for _ in leaves(condition)) > TARGETS_MAX or _depth(condition) > DEPTH_MAX:
         raise ValueError(f"more than {TARGETS_MAX} targets, or more than {DEPTH_MAX} levels of them, in one look")
@@ -238,7 +238,7 @@ def has_place(condition: Target) -> bool:
     return condition.any_ is not None and all(has_place(part) for part in condition.any_)
 
 
-def _listed(parts: list[str]) -> str:
+def _enumerate(parts: list[str]) -> str:
     """As many as fit, each whole: what masks a secret must find all of it."""
     shown = [part for part, end in zip(parts, accumulate(map(len, parts)), strict=True) if end <= DESCRIBED_CHARS]
     more = len(parts) - max(1, len(shown))
@@ -249,7 +249,7 @@ def describe(condition: Target) -> str:
     """For people, and for the log."""
     if isinstance(condition, TargetGroup):
         if inner := parts_of(condition):
-            return f"{condition.kind.rstrip('_')} of {_listed([describe(part) for part in inner])}"
+            return f"{condition.kind.rstrip('_')} of {_enumerate([describe(part) for part in inner])}"
         absent = condition.absent() if isinstance(condition, ScreenCondition) else None
         if absent is not None:
             return f"no {describe(absent)}"

@@ -145,10 +145,10 @@ class Actor:
                 return False
         while (left := until - self._run.clock.now()) > 0:
             self._watch.rest(min(1.0, left), act.effect)
-        written = self._written(act)
+        written = self._read_journal(act)
         return self._decide(act) if written is None else written
 
-    def _written(self, act: PlannedAct) -> bool | None:
+    def _read_journal(self, act: PlannedAct) -> bool | None:
         """What the journal says by now: a line whose answer was lost writes its result all the same."""
         tempo = self._run.tempo
         for attempt in range(tempo.sends_max):

@@ -7,7 +7,7 @@ from pathlib import Path
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows import patterns
 from droidherd.flows.catalogue import Catalogue
-from droidherd.flows.model.geometry import Area, box_in, expected_margin, grown, pixel
+from droidherd.flows.model.geometry import Area, box_in, expected_margin, grow, pixel
 from droidherd.flows.model.targets import ColourQuery, Target, TextQuery, UiQuery
 from droidherd.flows.run.look import Look
 from droidherd.vision import area as areas
@@ -51,10 +51,10 @@ class FlowFinder:
 
     def words(self, look: Look, area: Area | None) -> str:
         """All that can be read in an area, in one line."""
-        return text.joined(self._lines(look, box_in(look.frame, area)))
+        return text.join_lines(self._lines(look, box_in(look.frame, area)))
 
     def moved(self, before: Frame, after: Frame, area: Area | None) -> float:
-        return areas.moved(before, after, box_in(after, area))
+        return areas.share_moved(before, after, box_in(after, area))
 
     def _lines(self, look: Look, area: Box | None) -> tuple[text.Line, ...]:
         return look.once(("lines", area), partial(text.read, look.frame, area))
@@ -64,7 +64,7 @@ class FlowFinder:
         frame = look.frame
         expected = box_in(frame, target.expect)
         if expected is not None:
-            there = self._find_in(look, target, grown(expected, expected_margin(frame.width)))
+            there = self._find_in(look, target, grow(expected, expected_margin(frame.width)))
             if there.found:
                 return there
         return self._find_in(look, target, area)
@@ -79,9 +79,9 @@ class FlowFinder:
             found = match.find(looked, template, threshold=target.likeness, area=area, hint=PLACES.last(known))
             PLACES.note(known, found)
             return found
-        return features.find(frame, self._unscaled(path, name), threshold=target.likeness, area=area)
+        return features.find(frame, self._as_recorded(path, name), threshold=target.likeness, area=area)
 
-    def _unscaled(self, path: Path, name: str) -> Template:
+    def _as_recorded(self, path: Path, name: str) -> Template:
         """As it was recorded: features are found at any size, on a screen of any shape."""
         recorded = self._loaded.recorded(name)
         return self._templates.get(path, recorded_in(path.name) or recorded or (0, 0), recorded)
@@ -108,7 +108,7 @@ def _query(wanted: UiQuery) -> tree.ElementQuery:
         wanted.id,
         wanted.class_,
         wanted.package,
-        patterns.compiled(wanted.matches) if wanted.matches is not None else None,
+        patterns.compile_pattern(wanted.matches) if wanted.matches is not None else None,
         wanted.states(),
         wanted.index,
     )
@@ -116,7 +116,7 @@ def _query(wanted: UiQuery) -> tree.ElementQuery:
 
 def _find_text(wanted: str | TextQuery, lines: tuple[text.Line, ...]) -> Match:
     if isinstance(wanted, TextQuery):
-        return text.find(lines, patterns.compiled(wanted.matches))
+        return text.find(lines, patterns.compile_pattern(wanted.matches))
     return text.find(lines, text.words(wanted), like=wanted)
 
 

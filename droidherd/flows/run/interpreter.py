@@ -27,7 +27,7 @@ from droidherd.flows.run.context import RunOutcome, StageContext, StopAskedError
 from droidherd.flows.run.doing import HandlerActs
 from droidherd.flows.run.effects import Actor
 from droidherd.flows.run.navigator import Arrival, NavigationActor, Navigator
-from droidherd.flows.run.past import EarlierTry, asked, of_steps
+from droidherd.flows.run.past import EarlierTry, ask_journal, of_steps
 from droidherd.flows.run.watch import ScreenWatch
 
 
@@ -47,9 +47,9 @@ def run_stage(stage: Stage, run: StageContext, *, stoppable: bool = True) -> Run
 
     Running the same stage again, after whatever end, is safe while the hands keep their journal.
     """
-    steps = _parsed(stage.steps, stage.name)
+    steps = _parse(stage.steps, stage.name)
     watch = ScreenWatch(run, stage.limit_s)
-    recorded = asked(run)
+    recorded = ask_journal(run)
     answered = dict.fromkeys(of_steps(run.standing), Recalled.DONE)
     past = EarlierTry({**{effect: recorded[effect] for effect in of_steps(recorded)}, **answered})
     actor = Actor(run, watch, past, stage.on_ambiguous)
@@ -79,7 +79,7 @@ def run_cleanup(steps: tuple[JsonValue, ...], run: StageContext, budget_s: float
     the effects; it has to differ between two cleanups that share a journal and are both meant to act.
     """
     try:
-        parsed = _parsed(steps, "cleanup")
+        parsed = _parse(steps, "cleanup")
     except FlowError as error:
         return CleanupOutcome((str(error),))
     watch, past = ScreenWatch(run, budget_s), EarlierTry({})
@@ -265,7 +265,7 @@ class Interpreter:
         self._run.handlers.run(step, doing)
 
 
-def _parsed(steps: tuple[JsonValue, ...], name: str) -> tuple[Step, ...]:
+def _parse(steps: tuple[JsonValue, ...], name: str) -> tuple[Step, ...]:
     try:
         return STEPS.validate_python(steps)
     except ValidationError as error:

@@ -31,11 +31,11 @@ class Judgement:
     """The parts of an `any` of which none held, in their order."""
 
 
-def judged(condition: Target, find: Find, screen: Screens) -> Judgement:
+def judge_target(condition: Target, find: Find, screen: Screens) -> Judgement:
     """Seeks no more than it has to, in the order in which it is written. `screen`: what one is recognised by."""
 
     def each(part: Target) -> Judgement:
-        return judged(part, find, screen)
+        return judge_target(part, find, screen)
 
     if isinstance(condition, TargetGroup):
         if condition.all_ is not None:

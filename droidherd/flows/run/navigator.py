@@ -22,7 +22,7 @@ from droidherd.flows.model.targets import ScreenCondition
 from droidherd.flows.run.context import StageContext
 from droidherd.flows.run.effects import Actor
 from droidherd.flows.run.look import Look
-from droidherd.flows.run.past import EarlierTry, asked
+from droidherd.flows.run.past import EarlierTry, ask_journal
 from droidherd.flows.run.watch import ScreenWatch
 
 LEGS_MAX = 50
@@ -63,17 +63,17 @@ class Names:
 
     def know(self, recorded: Iterable[str]) -> None:
         """What the journal says."""
-        self._used = used(recorded)
+        self._used = highest_numbers(recorded)
 
     def next(self, kind: str) -> str:
         """A prefix for the effects of one passage."""
         if self._used is None:
-            self._used = used(asked(self._run))
+            self._used = highest_numbers(ask_journal(self._run))
         self._used[kind] += 1
         return f"{kind}#{self._used[kind]}."
 
 
-def used(recorded: Iterable[str]) -> Counter[str]:
+def highest_numbers(recorded: Iterable[str]) -> Counter[str]:
     """The highest number of a passage by its kind."""
     found: Counter[str] = Counter()
     for effect in recorded:
@@ -113,13 +113,13 @@ class Navigator:
                 )
             self._busy.add(number)
             try:
-                self._dismissed(interrupt.do, interrupt.when, self.names.next(f"i{number}"))
+                self._dismiss(interrupt.do, interrupt.when, self.names.next(f"i{number}"))
             finally:
                 self._busy.discard(number)
             return True
         return False
 
-    def _dismissed(self, do: Steps, when: ScreenCondition, prefix: str) -> None:
+    def _dismiss(self, do: Steps, when: ScreenCondition, prefix: str) -> None:
         try:
             self._walk(do, prefix, False)
         except ScreenNotReachedError as error:

@@ -56,7 +56,7 @@ def _turn_of(effect: str, path: str) -> int:
     return int(number) if mark and not head and number.isdecimal() else 0
 
 
-def asked(run: StageContext) -> Mapping[str, Recalled]:
+def ask_journal(run: StageContext) -> Mapping[str, Recalled]:
     """What the journal says: asked once, bearing what a single lost answer is worth."""
     for attempt in range(run.tempo.sends_max - 1):
         try:

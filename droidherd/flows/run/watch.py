@@ -21,7 +21,7 @@ from droidherd.flows.model.steps.screen import VALUE_MAX, ReadStep, WaitStep, va
 from droidherd.flows.model.targets import ScreenCondition, Target, describe
 from droidherd.flows.run import clicks
 from droidherd.flows.run.context import StageContext, StopAskedError
-from droidherd.flows.run.judging import Judgement, complaint, elsewhere, judged
+from droidherd.flows.run.judging import Judgement, complaint, elsewhere, judge_target
 from droidherd.flows.run.look import Look
 
 SLEEP_SLICE_S = 1.0
@@ -67,7 +67,7 @@ class ScreenWatch:
     def look(self, path: str) -> Frame:
         """One valid frame."""
         frame = self._borne(self._run.eyes.look, path)
-        self._seen(frame, path)
+        self._note_seen(frame, path)
         return frame
 
     def _borne(self, ask: Callable[[], T], path: str) -> T:
@@ -147,7 +147,7 @@ class ScreenWatch:
 
     def judge(self, look: Look, condition: Target, path: str) -> Judgement:
         """Whether it holds on this look."""
-        return judged(condition, lambda target: self._find(look, target, path), self.screen)
+        return judge_target(condition, lambda target: self._find(look, target, path), self.screen)
 
     def wait_for(self, condition: Target, within_s: float, path: str, *, stoppable: bool = True) -> Match:
         """The match that ends the wait, or ScreenNotReachedError with what was seen instead."""
@@ -270,7 +270,7 @@ class ScreenWatch:
         if self._run.clock.now() >= self._deadline:
             raise StageTimeoutError(f"not done within {format_duration(self._limit_s)}", to=f"step {path}")
 
-    def _seen(self, frame: Frame, path: str) -> None:
+    def _note_seen(self, frame: Frame, path: str) -> None:
         self.last = frame
         self._run.seen(path, "", frame, None)
         checksum = zlib.crc32(frame.rgba)

@@ -29,7 +29,7 @@ async def _ls(context: CommandContext) -> int:
         if not kind:
             rc = context.fail(f"{name}: No such file or directory")
         elif kind == "file" or "d" in chosen:
-            context.say(_shown(name, files.stat(path), long="l" in chosen))
+            context.say(_format(name, files.stat(path), long="l" in chosen))
         elif not files.may_list(path):
             rc = context.fail(f"{name}: Permission denied")
         else:
@@ -48,10 +48,10 @@ def _show_directory(context: CommandContext, path: str, chosen: dict[str, str]) 
     for name in [*hidden, *(reversed(names) if "r" in chosen else names)]:
         if name.startswith(".") and not {"a", "A"} & set(chosen):
             continue
-        context.say(_shown(name, files.stat(f"{path}/{name}"), long="l" in chosen))
+        context.say(_format(name, files.stat(f"{path}/{name}"), long="l" in chosen))
 
 
-def _shown(name: str, facts: FileStat, *, long: bool) -> str:
+def _format(name: str, facts: FileStat, *, long: bool) -> str:
     if not long:
         return name + "\n"
     moment = time.strftime("%Y-%m-%d %H:%M", time.gmtime(facts.mtime))

@@ -16,22 +16,22 @@ _ENABLED = ("secure", "enabled_input_methods")
 _NOT_BOOTED = 20
 
 
-def installed(emulator: VirtualDevice) -> tuple[str, ...]:
+def installed_keyboards(emulator: VirtualDevice) -> tuple[str, ...]:
     return (OWN, ADB_KEYBOARD) if ADB_KEYBOARD.partition("/")[0] in emulator.packages.all() else (OWN,)
 
 
-def enabled(emulator: VirtualDevice) -> list[str]:
+def enabled_keyboards(emulator: VirtualDevice) -> list[str]:
     listed = (emulator.settings.get(*_ENABLED) or OWN).split(":")
-    return [name for name in installed(emulator) if name in listed]
+    return [name for name in installed_keyboards(emulator) if name in listed]
 
 
 def current(emulator: VirtualDevice) -> str:
     """One whose package is gone is not current any more."""
     name = emulator.settings.get(*_CURRENT) or OWN
-    return name if name in installed(emulator) else OWN
+    return name if name in installed_keyboards(emulator) else OWN
 
 
-def shown(emulator: VirtualDevice) -> bool:
+def is_shown(emulator: VirtualDevice) -> bool:
     """Whether a text field has the focus, so that the keyboard is on the screen."""
     state = emulator.app
     return emulator.booted and state.scene is Scene.SIGN_IN and bool(state.field) and not state.popup
@@ -39,7 +39,7 @@ def shown(emulator: VirtualDevice) -> bool:
 
 def receive(emulator: VirtualDevice, words: list[str]) -> None:
     """A broadcast. Nobody hears it but a keyboard that is current and on the screen."""
-    if "msg" not in words[:-1] or current(emulator) != ADB_KEYBOARD or not shown(emulator):
+    if "msg" not in words[:-1] or current(emulator) != ADB_KEYBOARD or not is_shown(emulator):
         return
     try:
         text = base64.b64decode(words[words.index("msg") + 1], validate=True).decode()
@@ -50,7 +50,7 @@ def receive(emulator: VirtualDevice, words: list[str]) -> None:
 
 def dump(context: CommandContext) -> str:
     emulator = context.emulator
-    name, seen = current(emulator), str(shown(emulator)).lower()
+    name, seen = current(emulator), str(is_shown(emulator)).lower()
     return (
         "Current Input Method Manager state:\n  Input Methods: mMethodMapUpdateCount=4\n"
         f"  mCurMethodId={name}\n  mCurSeq=12 mCurClient=ClientState{{9d2}}\n"
@@ -74,7 +74,7 @@ async def _ime(context: CommandContext) -> int:
     if len(words) < 2 or words[0] not in {"enable", "disable", "set"}:  # noqa: PLR2004 - a verb and a name
         context.complain(f"Unknown command: {words[0] if words else ''}\n")
         return 255
-    if words[1] not in installed(context.emulator):
+    if words[1] not in installed_keyboards(context.emulator):
         verb = {"set": "selected"}.get(words[0], f"{words[0]}d")
         context.complain(f"Unknown input method {words[1]} cannot be {verb} for user #0\n")
         return 255
@@ -83,14 +83,14 @@ async def _ime(context: CommandContext) -> int:
 
 def _list(context: CommandContext, words: list[str]) -> int:
     emulator = context.emulator
-    for name in installed(emulator) if "-a" in words else enabled(emulator):
+    for name in installed_keyboards(emulator) if "-a" in words else enabled_keyboards(emulator):
         context.say(f"{name}\n" if "-s" in words else f"{name}:\n  mId={name} mSettingsActivityName=null\n")
     return 0
 
 
 def _change(context: CommandContext, verb: str, name: str) -> int:
     emulator = context.emulator
-    listed = enabled(emulator)
+    listed = enabled_keyboards(emulator)
     if verb == "set":
         if name not in listed:
             context.complain(f"Unknown input method {name} cannot be selected for user #0\n")

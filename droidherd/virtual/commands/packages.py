@@ -71,7 +71,7 @@ async def _path(context: CommandContext, words: list[str]) -> int:
 async def _install(context: CommandContext, words: list[str]) -> int:
     """From a file, or streamed through standard input with `-S size`."""
     if "-S" in words and words.index("-S") + 1 < len(words):
-        data = await _streamed(context, words[words.index("-S") + 1])
+        data = await _read_stream(context, words[words.index("-S") + 1])
     else:
         names = [word for word in words if not word.startswith("-")]
         if not names:
@@ -94,7 +94,7 @@ async def _install(context: CommandContext, words: list[str]) -> int:
     return 0
 
 
-async def _streamed(context: CommandContext, size: str) -> bytes:
+async def _read_stream(context: CommandContext, size: str) -> bytes:
     left = min(int(size) if size.isdecimal() else 0, INPUT_LIMIT)
     chunks: list[bytes] = []
     while left > 0 and (data := await context.streams.stdin.read()):

@@ -167,11 +167,11 @@ async def _cut(context: CommandContext) -> int:
     for line in (line for _, data in found for line in _lines(data)):
         mark = chosen.get("d", "\t") if "f" in chosen else ""
         parts = line.split(mark) if mark else list(line)
-        context.say((line if mark and len(parts) == 1 else mark.join(_picked(parts, spec))) + "\n")
+        context.say((line if mark and len(parts) == 1 else mark.join(_pick(parts, spec))) + "\n")
     return rc
 
 
-def _picked(parts: list[str], spec: str) -> list[str]:
+def _pick(parts: list[str], spec: str) -> list[str]:
     wanted: set[int] = set()
     for item in spec.split(","):
         low, dash, high = item.partition("-")
@@ -227,7 +227,7 @@ async def _sed(context: CommandContext) -> int:
     inputs, rc = await context.inputs(rest)
     lines = [line for _, data in inputs for line in _lines(data)]
     for number, line in enumerate(lines, 1):
-        reached = _reached(number, len(lines), first, last)
+        reached = _in_range(number, len(lines), first, last)
         if reached and act == "d":
             continue
         shown = change[0].sub(change[1], line, count=change[2]) if change and reached else line
@@ -236,7 +236,7 @@ async def _sed(context: CommandContext) -> int:
     return rc
 
 
-def _reached(number: int, count: int, first: str | None, last: str | None) -> bool:
+def _in_range(number: int, count: int, first: str | None, last: str | None) -> bool:
     if first is None:
         return True
     low = count if first == "$" else int(first)

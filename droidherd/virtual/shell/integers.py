@@ -73,13 +73,13 @@ class _Evaluator:
         condition = self._binary(0)
         if not self._take("?"):
             return condition
-        yes = self._skipped(self._assignment, skip=not condition)
+        yes = self._skip(self._assignment, skip=not condition)
         if not self._take(":"):
             raise ArithmeticProblem(f"{self.text}: ':' expected")
-        no = self._skipped(self._assignment, skip=bool(condition))
+        no = self._skip(self._assignment, skip=bool(condition))
         return yes if condition else no
 
-    def _skipped(self, read: Callable[[], int], *, skip: bool) -> int:
+    def _skip(self, read: Callable[[], int], *, skip: bool) -> int:
         self.dry += skip
         value = read()
         self.dry -= skip
@@ -93,7 +93,7 @@ class _Evaluator:
             op = self._peek()
             self.at += 1
             settled = (op == "||" and left != 0) or (op == "&&" and left == 0)
-            right = self._skipped(lambda: self._binary(level + 1), skip=settled)
+            right = self._skip(lambda: self._binary(level + 1), skip=settled)
             left = self._apply(op, left, right)
         return left
 

@@ -225,9 +225,9 @@ class Shell:
                 self.scope.variables[name] = await expander.text(word)
             return self.substitution_rc
         assigned = {name: await expander.text(word) for name, word in node.assigns}
-        return await self._watched(tuple(argv), assigned, inside, wrote=wrote)
+        return await self._run_watched(tuple(argv), assigned, inside, wrote=wrote)
 
-    async def _watched(
+    async def _run_watched(
         self, argv: tuple[str, ...], assigned: dict[str, str], streams: ShellStreams, *, wrote: bool
     ) -> int:
         """Run one simple command; the system sees it before and after."""

@@ -106,19 +106,19 @@ class _Parser(WordReader):
             self.at += 1
             body = self.nested()
             self.expect(")")
-            return self._redirected(body, subshell=True)
+            return self._with_redirects(body, subshell=True)
         if not word:
             return self._simple()
         readers = {"if": self._if, "while": self._loop, "until": self._loop, "for": self._for, "case": self._case}
         self.at += len(word)
         if word == "{":
-            return self._redirected(self._until("}"), subshell=False)
+            return self._with_redirects(self._until("}"), subshell=False)
         if word not in readers:
             raise ShellSyntaxError(f"unexpected '{word}'")
         self.depth += 1
         node = self._loop(until=word == "until") if word in {"while", "until"} else readers[word]()
         self.depth -= 1
-        return self._redirected(node, subshell=False)
+        return self._with_redirects(node, subshell=False)
 
     def _until(self, *stops: str) -> ShellSequence:
         """A non-empty list and the reserved word that ends it (left unread unless it is the only one)."""
@@ -133,7 +133,7 @@ class _Parser(WordReader):
             self.at += len(stops[0])
         return body
 
-    def _redirected(self, node: Node, *, subshell: bool) -> Node:
+    def _with_redirects(self, node: Node, *, subshell: bool) -> Node:
         self.match(_BLANKS)
         redirects: list[Redirect] = []
         while redirect := self._redirect():

@@ -117,14 +117,14 @@ class WordReader:
 
     def _dollar(self, *, quoted: bool) -> Part:
         if self.peek() == "`":
-            return self._backquoted(quoted=quoted)
+            return self._read_backquoted(quoted=quoted)
         if self.peek(3) == "$((":
             return self._arithmetic(quoted=quoted)
         if self.peek(2) == "$(":
             self.at += 2
             return Substitution(self._body(), quoted)
         if self.peek(2) == "${":
-            return self._braced(quoted=quoted)
+            return self._read_braced(quoted=quoted)
         self.at += 1
         found = self.match(_NAME) or self.match(_SPECIAL)
         return Parameter(found.group(), "", (), quoted) if found else Literal("$", quoted)
@@ -136,7 +136,7 @@ class WordReader:
         self.expect(")")
         return body
 
-    def _backquoted(self, *, quoted: bool) -> Part:
+    def _read_backquoted(self, *, quoted: bool) -> Part:
         self.at += 1
         inside: list[str] = []
         while self.peek() != "`":
@@ -171,7 +171,7 @@ class WordReader:
         self.at += 2
         return Arithmetic(tuple(parts), quoted)
 
-    def _braced(self, *, quoted: bool) -> Part:
+    def _read_braced(self, *, quoted: bool) -> Part:
         self.at += 2
         if self.peek() == "#" and self.peek(2) != "#}":
             self.at += 1

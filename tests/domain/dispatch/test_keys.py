@@ -7,21 +7,21 @@ from droidherd.domain.dispatch.keys import (
     Keys,
     account_key,
     mutex_key,
-    reserved,
     subscription_mutex,
+    why_reserved,
 )
 
 
 @pytest.mark.parametrize("name", [subscription_mutex("daily"), "subscription.", "subscription.a.b"])
 def test_the_mutexes_of_subscriptions_are_theirs_and_the_refusal_says_so(name: str) -> None:
-    assert "belong to the tasks of subscriptions; choose another name" in reserved(name)
+    assert "belong to the tasks of subscriptions; choose another name" in why_reserved(name)
 
 
 @pytest.mark.parametrize(
     "name", ["shop", "subscription", "subscriptions.daily", "my.subscription.daily", "Subscription.x"]
 )
 def test_every_other_name_is_free(name: str) -> None:
-    assert "" == reserved(name)
+    assert "" == why_reserved(name)
 
 
 ACCOUNT, SHOP = account_key("ann"), mutex_key("shop")

@@ -166,7 +166,7 @@ class WhenStep(Step):
             return False
         return (
             (self.is_ is None or value in self.is_)
-            and (self.matches is None or patterns.search(patterns.compiled(self.matches), value) is not None)
+            and (self.matches is None or patterns.search(patterns.compile_pattern(self.matches), value) is not None)
             and (self.at_least is None or self._number(value, path) >= self.at_least)
             and (self.below is None or self._number(value, path) < self.below)
         )

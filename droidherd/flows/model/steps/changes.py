@@ -31,7 +31,7 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int) else value
 
 
-def _judged(thing: Thing, name: str) -> str:
+def _judge_name(thing: Thing, name: str) -> str:
     if problem := problem_with(thing, name):
         raise ValueError(problem)
     return name
@@ -45,13 +45,13 @@ Text: TypeAlias = Annotated[
 ]
 Payload: TypeAlias = Annotated[str, StringConstraints(pattern=PAYLOAD_PATTERN, max_length=120)]
 FilePath: TypeAlias = Annotated[
-    str, StringConstraints(max_length=PATH_LIMIT_BYTES), AfterValidator(partial(_judged, Thing.FILE))
+    str, StringConstraints(max_length=PATH_LIMIT_BYTES), AfterValidator(partial(_judge_name, Thing.FILE))
 ]
 SettingName: TypeAlias = Annotated[
-    str, StringConstraints(max_length=210), AfterValidator(partial(_judged, Thing.SETTING))
+    str, StringConstraints(max_length=210), AfterValidator(partial(_judge_name, Thing.SETTING))
 ]
 PropertyName: TypeAlias = Annotated[
-    str, StringConstraints(max_length=210), AfterValidator(partial(_judged, Thing.PROPERTY))
+    str, StringConstraints(max_length=210), AfterValidator(partial(_judge_name, Thing.PROPERTY))
 ]
 PackageName: TypeAlias = Annotated[
     str,
@@ -215,8 +215,8 @@ class UninstallStep(ChangeStep):
 def _from_file(thing: Thing, name: str, file: Path) -> Wanted:
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    return Wanted(thing, name, State(digest), partial(_opened, file))
+    return Wanted(thing, name, State(digest), partial(_open, file))
 
 
-def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+def _open(file: Path) -> AbstractContextManager[BinaryIO]:
     return file.open("rb")

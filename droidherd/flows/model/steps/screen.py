@@ -108,7 +108,7 @@ def value_in(words: str, match: str | None) -> str:
     line = " ".join(words.split())[:_SPAN_MAX]
     if match is None:
         return line
-    found = patterns.search(patterns.compiled(match), line)
+    found = patterns.search(patterns.compile_pattern(match), line)
     if found is None:
         return ""
     return ((found[1] or "") if found.re.groups else found[0]).strip()

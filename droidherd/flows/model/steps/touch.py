@@ -12,9 +12,9 @@ from droidherd.domain.ports import Acted
 from droidherd.flows.model.geometry import Point, beside, pixel
 from droidherd.flows.model.part import Complaint, FlowPart, Place, nearest
 from droidherd.flows.model.scalars import Name, Seconds
-from droidherd.flows.model.secret import hushed
+from droidherd.flows.model.secret import hush
 from droidherd.flows.model.steps.base import ActStep, LintScope, PlannedAct, StepContext
-from droidherd.flows.model.targets import WAIT_MAX_S, TargetGroup, bounded, describe, has_place
+from droidherd.flows.model.targets import WAIT_MAX_S, TargetGroup, check_bounds, describe, has_place
 
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 KEYS = frozenset((
@@ -49,7 +49,7 @@ class TapStep(ActStep, TargetGroup):
             raise ValueError(f"{', '.join(given)} goes with something to look for, not with percent")
         if self.percent is None and not has_place(self):
             raise ValueError("there is nothing to tap: something has to be there")
-        return bounded(self)
+        return check_bounds(self)
 
     @override
     def run(self, context: StepContext, path: str) -> None:
@@ -110,7 +110,7 @@ class TypeStep(ActStep):
         what = f"type the credential {name}"
 
         def ready() -> Callable[[], Acted]:
-            return hushed(what, partial(context.hands.type_text, path, context.credential(name)))
+            return hush(what, partial(context.hands.type_text, path, context.credential(name)))
 
         context.perform(PlannedAct(path, what, ready, self.then))
 
