@@ -36,7 +36,7 @@ class FleetActivities:
     def __init__(
         self, client: Client, probe_loop: Callable[[], ProbeLoop], gatekeeper: Gatekeeper, recovery: Recovery
     ) -> None:
-        """`probe loop` makes a new one: each presence walks its own rounds."""
+        """`probe_loop` makes a new one: each presence walks its own rounds."""
         self._recovery = recovery
         self._client = client
         self._new_probe_loop = probe_loop
@@ -54,7 +54,7 @@ class FleetActivities:
         for probe_loop, (incarnation, _) in self._rounds.items():
             probe_loop.leave(incarnation)
 
-    def gone(self) -> None:
+    def end_presence(self) -> None:
         """Its stages have ended: the presence may end too."""
         self._gone.set()
 
@@ -70,7 +70,7 @@ class FleetActivities:
                 raise AbandonedError("a newer presence of this host began")
             if rounds.done():
                 await rounds
-            return PresenceEnd(incarnation=work.incarnation, seen=probe_loop.left(work.incarnation))
+            return PresenceEnd(incarnation=work.incarnation, seen=probe_loop.left_reports(work.incarnation))
 
     @contextlib.asynccontextmanager
     async def _walking(self, probe_loop: ProbeLoop, work: PresenceWork) -> AsyncGenerator["asyncio.Task[None]"]:

@@ -30,7 +30,7 @@ class Turns:
         self._locks: dict[str, threading.Lock] = {}
 
     @contextmanager
-    def taken(
+    def take(
         self, emulator_id: str, every_s: float, wanted: Callable[[], bool], beat: Callable[[], None]
     ) -> Generator[bool]:
         """Wait until the stage that runs there has ended, with a `beat` now and then.
@@ -109,7 +109,7 @@ class StageActivities:
 
         with (
             telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
-            self._turns.taken(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
+            self._turns.take(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
         ):
             yield life if taken else None
 

@@ -93,7 +93,7 @@ class Delivery:
             self._begin(self._start(target))
         failed, self._failed = self._failed, []
         for target in failed:
-            asyncio.get_running_loop().call_later(options.SENDING_BACKOFF_S, self._outbox.failed, target)
+            asyncio.get_running_loop().call_later(options.SENDING_BACKOFF_S, self._outbox.mark_failed, target)
         if not self._batched:
             for target in self._outbox.ready():
                 self._begin(self._send_one(target, self._outbox.launch(target)))
@@ -124,12 +124,12 @@ class Delivery:
             self._missing.append(target)
         elif outcome.result is DeliveryResult.FAILED and _goes_directly(outcome.message) and self._no_signal(target):
             self._by_signal.add(target)
-            self._outbox.failed(target)
+            self._outbox.mark_failed(target)
         elif outcome.result is DeliveryResult.FAILED:
             self._failed.append(target)
         else:
             self._by_signal.discard(target)
-            self._outbox.delivered(target)
+            self._outbox.mark_delivered(target)
             return True
         return False
 
@@ -169,7 +169,7 @@ class Delivery:
 
     async def _start(self, target: str) -> list[Outcome]:
         await start_missing(target)
-        self._outbox.failed(target)
+        self._outbox.mark_failed(target)
         return []
 
 

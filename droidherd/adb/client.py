@@ -59,7 +59,7 @@ class AdbClient:
         # The server's listen backlog is 128: a burst beyond it waits a second for the kernel's SYN retry.
         self._connects = threading.BoundedSemaphore(connects_at_once)
 
-    def pulsed(self, pulse: Callable[[], None]) -> "AdbClient":
+    def with_pulse(self, pulse: Callable[[], None]) -> "AdbClient":
         """The same client, under the same cap, with a pulse for each call that brings no interrupt of its own."""
         other = copy.copy(self)
         other._interrupt = CallInterrupt(pulse)  # noqa: SLF001 - a copy of its own

@@ -47,7 +47,7 @@ class Policy(Contract):
     backoff: Backoff = Backoff.FIXED
     backoff_s: float = Field(default=10.0, ge=0, le=3600)
 
-    def changed(self, *changes: "PolicyChange | None") -> "Policy":
+    def with_changes(self, *changes: "PolicyChange | None") -> "Policy":
         """With these changes, one after the other."""
         policy = self
         for change in changes:

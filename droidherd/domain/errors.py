@@ -30,7 +30,7 @@ class DroidherdError(Exception):
         self.to = _whole(to)
         self.remedy = _whole(remedy)
 
-    def located(self, place: str) -> None:
+    def locate(self, place: str) -> None:
         """Say where in the work it was met."""
         self.what = f"{place}: {self.what}"
 

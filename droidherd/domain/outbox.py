@@ -44,7 +44,7 @@ class Outbox(Generic[M]):
         self.flying[target] = message
         return message
 
-    def delivered(self, target: str) -> None:
+    def mark_delivered(self, target: str) -> None:
         """It arrived, or will never be wanted: drop it."""
         if self.flying.pop(target, None) is None:
             return
@@ -53,7 +53,7 @@ class Outbox(Generic[M]):
         if not line:
             del self.lines[target]
 
-    def failed(self, target: str) -> None:
+    def mark_failed(self, target: str) -> None:
         """It did not arrive: it stays first in line."""
         self.flying.pop(target, None)
 

@@ -137,7 +137,7 @@ class Cameras:
         """The quickest one alone, without a probe."""
         return cls((RawCamera(adb),))
 
-    def known(self, emulator_id: str) -> CameraChoice | None:
+    def choice_for(self, emulator_id: str) -> CameraChoice | None:
         return self._choices.get(emulator_id)
 
     # --- the choice -------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Cameras:
         not.
         """
         request = FrameRequest(serial, _in(deadline_s), interrupt)
-        choice = self.known(emulator_id)
+        choice = self.choice_for(emulator_id)
         if choice is None:
             choice, frame = self._first_choice(emulator_id, request)
             if frame is not None:
@@ -286,7 +286,7 @@ class Cameras:
 
     def glimpse(self, emulator_id: str, serial: str, deadline_s: float) -> Frame:
         """For viewers: one capture by the camera that is known, else by the first. It changes nothing."""
-        choice = self.known(emulator_id)
+        choice = self.choice_for(emulator_id)
         camera = choice.camera if choice else self._cameras[0]
         return FrameRequest(serial, _in(deadline_s)).shot(camera, float("inf"), counted=True)
 

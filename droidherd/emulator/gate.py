@@ -41,7 +41,7 @@ class Gatekeeper:
             beat(reached[-1] if reached else "")
 
         try:
-            pulsed = replace(self, adb=self.adb.pulsed(pulse))
+            pulsed = replace(self, adb=self.adb.with_pulse(pulse))
             boot_id = pulsed._pass(work, report, pulse)  # noqa: SLF001 - itself, with a pulse
         except DroidherdError as error:
             return GateResult(passed=False, stages=tuple(reached), evidence=str(error))

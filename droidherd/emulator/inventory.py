@@ -88,7 +88,7 @@ class Inventory:
         self._check(entries)
         return entries
 
-    def known(self) -> tuple[InventoryEntry, ...]:
+    def entries(self) -> tuple[InventoryEntry, ...]:
         """The list; while somebody's edit makes no sense, as it was before. A typo must not cost a running task."""
         stamp, entries = self._last
         now = self._stamp()
@@ -116,7 +116,7 @@ class Inventory:
         return known.st_ino, known.st_mtime_ns, known.st_ctime_ns, known.st_size
 
     def find(self, emulator_id: str) -> InventoryEntry | None:
-        return next((one for one in self.known() if one.emulator_id == emulator_id), None)
+        return next((one for one in self.entries() if one.emulator_id == emulator_id), None)
 
     def stranger(self, emulator_id: str, name: str) -> str:
         """Whose name that is, if it is another one's of this host; a name nobody has any more is nobody's."""

@@ -98,7 +98,7 @@ class Watch:
         """It is watched no longer. Should it come back, whatever is found then is news."""
         self.emulators.pop(emulator_id, None)
 
-    def settled(self, emulator_id: str) -> bool:
+    def is_settled(self, emulator_id: str) -> bool:
         """Whether the next probe may wait for its turn; an emulator on its way up is probed again at once."""
         watched = self.emulators.get(emulator_id)
         return watched is not None and watched.health is Health.GOOD
@@ -165,10 +165,10 @@ class ProbeLoop:
         """The host is about to go: no emulator of it is good for anything new from now on."""
         self._leaving = True
         for entry, _ in self._walks.values():
-            if self._watch.settled(entry.emulator_id):
+            if self._watch.is_settled(entry.emulator_id):
                 self._say(self._report_of(entry, Health.LEAVING, incarnation))
 
-    def left(self, incarnation: int) -> tuple[Seen, ...]:
+    def left_reports(self, incarnation: int) -> tuple[Seen, ...]:
         """What is said when the host leaves in order."""
         return tuple(self._report_of(entry, Health.LEFT, incarnation) for entry, _ in self._walks.values())
 
@@ -176,14 +176,14 @@ class ProbeLoop:
 
     def _all_listed(self, incarnation: int) -> tuple[str, ...] | None:
         """Followed from now on. None: the list makes no sense yet, which was so before whoever corrects it now did."""
-        self._inventory.known()
+        self._inventory.entries()
         unread = self._inventory.unread
         self._sync_walks(incarnation)
         return None if unread else tuple(self._walks)
 
     def _sync_walks(self, incarnation: int) -> None:
         """Follow the inventory: walk to whoever is new, stop walking to whoever left."""
-        entries = {entry.emulator_id: entry for entry in self._inventory.known()}
+        entries = {entry.emulator_id: entry for entry in self._inventory.entries()}
         changed: set[str] = set()
         for emulator_id, (entry, walk) in list(self._walks.items()):
             if entries.get(emulator_id) != entry:
@@ -233,7 +233,7 @@ class ProbeLoop:
             if health is not None and (news or changed):
                 changed = False
                 self._say(self._report_of(entry, health, incarnation))
-            pause_s = self._round.every_s if self._watch.settled(entry.emulator_id) else SOON_S
+            pause_s = self._round.every_s if self._watch.is_settled(entry.emulator_id) else SOON_S
             if found is None:
                 pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
             pause_s = max(pause_s - (now_s - began_s), SOON_S)

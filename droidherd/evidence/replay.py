@@ -47,7 +47,7 @@ class AvailableFrames:
         copy = self.copy(at_s)
         return len(copy.content) if copy is not None and known else 0
 
-    def found(self, at_s: float) -> dict[str, Match]:
+    def results_at(self, at_s: float) -> dict[str, Match]:
         """What was searched on a frame. What was found here and not there under one name tells nothing."""
         here = [(one.what, one.match) for one in self.trace.searches if one.at_s == at_s]
         return {what: match for what, match in here if all(other == match for name, other in here if name == what)}
@@ -78,7 +78,7 @@ def _write(note: Noted, frames: AvailableFrames, stage: str, writer: PackedRecor
             if whole is not None:
                 writer.look(whole)
             elif copy is not None and frames.size(at_s):
-                found = {masked(what): _masked_match(match, masked) for what, match in frames.found(at_s).items()}
+                found = {masked(what): _masked_match(match, masked) for what, match in frames.results_at(at_s).items()}
                 writer.copy(copy.content, found)
         case TreeNote(dump):
             writer.tree(masked(dump or ""))

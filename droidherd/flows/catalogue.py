@@ -106,7 +106,7 @@ class Catalogue:
             retry_on=own.retry_on,
             backoff=own.backoff,
             backoff_s=own.backoff_s,
-        ).changed(self._policies.get(flow.flow), change)
+        ).with_changes(self._policies.get(flow.flow), change)
         if problem := backoff_problem(policy.backoff, policy.backoff_s):
             raise BadParametersError(problem, to="policy.backoff_s")
         return policy
@@ -157,7 +157,7 @@ class Catalogue:
             requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),
         )
 
-    def planned(self, name: str, flow_hash: str) -> LoadedFlow:
+    def flow_of_plan(self, name: str, flow_hash: str) -> LoadedFlow:
         """The flow a plan was made from. FlowError when it is another one by now."""
         loaded = self.flow(name)
         if loaded.hash != flow_hash:
@@ -166,14 +166,14 @@ class Catalogue:
 
     def asset(self, flow: str, flow_hash: str, name: str) -> Path:
         """The file of an image of a planned flow."""
-        found = self.planned(flow, flow_hash).images.get(name)
+        found = self.flow_of_plan(flow, flow_hash).images.get(name)
         if found is None:
             raise FlowError(f"the flow has no image {name[:120]}", to=flow)
         return found
 
     def payload(self, flow: str, flow_hash: str, name: str) -> Path:
         """A file that a planned flow carries."""
-        found = self.planned(flow, flow_hash).payloads.get(name)
+        found = self.flow_of_plan(flow, flow_hash).payloads.get(name)
         if found is None:
             raise FlowError(f"the flow has no file {name[:120]}", to=flow)
         return found
@@ -302,4 +302,4 @@ def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[Json
 def catalogue_of(settings: Settings) -> Catalogue:
     """The flows that can be submitted by the settings of this process."""
     allow = AllowList.of(settings.web.allow)
-    return Catalogue(settings.flows.paths, settings.policies, may_ask=allow.checked)
+    return Catalogue(settings.flows.paths, settings.policies, may_ask=allow.check)

@@ -278,7 +278,7 @@ class Player:
             self._shown = (frame, self._last.searched)
         return frame
 
-    def known(self, frame: Frame, target: Target) -> Match | None:
+    def recorded_match(self, frame: Frame, target: Target) -> Match | None:
         """What was found then, where only a copy is left to look at."""
         if self._shown is None or self._shown[0] is not frame:
             return None
@@ -430,7 +430,7 @@ class _Finder:
     player: Player
 
     def find(self, look: Glance, target: Target) -> Match:
-        return self.player.known(look.frame, target) or self.finder.find(look, target)
+        return self.player.recorded_match(look.frame, target) or self.finder.find(look, target)
 
     def words(self, look: Glance, area: Area | None) -> str:
         self.player.doubt(look.frame, "words to read")

@@ -61,7 +61,7 @@ class Recovery:
 
     def run(self, work: RecoveryWork, beat: Beat) -> RecoveryResult:
         """Carry a step out. What went wrong is in the result, as evidence."""
-        return replace(self, adb=self.adb.pulsed(beat))._run(work, beat)  # noqa: SLF001 - itself, with a pulse
+        return replace(self, adb=self.adb.with_pulse(beat))._run(work, beat)  # noqa: SLF001 - itself, with a pulse
 
     def _run(self, work: RecoveryWork, beat: Beat) -> RecoveryResult:
         acts: dict[str, Callable[[InventoryEntry, RecoveryWork, Beat], RecoveryResult]] = {

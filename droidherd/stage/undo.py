@@ -230,7 +230,7 @@ def _locate_errors(value: Value) -> Generator[None]:
     try:
         yield
     except DroidherdError as error:
-        error.located(f"step {value.step}, {value.thing} {value.name}")
+        error.locate(f"step {value.step}, {value.thing} {value.name}")
         raise
 
 

@@ -184,7 +184,7 @@ class _Plans:
         spec = request.spec
         if spec.type not in self._types:
             return await asyncio.to_thread(self._planning.plan_task, request)
-        policy = self._types[spec.type].changed(spec.policy)
+        policy = self._types[spec.type].with_changes(spec.policy)
         stages = (Stage(name="only", steps=(), limit_s=policy.time_limit_s),)
         return Planned(
             plan=Plan(

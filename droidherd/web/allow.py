@@ -51,7 +51,7 @@ class AllowList:
     def of(cls, texts: tuple[str, ...]) -> Self:
         return cls(tuple(AllowedOrigin.of(text) for text in texts))
 
-    def checked(self, url: str) -> httpx.URL:
+    def check(self, url: str) -> httpx.URL:
         """The address as it will be requested. It is read once, by who sends the request."""
         if not url.isprintable():
             raise BadParametersError("an address holds characters that cannot be seen", to="url")

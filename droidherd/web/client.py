@@ -68,7 +68,7 @@ class ConnectionPool:
         self._closed = False
 
     @contextmanager
-    def taken(self, origin: str, to: str) -> Generator[httpx.Client]:
+    def take(self, origin: str, to: str) -> Generator[httpx.Client]:
         """One of them, if possible one that is connected to this origin."""
         if not self._slots.acquire(timeout=self._wait_s):
             raise NoAnswerError(
@@ -171,7 +171,7 @@ class WebClient:
     ) -> Generator[StreamedResponse]:
         """Ask, follow redirects inside the allow-list, hand out a good answer. `headers` go to this origin alone."""
         until_s = time.monotonic() + (self.limits.total_s if total_s is None else total_s)
-        target = self._allow.checked(url)
+        target = self._allow.check(url)
         first = _origin(target)
         for _ in range(self.limits.redirects + 1):
             own = dict(headers or {}) if _origin(target) == first else {}
@@ -194,7 +194,7 @@ class WebClient:
 
     @contextmanager
     def _open_response(self, url: httpx.URL, headers: Mapping[str, str]) -> Generator[httpx.Response]:
-        with self._pool.taken(f"{url.scheme}://{url.netloc.decode('ascii')}", without_query(url)) as http:
+        with self._pool.take(f"{url.scheme}://{url.netloc.decode('ascii')}", without_query(url)) as http:
             with _translate_errors(url):
                 response = http.send(http.build_request("GET", url, headers=headers), stream=True)
             try:
@@ -206,7 +206,7 @@ class WebClient:
         """Where a redirect leads. Out of the allow-list it leads nowhere."""
         came_from = without_query(response.url)
         try:
-            return self._allow.checked(str(response.url.join(response.headers["location"])))
+            return self._allow.check(str(response.url.join(response.headers["location"])))
         except httpx.InvalidURL as error:
             raise ServerRefusedError("its redirect is not an address", to=came_from) from error
         except (AddressRefusedError, BadParametersError) as error:

@@ -63,7 +63,7 @@ class RunningWorker:
 async def clear_predecessor(settings: Settings, hosts: HostsClient) -> None:
     """Take away what a worker that was killed left: its caches at Temporal, and its scratch folder."""
     shutil.rmtree(settings.data / SCRATCH, ignore_errors=True)
-    emulators = [entry.emulator_id for entry in Inventory(settings.data).known()]
+    emulators = [entry.emulator_id for entry in Inventory(settings.data).entries()]
     await hosts.forget_dead_workers(settings.host.id, emulators)
 
 
@@ -103,7 +103,7 @@ class HostWorkers:
 
     def _sync_workers(self) -> None:
         """One worker per emulator of the inventory."""
-        wanted = {entry.emulator_id for entry in self._activities.inventory.known()}
+        wanted = {entry.emulator_id for entry in self._activities.inventory.entries()}
         for emulator_id in sorted(wanted - self._emulators.keys()):
             self._emulators[emulator_id] = RunningWorker.start(self._emulator_worker(emulator_id))
         for emulator_id in sorted(self._emulators.keys() - wanted):
@@ -160,7 +160,7 @@ class HostWorkers:
         _, hung = await asyncio.wait(stages, timeout=timing.cleanup_s + SLACK_S) if stages else (set(), set())
         for _ in hung:
             log.warning("a stage does not end: it is left behind, and runs again elsewhere")
-        activities.fleet.gone()
+        activities.fleet.end_presence()
         await asyncio.wait(leaving[:1], timeout=SLACK_S)
 
     # --- the workers ------------------------------------------------------------------------------------------

@@ -210,7 +210,7 @@ def test_no_more_connects_than_allowed_wait_for_the_server_at_once():
 def test_waiting_for_a_turn_to_connect_has_the_same_deadline():
     with talking(Talk.silence) as talker:
         adb = AdbClient(talker.port, connects_at_once=1)
-        pulsed = adb.pulsed(lambda: None)
+        pulsed = adb.with_pulse(lambda: None)
         interrupt = CallInterrupt()
 
         def hang() -> None:
@@ -312,7 +312,7 @@ def test_a_pulsed_client_has_that_pulse_in_every_call(monkeypatch: pytest.Monkey
         raise AbandonedError("given up")
 
     with talking(Talk.silence) as talker:
-        pulsed = AdbClient(talker.port).pulsed(given_up)
+        pulsed = AdbClient(talker.port).with_pulse(given_up)
         for call in (lambda: pulsed.shell(SERIAL, "x", 60.0), pulsed.version, lambda: pulsed.capture(SERIAL, 60.0)):
             with pytest.raises(AbandonedError):
                 call()

@@ -160,7 +160,7 @@ def work(job: Job, say: Connection) -> None:
         )
         attempt = StageAttempt(services, _stage(job, catalogue), Alone())
         try:
-            DeviceLink(adb).ensure(inventory.known()[0].address)
+            DeviceLink(adb).ensure(inventory.entries()[0].address)
             attempt.run()
             word = Word(COMPLETED)
         except StageFailedError as stopped:

@@ -50,7 +50,7 @@ class Pool:
 
     def short_tasks(self) -> None:
         """The type `check` is known to end soon, so that others may stand on deck behind it."""
-        self.d.stats.by_type["check"] = AttemptStats.known(1, 1, 1.0)
+        self.d.stats.by_type["check"] = AttemptStats.from_sums(1, 1, 1.0)
 
     def on(self, emulator_id: str) -> str:
         return self.d.board.emulators[emulator_id].active
@@ -68,8 +68,8 @@ class Pool:
         """Everything said to this one arrives."""
         while target in self.d.outbox.lines:
             self.d.outbox.launch(target)
-            self.d.outbox.delivered(target)
-        self.d.delivered(target, self.now)
+            self.d.outbox.mark_delivered(target)
+        self.d.on_delivered(target, self.now)
 
     def messages_to(self, target: str, kind: type) -> list[Any]:
         return [one for one in self.d.outbox.lines.get(target, []) if isinstance(one, kind)]

@@ -69,9 +69,9 @@ def test_one_message_flies_per_target_and_stays_until_it_was_delivered() -> None
     assert ["e1", "e2"] == box.ready()
     assert m.Reset(1) == box.launch("e1")
     assert ["e2"] == box.ready()
-    box.failed("e1")
+    box.mark_failed("e1")
     assert m.Reset(1) == box.launch("e1")
-    box.delivered("e1")
+    box.mark_delivered("e1")
     assert m.Reset(2) == box.launch("e1")
     assert 2 == len(box)
 
@@ -84,10 +84,10 @@ def test_what_flies_to_somebody_forgotten_acknowledges_no_newer_message() -> Non
     box.forget("e1", lambda _: True)
     box.put("e1", m.Reset(3))
     assert [] == box.ready()
-    box.delivered("e1")
+    box.mark_delivered("e1")
     assert m.Reset(3) == box.launch("e1")
-    box.delivered("e1")
-    box.delivered("e1")
+    box.mark_delivered("e1")
+    box.mark_delivered("e1")
     assert 0 == len(box)
 
 
@@ -129,9 +129,9 @@ def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tu
             box.launch(target)
         elif act == "delivered" and target in box.flying:
             sent[target].append(box.flying[target].token)
-            box.delivered(target)
+            box.mark_delivered(target)
         elif act == "failed" and target in box.flying:
-            box.failed(target)
+            box.mark_failed(target)
         assert box.lines == Sender(cast("Outbox[Message]", box)).carried().outbox.lines
     for target in "ab":
         assert put[target] == sent[target] + [one.token for one in box.lines.get(target, [])]

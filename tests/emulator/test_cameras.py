@@ -139,7 +139,7 @@ def cameras(one: One, monkeypatch: pytest.MonkeyPatch) -> Generator[Cameras]:
 
 
 def names(cameras: Cameras, one: One) -> set[str]:
-    place = cameras.known(one.name)
+    place = cameras.choice_for(one.name)
     return {camera.name for camera in place.ranking} if place else set()
 
 
@@ -162,7 +162,7 @@ def test_an_emulator_is_probed_once_and_says_what_came_of_it(
 
 def test_a_glimpse_never_probes(one: One, cameras: Cameras):
     assert 1280 == cameras.glimpse(one.name, one.address, LONG_S).width
-    assert (1, None) == (len(shots(one)), cameras.known(one.name))
+    assert (1, None) == (len(shots(one)), cameras.choice_for(one.name))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_an_emulator_without_any_is_no_emulator_to_work_on(one: One, cameras: Ca
 
 
 def chosen(cameras: Cameras, one: One) -> str:
-    place = cameras.known(one.name)
+    place = cameras.choice_for(one.name)
     return place.camera.name if place else ""
 
 

@@ -87,7 +87,7 @@ def test_who_gives_up_waiting_for_a_probe_is_not_taken_for_a_broken_camera():
     cameras = Cameras([Fickle("raw", 1), Fickle("png", 1)])
     with pytest.raises(AbandonedError):
         cameras.take("e", "s", LONG_S, CallInterrupt(pulse=given_up))
-    assert None is cameras.known("e")
+    assert None is cameras.choice_for("e")
 
 
 def test_a_camera_left_out_once_is_tried_again_when_no_other_sees_anything():
@@ -167,7 +167,7 @@ def test_a_reference_that_gives_no_answer_leaves_the_others_their_part():
     png, raw, odd = Stalled("png"), Asked("raw", 10), Asked("framebuffer", 90)
     cameras = Cameras([raw, png, odd])
     assert 10 == cameras.take("e", "s", D_S).rgba[0]
-    place = cameras.known("e")
+    place = cameras.choice_for("e")
     assert place is not None
     assert [raw] == place.ranking, "the first that shows something stands in, and the other shows something else"
     assert (1, True) == (len(png.given_s), png.given_s[0] <= D_S / 2), "nor is it asked again"
@@ -215,6 +215,6 @@ def test_a_reference_that_drops_one_frame_is_asked_again():
     png = Dropping("png", 10)
     cameras = Cameras([Asked("raw", 90), png])
     assert 10 == cameras.take("e", "s", LONG_S).rgba[0]
-    place = cameras.known("e")
+    place = cameras.choice_for("e")
     assert place is not None
     assert [png] == place.ranking, "or what shows something else would have stood in for it"

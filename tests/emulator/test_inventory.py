@@ -111,13 +111,13 @@ def test_a_lock_left_by_a_dead_writer_is_broken(tmp_path: Path):
 def test_a_typo_in_the_list_costs_no_emulator_that_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     inventory = Inventory(tmp_path)
     inventory.add(ONE, TWO)
-    assert (ONE, TWO) == inventory.known()
+    assert (ONE, TWO) == inventory.entries()
     inventory.path.write_text('{"emulators": [', encoding="utf-8")
-    assert (ONE, TWO) == inventory.known() == inventory.known()
+    assert (ONE, TWO) == inventory.entries() == inventory.entries()
     assert ONE == inventory.find("one")
     assert 1 == len(caplog.records)
     inventory.path.write_text('{"emulators": []}', encoding="utf-8")
-    assert () == inventory.known()
+    assert () == inventory.entries()
 
 
 def test_a_label_comes_and_goes_and_leaves_the_others_alone(tmp_path: Path):

@@ -70,7 +70,7 @@ async def test_a_running_presence_is_notified_and_goes_on_until_the_stages_end()
         fleet.leave()
         await asyncio.sleep(0)
         assert ([7], False) == (rounds.left_incarnations, running.done())
-        fleet.gone()
+        fleet.end_presence()
         assert 7 == (await running).incarnation
 
 

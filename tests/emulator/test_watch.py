@@ -7,7 +7,7 @@ from droidherd.emulator.probe_loop import Watch
 def test_two_good_probes_make_it_good_and_only_changes_are_news() -> None:
     watch = Watch(down_after_s=12.0)
     assert [False, True, False] == [watch.good("e1", "b1", now_s) for now_s in (0.0, 1.0, 2.0)]
-    assert watch.settled("e1")
+    assert watch.is_settled("e1")
 
 
 def test_one_bad_probe_makes_it_suspect_and_long_silence_down() -> None:
@@ -24,7 +24,7 @@ def test_one_good_probe_between_bad_ones_does_not_make_it_good() -> None:
     watch.good("e1", "b1", 1.0)
     watch.bad("e1", 2.0)
     assert not watch.good("e1", "b1", 3.0)
-    assert not watch.settled("e1")
+    assert not watch.is_settled("e1")
     assert watch.good("e1", "b1", 4.0)
 
 

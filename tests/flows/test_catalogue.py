@@ -129,7 +129,7 @@ def test_a_submission_cannot_ask_for_a_delay_that_is_cut(catalogue: Catalogue) -
 )
 def test_an_address_that_may_not_be_asked_is_refused_before_it_is_queued(url: str, problem: str) -> None:
     allow = AllowList.of(("https://files.example.com",))
-    catalogue = Catalogue(may_ask=allow.checked)
+    catalogue = Catalogue(may_ask=allow.check)
     params: dict[str, JsonValue] = {"url": url, "file": "/sdcard/x"}
     if not problem:
         assert url == catalogue.plan("download", params).params["url"]

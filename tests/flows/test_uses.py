@@ -94,8 +94,8 @@ def test_its_images_and_files_are_found_and_scaled_as_its_own_flow_says(shelf: P
     asset = catalogue.asset("outer", plan.flow_hash, "inner@/entry.png")
     assert shelf / "inner" / "entry.png" == asset
     assert shelf / "inner" / "files" / "a.cfg" == catalogue.payload("outer", plan.flow_hash, "inner@/a.cfg")
-    loaded = catalogue.planned("outer", plan.flow_hash)
-    assert [(640, 360), (1280, 720)] == [loaded.recorded(name) for name in ("inner@/entry.png", "hall.png")]
+    loaded = catalogue.flow_of_plan("outer", plan.flow_hash)
+    assert [(640, 360), (1280, 720)] == [loaded.recorded_size(name) for name in ("inner@/entry.png", "hall.png")]
     FlowFinder(catalogue, "outer", plan.flow_hash)
 
 

@@ -92,7 +92,7 @@ class Actor:
             self.nobody_there(flight)
         if flight.answer is not None:
             self.handle(flight.answer)
-        self.outbox.delivered(flight.target)
+        self.outbox.mark_delivered(flight.target)
         self.process()
 
     def nobody_there(self, flight: Flight) -> None:

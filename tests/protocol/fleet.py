@@ -137,7 +137,7 @@ class HostActor(Actor):
         """The worker is asked to stop."""
         self.leaving = True
         for emulator_id in self.listed:
-            if self.watch.settled(emulator_id):
+            if self.watch.is_settled(emulator_id):
                 self.say(emulator_id, Health.LEAVING, self._recovery(emulator_id))
         self.process()
 
@@ -266,7 +266,7 @@ class EmulatorActor(Actor):
 
     def nobody_there(self, flight: Flight) -> None:
         self.world.start_dispatcher()
-        self.machine.outbox.failed(flight.target)
+        self.machine.outbox.mark_failed(flight.target)
 
     def continue_as_new(self) -> None:
         self.process()

@@ -75,7 +75,7 @@ class World:
         if self.script.deck:
             for kind_of_task in ("check", "scan"):
                 for stats in (self.dispatcher.machine.stats, self.witness.counting.before):
-                    stats.by_type[kind_of_task] = AttemptStats.known(1, 1, 2.0)
+                    stats.by_type[kind_of_task] = AttemptStats.from_sums(1, 1, 2.0)
         self._tame: tuple[Callable[[], object], ...] = (
             *[self._bustle] * 9,
             *[self.deliver_some] * 5,

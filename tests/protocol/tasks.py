@@ -80,7 +80,7 @@ class TaskActor(Actor):
 
     def nobody_there(self, flight: Flight) -> None:
         self.world.start_dispatcher()
-        self.claim.outbox.failed(flight.target)
+        self.claim.outbox.mark_failed(flight.target)
 
     def continue_as_new(self) -> None:
         self.process()

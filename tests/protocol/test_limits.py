@@ -91,13 +91,13 @@ def test_a_board_at_its_limit_has_space_for_what_is_counted_and_audited() -> Non
 
 def test_ten_thousand_waiting_tasks_repeat_at_most_twice_a_second() -> None:
     d = full(10_000)
-    newest = d.admission.admitted(d.board.entries[next(reversed(d.board.entries))])
+    newest = d.admission.answer_for(d.board.entries[next(reversed(d.board.entries))])
     assert 10_000 / newest.repeat_after_s <= 2.0
 
 
 def test_a_short_queue_repeats_every_five_minutes() -> None:
     d = full(3)
-    assert [300.0] * 3 == [d.admission.admitted(entry).repeat_after_s for entry in d.board.entries.values()]
+    assert [300.0] * 3 == [d.admission.answer_for(entry).repeat_after_s for entry in d.board.entries.values()]
 
 
 def outputs(program: str) -> list[str]:

@@ -112,7 +112,7 @@ def as_carried(given: M) -> M:
 def deliver(outbox: Outbox[Any]) -> None:
     for target in outbox.ready():
         outbox.launch(target)
-        outbox.delivered(target)
+        outbox.mark_delivered(target)
 
 
 # --- hosts -----------------------------------------------------------------------------------------------------------

@@ -87,9 +87,9 @@ def revoke(state: TaskState) -> None:
 
 
 def change(state: TaskState) -> None:
-    state.captured(0, (VALUE,))
+    state.note_capture(0, (VALUE,))
     state.stage_began(0)
-    state.left(0, (VALUE,), completed=True)
+    state.note_changes(0, (VALUE,), completed=True)
 
 
 def question(state: TaskState) -> None:
@@ -100,7 +100,7 @@ def question(state: TaskState) -> None:
 STEPS: list[Callable[[TaskState], object]] = [
     *(lambda state, event=event: state.move(event, "ann", "since") for event in TaskEvent),
     *(lambda state, intent=intent: state.ask_for(intent, OperatorRequest(actor="ben")) for intent in Intent),
-    lambda state: state.planned(PLAN),
+    lambda state: state.set_plan(PLAN),
     lambda state: state.attempt_began(LEASE),
     lambda state: state.attempt_ended("failed", Failure(kind="K", verdict="final", message="broke")),
     lambda state: state.claim.ending(),
@@ -129,7 +129,7 @@ async def carried(state: TaskState) -> TaskState:
 @given(st.lists(st.sampled_from(range(len(STEPS))), max_size=25))
 def test_any_state_that_can_be_reached_is_carried_as_it_is(steps: list[int]):
     state = fresh()
-    state.planned(PLAN)
+    state.set_plan(PLAN)
     for step in steps:
         try:
             STEPS[step](state)
@@ -158,7 +158,7 @@ def test_a_field_that_is_added_is_carried_without_another_line():
 
 def test_every_field_of_the_view_is_read_from_the_state():
     state = fresh()
-    state.planned(PLAN)
+    state.set_plan(PLAN)
     state.attempt_began(LEASE)
     view = state.view(events=True)
     assert {name: getattr(state, name) for name in ("attempt", "emulator", "flow_hash", "lane", "account")} == {
@@ -194,7 +194,7 @@ def once_more(past: TaskView) -> TaskInput:
 @given(st.lists(st.sampled_from(range(len(STEPS))), max_size=25))
 def test_a_task_that_ended_begins_its_next_run_with_its_whole_past(steps: list[int]):
     state = fresh()
-    state.planned(PLAN)
+    state.set_plan(PLAN)
     for step in steps:
         try:
             STEPS[step](state)

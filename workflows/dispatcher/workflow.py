@@ -197,7 +197,7 @@ class DispatcherWorkflow:
             if outcome.result is DeliveryResult.NOT_FOUND:
                 self._machine.undeliverable(outcome.target, outcome.message, _now_ms())
             else:
-                self._machine.delivered(outcome.target, _now_ms())
+                self._machine.on_delivered(outcome.target, _now_ms())
         closed = self._audit.take_closed()
         for task_id, run in closed.items():
             self._machine.on_closed(task_id, run, _now_ms())

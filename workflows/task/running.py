@@ -105,16 +105,16 @@ class StageJobs:
 
     def completed(self, job: EmulatorJob, report: StageReport) -> None:
         if isinstance(report, Captured):
-            self._state.captured(job.index, report.before)
+            self._state.note_capture(job.index, report.before)
             return
         self._state.stage_ended(job.index, completed=True)
         self._state.again_at = report.again_at or self._state.again_at
-        self._state.left(job.index, report.after, completed=True)
+        self._state.note_changes(job.index, report.after, completed=True)
 
     def broke_off(self, job: EmulatorJob, after: tuple[Value, ...]) -> None:
         if job.reports is not Captured:
             self._state.stage_ended(job.index, completed=False)
-        self._state.left(job.index, after, completed=False)
+        self._state.note_changes(job.index, after, completed=False)
 
 
 async def running(task: TaskLoop) -> None:
@@ -240,7 +240,7 @@ class LeaseRun:
         self._touched = self._touched or _may_have_touched(result)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
-            self._state.reported(result.worker, result.artifacts)
+            self._state.note_report(result.worker, result.artifacts)
             if result.outcome is StageOutcome.COMPLETED:
                 return self._end_of(job, result)
         self._jobs.broke_off(job, result.after)
@@ -314,7 +314,7 @@ class LeaseRun:
             return ended
         stops = self._stop_asked()
         if not stops and (answer := state.take_answer()) is not None:
-            state.answered(answer, later=False)
+            state.go_on_with(answer, later=False)
             self._failures = 0
             return None
         left = await self._leave()
@@ -323,7 +323,7 @@ class LeaseRun:
             return left
         if stops:  # and was asked to go on, while it let go of what it had kept: the question still stands
             return replace(ended, clean=left.clean)
-        return Ended(Next.FAIL, clean=left.clean, failure=state.unanswered(), seconds=self._spent_s)
+        return Ended(Next.FAIL, clean=left.clean, failure=state.drop_question(), seconds=self._spent_s)
 
     def _stop_asked(self) -> bool:
         return self._state.intent is not Intent.NONE
@@ -487,7 +487,7 @@ class LeaseRun:
         details = StageFailure.model_validate(error.details[0]) if error.details else None
         if details is None:
             return _Failed(FailureCause.ERROR, failure_of(error))
-        self._state.reported(details.worker, details.artifacts)
+        self._state.note_report(details.worker, details.artifacts)
         cause = FailureCause.NOT_STARTED if error.type == STILL_BUSY else FailureCause.ERROR
         return _Failed(cause, failure_of(error), details.clean, after=details.after, question=details.question)
 

@@ -195,7 +195,7 @@ class TaskState(BaseModel):
 
     # --- stages -----------------------------------------------------------------------------------------------
 
-    def planned(self, plan: Plan) -> None:
+    def set_plan(self, plan: Plan) -> None:
         self.plan = plan
         if len(self.done_on) != len(plan.stages):
             # Of a run before, only what has its effect in the account still counts.
@@ -284,7 +284,7 @@ class TaskState(BaseModel):
         answer, self.answer = self.answer, None
         return answer
 
-    def answered(self, answer: Answer, *, later: bool) -> None:
+    def go_on_with(self, answer: Answer, *, later: bool) -> None:
         """Where it asked, it goes on with the answer."""
         if self.question is not None:
             self.answers[self.question.mark or self.question.step] = answer.choice
@@ -298,7 +298,7 @@ class TaskState(BaseModel):
         until = self.question.until if self.question else None
         return max((until - workflow.now()) / timedelta(seconds=1), 0.0) if until else 0.0
 
-    def unanswered(self) -> Failure:
+    def drop_question(self) -> Failure:
         """Nobody answered in time: the question is dropped."""
         asked = self.question.text if self.question else "something"
         self.question = None
@@ -315,7 +315,7 @@ class TaskState(BaseModel):
         known = {(v.thing, v.name) for one in entries if one.stage == stage.name for v in one.before}
         return any((change.thing, change.name) not in known for change in stage.changes)
 
-    def captured(self, index: int, before: tuple[Value, ...]) -> None:
+    def note_capture(self, index: int, before: tuple[Value, ...]) -> None:
         """Before the first change its value stands in history, and in the memo."""
         stage = self.plan.stages[index] if self.plan else None
         steps = stage.undo_anyway if stage else ()
@@ -331,7 +331,7 @@ class TaskState(BaseModel):
             flow_hash=plan.flow_hash if plan else "",
         )
 
-    def left(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
+    def note_changes(self, index: int, after: tuple[Value, ...], *, completed: bool) -> None:
         """How a stage left what it changed. The flow's own undo is for stages that completed, its handlers' for all."""
         stage = self.plan.stages[index] if self.plan and index < len(self.plan.stages) else None
         if stage is None or not (after or (completed and stage.undo)):
@@ -390,7 +390,7 @@ class TaskState(BaseModel):
         if self.attempts and not self.attempts[-1].outcome:
             self._amend(outcome=outcome, error=error, ended=workflow.now())
 
-    def reported(self, worker: str, artifacts: tuple[ArtifactView, ...]) -> None:
+    def note_report(self, worker: str, artifacts: tuple[ArtifactView, ...]) -> None:
         """What a stage left behind."""
         if self.attempts:
             self._amend(worker=worker or self.attempts[-1].worker, artifacts=(*self.attempts[-1].artifacts, *artifacts))

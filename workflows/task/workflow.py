@@ -125,11 +125,11 @@ class TaskWorkflow:
             planned = await planning
         except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
             if state.rollback is not None:
-                state.planned(bare(state.type))
+                state.set_plan(bare(state.type))
             else:
                 state.fail(failure_of((error.cause if isinstance(error, ActivityError) else error) or error))
         else:
-            state.planned(planned.plan)
+            state.set_plan(planned.plan)
             state.timing = planned.timing
 
     # --- people -----------------------------------------------------------------------------------------------
@@ -274,12 +274,12 @@ async def _waiting(task: TaskLoop) -> None:
     """For a person, without an emulator."""
     state = task.state
     if not await task.wait(lambda: bool(state.intent or state.answer), state.patience_s()):
-        state.fail(state.unanswered())
+        state.fail(state.drop_question())
     elif state.intent:
         state.question = None
         state.take_effect()
     elif (answer := state.take_answer()) is not None:
-        state.answered(answer, later=True)
+        state.go_on_with(answer, later=True)
 
 
 async def _wait_while_paused(task: TaskLoop) -> None:

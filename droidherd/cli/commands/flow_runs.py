@@ -98,7 +98,7 @@ def found(settings: Settings, flow: str) -> tuple[Catalogue, str]:
         whole = folder.resolve()
         allow = AllowList.of(settings.web.allow)
         paths = (whole.parent, *settings.flows.paths)
-        return Catalogue(paths, settings.policies, may_ask=allow.checked), whole.name
+        return Catalogue(paths, settings.policies, may_ask=allow.check), whole.name
     if os.sep in flow or path.suffix:
         others = misnamed_files(path)
         remedy = f"rename {others[0]} to {FILE}" if others else f"a flow is a folder with a {FILE}"

@@ -36,7 +36,7 @@ class LaneChanges:
         """Whether they are about one lane only."""
         return self.capacity is not None or bool(self.order) or self.reset
 
-    def given(self, api: ApiClient, command: dict[str, Any]) -> Iterator[str]:
+    def apply(self, api: ApiClient, command: dict[str, Any]) -> Iterator[str]:
         """Give them, one after the other. What was said to each that was more than yes."""
         if self.reset:
             by = {name: value for name, value in command.items() if name != "lane"}
@@ -79,7 +79,7 @@ def lanes(
         raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
     command = {"lane": lane, **signature(reason)}
     with open_api(data, url) as api:
-        details = [one for one in changes.given(api, command) if one]
+        details = [one for one in changes.apply(api, command) if one]
         found = [one for one in rows_of(api.get("/api/queue"), "lanes") if lane in ("", one["name"])]
     if lane and not found and not details and not reset:  # one that was reset and is empty is forgotten
         raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")

@@ -74,9 +74,9 @@ class AdmissionControl:
 
     def tell_position(self, entry: Entry) -> None:
         """Tell a task that waits where it stands."""
-        self._messenger.to_task(entry.task_id, self.admitted(entry))
+        self._messenger.to_task(entry.task_id, self.answer_for(entry))
 
-    def admitted(self, entry: Entry) -> m.Admitted:
+    def answer_for(self, entry: Entry) -> m.Admitted:
         """Where a task stands, and after which time it repeats its request."""
         config = self._state.config
         repeat_after_s = max(config.repeat_min_s, config.repeat_per_entry_s * self._board.waiting)

@@ -131,8 +131,8 @@ class Dispatcher:
 
     def on_closed(self, task_id: str, run: str, now_ms: int) -> None:
         """This run of a task is closed, and did not say `done`."""
-        self.power.arrived(task_id)
-        self.rebuild.closed(task_id, run)
+        self.power.on_arrived(task_id)
+        self.rebuild.on_closed(task_id, run)
         entry = self.board.entries.get(task_id)
         if entry is None or entry.key.run != run:
             return
@@ -142,15 +142,15 @@ class Dispatcher:
         self.assign(now_ms)
 
     def _heard_of(self, task_id: str, run: str, recall: int) -> None:
-        self.power.arrived(task_id)
-        self.rebuild.answered(task_id, run, recall)
+        self.power.on_arrived(task_id)
+        self.rebuild.on_answered(task_id, run, recall)
 
     def to_audit(self) -> dict[str, str]:
         """Task → run of everybody we wait for and who would never say that its workflow is closed."""
         holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
         return {**self.state.rebuild.unanswered, **holders}
 
-    def delivered(self, target: str, now_ms: int) -> None:
+    def on_delivered(self, target: str, now_ms: int) -> None:
         """A message arrived. After a grant the next task may line up behind its receiver."""
         if target in self.board.entries:
             self.assign(now_ms)
@@ -174,11 +174,11 @@ class Dispatcher:
             emulator = PoolEmulator(news.emulator_id, idle_since_ms=now_ms)
             self.board.emulators[news.emulator_id] = emulator
             self.state.joined_ms = now_ms
-            self.rebuild.joined(emulator, now_ms)
+            self.rebuild.on_joined(emulator, now_ms)
         if (news.incarnation, news.seq) <= (emulator.incarnation, emulator.seq):
             return
         rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
-        self.power.announced(emulator, news, now_ms)
+        self.power.on_announced(emulator, news, now_ms)
         emulator.incarnation, emulator.seq, emulator.host_id = news.incarnation, news.seq, news.host_id
         emulator.labels, emulator.boot = news.labels, news.boot or emulator.boot
         if emulator.state is not news.state:

@@ -49,7 +49,7 @@ class Leases:
 
     def grant(self, entry: Entry, emulator: PoolEmulator, now_ms: int) -> None:
         """Give the head of a bucket this emulator: now, or on deck behind whoever is active there."""
-        self._line.granted(entry)
+        self._line.on_granted(entry)
         self._board.lane(entry.ask.lane).in_use += 1
         self._board.leases[entry.task_id] = None
         ahead = self._board.entries.get(emulator.active)
@@ -141,7 +141,7 @@ class Leases:
         if entry.lease is None:
             self._line.leave(entry)
         else:
-            self._statistics.ended(entry, entry.lease)
+            self._statistics.on_ended(entry, entry.lease)
             del self._board.leases[entry.task_id]
             self._board.lane(entry.ask.lane).in_use -= 1
             self._keys.free(entry.needs(), entry.task_id)

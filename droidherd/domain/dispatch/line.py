@@ -41,7 +41,7 @@ class WaitingLine:
         self._board.count_waiting(entry, -1)
         self._keys.leave(entry.ask.account, entry.ask.task_type, entry.task_id)
 
-    def granted(self, entry: Entry) -> None:
+    def on_granted(self, entry: Entry) -> None:
         """A task at the head of its bucket is granted: it takes its keys along."""
         self._board.step_out(entry)
         self._board.count_waiting(entry, -1)

@@ -32,7 +32,7 @@ class PowerControl:
             task = ExpectedTask(message.at_ms, message.requires, message.lane)
             self._state.expected[message.key.task_id] = task
 
-    def arrived(self, task_id: str) -> None:
+    def on_arrived(self, task_id: str) -> None:
         """It asked, or it will not."""
         self._state.expected.pop(task_id, None)
 
@@ -107,7 +107,7 @@ class PowerControl:
         message = m.Switch(emulator.switch == SWITCH_ON, emulator.switch_seq)
         self._messenger.to_emulator(emulator.emulator_id, message)
 
-    def announced(self, emulator: PoolEmulator, news: m.Announce, now_ms: int) -> None:
+    def on_announced(self, emulator: PoolEmulator, news: m.Announce, now_ms: int) -> None:
         """What an emulator says of itself settles what was asked of it. `emulator`: as it was known before.
 
         Nobody is there who could start it: it is not waited for. That it is to be off is settled by its own word

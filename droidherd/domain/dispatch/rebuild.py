@@ -66,7 +66,7 @@ class Rebuild:
 
     # --- until when -------------------------------------------------------------------------------------------
 
-    def answered(self, task_id: str, run: str, recall: int) -> None:
+    def on_answered(self, task_id: str, run: str, recall: int) -> None:
         """This run said what it wants or holds, knowing that it was asked.
 
         What it sent before it was asked may be from before its grant, and a message of an older run says nothing.
@@ -74,7 +74,7 @@ class Rebuild:
         if recall >= self._own.generation:
             self.closed(task_id, run)
 
-    def closed(self, task_id: str, run: str) -> None:
+    def on_closed(self, task_id: str, run: str) -> None:
         """This run is over, or has answered: it is not waited for any more."""
         if self._own.unanswered.get(task_id) == run:
             del self._own.unanswered[task_id]
@@ -109,7 +109,7 @@ class Rebuild:
                 self._leases.order_reset(emulator)
         return True
 
-    def joined(self, emulator: PoolEmulator, now_ms: int) -> None:
+    def on_joined(self, emulator: PoolEmulator, now_ms: int) -> None:
         """An emulator nobody knew: what ran there before a dispatcher without memory is swept."""
         since_ms = self._own.blind_since_ms
         if since_ms and not self._own.active and now_ms - since_ms < LATE_MS:
@@ -122,7 +122,7 @@ class Rebuild:
         emulator = self._board.emulators.setdefault(lease.emulator_id, PoolEmulator(lease.emulator_id, lease.host_id))
         entry = Entry(replace(ask, lease=None), now_ms, EntryState.ACTIVE, lease=lease, granted_ms=now_ms)
         entry.ending, entry.held_ms = ask.single, now_ms
-        self._statistics.adopted(entry, lease.token, rebuilding=self._own.active)
+        self._statistics.on_adopted(entry, lease.token, rebuilding=self._own.active)
         self._board.last_token = max(self._board.last_token, lease.token)
         self._board.saw_ticket(ask.ticket)
         self._line.enter(entry)

@@ -101,7 +101,7 @@ class AttemptStats:
         self.wait.merge(other.wait)
 
     @classmethod
-    def known(cls, count: int, completed: int, seconds: float, waited_s: float = 0.0) -> "AttemptStats":
+    def from_sums(cls, count: int, completed: int, seconds: float, waited_s: float = 0.0) -> "AttemptStats":
         """Of attempts of which only the sums are known: each took as long as their mean."""
         stats = cls(completed, count - completed)
         if count:
@@ -206,12 +206,12 @@ class Statistics:
         elif done.token:
             self._stats.report(done.token, done.outcome, done.seconds)
 
-    def ended(self, entry: Entry, lease: m.Lease) -> None:
+    def on_ended(self, entry: Entry, lease: m.Lease) -> None:
         """A lease leaves the board. Nobody reported how it ended: that may yet come."""
         if not entry.counted:
             self._stats.await_report(lease.token, _as_counted(entry))
 
-    def adopted(self, entry: Entry, token: int, *, rebuilding: bool) -> None:
+    def on_adopted(self, entry: Entry, token: int, *, rebuilding: bool) -> None:
         """A lease that stands here again ended once: its end is counted already, or still to be reported."""
         counted = self._stats.unreported.pop(token, None)
         ours = not rebuilding and token > self._stats.own

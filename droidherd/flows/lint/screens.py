@@ -30,7 +30,7 @@ def names_of_screens(one: Inspection) -> Complaints:
 
 
 def _all_used(uses: Mapping[str, LoadedFlow]) -> list[LoadedFlow]:
-    return [used for each in uses.values() for used in (each, *each.used().values())]
+    return [used for each in uses.values() for used in (each, *each.all_used().values())]
 
 
 def _which(name: str, known: set[str]) -> str:

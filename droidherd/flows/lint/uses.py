@@ -38,7 +38,7 @@ def used_flows(one: Inspection) -> Complaints:
     values = {name: param.sample() for name, param in flow.params.items()}
     for place, use, effect in _places_of_use(flow):
         yield from _fits(loaded.uses[use.flow], place, effect)
-    for name, used in loaded.used().items():
+    for name, used in loaded.all_used().items():
         for label, value in used.flow.requires.items():
             if flow.requires.get(label, value) != value:
                 what = f"requires {label}={flow.requires[label]}, and flow {name}, which is used, {label}={value}"
@@ -136,7 +136,7 @@ def _places_of_use(flow: Flow) -> Iterator[tuple[Place, UseStep, Effect | None]]
 
 
 def _fits(used: LoadedFlow, place: Place, effect: Effect | None) -> Complaints:
-    whole, name = [used, *used.used().values()], used.flow.flow
+    whole, name = [used, *used.all_used().values()], used.flow.flow
     stages = [stage for one in whole for stage in one.flow.stages]
     inside = {step.word: step for stage in stages for _, step in every(stage.steps)}
     changing = _first(inside, lambda step: isinstance(step, ChangeStep))

@@ -136,7 +136,7 @@ def screen_map_of(loaded: LoadedFlow, values: Values) -> ScreenMap | None:
 def requirements(loaded: LoadedFlow) -> dict[str, str]:
     """The labels an emulator must carry, for the used flows as well."""
     found: dict[str, str] = {}
-    for used in loaded.used().values():
+    for used in loaded.all_used().values():
         found |= used.flow.requires
     return {**found, **loaded.flow.requires}
 
@@ -198,7 +198,7 @@ def _use(args: JsonValue, loaded: LoadedFlow) -> tuple[LoadedFlow, Values]:
     try:
         return used, checked_params(used.flow.params, {name: _read(used, name, given[name]) for name in given})
     except BadParametersError as error:
-        error.located(f"use {used.flow.flow}: {error.to}")
+        error.locate(f"use {used.flow.flow}: {error.to}")
         raise
 
 

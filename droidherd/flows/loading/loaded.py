@@ -38,19 +38,19 @@ class LoadedFlow:
     uses: Mapping[str, "LoadedFlow"] = field(default_factory=dict)
     """The flows it uses itself, by name."""
 
-    def used(self) -> dict[str, "LoadedFlow"]:
+    def all_used(self) -> dict[str, "LoadedFlow"]:
         """All flows that are used, also by those it uses; each once."""
         found: dict[str, LoadedFlow] = {}
         for name, used in self.uses.items():
-            found |= {name: used, **used.used()}
+            found |= {name: used, **used.all_used()}
         return found
 
-    def recorded(self, image: str) -> tuple[int, int] | None:
+    def recorded_size(self, image: str) -> tuple[int, int] | None:
         """The size of the screen an image was cut from, as its flow says."""
         name, mark, _ = image.partition(CARRIED)
         if not mark:
             return self.flow.screen()
-        used = self.used().get(name)
+        used = self.all_used().get(name)
         if used is None:
             raise FlowError(f"uses no flow {name[:60]}", to=self.flow.flow)
         return used.flow.screen()

@@ -35,7 +35,7 @@ class FlowFinder:
         self._flow = flow
         self._hash = flow_hash
         self._templates = templates
-        self._loaded = catalogue.planned(flow, flow_hash)
+        self._loaded = catalogue.flow_of_plan(flow, flow_hash)
 
     def find(self, look: Look, target: Target) -> Match:
         """One thing, on one look."""
@@ -74,7 +74,7 @@ class FlowFinder:
         name = target.image or target.feature or ""
         path: Path = self._catalogue.asset(self._flow, self._hash, name)
         if target.image is not None:
-            template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded(name))
+            template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded_size(name))
             looked, known = look.once("looked", partial(PreparedFrame, frame)), (path, frame.width, frame.height, area)
             found = match.find(looked, template, threshold=target.likeness, area=area, hint=PLACES.last(known))
             PLACES.note(known, found)
@@ -83,7 +83,7 @@ class FlowFinder:
 
     def _as_recorded(self, path: Path, name: str) -> Template:
         """As it was recorded: features are found at any size, on a screen of any shape."""
-        recorded = self._loaded.recorded(name)
+        recorded = self._loaded.recorded_size(name)
         return self._templates.get(path, recorded_in(path.name) or recorded or (0, 0), recorded)
 
 

@@ -171,11 +171,11 @@ class Navigator:
             self._walk(route.do, prefix, stoppable)
         except ScreenNotReachedError as error:
             self._run.note(f"{prefix} given up: {error}")
-            trip.failed(number, f"{route.start} → {route.end}: {error.what}")
+            trip.note_failure(number, f"{route.start} → {route.end}: {error.what}")
             return
         if not self._arrives(route, trip, here, prefix, stoppable=stoppable):
             time = format_duration(route.within)
-            trip.failed(number, f"{route.start} → {route.end}: {route.end} did not appear within {time}")
+            trip.note_failure(number, f"{route.start} → {route.end}: {route.end} did not appear within {time}")
 
     def _arrives(self, route: Route, trip: "_Trip", here: str, path: str, *, stoppable: bool) -> bool:
         """Whether its screen appears. Another one than before, on two looks in a row, is as good as none."""
@@ -234,7 +234,7 @@ class _Trip:
     def closed(self) -> frozenset[int]:
         return frozenset(number for number, times in self._fails.items() if times >= ROUTE_TRIES)
 
-    def failed(self, number: int, why: str) -> None:
+    def note_failure(self, number: int, why: str) -> None:
         self._fails[number] += 1
         self.troubles.append(why)
 

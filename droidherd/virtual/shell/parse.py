@@ -46,10 +46,10 @@ def parse(text: str, depth: int = 0) -> ShellSequence:
 class _Parser(WordReader):
     def __init__(self, text: str, depth: int) -> None:
         super().__init__(text, depth)
-        self.parse_body = self.nested
+        self.parse_body = self.parse_nested
         self.parse_text = lambda inner: parse(inner, depth + 1)
 
-    def nested(self) -> ShellSequence:
+    def parse_nested(self) -> ShellSequence:
         """A list inside something else, with the depth counted."""
         self.depth += 1
         if self.depth > 40:  # noqa: PLR2004 - the limit of WordReader, met from the side of commands
@@ -58,7 +58,7 @@ class _Parser(WordReader):
         self.depth -= 1
         return body
 
-    def reserved(self) -> str:
+    def reserved_word(self) -> str:
         found = _RESERVED.match(self.text, self.at)
         return found.group() if found else ""
 
@@ -66,7 +66,7 @@ class _Parser(WordReader):
         nodes: list[Node] = []
         self.match(_SEPARATORS)
         while self.at < len(self.text) and self.peek() != ")" and self.peek(2) != ";;":
-            word = self.reserved()
+            word = self.reserved_word()
             if word in stops:
                 break
             nodes.append(self._and_or())
@@ -89,7 +89,7 @@ class _Parser(WordReader):
 
     def _pipeline(self) -> Node:
         negated = False
-        while self.reserved() == "!":
+        while self.reserved_word() == "!":
             self.at += 1
             self.match(_BLANKS)
             negated = not negated
@@ -101,10 +101,10 @@ class _Parser(WordReader):
         return Pipeline(tuple(stages), negated) if negated or len(stages) > 1 else stages[0]
 
     def _command(self) -> Node:
-        word = self.reserved()
+        word = self.reserved_word()
         if self.peek() == "(":
             self.at += 1
-            body = self.nested()
+            body = self.parse_nested()
             self.expect(")")
             return self._with_redirects(body, subshell=True)
         if not word:
@@ -127,7 +127,7 @@ class _Parser(WordReader):
             raise ShellSyntaxError("nested too deeply")
         body = self.sequence(frozenset(stops))
         self.depth -= 1
-        if not body.nodes or self.reserved() not in stops:
+        if not body.nodes or self.reserved_word() not in stops:
             raise ShellSyntaxError(f"'{stops[-1]}' expected")
         if len(stops) == 1:
             self.at += len(stops[0])
@@ -148,7 +148,7 @@ class _Parser(WordReader):
         condition = self._until("then")
         while True:
             branches.append((condition, self._until("elif", "else", "fi")))
-            word = self.reserved()
+            word = self.reserved_word()
             self.at += len(word)
             if word == "elif":
                 condition = self._until("then")
@@ -165,7 +165,7 @@ class _Parser(WordReader):
             raise ShellSyntaxError("bad name in 'for'")
         self.match(_NEWLINES)
         words: list[Word] | None = None
-        if self.reserved() == "in":
+        if self.reserved_word() == "in":
             self.at += 2
             words = []
             self.match(_BLANKS)
@@ -173,7 +173,7 @@ class _Parser(WordReader):
                 words.append(self.word())
                 self.match(_BLANKS)
         self.match(_SEPARATORS)
-        if self.reserved() != "do":
+        if self.reserved_word() != "do":
             raise ShellSyntaxError("'do' expected")
         self.at += 2
         return For(name.group(), None if words is None else tuple(words), self._until("done"))
@@ -185,12 +185,12 @@ class _Parser(WordReader):
         self.expect("in")
         clauses: list[tuple[tuple[Word, ...], ShellSequence]] = []
         self.match(_NEWLINES)
-        while self.reserved() != "esac":
+        while self.reserved_word() != "esac":
             clauses.append((self._patterns(), self.sequence(_CASE_BODY_STOPS)))
             self.match(_NEWLINES)
             if self.peek(2) == ";;":
                 self.at += 2
-            elif self.reserved() != "esac":
+            elif self.reserved_word() != "esac":
                 raise ShellSyntaxError("'esac' expected")
             self.match(_NEWLINES)
         self.at += len("esac")

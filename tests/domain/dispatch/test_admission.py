@@ -85,7 +85,7 @@ def test_a_task_that_was_put_in_front_comes_back_in_front():
     parts.admission.repeat(entry, parts.ask("t2", seq=2, ticket=-3, priority=1), NOW)
     assert (1, 1, -4) == (
         parts.board.position(entry),
-        parts.admission.admitted(entry).priority,
+        parts.admission.answer_for(entry).priority,
         parts.board.draw_priority_ticket(),
     )
 
@@ -95,7 +95,7 @@ def test_the_longer_the_line_the_later_a_task_repeats_its_request(waiting: int, 
     parts = Parts(repeat_min_s=300.0, repeat_per_entry_s=0.5)
     entry = parts.waits("t1")
     parts.board.waiting = waiting
-    assert expected == parts.admission.admitted(entry).repeat_after_s
+    assert expected == parts.admission.answer_for(entry).repeat_after_s
 
 
 def disable(parts: Parts) -> None:

@@ -13,7 +13,7 @@ from tests.domain.dispatch.parts import NOW, Parts
 def short(seconds: float = 1.0) -> Parts:
     """Tasks of the type `check` took so long until now."""
     parts = Parts()
-    parts.state.stats.by_type["check"] = AttemptStats.known(1, 1, seconds)
+    parts.state.stats.by_type["check"] = AttemptStats.from_sums(1, 1, seconds)
     return parts
 
 

@@ -41,7 +41,7 @@ def test_who_is_woken_stands_at_the_place_of_its_ticket_again():
 def test_who_is_granted_takes_its_keys_along_and_waits_no_longer():
     parts = Parts()
     entry = parts.waits("t1", "account", account="ann", mutex=("shop",))
-    parts.line.granted(entry)
+    parts.line.on_granted(entry)
     assert ({"a:ann": "t1", "m:shop": "t1"}, 0, {}) == (parts.keys.held, parts.board.waiting, parts.board.buckets)
 
 

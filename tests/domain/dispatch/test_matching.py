@@ -77,7 +77,7 @@ def test_a_task_that_was_woken_on_the_way_is_granted_in_the_same_round():
 
 def test_when_no_emulator_is_free_the_next_task_goes_on_deck():
     parts = Parts()
-    parts.state.stats.by_type["check"] = AttemptStats.known(1, 1, 1.0)
+    parts.state.stats.by_type["check"] = AttemptStats.from_sums(1, 1, 1.0)
     parts.holds("t1", parts.emulator()).ending = True
     parts.waits("t2")
     parts.waits("t3")

@@ -78,7 +78,7 @@ def test_for_a_task_that_will_not_come_nothing_is_started():
     parts = Parts()
     off(parts, "e1")
     parts.power.expect(soon("t1"))
-    parts.power.arrived("t1")
+    parts.power.on_arrived("t1")
     parts.power.switch_on(NOW)
     assert {} == switched(parts)
 
@@ -140,7 +140,7 @@ def test_what_an_emulator_says_settles_what_was_asked_of_it(switch: str, switche
     parts = Parts()
     emulator = parts.emulator(startable=True, switch=switch, switch_seq=5)
     news = m.Announce("e1", "h", 1, 9, EmulatorStatus.UP, (), "b1", startable=startable, switched=switched_seq)
-    parts.power.announced(emulator, news, NOW)
+    parts.power.on_announced(emulator, news, NOW)
     assert (left, startable) == (emulator.switch, emulator.startable)
 
 
@@ -148,7 +148,7 @@ def test_a_new_worker_gets_again_what_the_one_before_may_have_lost():
     parts = Parts()
     emulator = parts.emulator(startable=True, switch=SWITCH_ON, switch_seq=5)
     news = m.Announce("e1", "h", 2, 9, EmulatorStatus.STOPPED, (), "b1", startable=True, switched=4)
-    parts.power.announced(emulator, news, NOW)
+    parts.power.on_announced(emulator, news, NOW)
     assert [m.Switch(on=True, seq=5)] == parts.sent_to("emulator/e1")
 
 
@@ -165,5 +165,5 @@ def test_who_is_on_its_way_up_for_one_task_is_not_counted_for_another():
 def test_an_emulator_that_came_up_is_idle_from_now_on():
     parts = Parts()
     emulator = parts.emulator(state=EmulatorStatus.STOPPED, startable=True, idle_since_ms=1)
-    parts.power.announced(emulator, m.Announce("e1", "h", 1, 9, EmulatorStatus.UP, (), "b1", startable=True), NOW)
+    parts.power.on_announced(emulator, m.Announce("e1", "h", 1, 9, EmulatorStatus.UP, (), "b1", startable=True), NOW)
     assert NOW == emulator.idle_since_ms

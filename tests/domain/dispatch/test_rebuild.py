@@ -48,8 +48,8 @@ def test_a_pool_that_begins_waits_for_nobody():
 def test_a_blind_one_waits_for_every_answer_and_for_the_guards_to_run_out():
     parts = Parts(fence_s=15.0)
     begins(parts, "t1", "t2")
-    parts.rebuild.answered("t1", "r1", NOW)
-    parts.rebuild.answered("t2", "another run", NOW)
+    parts.rebuild.on_answered("t1", "r1", NOW)
+    parts.rebuild.on_answered("t2", "another run", NOW)
     assert (False, [NOW + 30_000]) == (parts.rebuild.is_over(NOW + 20_000), list(parts.rebuild.due_ms()))
     parts.rebuild.forget("t2")
     assert ([NOW + 15_000], False, True) == (
@@ -62,9 +62,9 @@ def test_a_blind_one_waits_for_every_answer_and_for_the_guards_to_run_out():
 def test_what_a_task_sent_before_it_was_asked_is_no_answer():
     parts = Parts()
     begins(parts, "t1")
-    parts.rebuild.answered("t1", "r1", NOW - 1)
+    parts.rebuild.on_answered("t1", "r1", NOW - 1)
     assert {"t1": "r1"} == parts.state.rebuild.unanswered
-    parts.rebuild.closed("t1", "r1")
+    parts.rebuild.on_closed("t1", "r1")
     assert {} == parts.state.rebuild.unanswered
 
 
@@ -95,7 +95,7 @@ def test_an_emulator_that_joins_soon_after_is_swept(after_ms: int, kinds: list[s
     begins(parts, "t1")
     parts.rebuild.forget("t1")
     assert parts.rebuild.is_over(NOW + 10**6)
-    parts.rebuild.joined(parts.emulator(), NOW + after_ms)
+    parts.rebuild.on_joined(parts.emulator(), NOW + after_ms)
     assert kinds == parts.kinds("emulator/e1")
 
 
@@ -145,7 +145,7 @@ def test_the_lease_before_a_holder_is_reset_when_nobody_claims_it():
     emulator = parts.emulator()
     begins(parts, "t8", emulators=("e1",))
     claims(parts, "t8", 8, after=7)
-    parts.rebuild.answered("t8", "r1", NOW)
+    parts.rebuild.on_answered("t8", "r1", NOW)
     parts.sent_to("emulator/e1")
     assert parts.rebuild.is_over(NOW + 10**6)
     assert (7, [m.Reset(7)]) == (emulator.dirty, parts.sent_to("emulator/e1"))

@@ -135,7 +135,7 @@ def test_a_lease_that_ended_unreported_counts_when_its_report_comes():
     parts = Parts()
     entry = parts.holds("t1", parts.emulator())
     lease = parts.lease("t1")
-    parts.statistics.ended(entry, lease)
+    parts.statistics.on_ended(entry, lease)
     assert 0 == parts.state.stats.total().count
     for _ in range(2):
         parts.statistics.report(None, report(lease.token, "failed"))
@@ -146,9 +146,9 @@ def test_a_lease_from_before_our_memory_counts_once_and_without_a_wait():
     parts = Parts()
     entry = parts.holds("t1", parts.emulator())
     token = parts.lease("t1").token
-    parts.statistics.adopted(entry, token, rebuilding=True)
+    parts.statistics.on_adopted(entry, token, rebuilding=True)
     parts.statistics.report(entry, report(token))
-    parts.statistics.adopted(entry, token, rebuilding=True)
+    parts.statistics.on_adopted(entry, token, rebuilding=True)
     parts.statistics.report(entry, report(token))
     found = parts.state.stats.of("check")
     assert (1, 0) == (found.completed, found.wait.count)

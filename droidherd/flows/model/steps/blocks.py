@@ -137,7 +137,7 @@ class WhenStep(Step):
             return
         variables = StageVariables(scope.stage)
         yield from variables.use(self.var, (*place, "var"))
-        offered = variables.offered(self.var)
+        offered = variables.choices_of(self.var)
         for value in self.is_ or ():
             if offered and value not in offered:
                 near = nearest(value, offered)

@@ -81,7 +81,7 @@ class StageVariables:
             fix = f"did you mean {near}?" if near else f"add into: {name} to an ask or a read"
             yield Complaint(place, f"variable {name!r} is not set before it in this stage", fix)
 
-    def offered(self, name: str) -> tuple[str, ...]:
+    def choices_of(self, name: str) -> tuple[str, ...]:
         """All it may hold, where that is known."""
         return () if name in self.stage.off_screen else self.stage.choices.get(name, ())
 
