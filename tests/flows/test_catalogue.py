@@ -143,7 +143,7 @@ def test_an_address_that_a_flow_itself_says_is_judged_too(tmp_path: Path) -> Non
     step = 'call: {by: download, with: {url: "http://x/y", file: /sdcard/x}}'
     flow_at(tmp_path / "demo", f"flow: demo\nstages: [{{stage: a, steps: [{{{step}}}]}}]\n")
     with pytest.raises(BadParametersError, match="is not in `web") as caught:
-        Catalogue([tmp_path], may_ask=AllowList.of(()).checked).plan("demo", {})
+        Catalogue([tmp_path], may_ask=AllowList.of(()).check).plan("demo", {})
     assert "params of step 1" == caught.value.to
 
 

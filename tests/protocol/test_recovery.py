@@ -100,13 +100,13 @@ def expects_for_ever(patch: Patch) -> None:
 
 def forgets_what_it_asked(patch: Patch) -> None:
     """Takes back that an emulator is to rest when nobody is there who could do it."""
-    announced = PowerControl.announced
+    announced = PowerControl.on_announced
 
     def hasty(part: PowerControl, emulator: PoolEmulator, news: m.Announce, now_ms: int) -> None:
         announced(part, emulator, news, now_ms)
         emulator.switch = emulator.switch if news.startable else ""
 
-    patch.setattr(PowerControl, "announced", hasty)
+    patch.setattr(PowerControl, "on_announced", hasty)
 
 
 def believes_every_gate(patch: Patch) -> None:

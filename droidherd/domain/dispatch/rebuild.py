@@ -72,7 +72,7 @@ class Rebuild:
         What it sent before it was asked may be from before its grant, and a message of an older run says nothing.
         """
         if recall >= self._own.generation:
-            self.closed(task_id, run)
+            self.on_closed(task_id, run)
 
     def on_closed(self, task_id: str, run: str) -> None:
         """This run is over, or has answered: it is not waited for any more."""
