@@ -185,7 +185,8 @@ class DispatcherWorkflow:
         if self._clock.rang:
             self._clock.rang = False
             self._machine.tick(_now_ms())
-            self._audit.begin(self._machine.to_audit(), _now_ms(), self._settings.audit_s)
+            if not self._should_continue():  # the next run asks: nobody would hear the answer
+                self._audit.begin(self._machine.to_audit(), _now_ms(), self._settings.audit_s)
             self._show()
         due_ms = self._machine.next_due_ms()
         if due_ms is not None and self._must_set_clock():
