@@ -161,7 +161,9 @@ class DispatcherWorkflow:
         self._drained = True
 
     def _may_continue(self) -> bool:
-        return self._drained or (self._delivery.is_idle() and workflow.all_handlers_finished())
+        if self._drained:
+            return True
+        return self._delivery.is_idle() and not self._audit.in_flight and workflow.all_handlers_finished()
 
     def _next(self) -> DispatcherInput:
         """Everything the next run needs; nothing is awaited between this and continuing."""
