@@ -60,10 +60,12 @@ TASK_LIMIT_S = 600.0
 POLL_S = 0.02
 HOST, POOL = "stand-in", "default"
 STEP, STEP_MAX = timedelta(seconds=1), timedelta(hours=1)
-JUST = timedelta(milliseconds=2)
+NEAR = timedelta(seconds=1)
+"""So long before its end a stage lets time pass by itself. A question may take as long on a busy machine."""
 TIMING = TaskTiming(heartbeat_timeout_s=300.0)
 """While an activity is under way, the server's clock keeps pace with the machine's, however busy that is; and the SDK
 gives up a try without heartbeats of its own by the machine's clock."""
+HELD = "an activity is under way, or one was when its workflow closed, for which the test server holds time for good"
 CALL_LIMIT = timedelta(hours=1)
 """Of a sleep in real time: without a limit the SDK takes half a minute, and a busy machine may need longer."""
 _LISTS = (names.Attribute.TAGS, names.Attribute.CAPABILITIES)
@@ -222,13 +224,20 @@ class HerdTask:
         step = STEP
         try:
             while not closing.done():
-                async with asyncio.timeout(LIMIT_S):
-                    await self.clock.sleep(step)
+                await self._pass(step)
                 step = min(2 * step, STEP_MAX)
             with suppress(WorkflowFailureError):
                 await closing
         finally:
             closing.cancel()
+
+    async def _pass(self, step: timedelta) -> None:
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self.clock.sleep(step)
+        except TimeoutError:
+            now = await self.clock.now()
+            raise TimeoutError(f"time has not passed by {step} in {LIMIT_S:g} s, it is {now}: {HELD}") from None
 
     async def view(self) -> TaskView:
         """What it says of itself: state, attempts, audit."""
@@ -374,19 +383,19 @@ class Herd:
     async def _works(self, time: timedelta, beat_every: timedelta) -> None:
         """Time passes though an activity is under way, since the activity itself lets it.
 
-        It skips to just before the moment at which the engine gives the activity up. There the server takes back the
-        lock that stands for the activity, which must not be lent to a sleep meanwhile.
+        It skips to shortly before the moment at which the engine gives the activity up. There the server takes back
+        the lock that stands for the activity, which must not be lent to a sleep meanwhile.
         """
         info = activity.info()
         beat = self.client.get_async_activity_handle(task_token=info.task_token)
         given_up = info.started_time + (info.start_to_close_timeout or time)
         end = await self.now() + time
         while (now := await self.now()) < end:
-            step = min(end - now, beat_every, given_up - JUST - now)
+            step = min(end - now, beat_every, given_up - NEAR - now)
             if step > timedelta():
                 await self.clock.sleep(step)
             else:
-                await asyncio.sleep(JUST.total_seconds())
+                await asyncio.sleep(POLL_S)
             await beat.heartbeat()
 
 
