@@ -53,7 +53,7 @@ class AvdController:
         console = self._console(target)
         if not target.instance:
             raise ControllerError(
-                "which AVD it is stands nowhere",
+                "no AVD is named for it",
                 to=target.emulator_id,
                 remedy="set `instance` in the inventory to a name of `emulator -list-avds`",
             )
@@ -110,7 +110,7 @@ class AvdController:
             if process.poll() is not None:
                 words = log.read_text(errors="replace").strip().splitlines()[-1:]
                 raise ControllerError(
-                    f"the emulator ended at once: {''.join(words)[:200] or 'it words nothing'}",
+                    f"the emulator ended at once: {''.join(words)[:200] or 'it printed no reason'}",
                     to=target.emulator_id,
                     remedy=f"see {log.name} in the logs",
                 )

@@ -206,7 +206,7 @@ def test_an_avd_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path
     ("target", "expected"),
     [
         (ControlledEmulator("e1", "127.0.0.1:16384", "Pixel_7"), "is no address of an AVD"),
-        (ControlledEmulator("e1", "127.0.0.1:5555"), "which AVD it is stands nowhere"),
+        (ControlledEmulator("e1", "127.0.0.1:5555"), "no AVD is named for it"),
     ],
 )
 def test_an_avd_that_could_not_be_meant_is_refused(target: ControlledEmulator, expected: str, tmp_path: Path):

@@ -22,7 +22,7 @@ from droidherd.cli.options import INSTANCE, Data, Json, Reason, Url, open_api, s
 from droidherd.controllers import addresses
 from droidherd.controllers.addresses import name_of, plain_address
 from droidherd.controllers.model import NONE, ControllerError, Lists
-from droidherd.controllers.registry import VENDORS, Controllers
+from droidherd.controllers.registry import BUILT_IN, VENDORS, Controllers
 from droidherd.controllers.run import findable
 from droidherd.emulator import discovery
 from droidherd.emulator.discovery import Discovery, FoundEmulator
@@ -141,7 +141,7 @@ def connect(
         list[str] | None, typer.Option(help="name=value; `name=` takes one away; may be repeated.")
     ] = None,
     controller: Annotated[
-        str, typer.Option(help="Who starts and stops it: virtual, avd, mumu, ldplayer, none, or one of yours.")
+        str, typer.Option(help=f"Who starts and stops it: {', '.join(BUILT_IN)}, none, or one of yours.")
     ] = "",
     instance: Annotated[str, typer.Option(help="What its vendor calls it: a number, or the name of an AVD.")] = "",
     wait: Annotated[str, typer.Option(help="How long to wait until it is up; 0s: not at all.")] = "60s",
