@@ -68,14 +68,20 @@ class TaskLoop:
         try:
             await workflow.wait_condition(condition)
         except asyncio.CancelledError:
-            self.cancelled = True
-            self.state.ask_for(Intent.CANCEL, OperatorRequest(actor="temporal", reason="cancel requested in Temporal"))
+            self._hear_cancel()
 
     async def _deliver(self) -> None:
         for outcome in self._delivery.settle():
             if outcome.answer is not None:
                 self.state.claim.hear(outcome.answer)
-        await self._delivery.send()
+        try:
+            await self._delivery.send()
+        except asyncio.CancelledError:  # in its first workflow task: all is sent, `send` yields behind that
+            self._hear_cancel()
+
+    def _hear_cancel(self) -> None:
+        self.cancelled = True
+        self.state.ask_for(Intent.CANCEL, OperatorRequest(actor="temporal", reason="cancel requested in Temporal"))
 
     def _is_due(self) -> bool:
         return self._delivery.is_due() or self.mirror.is_due()
