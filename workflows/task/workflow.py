@@ -275,11 +275,11 @@ async def _waiting(task: TaskLoop) -> None:
     state = task.state
     if not await task.wait(lambda: bool(state.intent or state.answer), state.patience_s()):
         state.fail(state.drop_question())
-    elif state.intent:
+    elif (answer := state.take_answer()) is not None:
+        state.go_on_with(answer, later=True)  # it came before whatever else is wanted: that takes effect in line
+    else:
         state.question = None
         state.take_effect()
-    elif (answer := state.take_answer()) is not None:
-        state.go_on_with(answer, later=True)
 
 
 async def _wait_while_paused(task: TaskLoop) -> None:
