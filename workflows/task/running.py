@@ -292,9 +292,7 @@ class LeaseRun:
             if self._failures > 1:
                 self._claim.repeat()
         # By value: the same grant again is no news, and must not set off another try.
-        await self._task.wait(
-            lambda: self._claim.lease != before or self._claim.revoked is not None or self._stop_asked(), seconds
-        )
+        await self._task.wait(lambda: self._claim.lease != before or self._is_revoked() or self._stop_asked(), seconds)
 
     def _is_forced(self) -> bool:
         return self._state.intent is Intent.FORCE
