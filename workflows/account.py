@@ -26,7 +26,8 @@ class AccountWorkflow:
         self._state = self._start.state or AccountState.model_construct(record=record, removed=False, outbox={})
         self._outbox = Outbox(self._state.outbox)
         self._delivery = Delivery(self._outbox)
-        self._changes = 0
+        self._updates = 0
+        """Those that change nothing count too: Temporal bounds how many one run takes."""
         self._stored = self._state.record
         """What the memo says."""
 
@@ -48,6 +49,7 @@ class AccountWorkflow:
     @workflow.update
     def set(self, request: SetAccount) -> AccountRecord:
         """What it is from now on. What it is already changes nothing."""
+        self._updates += 1
         if self._is_set_to(request):
             return self._state.record
         self._state.removed = False
@@ -58,6 +60,7 @@ class AccountWorkflow:
     @workflow.update
     def remove(self, request: AccountActionRequest) -> AccountRecord:
         """Forget it. What its tasks do goes on; they are bound to nothing any more."""
+        self._updates += 1
         self._state.removed = True
         self._change(SetAccount(), request)
         self._audit("account_removed", request)
@@ -79,7 +82,7 @@ class AccountWorkflow:
 
     def _is_over(self) -> bool:
         """Whether this run has nothing more to do."""
-        over = self._state.removed or self._changes >= self._start.continue_after
+        over = self._state.removed or self._updates >= self._start.continue_after
         return over and self._delivery.is_idle() and self._stored is self._state.record
 
     def _store(self) -> None:
@@ -102,7 +105,6 @@ class AccountWorkflow:
         )
 
     def _change(self, to: SetAccount, request: AccountActionRequest) -> None:
-        self._changes += 1
         self._state.record = AccountRecord(
             account=self._state.record.account,
             emulator=to.emulator,
