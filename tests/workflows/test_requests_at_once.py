@@ -69,7 +69,7 @@ def test_a_pause_does_not_leave_an_answer_for_the_next_question() -> None:
     answer = Answer(choice="yes", ask=OperatorRequest(actor="ann"))
     taken: list[Answer] = []
 
-    def answered(given: Answer, *, later: bool) -> None:
+    def go_on_with(given: Answer, *, later: bool) -> None:
         if later:
             taken.append(given)
 
@@ -78,7 +78,7 @@ def test_a_pause_does_not_leave_an_answer_for_the_next_question() -> None:
         answer=answer,
         patience_s=lambda: 1.0,
         take_answer=lambda: answer,
-        answered=answered,
+        go_on_with=go_on_with,
     )
 
     class Loop:
