@@ -1,10 +1,11 @@
 """One host: which emulators it sees, through one heartbeating presence activity, whoever its worker is."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from droidherd.contracts import names
@@ -43,6 +44,9 @@ class HostWorkflow:
         self._outbox = Outbox(self._state.outbox)
         self._delivery = Delivery(self._outbox)
         self._presence: _Presence | None = None
+        self._failed: Join | None = None
+        """The worker whose presence raised an error: it is begun again after a pause."""
+        self._pauses = False
 
     @workflow.run
     async def run(self, start: HostInput) -> None:
@@ -95,15 +99,25 @@ class HostWorkflow:
 
     def _presence_is_due(self) -> bool:
         if self._presence is None:
-            return self._state.worker is not None
+            return self._may_begin() or (self._failed is not None and not self._pauses)
         return self._presence.activity.done() or self._is_replaced(self._presence)
 
     async def _turn(self) -> None:
         """First what ended, then deliveries, then the presence of the worker that joined last."""
         self._settle_presence()
         await self._delivery.send()
+        if self._failed is not None and not self._pauses:
+            self._pauses = True
+            asyncio.get_running_loop().call_later(options.PRESENCE_BACKOFF_S, self._end_pause)
         self._follow_presence()
         self._show()
+
+    def _may_begin(self) -> bool:
+        """Whether a worker joined whose presence is not about to fail once more."""
+        return self._state.worker is not None and self._state.worker is not self._failed
+
+    def _end_pause(self) -> None:
+        self._failed, self._pauses = None, False
 
     def _is_replaced(self, presence: _Presence) -> bool:
         return presence.worker is not self._state.worker
@@ -131,7 +145,7 @@ class HostWorkflow:
             self._presence.activity.cancel()
             self._presence = None
         worker = self._state.worker
-        if self._presence is None and worker is not None:
+        if self._presence is None and worker is not None and self._may_begin():
             self._presence = _Presence(worker, self._begin_presence(worker))
 
     def _begin_presence(self, worker: Join) -> workflow.ActivityHandle[PresenceEnd]:
@@ -153,6 +167,8 @@ class HostWorkflow:
         state, cause = self._state, error.cause
         never_started = isinstance(cause, ActivityTimeout) and cause.type == TimeoutType.SCHEDULE_TO_START
         workflow.logger.warning("presence of %s was lost: %s", self._host, cause)
+        if isinstance(cause, ApplicationError):
+            self._failed = presence.worker  # begun again at once, it would fail again and again
         if never_started and not self._is_replaced(presence):
             state.worker, state.alive = None, False
         health = Health.DOWN if never_started else Health.SUSPECT

@@ -17,6 +17,8 @@ ENGINE_TOTAL = timedelta(minutes=10)
 
 PRESENCE_LIFE = timedelta(days=3650)
 """A presence activity lives as long as its worker; its heartbeats are what is watched."""
+PRESENCE_BACKOFF_S = 5.0
+"""Between a presence that raised an error and the next try."""
 
 DIRECT_TIMEOUT = timedelta(seconds=1)
 """For a message that is carried directly. After that it is sent as a signal, which needs nobody to be awake."""

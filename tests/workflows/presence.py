@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import PresenceEnd, PresenceWork, Reports
@@ -22,6 +23,8 @@ class Presence:
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     emptied: bool = False
     """An empty list is one. Otherwise a host without last_seen says nothing of its list: others may speak for it."""
+    broken: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set: it raises instead of showing that it lives."""
     began: int = 0
 
     @activity.defn(name="presence")
@@ -30,6 +33,8 @@ class Presence:
         await self.names_all(work.incarnation, work.host_id)
         await self.tell(work.incarnation)
         while not self.leaving.is_set():
+            if self.broken.is_set():
+                raise ApplicationError("planted", non_retryable=True)
             if not self.silent.is_set():
                 activity.heartbeat()
             await asyncio.sleep(BEAT_S)

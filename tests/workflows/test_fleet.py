@@ -13,6 +13,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, asks, completes
 from tests.workflows.timing import FLEET_TIMING, IMPATIENT_FLEET
 from tests.workflows.world import World, until, wake, world
+from workflows import options
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -70,6 +71,29 @@ async def test_silence_makes_suspect_and_a_restarted_presence_makes_good_again(c
         hold.let_go.set()
         view = await here.ended("task")
         assert (["completed"], 1) == ([one.outcome for one in view.attempts], len(here.stages.of("task")))
+
+
+async def test_a_presence_that_raises_is_begun_again_after_a_pause(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "PRESENCE_BACKOFF_S", 3600.0)
+    async with world(client, "e1") as here:
+        await entity(here, "e1", "up")
+        here.presence.broken.set()
+        await here.emulator_is("e1", "suspect")
+        here.presence.broken.clear()
+        assert 1 == here.presence.began
+        assert (await here.join(2)).accepted
+        await here.emulator_is("e1", "up")
+        assert 2 == here.presence.began, "a worker that joins does not wait for the pause of its predecessor"
+
+
+async def test_a_presence_that_raised_is_tried_again(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "PRESENCE_BACKOFF_S", 0.05)
+    async with world(client, "e1") as here:
+        await entity(here, "e1", "up")
+        here.presence.broken.set()
+        await here.emulator_is("e1", "suspect")
+        here.presence.broken.clear()
+        await here.emulator_is("e1", "up")
 
 
 async def test_a_lost_host_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
