@@ -104,7 +104,7 @@ class TaskWorkflow:
                 _leave_line(state)
                 return
             await STATES[state.status](self._task)
-        await _follow(state)
+        await _follow(self._task)
 
     async def _plan(self) -> None:
         """Resolve the type with its parameters, once; what comes out stands in history."""
@@ -364,9 +364,9 @@ def id_problem(task_id: str) -> str:
     return f"a task id {problem}; not {task_id!r}" if problem else ""
 
 
-async def _follow(state: TaskState) -> None:
+async def _follow(task: TaskLoop) -> None:
     """Start the next link of its chain, or note why none does. What followed before does not follow again."""
-    spec = state.spec
+    state, spec = task.state, task.state.spec
     if not spec.then or state.following:
         return
     by_policy = state.rollback is not None and state.rollback.ask.actor == POLICY
@@ -376,8 +376,11 @@ async def _follow(state: TaskState) -> None:
     first, following = _next_link(state)
     account = f" for {following.account}" if following.account else ""
     for task_id in (first, f"{first}-{state.run_id[:RUN_ID_CHARACTERS]}"):
+        summary = f"{following.type}{account}, after {state.task_id}"
+        starting = asyncio.create_task(start_task(task_id, following, summary))
+        await task.wait(starting.done)  # a cancel of Temporal's comes too late to change anything, and must not end it
         try:
-            await start_task(task_id, following, f"{following.type}{account}, after {state.task_id}")
+            starting.result()
         except WorkflowAlreadyStartedError:
             continue  # somebody else's: what followed this task once is known, and does not come here
         state.following = task_id
