@@ -271,7 +271,7 @@ def account_input(one: AccountWorkflow, engine: Engine) -> AccountInput | None:
     while one._outbox.ready():
         deliver(one._outbox)
     one._store()
-    one._changes = one._start.continue_after
+    one._updates = one._start.continue_after
     asyncio.run(one.run())
     found: Any = engine.handed_over
     return found if isinstance(found, AccountInput) else None
