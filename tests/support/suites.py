@@ -23,10 +23,12 @@ MORE = (
 
 LONGEST = (
     "api/test_subscriptions.py",
+    "changes/test_changes.py",
     "cli/test_demo.py",
     "cli/test_instance.py",
     "cli/test_up.py",
     "e2e/",
+    "flows/test_on_emulators.py",
     "protocol/test_protocol.py",
     "protocol/test_rules.py",
     "replay/",
