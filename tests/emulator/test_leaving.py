@@ -19,7 +19,7 @@ from droidherd.recovery.recovery import Recovery
 
 
 class Rounds:
-    """Walks no rounds; remembers that it was told."""
+    """Walks no rounds; remembers that it was asked to leave."""
 
     def __init__(self) -> None:
         self.left_incarnations: list[int] = []
@@ -36,7 +36,7 @@ class Rounds:
     def leave(self, incarnation: int) -> None:
         self.left_incarnations.append(incarnation)
 
-    def left(self, incarnation: int) -> tuple[Seen, ...]:
+    def left_reports(self, incarnation: int) -> tuple[Seen, ...]:
         return ()
 
 
