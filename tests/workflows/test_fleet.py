@@ -94,6 +94,7 @@ async def test_a_presence_that_raised_is_tried_again(client: Client, monkeypatch
         await here.emulator_is("e1", "suspect")
         here.presence.broken.clear()
         await here.emulator_is("e1", "up")
+        assert 2 <= here.presence.began
 
 
 async def test_a_lost_host_loses_its_emulators_and_a_new_worker_brings_them_back(client: Client):
