@@ -6,6 +6,7 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from droidherd.domain import columns
 from droidherd.domain import messages as m
@@ -135,3 +136,12 @@ def test_whatever_happens_messages_leave_in_order_and_none_is_lost(acts: list[tu
         assert box.lines == Sender(cast("Outbox[Message]", box)).carried().outbox.lines
     for target in "ab":
         assert put[target] == sent[target] + [one.token for one in box.lines.get(target, [])]
+
+
+def test_what_flies_is_not_carried_and_waits_again_in_the_next_run() -> None:
+    outbox = Outbox[m.Ending]()
+    outbox.put("dispatcher/p", m.Ending(m.Key("t", "r", 1), 1))
+    outbox.launch("dispatcher/p")
+    adapter = TypeAdapter(Outbox[m.Ending])
+    carried = adapter.validate_json(adapter.dump_json(outbox))
+    assert ([], ["dispatcher/p"]) == (outbox.ready(), carried.ready())
