@@ -29,7 +29,7 @@ FARM = 10
 ROUNDS = 3
 WIDE = 120
 """Columns the table needs; a pipe is taken for a narrow terminal otherwise."""
-BROKEN = (RuntimeError, TimeoutError, OSError, RPCError, TemporalError, DroidherdError)
+BROKEN = (RuntimeError, TimeoutError, OSError, ValueError, RPCError, TemporalError, DroidherdError)
 """A benchmark that ends so says it in the table; the others go on."""
 
 OnStand: TypeAlias = Callable[[Stand, int, Watch], Awaitable[list[Figure]]]

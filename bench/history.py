@@ -19,8 +19,9 @@ from droidherd.domain.messages import Enqueue, Key
 TASKS = 40
 AT_ONCE = 4
 KIND = "tap_once"
-FEW, MANY = 100, 10_000
-LIMIT = 12_000
+FEW, MANY = 100, 9_990
+LIMIT = 10_000
+"""The most a pool takes; those who wait leave room for those who are measured."""
 NEEDS = 20
 """Those who wait differ in what they require, and no emulator offers it: they stay."""
 
@@ -50,12 +51,12 @@ async def measure(stand: Stand, rounds: int, watch: Watch) -> list[Figure]:
     events_many, size_many = _middle([one.events for one in many]), _middle([one.bytes for one in many])
     return [
         Figure("events_per_task_100_waiting", events, parts=tuple(one.events for one in few)),
-        Figure("events_per_task_10000_waiting", events_many, parts=tuple(one.events for one in many)),
+        Figure("events_per_task_9990_waiting", events_many, parts=tuple(one.events for one in many)),
         Figure("events_per_task_growth", events_many / events, at_most=1.1),
         Figure("bytes_per_task_100_waiting", size, "B", parts=tuple(one.bytes for one in few)),
-        Figure("bytes_per_task_10000_waiting", size_many, "B", parts=tuple(one.bytes for one in many)),
+        Figure("bytes_per_task_9990_waiting", size_many, "B", parts=tuple(one.bytes for one in many)),
         Figure("bytes_per_task_growth", size_many / size, at_most=1.1),
-        Figure("snapshot_10000_waiting", many[0].carried, "B", note="carried over when the dispatcher continues"),
+        Figure("snapshot_9990_waiting", many[0].carried, "B", note="carried over when the dispatcher continues"),
     ]
 
 
