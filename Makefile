@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: setup ## show the main job end to end (KEEP=1 leaves it running)
-	@$(BIN)/droidherd demo
+	@$(BIN)/droidherd host demo
 
 up: setup ## start everything here with four virtual emulators
 	@$(BIN)/droidherd up --virtual 4

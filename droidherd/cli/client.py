@@ -60,6 +60,9 @@ class ApiClient:
     def delete(self, path: str, body: Mapping[str, Any], **query: Any) -> Document:
         return self._ask("DELETE", path, json=dict(body), params=_without_empty(query))
 
+    def text(self, path: str, accept: str) -> str:
+        return self._request("GET", path, headers={"Accept": accept}).text
+
     def file(self, path: str) -> bytes:
         return self._request("GET", path).content
 

@@ -1,8 +1,13 @@
-"""The `droidherd` command: which commands there are, and how each ends."""
+"""The `droidherd` command: a noun, then a verb; short forms for what is typed most; and how each ends."""
 
+import copy
+import os
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from droidherd.cli import output
 from droidherd.cli.commands import (
@@ -15,40 +20,101 @@ from droidherd.cli.commands import (
     instance,
     queue,
     status,
-    submit,
     subscriptions,
+    task,
 )
 from droidherd.cli.demo import command as demo
 from droidherd.cli.errors import CliError, from_core_error
-from droidherd.cli.options import FLOWS, INSTANCE, QUEUE
+from droidherd.cli.options import SHORT
 from droidherd.domain.errors import DroidherdError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="Durable task execution for fleets of Android emulators.",
-    epilog="Begin with: droidherd doctor && droidherd up --virtual 4",
-)
+PIPE_CLOSED = 128 + 13
+"""As a shell says that a program ended because nobody read what it wrote."""
 
-for commands in (
-    instance.app,
-    status.app,
-    doctor.app,
-    demo.app,
-    emulators.joining,
-    submit.app,
-    control.app,
-    bulk.app,
-    queue.app,
-    accounts.listing,
-):
-    app.add_typer(commands)
-app.add_typer(flows.app, name="flow", rich_help_panel=FLOWS)
-app.add_typer(accounts.app, name="account", rich_help_panel=QUEUE)
-app.add_typer(emulators.app, name="emulator", rich_help_panel=INSTANCE)
-app.add_typer(subscriptions.app, name="subscriptions", rich_help_panel=QUEUE)
+GROUPS = (
+    ("task", "Tasks: submitted, looked at, changed.", (task.app, control.app, bulk.app, queue.cleaning)),
+    ("emulator", "Emulators: found, connected, looked at, acted upon.", (emulators.app,)),
+    ("queue", "The queue of a pool: what waits and why, lanes, statistics, audit.", (queue.app,)),
+    ("account", "Accounts: bound to an emulator, disabled, enabled.", (accounts.app,)),
+    ("subscription", "Tasks that recur: by cron, or every so often.", (subscriptions.app,)),
+    ("flow", "Flows: made, checked, tried, recorded, replayed, drawn.", (flows.app,)),
+    (
+        "host",
+        "This machine: the instance on it is started, watched and stopped.",
+        (instance.app, status.app, doctor.app, emulators.hosts, demo.app),
+    ),
+)
+"""The nouns, what each is about, and where its verbs come from."""
+
+SHORT_FORMS = {
+    "submit": "task submit",
+    "ps": "task list",
+    "pause": "task pause",
+    "resume": "task resume",
+    "cancel": "task cancel",
+    "retry": "task retry",
+    "up": "host up",
+    "down": "host down",
+    "status": "host status",
+    "logs": "host logs",
+}
+
+
+def build() -> typer.Typer:
+    """The whole command."""
+    whole = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        help="Durable task execution for fleets of Android emulators.",
+        epilog="Begin with: droidherd host doctor && droidherd up --virtual 4",
+    )
+    whole.callback()(_options)
+    commands: dict[str, CommandInfo] = {}
+    for noun, about, parts in GROUPS:
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=about)
+        for part in parts:
+            group.registered_commands += part.registered_commands
+        commands |= {f"{noun} {_verb(one)}": one for one in group.registered_commands}
+        whole.add_typer(group, name=noun)
+    whole.registered_commands += [_short(name, long, commands[long]) for name, long in SHORT_FORMS.items()]
+    return whole
+
+
+def _verb(command: CommandInfo) -> str:
+    return command.name or (command.callback.__name__ if command.callback else "")
+
+
+def _short(name: str, long: str, command: CommandInfo) -> CommandInfo:
+    """The same command under a name of its own."""
+    made = copy.copy(command)
+    about = command.help or (command.callback.__doc__ if command.callback else "") or ""
+    made.name, made.rich_help_panel = name, SHORT
+    made.help = f"{about.strip()}\n\nShort for `droidherd {long}`."
+    made.epilog = (command.epilog or "").replace(f"droidherd {long}", f"droidherd {name}")
+    return made
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        found = version("droidherd")
+        if "--json" in sys.argv:
+            output.emit({"version": found})
+        else:
+            output.plain(f"droidherd {found}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and nothing else.")
+    ] = False,
+) -> None:
+    """What stands before the noun."""
+
+
+app = build()
 
 
 def main() -> None:
@@ -56,11 +122,17 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         # What Typer says by itself of wrong usage is for people.
-        sys.exit(app(prog_name="droidherd", standalone_mode=not as_json))
+        code = app(prog_name="droidherd", standalone_mode=not as_json)
+        sys.stdout.flush()
+        sys.exit(code)
     except (CliError, DroidherdError, typer.TyperException) as error:
         shown = error if isinstance(error, CliError) else from_core_error(error)
         output.complain(shown, as_json=as_json)
         sys.exit(shown.code)
+    except BrokenPipeError:
+        # Nobody reads any more, as behind `| head -1`. Python would complain once more when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(PIPE_CLOSED)
     except OSError as error:
         if error.filename is None:
             raise

@@ -1,12 +1,16 @@
 """Options that many commands share, and how they are read: which instance, which output, who asks and why."""
 
 import getpass
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from rich.console import RenderableType
 
+from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document
 from droidherd.cli.errors import CliError
 from droidherd.settings import Settings, load
@@ -15,45 +19,111 @@ Data = Annotated[Path | None, typer.Option("--data", help="Data directory. Defau
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
 Url = Annotated[str, typer.Option("--url", help="The API. Default: the instance in the data directory.", metavar="URL")]
 Reason = Annotated[str, typer.Option(help="Why. The audit keeps it.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 TaskId = Annotated[str, typer.Argument(help="Its id.", metavar="TASK")]
 
-Account = Annotated[str, typer.Option(help="The account it acts for.")]
 Param = Annotated[list[str] | None, typer.Option(help="A parameter: name=value. The value may be JSON.")]
 Params = Annotated[str, typer.Option(help="All parameters as one JSON object.", metavar="JSON")]
-Pool = Annotated[str, typer.Option(help="The pool it runs in. Default: default.")]
-Lane = Annotated[str, typer.Option(help="The lane it waits in. Default: account or anonymous.")]
-OnBusy = Annotated[str, typer.Option(help="When the account is busy: reject or queue.")]
-Label = Annotated[list[str] | None, typer.Option(help="A label to find it by: name=value.")]
-Emulator = Annotated[str, typer.Option(help="Run on this emulator only.")]
-Requires = Annotated[list[str] | None, typer.Option(help="A label the emulator must have: name=value.")]
-Mutex = Annotated[list[str] | None, typer.Option(help="Run while no other task holds this key.")]
-OnFailure = Annotated[str, typer.Option(help="What happens to its changes: keep or rollback.")]
-Policy = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Overrides the policy of its type: time_limit_s=60, retries=0, backoff=fixed, backoff_s=5, or JSON.",
-        metavar="NAME=VALUE",
-    ),
-]
 Wait = Annotated[
     str, typer.Option(help="Wait so long for it to end. Exit code 0 only if it completed.", metavar="TIME")
 ]
 
-OfState = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; may be repeated.")]
-OfKind = Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")]
-OfAccount = Annotated[str, typer.Option("--account", help="Only of this account.")]
-WithLabel = Annotated[list[str] | None, typer.Option("--label", help="Only with name=value; may be repeated.")]
-OfLane = Annotated[str, typer.Option("--lane", help="Only of this lane.")]
-OfPool = Annotated[str, typer.Option("--pool", help="Only of this pool.")]
-OfEmulator = Annotated[str, typer.Option("--emulator", help="Only on this emulator.")]
-OfSubscription = Annotated[str, typer.Option("--subscription", help="Only of this subscription.")]
+SHORT = "Short forms"
+"""Under which the short forms stand together in `--help`."""
 
-INSTANCE = "The instance"
-TASKS = "Tasks"
-FLOWS = "Flows"
-QUEUE = "Queue, accounts, subscriptions"
-"""Under which commands stand together in `--help`."""
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What a task is like, wherever one is described: submitted now, or by a subscription."""
+
+    account: Annotated[str, typer.Option(help="The account it acts for.")] = ""
+    param: Param = None
+    params: Params = ""
+    pool: Annotated[str, typer.Option(help="The pool it runs in. Default: default.")] = ""
+    lane: Annotated[str, typer.Option(help="The lane it waits in. Default: account or anonymous.")] = ""
+    priority: Annotated[
+        int | None, typer.Option(min=1, max=10, help="1 is first. Default: 2; 5 for a subscription.")
+    ] = None
+    on_busy: Annotated[str, typer.Option(help="When the account is busy: reject or queue.")] = ""
+    emulator: Annotated[str, typer.Option(help="Run on this emulator only.")] = ""
+    requires: Annotated[list[str] | None, typer.Option(help="A label the emulator must have: name=value.")] = None
+    mutex: Annotated[list[str] | None, typer.Option(help="Run while no other task holds this key.")] = None
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Overrides the policy of its type: time_limit_s=60, retries=0, backoff=fixed, backoff_s=5, or JSON.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+    on_failure: Annotated[str, typer.Option(help="What happens to its changes: keep or rollback.")] = ""
+    label: Annotated[list[str] | None, typer.Option(help="A label to find it by: name=value.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Which tasks are meant. Every filter must fit."""
+
+    state: Annotated[list[str] | None, typer.Option(help="Only in this state; may be repeated.")] = None
+    kind: Annotated[list[str] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None
+    account: Annotated[str, typer.Option(help="Only of this account.")] = ""
+    label: Annotated[list[str] | None, typer.Option(help="Only with name=value; may be repeated.")] = None
+    lane: Annotated[str, typer.Option(help="Only of this lane.")] = ""
+    pool: Annotated[str, typer.Option(help="Only of this pool.")] = ""
+    emulator: Annotated[str, typer.Option(help="Only on this emulator.")] = ""
+    subscription: Annotated[str, typer.Option(help="Only of this subscription.")] = ""
+
+    def query(self) -> Document:
+        """As the API wants it."""
+        named = {one.name: getattr(self, one.name) for one in fields(self)}
+        return without_empty({"type": named.pop("kind"), **named})
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOptions:
+    """Which instance a command speaks to, and how it answers."""
+
+    data: Data = None
+    url: Url = ""
+    as_json: Json = False
+
+    def open(self) -> ApiClient:
+        return open_api(self.data, self.url)
+
+    def show(self, document: Any, text: RenderableType) -> None:
+        """The document for programs, the text for people."""
+        if self.as_json:
+            output.emit(document)
+        else:
+            output.out.print(text, markup=False if isinstance(text, str) else None)
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Lets a command take the fields of a dataclass as options: what has this type gets one, filled in."""
+    signature = inspect.signature(command, eval_str=True)
+    models: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
+
+    def called(**given: Any) -> None:
+        for name, model in models.items():
+            given[name] = model(**{one.name: given.pop(one.name) for one in fields(model)})
+        command(**given)
+
+    parameters: list[inspect.Parameter] = []
+    for name, one in signature.parameters.items():
+        if name not in models:
+            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(models[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            )
+            for field in fields(models[name])
+        ]
+    called.__name__, called.__doc__, called.__annotations__ = command.__name__, command.__doc__, {}
+    setattr(called, "__signature__", signature.replace(parameters=parameters))  # noqa: B010 (as `inspect` wants it)
+    return called
 
 
 def settings_of(data: Path | None, virtual: int | None = None) -> Settings:

@@ -1,7 +1,12 @@
-"""What the command prints: for people on a terminal, or one JSON document for programs."""
+"""What the command prints: for people on a terminal, or one JSON document for programs.
+
+Everything goes through `SafeConsole` or `json_text`: what comes from outside (names, reasons, logs, element trees) is
+shown, and never obeyed by the terminal.
+"""
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,6 +15,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+from typing_extensions import override
 
 from droidherd.cli.errors import CliError
 
@@ -37,20 +44,57 @@ GAP = 2
 FOLD = 40
 """A column narrower than this is no place for a sentence."""
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+_COMMANDS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""What moves the cursor, changes colours or titles, turns the direction of text, or is no character at all."""
+_OBEYED = re.compile(f"[{_COMMANDS}]")
+_OBEYED_IN_JSON = re.compile(f"[{_COMMANDS}\u2028\u2029]")
+
+
+def visible(text: str) -> str:
+    r"""The text with everything that a terminal would obey spelt out: `\x1b[31m`. Line ends and tabs stay."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
+
+
+def json_text(document: Any, *, indent: int | None = None) -> str:
+    """JSON that no terminal obeys either: `json` leaves the second block of control characters as it is."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, default=str)
+    return _OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class SafeConsole(Console):
+    """A console that spells out control characters in every text, cells of tables included, before it lays it out."""
+
+    @override
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(visible(text), **how)
+
+
+out = SafeConsole(soft_wrap=True, highlight=False, emoji=False)
+err = SafeConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 def emit(document: Any) -> None:
     """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(json_text(document, indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def emit_line(document: Any) -> None:
+    """One of several JSON documents, on one line."""
+    sys.stdout.write(json_text(document) + "\n")
+    sys.stdout.flush()
+
+
+def plain(text: str) -> None:
+    """One line, not folded, for people and programs."""
+    sys.stdout.write(visible(text) + "\n")
     sys.stdout.flush()
 
 
 def complain(error: CliError, *, as_json: bool) -> None:
     if as_json:
         # On one line: it may come after the events of `up`.
-        sys.stdout.write(json.dumps({"error": error.what, "remedy": error.remedy}, ensure_ascii=False) + "\n")
+        emit_line({"error": error.what, "remedy": error.remedy})
     else:
         err.print(f"[red]error:[/red] {escape(str(error))}")
 
@@ -68,6 +112,21 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         made.add_row(*[add_colour(cell) for cell in row])
     return made
+
+
+def pairs(values: Mapping[str, Any]) -> Table:
+    """Name and value, one pair per line; without those that are empty."""
+    made = Table(box=None, pad_edge=False, show_header=False)
+    made.add_column(no_wrap=True, style="dim")
+    made.add_column(overflow="fold")
+    for name, value in values.items():
+        if value not in (None, ""):
+            made.add_row(name, escape(str(value)))
+    return made
+
+
+def heading(text: str) -> str:
+    return f"[bold]{escape(text)}[/bold]"
 
 
 def add_colour(text: str) -> str:
@@ -93,6 +152,34 @@ def clock(text: str | None) -> str:
         return text
 
 
+def moment(text: Any) -> str:
+    """`2026-11-18 05:30:00Z` of an ISO time, in UTC, as the API has it."""
+    return f"{str(text).replace('T', ' ')[:19]}Z" if text else ""
+
+
+def span(begun: Any, ended: Any) -> str:
+    """`3.5 s` between two ISO times; empty when one is not there."""
+    try:
+        seconds = (datetime.fromisoformat(str(ended)) - datetime.fromisoformat(str(begun))).total_seconds()
+    except (TypeError, ValueError):
+        return ""
+    return f"{seconds:.1f} s" if seconds < 60 else age(seconds)  # noqa: PLR2004 (a minute)
+
+
+def size(count: float) -> str:
+    """`512 B`, `2.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":  # noqa: PLR2004 (the next unit)
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def quoted(word: str) -> str:
+    """As one word of a shell line."""
+    return shlex.quote(word)
+
+
 def duration_s(text: str) -> float:
     """`60s`, `2m`, `1.5h`, or a plain number of seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?", text.strip())
@@ -104,7 +191,7 @@ def duration_s(text: str) -> float:
 def line(name: str, text: str, *, as_json: bool) -> None:
     """One line of a log."""
     if as_json:
-        sys.stdout.write(json.dumps({"process": name, "line": text}, ensure_ascii=False) + "\n")
+        emit_line({"process": name, "line": text})
     else:
         out.print(f"[dim]{name:<9}[/dim] {escape(text)}")
-    sys.stdout.flush()
+        sys.stdout.flush()

@@ -133,7 +133,7 @@ class ControllerEntry:
     program: Callable[[Any], str]
     """The vendor's program, by its settings."""
     lister: Callable[[Any], Lists] | None = None
-    """Where the vendor's program lists its emulators: who asks it. `droidherd discover` does."""
+    """Where the vendor's program lists its emulators: who asks it. `droidherd emulator discover` does."""
 
 
 def usual_address(row: PortRow, index: str) -> str:

@@ -146,7 +146,7 @@ class Inventory:
         entry = self.find(emulator_id)
         if entry is None:
             raise EmulatorLostError(
-                "is not in this host's inventory", to=emulator_id, remedy="droidherd connect ADDRESS"
+                "is not in this host's inventory", to=emulator_id, remedy="droidherd emulator connect ADDRESS"
             )
         return entry.address
 

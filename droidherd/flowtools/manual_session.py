@@ -54,7 +54,7 @@ def _remedy(adb: AdbClient, address: str) -> str:
         return "confirm this host's key on its screen, and try again"
     if state:
         return "see what is there: restart it if it does not react, or name another address"
-    return "start it, or look for its address with `droidherd discover`"
+    return "start it, or look for its address with `droidherd emulator discover`"
 
 
 def _token(adb: AdbClient, address: str, probe: ProbeResult) -> Token:
@@ -67,7 +67,7 @@ def _place(token: Token, probe: ProbeResult, emulator_id: str) -> tuple[int, int
         raise HeldError(
             "is held by a task",
             to=emulator_id,
-            remedy="wait for its end (`droidherd watch`), name another emulator, or take --virtual",
+            remedy="wait for its end (`droidherd task watch`), name another emulator, or take --virtual",
         )
     if token.stage < FIRST_STAGE:
         return token.lease, FIRST_STAGE, 1

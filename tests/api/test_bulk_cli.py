@@ -1,4 +1,4 @@
-"""`droidherd bulk`, against the real API."""
+"""`droidherd task bulk`, against the real API."""
 
 import getpass
 from pathlib import Path
@@ -19,7 +19,7 @@ def droidherd(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(capsys, monkeypatch, before=("bulk",), after=("--url", world.url))
+    return Terminal(capsys, monkeypatch, before=("task", "bulk"), after=("--url", world.url))
 
 
 def waiting(http: httpx.Client, name: str, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""`droidherd subscriptions`, against the real API."""
+"""`droidherd subscription`, against the real API."""
 
 import getpass
 from pathlib import Path
@@ -18,7 +18,7 @@ def droidherd(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    return Terminal(capsys, monkeypatch, before=("subscriptions",), after=("--url", world.url))
+    return Terminal(capsys, monkeypatch, before=("subscription",), after=("--url", world.url))
 
 
 def test_what_is_added_is_what_was_given(droidherd: Terminal, http: httpx.Client, name: str):

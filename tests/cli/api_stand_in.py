@@ -45,6 +45,8 @@ class ApiState:
         self.slow = False
         self.parts: dict[str, str] = {}
         self.troubles: list[str] = []
+        self.files: dict[str, list[Document]] = {}
+        """The events and artifacts of every task."""
         self.detail = ""
         """What is said to an order beside yes."""
 
@@ -66,10 +68,8 @@ class ApiState:
                 return self._health()
             case ["api", "accounts", *name]:
                 return 200, self._accounts(query) if not name else self.accounts.get(name[0], ACCOUNT)
-            case ["api", "tasks"]:
-                return self._page(query)
-            case ["api", "tasks", name]:
-                return self._one(name)
+            case ["api", "tasks", *name]:
+                return self._tasks(name, query)
             case ["api", name] if name in plain:
                 return 200, plain[name]
             case _:
@@ -92,6 +92,17 @@ class ApiState:
                 return self._submit(body)
             case ["api", "tasks", name, action] if action in states:
                 return 200, {"task_id": name, "state": states[action]}
+            case _:
+                return None
+
+    def _tasks(self, name: list[str], query: dict[str, str]) -> tuple[int, Document] | None:
+        match name:
+            case []:
+                return self._page(query)
+            case [task_id]:
+                return self._one(task_id)
+            case [task_id, "events" | "artifacts" as part]:
+                return 200, {part: self.files.get(part, []), "task_id": task_id}
             case _:
                 return None
 

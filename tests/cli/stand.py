@@ -27,7 +27,7 @@ class Stand:
         self.environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT)}
 
     def line(self, *words: str) -> list[str]:
-        return [*self._program, words[0], "--data", str(self.data), *words[1:]]
+        return [*self._program, *words, "--data", str(self.data)]
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(

@@ -24,10 +24,10 @@ def test_what_is_not_named_stays_as_it_is(droidherd: Terminal, api_state: ApiSta
 def test_disabled_and_enabled(droidherd: Terminal, api_state: ApiState) -> None:
     found = droidherd.json("account", "disable", "ann", "--reason", "banned", "--cancel")
     assert ("disabled", ["t1"]) == (found["state"], found["cancelled"])
-    code, text = droidherd("accounts", "ann")
+    code, text = droidherd("account", "show", "ann")
     assert (0, True) == (code, f"disabled by {getpass.getuser()}: banned" in text)
-    assert ["ann"] == [one["account"] for one in droidherd.json("accounts", "--disabled")["accounts"]]
-    assert [] == droidherd.json("accounts", "--enabled")["accounts"]
+    assert ["ann"] == [one["account"] for one in droidherd.json("account", "list", "--disabled")["accounts"]]
+    assert [] == droidherd.json("account", "list", "--enabled")["accounts"]
     assert "idle" == droidherd.json("account", "enable", "ann")["state"]
 
 

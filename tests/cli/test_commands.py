@@ -54,7 +54,7 @@ def test_submit_waits_for_the_end_and_its_exit_code_tells_it(droidherd: Terminal
         json.loads(done[1])["state"],
     )
     api_state.tasks.append({"task_id": "t9", "type": "scan", "state": "failed"})
-    assert 1 == droidherd("watch", "t9", "--json")[0]
+    assert 1 == droidherd("task", "watch", "t9", "--json")[0]
 
 
 def test_submit_takes_an_id_and_a_policy_of_its_own(droidherd: Terminal, api_state: ApiState):
@@ -94,27 +94,29 @@ def test_what_does_not_make_sense_is_reported_in_one_sentence(
 
 def test_tasks_reads_all_pages(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": f"t{n}", "type": "scan", "state": "completed"} for n in range(5)]
-    assert ["t0", "t1", "t2", "t3"] == [one["task_id"] for one in droidherd.json("tasks", "--limit", "4")["tasks"]]
-    code, printed = droidherd("tasks", "t3")
+    assert ["t0", "t1", "t2", "t3"] == [
+        one["task_id"] for one in droidherd.json("task", "list", "--limit", "4")["tasks"]
+    ]
+    code, printed = droidherd("task", "show", "t3")
     assert (0, True) == (code, "t3" in printed and "completed" in printed)
 
 
 def test_tasks_shows_why_one_waits(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued", "why": "account busy with t0 [bold]"}]
-    assert "account busy with t0 [bold]" in droidherd("tasks")[1]
+    assert "account busy with t0 [bold]" in droidherd("task", "list")[1]
 
 
 def test_tasks_shows_where_one_ran_last(droidherd: Terminal, api_state: ApiState):
     attempts = [{"n": 1, "emulator": "e1"}, {"n": 2, "emulator": "e2"}]
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "completed", "emulator": "", "attempts": attempts}]
-    assert "e2" in droidherd("tasks", "t1")[1]
+    assert "e2" in droidherd("task", "show", "t1")[1]
 
 
 def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(
     droidherd: Terminal, api_state: ApiState, tmp_path: Path
 ):
     for port, name in ((7001, "e10"), (7002, "e9"), (7003, "late")):
-        droidherd("connect", f"127.0.0.1:{port}", "--name", name, "--wait", "0s")
+        droidherd("emulator", "connect", f"127.0.0.1:{port}", "--name", name, "--wait", "0s")
     api_state.emulators = [{"emulator_id": "e10", "state": "up", "address": ""}, {"emulator_id": "e9", "state": "down"}]
     found = droidherd.json("status")["emulators"]
     expected = [("e9", "down", 7002), ("e10", "up", 7001), ("late", "not seen yet", 7003)]
@@ -125,7 +127,7 @@ def test_status_puts_what_temporal_knows_beside_the_hosts_own_list(
 
 def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": name, "type": "scan", "state": "queued"} for name in ("t1", "t2")]
-    code, printed = droidherd("watch", "t1", "t2", "--json")
+    code, printed = droidherd("task", "watch", "t1", "t2", "--json")
     states = [json.loads(line) for line in printed.splitlines()]
     assert 0 == code
     assert ["running", "completed"] == [one["state"] for one in states if one["task_id"] == "t2"]
@@ -134,20 +136,20 @@ def test_watch_ends_when_what_it_watches_ended(droidherd: Terminal, api_state: A
 def test_watch_outlasts_a_temporal_server_that_is_away_for_a_while(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     api_state.refuse_next = 2
-    code, printed = droidherd("watch", "t1", "--json")
+    code, printed = droidherd("task", "watch", "t1", "--json")
     assert (0, 2) == (code, len([asked for asked in api_state.asked if asked[0] == "GET /api/tasks/t1"]) - 2)
     assert "engine away" not in printed
 
 
 def test_watch_does_not_wait_for_what_will_never_be(droidherd: Terminal, api_state: ApiState):
-    code, printed = droidherd("watch", "t9", "--json")
+    code, printed = droidherd("task", "watch", "t9", "--json")
     assert (1, 1) == (code, len(api_state.asked))
     assert "there is no task t9" in printed
 
 
 def test_watch_shows_the_queue_and_who_paused_it(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "completed"}]
-    code, printed = droidherd("watch", "t1")
+    code, printed = droidherd("task", "watch", "t1")
     assert 0 == code
     assert "waiting 1   running 2   free 3   account paused by ann" in printed
 
@@ -160,7 +162,7 @@ def test_pause_resume_and_cancel_have_their_reason(droidherd: Terminal, api_stat
 
 def test_a_task_is_put_in_front(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
-    assert "t1" == droidherd.json("prioritize", "t1", "--reason", "soon")["task_id"]
+    assert "t1" == droidherd.json("task", "prioritize", "t1", "--reason", "soon")["task_id"]
     request = {"reason": "soon", "actor": getpass.getuser(), "priority": 1}
     assert ("POST /api/tasks/t1/prioritize", request) == (api_state.asked[0][0], api_state.asked[0][2])
 
@@ -168,17 +170,19 @@ def test_a_task_is_put_in_front(droidherd: Terminal, api_state: ApiState):
 def test_the_answer_to_an_order_is_printed(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "type": "scan", "state": "queued"}]
     api_state.detail = "nobody is in lane acount yet; the others are: account"
-    assert api_state.detail in droidherd("prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
-    assert api_state.detail in droidherd("lanes", "acount", "--capacity", "4")[1].replace("\n", " ")
-    assert api_state.detail == droidherd.json("lanes", "acount", "--capacity", "4")["detail"]
+    assert api_state.detail in droidherd("task", "prioritize", "t1", "--priority", "9")[1].replace("\n", " ")
+    assert api_state.detail in droidherd("queue", "lanes", "acount", "--capacity", "4", "--create")[1].replace(
+        "\n", " "
+    )
+    assert api_state.detail == droidherd.json("queue", "lanes", "acount", "--capacity", "4", "--create")["detail"]
 
 
 def test_lanes_are_shown_and_ordered(droidherd: Terminal, api_state: ApiState):
-    assert ["account"] == [one["name"] for one in droidherd.json("lanes")["lanes"]]
-    assert "ann" in droidherd("lanes", "account", "--pause", "--reason", "night")[1]
-    droidherd("lanes", "account", "--capacity", "4")
-    droidherd("lanes", "account", "--order", "priority", "--ageing", "20")
-    droidherd("lanes", "account", "--reset", "--reason", "over")
+    assert ["account"] == [one["name"] for one in droidherd.json("queue", "lanes")["lanes"]]
+    assert "ann" in droidherd("queue", "lanes", "account", "--pause", "--reason", "night")[1]
+    droidherd("queue", "lanes", "account", "--capacity", "4")
+    droidherd("queue", "lanes", "account", "--order", "priority", "--ageing", "20")
+    droidherd("queue", "lanes", "account", "--reset", "--reason", "over")
     me = {"actor": getpass.getuser()}
     order = {"lane": "account", **me}
     printed = [(asked[0], asked[2]) for asked in api_state.asked if not asked[0].startswith("GET")]
@@ -191,31 +195,31 @@ def test_lanes_are_shown_and_ordered(droidherd: Terminal, api_state: ApiState):
 
 
 def test_a_lane_that_is_not_there_is_no_empty_table(droidherd: Terminal):
-    assert 0 == droidherd("lanes", "nope", "--reset")[0], "it is forgotten, as was asked"
-    code, printed = droidherd("lanes", "nope")
+    assert 0 == droidherd("queue", "lanes", "nope", "--reset")[0], "it is forgotten, as was asked"
+    code, printed = droidherd("queue", "lanes", "nope")
     assert (1, True) == (code, "there is no lane nope" in printed)
 
 
 @pytest.mark.parametrize("words", [("--capacity", "4"), ("--order", "arrival"), ("--reset",)])
 def test_what_is_set_of_one_lane_needs_its_name(droidherd: Terminal, api_state: ApiState, words: tuple[str, ...]):
-    assert (2, []) == (droidherd("lanes", *words)[0], api_state.asked)
+    assert (2, []) == (droidherd("queue", "lanes", *words)[0], api_state.asked)
 
 
 def test_statistics_are_shown_by_type_and_in_total(droidherd: Terminal, api_state: ApiState):
-    printed = droidherd("stats", "scan")[1]
+    printed = droidherd("queue", "stats", "scan")[1]
     assert "type=scan" == api_state.asked[0][1]
     assert [True, True] == [re.search(row, printed) is not None for row in (r"scan +4 +2 +1 +1 +0 +67%", r"all +4")]
     assert "1.5 s" in printed
-    assert 4 == droidherd.json("stats")["total"]["count"]
+    assert 4 == droidherd.json("queue", "stats")["total"]["count"]
 
 
 def test_the_audit_says_who_did_what_and_why(droidherd: Terminal, api_state: ApiState):
-    printed = droidherd("audit", "--actor", "ann", "--action", "lane_paused")[1]
+    printed = droidherd("queue", "audit", "--actor", "ann", "--action", "lane_paused")[1]
     assert "actor=ann&action=lane_paused" in api_state.asked[0][1]
     assert ["lane_paused", "ann for ben", "night", "mutex_broken", "shop"] == [
         word for word in ("lane_paused", "ann for ben", "night", "mutex_broken", "shop") if word in printed
     ]
-    assert [12, 7] == [one["id"] for one in droidherd.json("audit")["entries"]]
+    assert [12, 7] == [one["id"] for one in droidherd.json("queue", "audit")["entries"]]
 
 
 def test_whose_name_has_a_key_on_this_machine_sends_it(
@@ -223,21 +227,21 @@ def test_whose_name_has_a_key_on_this_machine_sends_it(
 ):
     api_state.key = "secret"
     monkeypatch.setenv("DROIDHERD_API__KEYS", json.dumps({getpass.getuser(): "secret", "other": "wrong"}))
-    assert {"tasks": []} == droidherd.json("tasks")
+    assert {"tasks": []} == droidherd.json("task", "list")
 
 
 def test_the_key_of_a_file_is_sent(
     droidherd: Terminal, api_state: ApiState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     api_state.key = "secret"
-    assert "unauthorized" in droidherd("tasks")[1]
+    assert "unauthorized" in droidherd("task", "list")[1]
     (tmp_path / "key").write_text("secret\n")
     monkeypatch.setenv("DROIDHERD_API__KEY_FILE", str(tmp_path / "key"))
-    assert {"tasks": []} == droidherd.json("tasks")
+    assert {"tasks": []} == droidherd.json("task", "list")
 
 
 def test_nothing_there_is_exit_code_3_and_says_what_to_do(droidherd: Terminal):
-    code, printed = droidherd("tasks", "--url", "http://127.0.0.1:1")
+    code, printed = droidherd("task", "list", "--url", "http://127.0.0.1:1")
     assert 3 == code
     assert "start the instance with `droidherd up`" in printed
 
@@ -248,18 +252,18 @@ def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
 
 def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, api_state: ApiState, tmp_path: Path):
     api_state.emulators = [{"emulator_id": "phone", "state": "up", "address": "127.0.0.1:7777"}]
-    code, printed = droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
+    code, printed = droidherd("emulator", "connect", "127.0.0.1:7777", "--name", "phone", "--label", "app=game")
     assert (0, "phone at 127.0.0.1:7777: up\n") == (code, printed)
     (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ("phone", {"app": "game"}) == (entry["emulator_id"], entry["labels"])
-    droidherd("connect", "127.0.0.1:7777", "--label", "region=eu", "--label", "app=")
+    droidherd("emulator", "connect", "127.0.0.1:7777", "--label", "region=eu", "--label", "app=")
     (entry,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ("phone", {"region": "eu"}) == (entry["emulator_id"], entry["labels"])
 
 
 def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, api_state: ApiState):
     api_state.emulators = [{"emulator_id": "emulator-127.0.0.1-7777", "state": "registering", "evidence": "no frame"}]
-    code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "500ms")
+    code, printed = droidherd("emulator", "connect", "127.0.0.1:7777", "--wait", "500ms")
     assert 1 == code
     assert "emulator-127.0.0.1-7777 is registering" in printed
     assert "no frame" in printed
@@ -267,22 +271,22 @@ def test_connect_says_in_which_state_it_gave_up(droidherd: Terminal, api_state: 
 
 @pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", "a b:1", "x:y"])
 def test_connect_refuses_what_is_no_address(droidherd: Terminal, address: str, tmp_path: Path):
-    code, printed = droidherd("connect", address)
+    code, printed = droidherd("emulator", "connect", address)
     assert 2 == code
     assert "is not an address; write host:port" in printed
     assert not (tmp_path / ".droidherd/emulators.json").exists()
 
 
 def test_connect_again_under_another_name_replaces(droidherd: Terminal, tmp_path: Path):
-    droidherd("connect", "127.0.0.1:7777", "--wait", "0s")
-    droidherd("connect", "127.0.0.1:7777", "--wait", "0s", "--name", "phone")
+    droidherd("emulator", "connect", "127.0.0.1:7777", "--wait", "0s")
+    droidherd("emulator", "connect", "127.0.0.1:7777", "--wait", "0s", "--name", "phone")
     found = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ["phone"] == [one["emulator_id"] for one in found]
 
 
 def test_connect_says_who_starts_an_emulator_and_keeps_what_is_not_given(droidherd: Terminal, tmp_path: Path):
-    droidherd("connect", "emulator-5554", "--controller", "avd", "--instance", "Pixel_7", "--wait", "0s")
-    droidherd("connect", "127.0.0.1:5555", "--label", "app=x", "--wait", "0s")
+    droidherd("emulator", "connect", "emulator-5554", "--controller", "avd", "--instance", "Pixel_7", "--wait", "0s")
+    droidherd("emulator", "connect", "127.0.0.1:5555", "--label", "app=x", "--wait", "0s")
     (found,) = json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     assert ("127.0.0.1:5555", "avd", "Pixel_7", {"app": "x"}) == (
         found["address"],
@@ -293,7 +297,7 @@ def test_connect_says_who_starts_an_emulator_and_keeps_what_is_not_given(droidhe
 
 
 def test_connect_refuses_a_controller_that_is_not_there(droidherd: Terminal, tmp_path: Path):
-    code, printed = droidherd("connect", "127.0.0.1:7777", "--controller", "nobody")
+    code, printed = droidherd("emulator", "connect", "127.0.0.1:7777", "--controller", "nobody")
     assert (1, False) == (code, (tmp_path / ".droidherd/emulators.json").exists())
     assert "there is no controller 'nobody'" in printed
     assert "none, virtual, avd, mumu, ldplayer" in printed
@@ -321,7 +325,7 @@ def test_logs_names_what_there_is(droidherd: Terminal, tmp_path: Path):
 
 def test_settings_that_make_no_sense_are_reported(droidherd: Terminal, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DROIDHERD_API__PORT", "many")
-    code, printed = droidherd("tasks")
+    code, printed = droidherd("task", "list")
     assert 2 == code
     assert "api.port" in printed
     assert "Traceback" not in printed
@@ -343,12 +347,12 @@ def test_no_durations(text: str):
 
 def test_documents_are_json_with_accents(droidherd: Terminal, api_state: ApiState):
     api_state.tasks = [{"task_id": "t1", "state": "failed", "error": {"message": "é"}}]
-    found: Document = droidherd.json("tasks", "t1")
+    found: Document = droidherd.json("task", "show", "t1")
     assert "é" == found["error"]["message"]
 
 
 def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, api_state: ApiState):
-    code, printed = droidherd("cleanup", "--reason", "audit")
+    code, printed = droidherd("task", "cleanup", "--reason", "audit")
     assert 0 == code
     assert "removed: 2 failed, artifacts of 1 unknown tasks, 2.5 MB" in printed
     assert "and 2 more" in printed
@@ -358,19 +362,19 @@ def test_a_cleanup_says_what_went_and_who_wanted_it(droidherd: Terminal, api_sta
 
 
 def test_a_dry_run_of_a_cleanup_says_what_would_go(droidherd: Terminal, api_state: ApiState):
-    assert "would be removed: 2 failed" in droidherd("cleanup", "--dry-run")[1]
-    assert droidherd.json("cleanup", "--dry-run")["report"]["dry_run"]
+    assert "would be removed: 2 failed" in droidherd("task", "cleanup", "--dry-run")[1]
+    assert droidherd.json("task", "cleanup", "--dry-run")["report"]["dry_run"]
 
 
 def test_a_cleanup_that_left_something_says_so_by_its_exit_code(droidherd: Terminal, api_state: ApiState):
     api_state.troubles = ["host h1 is away [x]"]
-    code, printed = droidherd("cleanup")
+    code, printed = droidherd("task", "cleanup")
     assert (1, True) == (code, "not done: host h1 is away [x]" in printed)
 
 
 def test_a_cleanup_that_takes_long_goes_on_by_itself(droidherd: Terminal, api_state: ApiState):
     api_state.slow = True
-    code, printed = droidherd("cleanup")
+    code, printed = droidherd("task", "cleanup")
     assert (0, True) == (code, "still running as maintenance/cleanup/by-hand" in printed)
 
 

@@ -1,4 +1,4 @@
-"""`droidherd discover`, with real emulators behind a real adb server of its own."""
+"""`droidherd emulator discover`, with real emulators behind a real adb server of its own."""
 
 from pathlib import Path
 
@@ -23,10 +23,10 @@ def test_what_is_found_is_shown_and_joins_when_asked(droidherd: Terminal, tmp_pa
     with VirtualFleet.start(state=tmp_path / "virtual", count=1) as fleet:
         address = fleet.addresses["virtual-1"]
         port = address.rpartition(":")[2]
-        code, printed = droidherd("discover", "--port", port)
+        code, printed = droidherd("emulator", "discover", "--port", port)
         assert (0, True) == (code, address in printed)
         assert not Inventory(tmp_path / ".droidherd").load()
-        seen = droidherd.json("discover", "--port", port, "--connect")
+        seen = droidherd.json("emulator", "discover", "--port", port, "--connect")
         mine = next(one for one in seen["emulators"] if one["address"] == address)
         assert ("virtual", "VIRT0001", "13", False) == (
             mine["vendor"],
@@ -43,7 +43,7 @@ def test_what_is_found_is_shown_and_joins_when_asked(droidherd: Terminal, tmp_pa
             joined["mumu-7"].instance,
         )
         assert ("VIRT0001", "none") == (joined[mine["emulator_id"]].serialno, joined[mine["emulator_id"]].controller)
-        again = droidherd.json("discover", "--port", port, "--connect")
+        again = droidherd.json("emulator", "discover", "--port", port, "--connect")
         assert (set(), True) == (
             mine_alone & {*again["added"]},
             next(one for one in again["emulators"] if one["address"] == address)["known"],

@@ -42,8 +42,8 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     assert pidfile.wait_gone(list(before.values()), 10)
 
     stand.up("--virtual", "2")
-    assert 0 == stand.run("watch", task, "--json").returncode
-    seen = json.loads(stand.run("tasks", task, "--json").stdout)
+    assert 0 == stand.run("task", "watch", task, "--json").returncode
+    seen = json.loads(stand.run("task", "show", task, "--json").stdout)
     assert ("completed", 1) == (seen["state"], seen["attempt"])
     assert emulators == {one["emulator_id"]: one["address"] for one in stand.status()["emulators"]}
 

@@ -34,7 +34,7 @@ def test_a_table_without_rows_is_its_head(capsys: pytest.CaptureFixture[str]):
     [
         (("flow", "run"), "Missing argument 'PATH|NAME'.", "droidherd flow run"),
         (("flow", "nosuch"), "No such command 'nosuch'.", "droidherd flow"),
-        (("tasks", "--nosuch"), "No such option: --nosuch", "droidherd tasks"),
+        (("task", "list", "--nosuch"), "No such option: --nosuch", "droidherd task list"),
         (
             ("logs", "--lines", "many"),
             "Invalid value for '--lines': Input should be a valid integer, unable to parse string as an integer",

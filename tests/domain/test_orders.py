@@ -77,7 +77,7 @@ def test_lanes_set_by_hand_have_an_end() -> None:
         assert "" == pool.d.lanes.refusal(f"made-up-{number}")
         pool.d.set_capacity(f"made-up-{number}", 1, "ann", NOW)
     refused = pool.d.lanes.refusal("one-more")
-    assert (True, True) == ("keeps 100 lanes set by hand" in refused, "droidherd lanes LANE --reset" in refused)
+    assert (True, True) == ("keeps 100 lanes set by hand" in refused, "droidherd queue lanes LANE --reset" in refused)
     assert ["", "", ""] == [pool.d.lanes.refusal(name) for name in ("", "made-up-7", "made-up-99")]
     assert pool.d.reset_lane("made-up-7", "ann", NOW, "a slip of the pen")
     assert ("", False) == (pool.d.lanes.refusal("one-more"), "made-up-7" in pool.d.board.lanes)

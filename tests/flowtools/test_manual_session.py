@@ -81,7 +81,7 @@ def test_an_emulator_that_never_greets_is_given_up_with_what_to_do(emulator: Flo
 def test_where_nothing_listens_nobody_waits_and_the_log_is_named(emulator: FlowEmulator):
     emulator.control.kill(emulator.name)
     try:
-        with pytest.raises(EmulatorLostError, match=r"nothing answers .*droidherd discover"):
+        with pytest.raises(EmulatorLostError, match=r"nothing answers .*droidherd emulator discover"):
             session.meet(emulator.adb, emulator.address)
     finally:
         emulator.control.start(emulator.name)

@@ -9,41 +9,42 @@ from rich.console import RenderableType
 from droidherd.cli import output
 from droidherd.cli.client import Document
 from droidherd.cli.commands.tasks import pairs
-from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, open_api, signature
+from droidherd.cli.options import ApiOptions, Limit, Reason, signature, with_options
 
 COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "why")
 KEPT = ("emulator", "credentials", "note")
 
-listing = typer.Typer()
-app = typer.Typer(no_args_is_help=True, help="Set, remove, disable or enable one account.")
+app = typer.Typer()
 
 Account = Annotated[str, typer.Argument(help="Its name.", metavar="ACCOUNT")]
 
 
-@listing.command(rich_help_panel=QUEUE, epilog="Examples: droidherd accounts   |   droidherd accounts ann --json")
-def accounts(
-    account: Annotated[str, typer.Argument(help="One account, whole.", metavar="[ACCOUNT]")] = "",
+@app.command("list", epilog="Examples: droidherd account list   |   droidherd account list --disabled --json")
+@with_options
+def list_(
     *,
     disabled: Annotated[bool | None, typer.Option("--disabled/--enabled", help="Only those, or only the rest.")] = None,
     limit: Limit = 50,
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
-    """List accounts with a record, newest first, or show one: state, emulator, last and next run."""
-    with open_api(data, url) as api:
-        if account:
-            found = [api.get(f"/api/accounts/{account}")]
-        else:
-            query = {} if disabled is None else {"disabled": str(disabled).lower()}
-            found = list(api.pages("/api/accounts", "accounts", limit=limit, **query))
-    if as_json:
-        output.emit(found[0] if account else {"accounts": found})
-    else:
-        output.out.print(table(found))
+    """List accounts with a record, newest first."""
+    query = {} if disabled is None else {"disabled": str(disabled).lower()}
+    with api_options.open() as api:
+        found = list(api.pages("/api/accounts", "accounts", limit=limit, **query))
+    api_options.show({"accounts": found}, table(found))
+
+
+@app.command(epilog="Examples: droidherd account show ann   |   droidherd account show ann --json")
+@with_options
+def show(account: Account, api_options: ApiOptions) -> None:
+    """Show one account: state, emulator, what it queues, last and next run."""
+    with api_options.open() as api:
+        found = api.get(f"/api/accounts/{account}")
+    api_options.show(found, table([found]))
 
 
 @app.command("set", epilog="Example: droidherd account set ann --emulator e1 --credential password=env:ANN_PASSWORD")
+@with_options
 def set_(
     account: Account,
     *,
@@ -53,56 +54,56 @@ def set_(
     ] = None,
     note: Annotated[str | None, typer.Option(help="For people.")] = None,
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Bind an account to an emulator, say where its credentials are. What is not named stays as it is."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         now = api.get(f"/api/accounts/{account}").get("record") or {}
         record = {name: now[name] for name in KEPT if name in now}
         record["credentials"] = _credentials(now.get("credentials", {}), credential or ())
         changes = {"emulator": emulator, "note": note}
         record |= {name: value for name, value in changes.items() if value is not None}
         found = api.put(f"/api/accounts/{account}", {**record, **signature(reason)})
-    _show(found, as_json=as_json)
+    api_options.show(found, table([found]))
 
 
 @app.command(epilog="Example: droidherd account remove ann")
-def remove(account: Account, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@with_options
+def remove(account: Account, reason: Reason = "", *, api_options: ApiOptions) -> None:
     """Forget an account's record. Its tasks go on; one that is disabled stays so."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         api.delete(f"/api/accounts/{account}", signature(reason))
         found = api.get(f"/api/accounts/{account}")
-    _show(found, as_json=as_json)
+    api_options.show(found, table([found]))
 
 
 @app.command(epilog="Example: droidherd account disable ann --reason banned --cancel")
-def disable(  # noqa: PLR0917 (options of a command)
+@with_options
+def disable(
     account: Account,
+    *,
     reason: Reason = "",
     cancel: Annotated[
         bool, typer.Option("--cancel", help="End its tasks, too: those that run, those that wait.")
     ] = False,
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Grant an account nothing any more. What runs goes on, what waits stays in line."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         body = {**signature(reason), **({"tasks": "cancel"} if cancel else {})}
         done = api.post(f"/api/accounts/{account}/disable", body)
         found = api.get(f"/api/accounts/{account}")
-    _show({**found, "cancelled": done.get("tasks", []), "refused": done.get("refused", [])}, as_json=as_json)
+    api_options.show({**found, "cancelled": done.get("tasks", []), "refused": done.get("refused", [])}, table([found]))
 
 
 @app.command(epilog="Example: droidherd account enable ann")
-def enable(account: Account, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@with_options
+def enable(account: Account, reason: Reason = "", *, api_options: ApiOptions) -> None:
     """Let an account go on: what waited keeps its place in line."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         api.post(f"/api/accounts/{account}/enable", signature(reason))
         found = api.get(f"/api/accounts/{account}")
-    _show(found, as_json=as_json)
+    api_options.show(found, table([found]))
 
 
 def table(found: Sequence[Document]) -> RenderableType:
@@ -128,10 +129,3 @@ def _next(one: Document) -> str:
 def _credentials(now: dict[str, str], given: Iterable[str]) -> dict[str, str]:
     changed = {**now, **pairs(given, "--credential")}
     return {name: reference for name, reference in changed.items() if reference}
-
-
-def _show(found: Document, *, as_json: bool) -> None:
-    if as_json:
-        output.emit(found)
-    else:
-        output.out.print(table([found]))

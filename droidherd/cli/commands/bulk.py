@@ -1,4 +1,4 @@
-"""`droidherd bulk`: one action on all tasks that match a filter."""
+"""`droidherd task bulk`: one action on all tasks that match a filter."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -12,24 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document, rows_of
 from droidherd.cli.errors import CliError
-from droidherd.cli.options import (
-    TASKS,
-    Data,
-    Json,
-    OfAccount,
-    OfEmulator,
-    OfKind,
-    OfLane,
-    OfPool,
-    OfState,
-    OfSubscription,
-    Reason,
-    Url,
-    WithLabel,
-    open_api,
-    signature,
-    without_empty,
-)
+from droidherd.cli.options import ApiOptions, FilterOptions, Reason, signature, with_options
 
 LISTED = 1_000
 """How many a dry run names at a time."""
@@ -57,46 +40,37 @@ class BulkRequest:
 
 
 @app.command(
-    rich_help_panel=TASKS,
-    epilog="Examples: droidherd bulk cancel --type check --label team=ops --dry-run   |   "
-    'droidherd bulk retry --state failed --reason "the server is back"   |   droidherd bulk pause --account a42',
+    epilog="Examples: droidherd task bulk cancel --type check --label team=ops --dry-run   |   "
+    'droidherd task bulk retry --state failed --reason "the server is back"   |   '
+    "droidherd task bulk pause --account a42",
 )
+@with_options
 def bulk(
     action: Annotated[BulkAction, typer.Argument(help="What to do with each.")],
     *,
-    state: OfState = None,
-    kind: OfKind = None,
-    account: OfAccount = "",
-    label: WithLabel = None,
-    lane: OfLane = "",
-    pool: OfPool = "",
-    emulator: OfEmulator = "",
-    subscription: OfSubscription = "",
+    filters: FilterOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which tasks they are.")] = False,
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Cancel, pause, resume, retry or prioritize all tasks that fit. Exit code 1 if some could not.
 
     Every filter must fit, and one must be named. `retry` means those that failed, or that ended in the states you
     name; the others mean tasks that have not ended.
     """
-    where = {"account": account, "lane": lane, "pool": pool, "emulator": emulator, "subscription": subscription}
-    filters = without_empty({"state": state, "type": kind, "label": label, **where})
-    if not filters:
+    query = filters.query()
+    if not query:
         remedy = "name --state, --type, --account, --label, --lane, --pool, --emulator or --subscription"
         raise CliError("no filter: this would be about every task there is", remedy=remedy, code=2)
-    request = BulkRequest(action, filters, signature(reason))
-    with open_api(data, url) as api:
+    request = BulkRequest(action, query, signature(reason))
+    with api_options.open() as api:
         chosen = [name for page in portions(api, request, LISTED, dry_run=True) for name in page["tasks"]]
         found = (
             _sum_pages(request, [{"tasks": chosen}], dry_run=True)
             if dry_run
-            else _run_request(api, request, chosen, as_json)
+            else _run_request(api, request, chosen, api_options.as_json)
         )
-    if as_json:
+    if api_options.as_json:
         output.emit(found)
     else:
         _show(found)

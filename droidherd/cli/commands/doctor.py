@@ -1,4 +1,4 @@
-"""`droidherd doctor`: finds what is missing on this machine, and says how to fix it."""
+"""`droidherd host doctor`: finds what is missing on this machine, and says how to fix it."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ from droidherd.cli.local import embedded, ports
 from droidherd.cli.local.instance import parse_address
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import is_held
-from droidherd.cli.options import INSTANCE, Data, Json, settings_of
+from droidherd.cli.options import Data, Json, settings_of
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 from droidherd.processes import pidfile
@@ -54,7 +54,7 @@ class Finding:
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=INSTANCE, epilog="Example: droidherd doctor --json")
+@app.command(epilog="Example: droidherd host doctor --json")
 def doctor(data: Data = None, as_json: Json = False) -> None:
     """Find what is missing on this machine and say how to fix it. Exit code 1 if something must be fixed."""
     found = examine(settings_of(data), os.environ)

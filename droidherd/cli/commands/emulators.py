@@ -1,4 +1,4 @@
-"""`droidherd discover`, `connect`, `emulator`: emulators are found, join this host, and are acted upon."""
+"""`droidherd emulator`: emulators are found, join this host, are looked at and acted upon. `droidherd host list`."""
 
 import os
 import tempfile
@@ -18,7 +18,7 @@ from droidherd.cli.client import ApiClient, Document, rows_of
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError, NotReadyError, invalid_emulator
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.options import INSTANCE, Data, Json, Reason, Url, open_api, settings_of, signature
+from droidherd.cli.options import ApiOptions, Data, Json, Reason, Url, settings_of, signature, with_options
 from droidherd.controllers import addresses
 from droidherd.controllers.addresses import name_of, plain_address
 from droidherd.controllers.model import NONE, ControllerError, Lists
@@ -30,22 +30,68 @@ from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.settings import Settings
 
 POLL_S = 0.3
+LIST_COLUMNS = ("emulator_id", "state", "address", "host", "pool", "task", "evidence")
+LIST_HEAD = ("emulator", *LIST_COLUMNS[1:])
 UP = "up"
 USUAL_PORT = 5037
 """Where the adb server of a person listens."""
 LOOPBACK = "127.0.0.1"
 PORTS_LIMIT = 100
 
-app = typer.Typer(no_args_is_help=True, help="Act on one emulator. The audit keeps who did it and why.")
-
-joining = typer.Typer()
+app = typer.Typer()
+hosts = typer.Typer()
 
 EmulatorId = Annotated[str, typer.Argument(help="Its emulator_id.", metavar="EMULATOR")]
 
 
-@joining.command(
-    rich_help_panel=INSTANCE,
-    epilog="Examples: droidherd discover   |   droidherd discover --connect   |   droidherd discover --host 10.0.0.7",
+@app.command(
+    "list", epilog="Examples: droidherd emulator list   |   droidherd emulator list --state quarantined --json"
+)
+@with_options
+def list_(
+    state: Annotated[str, typer.Option(help="Only in this state.")] = "",
+    pool: Annotated[str, typer.Option(help="Of this pool. Default: that of the API.")] = "",
+    *,
+    api_options: ApiOptions,
+) -> None:
+    """List the emulators of a pool: state, host, and the task that holds each."""
+    with api_options.open() as api:
+        found = rows_of(api.get("/api/emulators", state=state, pool=pool), "emulators")
+    rows = [[str(one.get(name) or "") for name in LIST_COLUMNS] for one in found]
+    api_options.show({"emulators": found}, output.table(LIST_HEAD, rows))
+
+
+@app.command(epilog="Examples: droidherd emulator show phone-1   |   droidherd emulator show phone-1 --json")
+@with_options
+def show(emulator: EmulatorId, api_options: ApiOptions) -> None:
+    """Show one emulator: what it is, what holds it, what was found wrong with it."""
+    with api_options.open() as api:
+        found = api.get(f"/api/emulators/{emulator}")
+    labels = " ".join(f"{name}={value}" for name, value in (found.get("labels") or {}).items())
+    shown = {name.replace("_", " "): value for name, value in {**found, "labels": labels}.items()}
+    api_options.show(found, output.pairs(shown))
+
+
+@hosts.command("list", epilog="Examples: droidherd host list   |   droidherd host list --json")
+@with_options
+def list_hosts(api_options: ApiOptions) -> None:
+    """List the hosts that have emulators, with how many are up and how many run a task."""
+    with api_options.open() as api:
+        found = rows_of(api.get("/api/emulators"), "emulators")
+    counts: dict[str, dict[str, int]] = {}
+    for one in found:
+        count = counts.setdefault(str(one.get("host") or ""), {"emulators": 0, "up": 0, "busy": 0})
+        count["emulators"] += 1
+        count["up"] += one.get("state") == UP
+        count["busy"] += bool(one.get("task"))
+    rows = [{"host": host, **count} for host, count in sorted(counts.items())]
+    columns = ("host", "emulators", "up", "busy")
+    api_options.show({"hosts": rows}, output.table(columns, [[str(one[name]) for name in columns] for one in rows]))
+
+
+@app.command(
+    epilog="Examples: droidherd emulator discover   |   droidherd emulator discover --connect   |   "
+    "droidherd emulator discover --host 10.0.0.7",
 )
 def discover(
     *,
@@ -128,10 +174,10 @@ def _place(one: FoundEmulator) -> str:
     return where if one.controller == NONE else f"{where}, {one.controller} {one.instance}"
 
 
-@joining.command(
-    rich_help_panel=INSTANCE,
-    epilog="Examples: droidherd connect emulator-5554   |   droidherd connect 10.0.0.7:16384 --label app=x   |   "
-    "droidherd connect 127.0.0.1:16416 --controller mumu --instance 1",
+@app.command(
+    epilog="Examples: droidherd emulator connect emulator-5554   |   "
+    "droidherd emulator connect 10.0.0.7:16384 --label app=x   |   "
+    "droidherd emulator connect 127.0.0.1:16416 --controller mumu --instance 1",
 )
 def connect(
     address: Annotated[str, typer.Argument(help="Where adb reaches the emulator.", metavar="HOST:PORT")],
@@ -223,15 +269,11 @@ def _add(action: str, about: str, epilog: str) -> None:
     """An action that takes nothing but a reason."""
 
     @app.command(action, help=about, epilog=epilog)
-    def command(
-        emulator: EmulatorId, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False
-    ) -> None:
-        with open_api(data, url) as api:
+    @with_options
+    def command(emulator: EmulatorId, reason: Reason = "", *, api_options: ApiOptions) -> None:
+        with api_options.open() as api:
             answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
-        if as_json:
-            output.emit(answer)
-        else:
-            output.out.print(f"{emulator}: {action} requested", markup=False)
+        api_options.show(answer, f"{emulator}: {action} requested")
 
 
 _add(

@@ -13,12 +13,7 @@ from droidherd.cli.options import Data, Json, Param, Params, settings_of
 if TYPE_CHECKING:
     from droidherd.flows.lint.problems import LintProblem
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Make flows: new, lint, run, record, replay, show.",
-    epilog="Begin with: droidherd flow new my_flow && droidherd flow run flows/my_flow --virtual",
-)
+app = typer.Typer()
 
 Emulator = Annotated[
     str, typer.Option("--emulator", help="Its id or its address. Default: the only one.", metavar="ID|HOST:PORT")

@@ -14,7 +14,7 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.local import start, stop
 from droidherd.cli.local.instance import Instance
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.options import INSTANCE, Data, Json, settings_of
+from droidherd.cli.options import Data, Json, settings_of
 
 POLL_S = 0.2
 TAIL_BYTES = 262_144
@@ -25,7 +25,7 @@ Line = tuple[str, str]
 app = typer.Typer()
 
 
-@app.command(rich_help_panel=INSTANCE, epilog="Examples: droidherd up --virtual 4   |   droidherd up --detach --json")
+@app.command(epilog="Examples: droidherd host up --virtual 4   |   droidherd host up --detach --json")
 def up(
     data: Data = None,
     virtual: Annotated[int | None, typer.Option(help="How many virtual emulators to run.", metavar="N")] = None,
@@ -46,8 +46,7 @@ def up(
 
 
 @app.command(
-    rich_help_panel=INSTANCE,
-    epilog="Examples: droidherd down   |   droidherd down --drain 5m   |   droidherd down --now",
+    epilog="Examples: droidherd host down   |   droidherd host down --drain 5m   |   droidherd host down --now",
 )
 def down(
     data: Data = None,
@@ -64,7 +63,7 @@ def down(
         output.out.print(f"ended: {', '.join(ended)}" if ended else "nothing was running")
 
 
-@app.command(rich_help_panel=INSTANCE, epilog="Examples: droidherd logs -f worker   |   droidherd logs --lines 200")
+@app.command(epilog="Examples: droidherd host logs -f worker   |   droidherd host logs --lines 200")
 def logs(
     names: Annotated[list[str] | None, typer.Argument(help="worker, api, temporal, virtual, up. Default: all.")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as more is written.")] = False,

@@ -1,25 +1,30 @@
-"""`droidherd lanes`, `stats`, `audit`, `cleanup`: the queue, what it did, and what is removed."""
+"""`droidherd queue show`, `lanes`, `stats`, `audit`: the queue and what it did; `droidherd task cleanup`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
 
 from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document, detail_of, rows_of
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError
-from droidherd.cli.options import QUEUE, Data, Json, Limit, Reason, Url, open_api, signature
+from droidherd.cli.options import ApiOptions, Limit, Reason, signature, with_options
 
 STATS_COLUMNS = ("type", "ended", "completed", "failed", "retries", "cancelled", "success")
 TIMES = ("mean", "p50", "p95")
 AUDIT_COLUMNS = ("at", "action", "actor", "what", "reason")
+QUEUE_PAGE = 1_000
+"""The API's own limit."""
+RUNNING_COLUMNS = ("task_id", "type", "account", "lane", "emulator", "running_s")
+WAITING_COLUMNS = ("position", "task_id", "type", "account", "lane", "blocked_by")
 REMOVED_BECAUSE = {"age": "old enough", "orphan": "artifacts without a task", "size": "artifacts, beyond the limit"}
 
 app = typer.Typer()
+cleaning = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,10 @@ class LaneChanges:
     order: str
     ageing: int
     reset: bool
+
+    def any(self) -> bool:
+        """Whether anything is to change, other than back to the settings."""
+        return self.pause is not None or self.capacity is not None or bool(self.order)
 
     def of_one(self) -> bool:
         """Whether they are about one lane only."""
@@ -49,11 +58,21 @@ class LaneChanges:
             yield detail_of(api.post("/api/queue/pause" if self.pause else "/api/queue/resume", command))
 
 
+@app.command(epilog="Examples: droidherd queue show   |   droidherd queue show -n 20 --json")
+@with_options
+def show(limit: Limit = 50, *, api_options: ApiOptions) -> None:
+    """Show what runs where, and what each waiting task waits for, in its order."""
+    with api_options.open() as api:
+        found = api.get("/api/queue", limit=min(limit, QUEUE_PAGE))
+    api_options.show(found, queue_page(found))
+
+
 @app.command(
-    rich_help_panel=QUEUE,
-    epilog="Examples: droidherd lanes   |   droidherd lanes account --capacity 4   |   droidherd lanes x --reset   |   "
-    "droidherd lanes --pause --reason night   |   droidherd lanes account --order priority --ageing 20",
+    epilog="Examples: droidherd queue lanes   |   droidherd queue lanes account --capacity 4   |   "
+    "droidherd queue lanes x --reset   |   "
+    "droidherd queue lanes --pause --reason night   |   droidherd queue lanes account --order priority --ageing 20",
 )
+@with_options
 def lanes(
     lane: Annotated[str, typer.Argument(help="One lane. Default: all of them.", metavar="[LANE]")] = "",
     *,
@@ -68,22 +87,23 @@ def lanes(
         int, typer.Option(min=0, max=1_000_000, help="By priority: how many may overtake one per step. 0: all.")
     ] = 0,
     reset: Annotated[bool, typer.Option("--reset", help="Undo what was set by hand, a pause included.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Set a lane that no task has used yet.")] = False,
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Show the lanes of the queue; pause or resume them; set how many of one may run at once, and who goes first."""
     changes = LaneChanges(pause, capacity, order, ageing, reset)
     if changes.of_one() and not lane:
         raise typer.BadParameter("name the lane that is to be set", param_hint="LANE")
     command = {"lane": lane, **signature(reason)}
-    with open_api(data, url) as api:
+    with api_options.open() as api:
+        if lane and changes.any() and not create:
+            _check_known(api, lane)
         details = [one for one in changes.apply(api, command) if one]
         found = [one for one in rows_of(api.get("/api/queue"), "lanes") if lane in ("", one["name"])]
     if lane and not found and not details and not reset:  # one that was reset and is empty is forgotten
         raise CliError(f"there is no lane {lane}", remedy="a lane begins with its first task, or when it is set")
-    if as_json:
+    if api_options.as_json:
         output.emit({"lanes": found, "detail": "; ".join(details)})
         return
     output.out.print(tasks.lanes(found))
@@ -91,17 +111,17 @@ def lanes(
         output.out.print(one, markup=False)
 
 
-@app.command(rich_help_panel=QUEUE, epilog="Examples: droidherd stats   |   droidherd stats daily_reward --json")
+@app.command(epilog="Examples: droidherd queue stats   |   droidherd queue stats daily_reward --json")
+@with_options
 def stats(
     kinds: Annotated[list[str] | None, typer.Argument(help="Task types. Default: all.", metavar="[TYPE]...")] = None,
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    *,
+    api_options: ApiOptions,
 ) -> None:
     """How attempts ended, how long they ran and waited, by task type."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         found = api.get("/api/stats", type=kinds or ())
-    if as_json:
+    if api_options.as_json:
         output.emit(found)
     else:
         output.out.print(stats_table(found))
@@ -110,49 +130,68 @@ def stats(
 
 
 @app.command(
-    rich_help_panel=QUEUE,
-    epilog="Examples: droidherd audit   |   droidherd audit --actor ann --action lane_paused --json",
+    epilog="Examples: droidherd queue audit   |   droidherd queue audit --actor ann --action lane_paused --json",
 )
+@with_options
 def audit(
     *,
     actor: Annotated[str, typer.Option(help="Only what this one did.")] = "",
     action: Annotated[str, typer.Option(help="Only this action: lane_paused, prioritized, …")] = "",
     task: Annotated[str, typer.Option(help="Only about this task.")] = "",
     limit: Limit = 30,
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Who did what to the queue, when and why, newest first."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         found = list(api.pages("/api/audit", "entries", limit=limit, actor=actor, action=action, task=task))
-    if as_json:
+    if api_options.as_json:
         output.emit({"entries": found})
     else:
         output.out.print(audit_table(found))
 
 
-@app.command(
-    rich_help_panel=QUEUE,
-    epilog="Examples: droidherd cleanup --dry-run   |   droidherd cleanup --reason audit --json",
+@cleaning.command(
+    epilog="Examples: droidherd task cleanup --dry-run   |   droidherd task cleanup --reason audit --json",
 )
+@with_options
 def cleanup(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Remove what is old now: tasks by the days they are kept, and artifacts. It happens every night by itself."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         found = api.post("/api/maintenance/cleanup", {"dry_run": dry_run, **signature(reason)}, wait="30s")
-    if as_json:
+    if api_options.as_json:
         output.emit(found)
     else:
         show_cleanup(found)
     if (found.get("report") or {}).get("stats", {}).get("troubles"):
         raise typer.Exit(1)
+
+
+def queue_page(found: Document) -> RenderableType:
+    """Counts, lanes, what runs, what waits."""
+    counts = "   ".join(f"{name} {found.get(name, '?')}" for name in ("waiting", "running", "free"))
+    running = [[str(one.get(name) or "") for name in RUNNING_COLUMNS] for one in rows_of(found, "running_info")]
+    waiting = [[str(one.get(name) or "") for name in WAITING_COLUMNS] for one in rows_of(found, "queue_info")]
+    parts: list[RenderableType] = [counts, "", tasks.lanes(rows_of(found, "lanes"))]
+    parts += ["", output.table(RUNNING_COLUMNS, running)] if running else []
+    parts += ["", output.table(WAITING_COLUMNS, waiting)] if waiting else []
+    if found.get("rebuilding"):
+        parts.append("incomplete: the dispatcher is still rebuilding its state")
+    return Group(*parts)
+
+
+def _check_known(api: ApiClient, lane: str) -> None:
+    """A misspelt lane would be set for nobody, and the one that was meant would go on."""
+    known = sorted(str(one.get("name")) for one in rows_of(api.get("/api/queue"), "lanes"))
+    if lane not in known:
+        there = f"there are: {', '.join(known)}" if known else "no task has used any lane yet"
+        raise CliError(
+            f"there is no lane {lane}; {there}", remedy="add --create to set it up before its first task", code=2
+        )
 
 
 def stats_table(found: Document) -> RenderableType:
@@ -213,16 +252,7 @@ def summary(removed: Document) -> str:
     parts = [f"{count} {state}" for state, count in tasks.items()]
     parts += [f"artifacts of {removed['orphans']} unknown tasks"] if removed.get("orphans") else []
     parts += [f"artifacts of {removed['shed']} tasks beyond the limit"] if removed.get("shed") else []
-    return ", ".join([*parts, size(removed.get("bytes", 0))]) if parts else "nothing"
-
-
-def size(count: float) -> str:
-    """`512 B`, `2.5 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":  # noqa: PLR2004 (the next unit)
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return ""
+    return ", ".join([*parts, output.size(removed.get("bytes", 0))]) if parts else "nothing"
 
 
 def _removed_row(one: Document) -> list[str]:
@@ -231,6 +261,6 @@ def _removed_row(one: Document) -> list[str]:
         str(one["task_id"]),
         str(one["state"]),
         age,
-        size(one["bytes"]),
+        output.size(one["bytes"]),
         REMOVED_BECAUSE.get(str(one["why"]), str(one["why"])),
     ]

@@ -15,7 +15,7 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.local import ports
 from droidherd.cli.local.instance import END_ORDER, parse_address
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.options import INSTANCE, Data, Json, Url, settings_of
+from droidherd.cli.options import Data, Json, Url, settings_of
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 from droidherd.processes import pidfile
@@ -57,7 +57,7 @@ class InstanceStatus:
         return {**asdict(self), "healthy": self.healthy}
 
 
-@app.command(rich_help_panel=INSTANCE, epilog="Examples: droidherd status   |   droidherd status --json | jq .healthy")
+@app.command(epilog="Examples: droidherd host status   |   droidherd host status --json | jq .healthy")
 def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Every process with pid, address and health; every emulator with its state. Exit code 3: not running."""
     settings = settings_of(data)

@@ -1,6 +1,7 @@
 """Subscriptions from the command line: tasks that recur."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,26 +12,13 @@ from droidherd.cli.client import Document, rows_of
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError
 from droidherd.cli.options import (
-    Account,
-    Data,
-    Emulator,
-    Json,
-    Label,
-    Lane,
+    ApiOptions,
     Limit,
-    Mutex,
-    OnBusy,
-    OnFailure,
-    Param,
-    Params,
-    Policy,
-    Pool,
     Reason,
-    Requires,
-    Url,
+    TaskOptions,
     Wait,
-    open_api,
     signature,
+    with_options,
     without_empty,
 )
 
@@ -39,48 +27,44 @@ TIMES_SHOWN = 3
 MISSED_SHOWN = 5
 CHANGES_SHOWN = 5
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Tasks that recur: by cron, or every so often.",
-    epilog='Example: droidherd subscriptions add daily_reward --account a42 --cron "30 5 * * *"',
-)
+app = typer.Typer()
 
 Name = Annotated[str, typer.Argument(help="Its id.", metavar="SUBSCRIPTION")]
 
 
-@app.command("list", epilog="Examples: droidherd subscriptions list   |   droidherd subscriptions list --paused --json")
+@app.command("list", epilog="Examples: droidherd subscription list   |   droidherd subscription list --paused --json")
+@with_options
 def list_(
     *,
     kind: Annotated[str, typer.Option("--type", help="Only of this task type.")] = "",
     account: Annotated[str, typer.Option(help="Only of this account.")] = "",
     paused: Annotated[bool | None, typer.Option("--paused/--active", help="Only these. Default: all.")] = None,
     limit: Limit = 50,
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """List subscriptions, the newest first."""
     query = {"type": kind, "account": account, "paused": paused}
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         found = list(api.pages(PATH, "subscriptions", limit=limit, **query))
-    if as_json:
+    if api_options.as_json:
         output.emit({"subscriptions": found})
     else:
         output.out.print(table(found))
 
 
-@app.command(epilog="Examples: droidherd subscriptions show NAME   |   droidherd subscriptions show NAME --json")
-def show(name: Name, data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@app.command(epilog="Examples: droidherd subscription show NAME   |   droidherd subscription show NAME --json")
+@with_options
+def show(name: Name, api_options: ApiOptions) -> None:
     """When it is due next, what it did last, what it missed."""
-    with open_api(data, url) as api:
-        _show(api.get(f"{PATH}/{name}"), as_json=as_json)
+    with api_options.open() as api:
+        _show(api.get(f"{PATH}/{name}"), as_json=api_options.as_json)
 
 
 @app.command(
-    epilog='Examples: droidherd subscriptions add daily_reward --id daily --account a42 --cron "30 5 * * *" '
-    "--time-zone Asia/Shanghai   |   droidherd subscriptions add check --every 6h --overlap buffer_one"
+    epilog='Examples: droidherd subscription add daily_reward --id daily --account a42 --cron "30 5 * * *" '
+    "--time-zone Asia/Shanghai   |   droidherd subscription add check --every 6h --overlap buffer_one"
 )
+@with_options
 def add(
     kind: Annotated[str, typer.Argument(help="Task type.", metavar="TYPE")],
     *,
@@ -94,42 +78,12 @@ def add(
     catch_up: Annotated[
         str, typer.Option(help="How late a run may start after an outage. Default: 1h.", metavar="TIME")
     ] = "",
-    account: Account = "",
-    param: Param = None,
-    params: Params = "",
-    pool: Pool = "",
-    lane: Lane = "",
-    priority: Annotated[int | None, typer.Option(min=1, max=10, help="1 is first. Default: 5.")] = None,
-    on_busy: OnBusy = "",
-    emulator: Emulator = "",
-    requires: Requires = None,
-    mutex: Mutex = None,
-    policy: Policy = None,
-    on_failure: OnFailure = "",
-    label: Label = None,
+    task: TaskOptions,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Run a task again and again, by a schedule."""
-    task = tasks.task_document(
-        kind,
-        account=account,
-        param=param,
-        params=params,
-        pool=pool,
-        lane=lane,
-        priority=priority,
-        on_busy=on_busy,
-        emulator=emulator,
-        requires=requires,
-        mutex=mutex,
-        policy=policy,
-        on_failure=on_failure,
-        label=label,
-    )
     times = {"every_s": every, "offset_s": offset, "jitter_s": jitter, "catch_up_s": catch_up}
     body = {
         "id": name,
@@ -138,29 +92,28 @@ def add(
         "overlap": overlap,
         "paused": paused,
         **{field: _seconds(text, field) for field, text in times.items()},
-        "task": task,
+        "task": tasks.task_document(kind, **asdict(task)),
         **signature(reason),
     }
-    with open_api(data, url) as api:
-        _show(api.post(PATH, without_empty(body)), as_json=as_json)
+    with api_options.open() as api:
+        _show(api.post(PATH, without_empty(body)), as_json=api_options.as_json)
 
 
-@app.command(epilog='Example: droidherd subscriptions run NAME --reason "the reward changed" --wait 60s')
+@app.command(epilog='Example: droidherd subscription run NAME --reason "the reward changed" --wait 60s')
+@with_options
 def run(
     name: Name,
     *,
     reason: Reason = "",
     wait: Wait = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Run it now, once. With --wait: exit code 0 only if its task completed."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         found = api.post(f"{PATH}/{name}/run", signature(reason))
         if wait and found.get("outcome") == "started":
             found |= tasks.wait_for(api, str(found["task_id"]), seconds=output.duration_s(wait))
-    if as_json:
+    if api_options.as_json:
         output.emit(found)
     else:
         output.out.print(f"{found.get('state') or found.get('outcome')}: task {found.get('task_id')}")
@@ -168,34 +121,35 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command(epilog='Example: droidherd subscriptions pause NAME --reason "the game is under maintenance"')
-def pause(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@app.command(epilog='Example: droidherd subscription pause NAME --reason "the game is under maintenance"')
+@with_options
+def pause(name: Name, reason: Reason = "", *, api_options: ApiOptions) -> None:
     """Start no more runs. A task that runs goes on."""
-    with open_api(data, url) as api:
-        _show(api.post(f"{PATH}/{name}/pause", signature(reason)), as_json=as_json)
+    with api_options.open() as api:
+        _show(api.post(f"{PATH}/{name}/pause", signature(reason)), as_json=api_options.as_json)
 
 
-@app.command(epilog="Example: droidherd subscriptions resume NAME")
-def resume(name: Name, reason: Reason = "", data: Data = None, url: Url = "", as_json: Json = False) -> None:
+@app.command(epilog="Example: droidherd subscription resume NAME")
+@with_options
+def resume(name: Name, reason: Reason = "", *, api_options: ApiOptions) -> None:
     """Start runs again from now on. Runs that were due meanwhile are not made up for."""
-    with open_api(data, url) as api:
-        _show(api.post(f"{PATH}/{name}/resume", signature(reason)), as_json=as_json)
+    with api_options.open() as api:
+        _show(api.post(f"{PATH}/{name}/resume", signature(reason)), as_json=api_options.as_json)
 
 
-@app.command(epilog="Example: droidherd subscriptions remove NAME --tasks cancel")
+@app.command(epilog="Example: droidherd subscription remove NAME --tasks cancel")
+@with_options
 def remove(
     name: Name,
     *,
     what: Annotated[str, typer.Option("--tasks", help="finish: let the task that runs end; or cancel.")] = "finish",
     reason: Reason = "",
-    data: Data = None,
-    url: Url = "",
-    as_json: Json = False,
+    api_options: ApiOptions,
 ) -> None:
     """Delete it: nothing starts any more. Its tasks stay to be read."""
-    with open_api(data, url) as api:
+    with api_options.open() as api:
         gone = api.delete(f"{PATH}/{name}", signature(reason), tasks=what)
-    if as_json:
+    if api_options.as_json:
         output.emit(gone)
     else:
         left = f"; task {gone['running']} {'is cancelled' if what == 'cancel' else 'ends by itself'}"
@@ -210,7 +164,7 @@ def table(rows: Sequence[Document]) -> RenderableType:
 def _row(one: Document) -> list[str]:
     state = "paused" if one.get("paused") else "active"
     following = next(iter(one.get("next_times") or []), "")
-    fields = (one.get("id"), one.get("type"), one.get("account"), _due(one), state, _moment(following))
+    fields = (one.get("id"), one.get("type"), one.get("account"), _due(one), state, output.moment(following))
     return [*[str(value or "") for value in fields], str(one.get("note") or "")]
 
 
@@ -220,15 +174,15 @@ def _show(one: Document, *, as_json: bool) -> None:
         return
     task = one.get("task") or {}
     output.out.print(table([{**one, "type": task.get("type"), "account": task.get("account")}]))
-    times = ", ".join(map(_moment, (one.get("next_times") or [])[:TIMES_SHOWN]))
+    times = ", ".join(map(output.moment, (one.get("next_times") or [])[:TIMES_SHOWN]))
     counts = f"started {one.get('started', 0)}   skipped {one.get('skipped', 0)}   missed {one.get('missed', 0)}"
     output.out.print(f"\nnext: {times or '-'}\n{counts}   waiting {one.get('waiting', 0)}", markup=False)
     for row in rows_of(one, "missed_runs")[-MISSED_SHOWN:]:
-        span = f"{_moment(row.get('first'))} to {_moment(row.get('last'))}"
+        span = f"{output.moment(row.get('first'))} to {output.moment(row.get('last'))}"
         output.out.print(f"missed {row.get('count')} from {span}: {row.get('why')}", markup=False)
     for line in rows_of(one, "changes")[-CHANGES_SHOWN:]:
         why = "; ".join(str(line[name]) for name in ("reason", "why") if line.get(name))
-        change = f"{_moment(line.get('at'))} {line.get('what')} by {line.get('actor')}"
+        change = f"{output.moment(line.get('at'))} {line.get('what')} by {line.get('actor')}"
         output.out.print(f"{change}: {why}" if why else change, markup=False)
     if last := rows_of(one, "last_tasks"):
         whose = {name: task.get(name) for name in ("type", "account")}
@@ -239,11 +193,6 @@ def _due(one: Mapping[str, Any]) -> str:
     if one.get("every_s"):
         return f"every {output.age(float(one['every_s']))}"
     return f"{one.get('cron', '')} {one.get('time_zone', '')}"
-
-
-def _moment(text: Any) -> str:
-    """In UTC, as the API says it."""
-    return f"{str(text).replace('T', ' ')[:19]}Z" if text else ""
 
 
 def _seconds(text: str, field: str) -> int | None:

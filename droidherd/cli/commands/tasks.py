@@ -1,4 +1,4 @@
-"""Tasks from the command line: submitted, listed, watched."""
+"""Tasks in the words of the command: how one is described, waited for and shown in a list."""
 
 import json
 import time
@@ -20,6 +20,8 @@ AWAY = frozenset({429, 503})
 Answer = TypeVar("Answer")
 FINAL = frozenset({"completed", "failed", "cancelled", "rejected", "rollback_completed", "rollback_failed"})
 COLUMNS = ("task", "type", "account", "state", "emulator", "attempt", "why")
+INTENTS = {"pause": "pausing", "cancel": "cancelling", "force": "cancelling"}
+"""What a task is asked for and has not done yet, beside its state."""
 
 
 def pairs(texts: Iterable[str], what: str) -> dict[str, str]:
@@ -139,12 +141,21 @@ def lanes(found: Sequence[Document]) -> RenderableType:
     return output.table(columns, [[str(one.get(key, "")) for key in keys] for one in found])
 
 
+def id_of(task: Document) -> str:
+    return str(task.get("id") or task.get("task_id") or "")
+
+
 def row(task: Document) -> list[str]:
     error = task.get("error")
     why = error.get("message") if isinstance(error, dict) else task.get("why")
+    state = str(task.get("state") or "")
+    if intent := task.get("intent"):
+        state = f"{state}, {INTENTS.get(str(intent), intent)}"
+    if task.get("retry_at") and not is_final(task):
+        why = f"{why or 'tries again'} at {output.clock(task['retry_at'])}"
     # A task that ended holds no emulator any more; where it ran last is what one looks for.
     emulator = task.get("emulator") or next((one.get("emulator") for one in reversed(rows_of(task, "attempts"))), "")
-    values = (task.get("task_id"), task.get("type"), task.get("account"), task.get("state"), emulator)
+    values = (id_of(task), task.get("type"), task.get("account"), state, emulator)
     return [*[str(value or "") for value in values], str(task.get("attempt") or ""), str(why or "")]
 
 
@@ -169,13 +180,10 @@ def _look(api: ApiClient, ids: Sequence[str]) -> list[Document]:
 
 def _emit_changes(tasks: Sequence[Document], seen: dict[str, str]) -> None:
     for task in tasks:
-        name, state = (
-            str(task.get("task_id")),
-            json.dumps([task.get("state"), task.get("attempt"), task.get("emulator")]),
-        )
-        if seen.get(name) != state:
-            seen[name] = state
-            output.out.print_json(json.dumps(task, default=str), indent=None)
+        state = json.dumps([task.get(name) for name in ("state", "intent", "attempt", "emulator")])
+        if seen.get(id_of(task)) != state:
+            seen[id_of(task)] = state
+            output.emit_line(task)
 
 
 def _view(api: ApiClient, tasks: Sequence[Document]) -> RenderableType:

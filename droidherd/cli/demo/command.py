@@ -1,4 +1,4 @@
-"""`droidherd demo`: starts an instance of its own, follows the script with a live view, and judges every task."""
+"""`droidherd host demo`: starts an instance of its own, follows the script with a live view, and judges every task."""
 
 import io
 import json
@@ -31,7 +31,7 @@ from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.cli.local import start
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.stop import down
-from droidherd.cli.options import INSTANCE, Json, settings_of
+from droidherd.cli.options import Json, settings_of
 
 app = typer.Typer()
 
@@ -83,8 +83,8 @@ class Show:
 
 
 @app.command(
-    rich_help_panel=INSTANCE,
-    epilog="Examples: droidherd demo   |   droidherd demo --keep   |   droidherd demo --json | jq .passed",
+    epilog="Examples: droidherd host demo   |   droidherd host demo --keep   |   "
+    "droidherd host demo --json | jq .passed",
 )
 def demo(
     data: Annotated[Path | None, typer.Option("--data", help="Default: a temporary one.", metavar="DIR")] = None,
@@ -222,7 +222,7 @@ def _say_where(show: Show) -> None:
             "API docs": show.urls["docs"],
             "Temporal Web UI": show.urls.get("temporal_ui", ""),
             **lines,
-            "look": f"{_command()} tasks --data {show.data}",
+            "look": f"{_command()} task list --data {show.data}",
             "stop": f"{_command()} down --data {show.data}",
         }
     for name, value in lines.items():

@@ -28,7 +28,7 @@ class LaneCommands:
         kept = [one.name for one in self._board.lanes.values() if one.name not in LANES and self._board.by_hand(one)]
         if not lane or lane in self._board.lanes or len(kept) < KEPT_BY_HAND:
             return ""
-        remedy = "give one back: droidherd lanes LANE --reset, or DELETE /api/queue/lanes/LANE"
+        remedy = "give one back: droidherd queue lanes LANE --reset, or DELETE /api/queue/lanes/LANE"
         pool = self._state.pool
         return f"pool {pool} keeps {len(kept)} lanes set by hand, and no more; {remedy}. They are {', '.join(kept)}"
 
