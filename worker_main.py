@@ -30,7 +30,7 @@ from droidherd.flows.catalogue import catalogue_of
 from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
-from droidherd.worker.resource_monitor import DiskMonitor, MemoryMonitor, run_monitor
+from droidherd.worker.resource_monitor import DiskMonitor, HolderMonitor, MemoryMonitor, run_monitor
 from droidherd.worker.shutdown import ShutdownRequest
 from droidherd.worker.workflow_workers import WORKFLOWS, workflow_workers
 
@@ -39,6 +39,8 @@ REFUSED = 3
 AGAIN = 75
 """Exit code: drained, and to be started again."""
 MEMORY_CHECK_S = 1.0
+HOLDERS_CHECK_S = 15.0
+"""Between two looks whether holders of leases are closed. A lease is looked at from the second look on."""
 
 log = logging.getLogger("droidherd.worker")
 
@@ -70,6 +72,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
             stack.callback(server.stop)
             starting.append(asyncio.to_thread(server.start))
         await asyncio.gather(*starting)
+        holders = HolderMonitor(shared.queue, settings.host.id)
+        await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, holders.check, stop.asked))
         gc.freeze()  # what stands now stays: no collection has to look at it, and each of them stops every emulator
         if "host" in roles:
             limits = settings.limits

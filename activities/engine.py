@@ -5,12 +5,12 @@ from collections.abc import Callable
 from temporalio import activity
 from temporalio.client import Client
 
-from droidherd.contracts.engine import CancelWork, Closed, HoldersWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.engine import CancelWork, PoolSettings, PoolWork, Predecessor
 from droidherd.engine import rebuild
 
 
 class EngineActivities:
-    """What a dispatcher asks when it starts, and about the holders of its leases."""
+    """What a dispatcher asks when it starts, and a task when it is cancelled."""
 
     def __init__(self, client: Client, pool: PoolSettings) -> None:
         """`pool` is what the operator set for pools."""
@@ -26,12 +26,8 @@ class EngineActivities:
         return await rebuild.find_predecessor(self._client, work.pool, work.run_id)
 
     @activity.defn
-    async def closed_holders(self, work: HoldersWork) -> Closed:
-        return Closed(holders=await rebuild.closed_holders(self._client, work.holders))
-
-    @activity.defn
     async def request_cancel(self, work: CancelWork) -> None:
         await self._client.get_workflow_handle(work.task_id, run_id=work.run_id).cancel()
 
     def all(self) -> list[Callable[..., object]]:
-        return [self.read_pool, self.find_predecessor, self.closed_holders, self.request_cancel]
+        return [self.read_pool, self.find_predecessor, self.request_cancel]

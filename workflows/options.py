@@ -39,7 +39,6 @@ DELIVERY_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maxim
 
 SENDING_BACKOFF_S = 1.0
 CONTINUE_DRAIN_S = 5.0
-TICK_S = 5.0
 TICK_MIN_S = 0.2
 STARTING_TIMEOUT = timedelta(seconds=2)
 """Of a workflow task: how long the engine waits for a worker that took it and died."""

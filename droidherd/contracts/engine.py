@@ -5,7 +5,7 @@ from pydantic import Field
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.queue import PoolSettings
 
-__all__ = ["CancelWork", "Closed", "HoldersWork", "PoolSettings", "PoolWork", "Predecessor"]
+__all__ = ["CancelWork", "Holders", "PoolSettings", "PoolWork", "Predecessor"]
 
 
 class PoolWork(Contract):
@@ -27,14 +27,8 @@ class Predecessor(Contract):
     """Every emulator the engine knows; those of other pools announce themselves to their own dispatcher."""
 
 
-class HoldersWork(Contract):
-    """Input of `closed_holders`: task id → first run id."""
-
-    holders: dict[str, str]
-
-
-class Closed(Contract):
-    """Those of them that are closed."""
+class Holders(Contract):
+    """Task id → first run id: those a dispatcher waits for (query `holders`), and those closed (signal `closed`)."""
 
     holders: dict[str, str] = Field(default_factory=dict)
 

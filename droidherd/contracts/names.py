@@ -38,6 +38,7 @@ class Signal(StrEnum):
     REPORTS = "reports"
     CONFIGURE = "configure"
     AUDIT_ENTRY = "audit_entry"
+    CLOSED = "closed"
 
 
 def signal_of(message: object) -> str:
@@ -58,6 +59,7 @@ class Query(StrEnum):
     AUDIT = "audit"
     ACCOUNTS = "accounts"
     DISABLED = "disabled"
+    HOLDERS = "holders"
 
 
 class Update(StrEnum):

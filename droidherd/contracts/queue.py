@@ -36,7 +36,6 @@ class PoolSettings(QueueSettings):
     repeat_min_s: float = 300.0
     rebuild_s: float = 600.0
     fence_s: float = 15.0
-    audit_s: float = 30.0
     continue_after: int = 0
     """Continue as new after this many messages; 0: when Temporal suggests it."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -11,6 +11,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateFai
 from temporalio.common import WorkflowIDConflictPolicy
 
 from droidherd.contracts import names
+from droidherd.contracts.engine import Holders
 from droidherd.contracts.names import Query, Signal, Update, Workflow
 from droidherd.contracts.queue import (
     AccountsPage,
@@ -37,10 +38,13 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, limit_call
+from droidherd.engine.rebuild import closed_holders
 from droidherd.engine.workflow_calls import WorkflowCalls, cause_of
 
 Page = TypeVar("Page")
 
+LOOK_S = 30.0
+"""For one look at all holders of a pool."""
 AGAIN_S = 1.0
 AGAIN_MAX_S = 30.0
 
@@ -147,6 +151,25 @@ class QueueClient:
         with contextlib.suppress(NotFoundError):
             async with limit_call(RPC_S):
                 await self._calls.handle(names.dispatcher_id(self._config.pool)).signal(Signal.CONFIGURE, settings)
+
+    async def report_closed_holders(self, host: str, seen: Mapping[str, str]) -> dict[str, str]:
+        """Tell our pool's dispatcher which of those it waits for are closed: they will never say so themselves.
+
+        Who was not there at the look before (`seen`) is looked at the next time: most leases are short. Returns who is
+        there now (task → run). A query leaves no event, so that a dispatcher whose leases last writes none.
+        """
+        dispatcher = names.dispatcher_id(self._config.pool)
+        try:
+            holders = (await self._calls.query(dispatcher, Query.HOLDERS, host, Holders)).holders
+            lasting = {task: run for task, run in holders.items() if seen.get(task) == run}
+            async with limit_call(LOOK_S):
+                closed = await closed_holders(self._client, lasting)
+                if closed:
+                    log.warning("%d holders of pool %s are closed: %s", len(closed), self._config.pool, [*closed][:10])
+                    await self._calls.handle(dispatcher).signal(Signal.CLOSED.value, Holders(holders=closed))
+        except NotFoundError:
+            return {}
+        return holders
 
     async def keep_running(self) -> None:
         """Start our pool's dispatcher if it was terminated."""

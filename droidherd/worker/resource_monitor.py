@@ -1,4 +1,4 @@
-"""What a worker monitors while it works: free disk space, and its own memory."""
+"""What a worker monitors while it works: free disk space, its own memory, and whether holders of leases still live."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from typing import Protocol
 
 from droidherd.contracts.queue import LaneView
 from droidherd.domain.fleet.disk_space import ACTOR, DiskSpace, Need, describe
+from droidherd.engine.errors import EngineError
 from droidherd.processes import resources
 from droidherd.telemetry import metrics
 
@@ -21,6 +22,28 @@ class PoolLanes(Protocol):
     async def lanes(self, pool: str) -> Sequence[LaneView] | None: ...
     async def pause(self, pool: str, actor: str, reason: str) -> bool: ...
     async def resume(self, pool: str, lane: str, actor: str) -> bool: ...
+
+
+class PoolHolders(Protocol):
+    """Those that this host's pool waits for (task → run), and whether they are closed."""
+
+    async def report_closed_holders(self, host: str, seen: Mapping[str, str]) -> dict[str, str]: ...
+
+
+class HolderMonitor:
+    """Looks whether those that the pool waits for are closed, so that its dispatcher needs no timer for that."""
+
+    def __init__(self, holders: PoolHolders, host: str) -> None:
+        """`host`: whose leases this worker looks after, beside those that nobody looks after."""
+        self._holders = holders
+        self._host = host
+        self._seen: dict[str, str] = {}
+
+    async def check(self) -> None:
+        try:
+            self._seen = await self._holders.report_closed_holders(self._host, self._seen)
+        except EngineError as error:
+            log.warning("whether holders of leases are closed is not known, looking again: %s", error)
 
 
 class DiskMonitor:

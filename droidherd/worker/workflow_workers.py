@@ -1,7 +1,7 @@
 """The workers that run workflows, and the activities that answer them."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
 
 from temporalio.client import Client
@@ -13,7 +13,7 @@ from activities.planning import PlanningActivities
 from droidherd.contracts import names
 from droidherd.contracts.plan import TaskTiming
 from droidherd.flows.catalogue import catalogue_of
-from droidherd.settings import Settings
+from droidherd.settings import Settings, Timing
 from droidherd.worker.activities import SharedActivities
 from workflows.account import AccountWorkflow
 from workflows.dispatcher.workflow import DispatcherWorkflow
@@ -59,21 +59,25 @@ def workflow_workers(settings: Settings, client: Client, shared: SharedActivitie
         *shared.maintenance.all(),
     ]
     threads = ThreadPoolExecutor(thread_name_prefix="plan", max_workers=8)
-    return [
-        Worker(
-            client,
-            task_queue=queue,
-            workflows=WORKFLOWS,
-            activities=activities,
-            activity_executor=threads,
-            workflow_runner=GuardedRunner(),
-            max_cached_workflows=CACHED[queue],
-            sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
-            graceful_shutdown_timeout=timedelta(seconds=5),
-            # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
-            max_workflow_task_external_storage_concurrency=1,
-            # Whoever goes on with a cleanup begins where its last heartbeat said.
-            max_heartbeat_throttle_interval=timedelta(seconds=1),
-        )
-        for queue in names.WORKFLOW_QUEUES
-    ]
+    return [workflow_worker(client, queue, activities, threads, timing) for queue in names.WORKFLOW_QUEUES]
+
+
+def workflow_worker(
+    client: Client, queue: str, activities: Sequence[Callable[..., object]], threads: Executor, timing: Timing
+) -> Worker:
+    """One that runs workflows of this queue, and these activities."""
+    return Worker(
+        client,
+        task_queue=queue,
+        workflows=WORKFLOWS,
+        activities=activities,
+        activity_executor=threads,
+        workflow_runner=GuardedRunner(),
+        max_cached_workflows=CACHED[queue],
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
+        graceful_shutdown_timeout=timedelta(seconds=5),
+        # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
+        max_workflow_task_external_storage_concurrency=1,
+        # Whoever goes on with a cleanup begins where its last heartbeat said.
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+    )

@@ -35,9 +35,12 @@ from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.domain.messages import Health, Seen
 from droidherd.engine.accounts import CachedAccounts
 from droidherd.engine.archive import TaskArchive
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
 from droidherd.worker.activities import retention_limits
+from droidherd.worker.resource_monitor import HolderMonitor, run_monitor
 from tests.support.serving import serving
 from tests.support.spans import remember_spans
 from workflows.account import AccountWorkflow
@@ -221,9 +224,7 @@ class World:
         threads = self._workers.enter_context(ThreadPoolExecutor(4))
         accounts = CachedAccounts(self.client, self.loop, cached_s=0.0)  # no test waits until a record is forgotten
         planning = PlanningActivities(Catalogue(), TaskTiming(heartbeat_timeout_s=60, start_grace_s=1), accounts)
-        engine = EngineActivities(
-            self.client, self.settings.pool_settings.model_copy(update={"fence_s": 0.2, "audit_s": 1.0})
-        )
+        engine = EngineActivities(self.client, self.settings.pool_settings.model_copy(update={"fence_s": 0.2}))
         carried = [*DeliveryActivities(self.client).all()]
         maintenance = MaintenanceActivities(
             TaskArchive(self.client), self.store, retention_limits(self.settings.retention)
@@ -262,6 +263,8 @@ class World:
                     sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
                 )
             )
+        holders = HolderMonitor(QueueClient(self.client, EngineConfig(pool=POOL)), HOST)
+        await self._workers.enter_async_context(run_monitor(1.0, holders.check, asyncio.Event()))
 
     async def _announce(self, emulator_id: str) -> None:
         """As a host would: what its probe saw."""

@@ -1,18 +1,17 @@
 """The pool's dispatcher as a workflow: orders of people, holders that vanish, its own end and return."""
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from temporalio import activity, workflow
+from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from activities.delivery import DeliveryActivities
 from droidherd.contracts import names
 from droidherd.contracts.delivery import Batch, BatchResult
-from droidherd.contracts.engine import Closed, HoldersWork, PoolWork, Predecessor
+from droidherd.contracts.engine import PoolWork, Predecessor
 from droidherd.contracts.fleet import DrainRequest
 from droidherd.contracts.queue import (
     AccountsPage,
@@ -36,7 +35,6 @@ from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import QueueClient
 from tests.workflows.plays import Deaf, Hold, completes, fails
 from tests.workflows.world import POOL, World, until, wake, world
-from workflows import options
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -232,76 +230,8 @@ async def continued_as_new(run: "WorkflowHandle[Any, Any]") -> None:
     await until(continued, "the dispatcher to continue as new")
 
 
-@dataclass
-class SlowAnswer:
-    """The question who is closed is not answered until it is let go."""
-
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    let_go: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @activity.defn
-    async def closed_holders(self, work: HoldersWork) -> Closed:
-        self.asked.set()
-        await self.let_go.wait()
-        return Closed()
-
-
-async def test_a_dispatcher_continues_as_new_while_a_question_to_temporal_is_open(client: Client):
-    slow, pool = SlowAnswer(), POOL.model_copy(update={"continue_after": 30})
-    async with world(client, "e1", "e2", pool=pool, closed_holders=slow.closed_holders) as here:
-        hold = Hold()
-        await here.submit("held", hold)
-        await slow.asked.wait()
-        first = await this_run(here)
-        tasks = [f"t{n}" for n in range(20)]
-        await asyncio.gather(*map(here.submit, tasks))
-        await continued_as_new(first)
-        slow.let_go.set()
-        hold.let_go.set()
-        assert [TaskStatus.COMPLETED] * 21 == await all_ended(here, "held", *tasks)
-
-
-async def test_a_dispatcher_that_continues_asks_nothing_it_would_not_hear(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(options, "TICK_S", 0.5)
-    full: set[str] = set()
-
-    def is_full(run: workflow.Info) -> bool:
-        return run.run_id in full
-
-    monkeypatch.setattr(workflow.Info, "is_continue_as_new_suggested", is_full)
-    async with world(client, "e1") as here:
-        hold = Hold()
-        await here.submit("held", hold)
-        await here.reached("held", TaskStatus.RUNNING)
-        first = await this_run(here)
-        await until(lambda: waits_for_its_timer(first), "the dispatcher to have asked, and to wait for its timer")
-        full.add(str(first.run_id))
-        await continued_as_new(first)
-        hold.let_go.set()
-        assert [TaskStatus.COMPLETED] == await all_ended(here, "held")
-    last = await last_decisions(first)
-    assert "workflow_execution_continued_as_new_event_attributes" == last[-1]
-    assert ASKED not in last
-
-
-ASKED = "activity_task_scheduled_event_attributes"
-
-
 async def kinds_of_events(run: "WorkflowHandle[Any, Any]") -> list[str]:
     return [str(event.WhichOneof("attributes")) for event in (await run.fetch_history()).events]
-
-
-async def waits_for_its_timer(run: "WorkflowHandle[Any, Any]") -> bool | None:
-    kinds = await kinds_of_events(run)
-    return (ASKED in kinds and kinds[-1] == "timer_started_event_attributes") or None
-
-
-async def last_decisions(run: "WorkflowHandle[Any, Any]") -> list[str]:
-    """What its last workflow task did."""
-    kinds = await kinds_of_events(run)
-    return kinds[len(kinds) - kinds[::-1].index("workflow_task_completed_event_attributes") :]
 
 
 class LateDelivery(DeliveryActivities):

@@ -66,7 +66,9 @@ from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from droidherd.engine.archive import TaskArchive
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.hosts import HostsClient
+from droidherd.engine.queue import QueueClient
 from droidherd.testing.skipping import until
+from droidherd.worker.resource_monitor import HolderMonitor, run_monitor
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.support.serving import serving
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Recoveries, Stages
@@ -74,9 +76,8 @@ from tests.workflows.presence import Presence
 from tests.workflows.timing import FLEET_TIMING, TASK_TIMING
 from workflows.guard import GuardedRunner
 
-POOL = PoolSettings(
-    capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, audit_s=0.4, repeat_min_s=60.0
-)
+POOL = PoolSettings(capacities={"account": 10, "anonymous": 10}, rebuild_s=3.0, fence_s=0.5, repeat_min_s=60.0)
+HOLDERS_CHECK_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -459,7 +460,6 @@ async def world(
     joined: bool = True,
     delivery: DeliveryActivities | None = None,
     cleanup: CleanupSetup = CLEANUP_SETUP,
-    closed_holders: Callable[..., object] | None = None,
     find_predecessor: Callable[..., object] | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
@@ -472,7 +472,6 @@ async def world(
         threads = stack.enter_context(ThreadPoolExecutor(2))
         carried = (delivery or DeliveryActivities(client)).all()
         instead: dict[Callable[..., object], Callable[..., object] | None] = {
-            engine.closed_holders: closed_holders,
             engine.find_predecessor: find_predecessor,
         }
         asked = [instead.get(one) or one for one in engine.all()]
@@ -489,6 +488,8 @@ async def world(
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
             await stack.enter_async_context(serving(workflows))
+        holders = HolderMonitor(QueueClient(client, EngineConfig(pool=here.pool)), here.host)
+        await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, holders.check, asyncio.Event()))
         here.owns(*emulators)
         if joined:
             await here.serve_host()

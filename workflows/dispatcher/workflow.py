@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError, FailureError
 
 from droidherd.contracts import names
 from droidherd.contracts.delivery import DeliveryResult, DispatcherAnswer
-from droidherd.contracts.engine import Closed, HoldersWork, PoolWork, Predecessor
+from droidherd.contracts.engine import Holders, PoolWork, Predecessor
 from droidherd.contracts.queue import (
     AccountsPage,
     AccountsQuery,
@@ -41,72 +41,36 @@ from workflows import options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
 
-AUDIT_LIMIT = 200
 WHICH_ACCOUNT = "say which account"
 WHICH_LANE = "say which lane"
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
 
 
-class TickTimer:
+class DueTimer:
     """One timer at a time. It only says that it rang; the loop does what is due, and sets it again."""
 
     def __init__(self) -> None:
         self.rang = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._due_ms = 0
+        self._timer: asyncio.Task[None] | None = None
 
-    @property
-    def is_set(self) -> bool:
-        return self._timer is not None
+    def follow(self, due_ms: int | None) -> None:
+        """Ring at this time, or earlier: a timer that is set for an earlier time stays, since replacing it costs more.
 
-    def set(self, due_ms: int) -> None:
-        delay_s = due_ms / 1000 - workflow.time()
-        delay_s = min(max(delay_s, options.TICK_MIN_S), options.TICK_S)
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
-
-    def _ring(self) -> None:
-        self.rang, self._timer = True, None
-
-
-class HolderAudit:
-    """Looks whether silent holders still exist: one whose workflow is closed will never say so itself."""
-
-    def __init__(self) -> None:
-        self.in_flight = False
-        self.closed: dict[str, str] = {}
-        """Task → run of those that were found closed."""
-        self._looked_ms: dict[str, int] = {}
-
-    def begin(self, holders: dict[str, str], now_ms: int, every_s: float) -> None:
-        """Ask Temporal about those that were not looked at for a while, if there are any."""
-        self._looked_ms = {task_id: self._looked_ms.get(task_id, now_ms) for task_id in holders}
-        due = [t for t, at_ms in self._looked_ms.items() if now_ms - at_ms >= every_s * 1000][:AUDIT_LIMIT]
-        if not due:
+        So a pool whose leases come and go sets a timer once per time that a lease may last.
+        """
+        if due_ms is None or (self._timer is not None and self._due_ms <= due_ms):
             return
-        self._looked_ms.update(dict.fromkeys(due, now_ms))
-        self.in_flight = True
-        looking = workflow.start_activity(
-            "closed_holders",
-            HoldersWork(holders={task_id: holders[task_id] for task_id in due}),
-            result_type=Closed,
-            start_to_close_timeout=options.ENGINE_TIMEOUT,
-            schedule_to_close_timeout=options.ENGINE_TOTAL,
-            retry_policy=options.ENGINE_RETRY,
-        )
-        looking.add_done_callback(self._end)
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(due_ms / 1000 - workflow.time(), options.TICK_MIN_S)
+        self._due_ms = due_ms
+        self._timer = asyncio.create_task(workflow.sleep(delay_s, summary="the next lease, mutex or rebuild runs out"))
+        self._timer.add_done_callback(self._ring)
 
-    def _end(self, looking: "asyncio.Task[Closed]") -> None:
-        self.in_flight = False
-        if looking.cancelled():
-            return
-        error = looking.exception()
-        if error is not None:
-            workflow.logger.warning("holders could not be looked at, again at the next tick: %s", error)
-        else:
-            self.closed.update(looking.result().holders)
-
-    def take_closed(self) -> dict[str, str]:
-        closed, self.closed = self.closed, {}
-        return closed
+    def _ring(self, timer: "asyncio.Task[None]") -> None:
+        if timer is self._timer:
+            self.rang, self._timer = True, None
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -124,8 +88,10 @@ class DispatcherWorkflow:
         self._use(start.snapshot)
         self._ready = bool(start.snapshot)
         self._early: list[Callable[[], object]] = []
-        self._clock, self._audit = TickTimer(), HolderAudit()
+        self._timer = DueTimer()
         self._messages = 0
+        self._timed_messages = -1
+        """How many had been handled when the timer was set last; -1: it was not set yet."""
         self._drained = False
 
     def _use(self, text: str) -> None:
@@ -163,7 +129,7 @@ class DispatcherWorkflow:
     def _may_continue(self) -> bool:
         if self._drained:
             return True
-        return self._delivery.is_idle() and not self._audit.in_flight and workflow.all_handlers_finished()
+        return self._delivery.is_idle() and workflow.all_handlers_finished()
 
     def _next(self) -> DispatcherInput:
         """Everything the next run needs; nothing is awaited between this and continuing."""
@@ -173,26 +139,19 @@ class DispatcherWorkflow:
     # --- the loop ---------------------------------------------------------------------------------------------
 
     def _has_work(self) -> bool:
-        return self._delivery.is_due() or bool(self._audit.closed) or self._clock.rang or self._must_set_clock()
-
-    def _must_set_clock(self) -> bool:
-        """No timer runs while nothing is held, nor while the holders are looked at."""
-        idle = not self._clock.is_set and not self._clock.rang and not self._audit.in_flight
-        return idle and self._machine.next_due_ms() is not None
+        return self._delivery.is_due() or self._timer.rang or self._timed_messages != self._messages
 
     async def _work(self) -> None:
         """The only place that issues commands, always in this order."""
         self._hear()
         await self._delivery.send()
-        if self._clock.rang:
-            self._clock.rang = False
+        if self._timer.rang:
+            self._timer.rang = False
             self._machine.tick(_now_ms())
-            if not self._should_continue():  # the next run asks: nobody would hear the answer
-                self._audit.begin(self._machine.to_audit(), _now_ms(), self._settings.audit_s)
             self._show()
-        due_ms = self._machine.next_due_ms()
-        if due_ms is not None and self._must_set_clock():
-            self._clock.set(due_ms)
+        self._timed_messages = self._messages
+        self._timer.follow(self._machine.next_due_ms())
+        await asyncio.sleep(0)  # the timer's command stands before whatever comes next
 
     def _hear(self) -> None:
         """What ended since the last time."""
@@ -201,11 +160,6 @@ class DispatcherWorkflow:
                 self._machine.undeliverable(outcome.target, outcome.message, _now_ms())
             else:
                 self._machine.on_delivered(outcome.target, _now_ms())
-        closed = self._audit.take_closed()
-        for task_id, run in closed.items():
-            self._machine.on_closed(task_id, run, _now_ms())
-        if closed:
-            self._show()
 
     # --- tasks and emulators ----------------------------------------------------------------------------------
 
@@ -239,6 +193,12 @@ class DispatcherWorkflow:
     @workflow.signal
     def announce(self, message: m.Announce) -> None:
         self._take(lambda: self._machine.on_announce(message, _now_ms()))
+
+    @workflow.signal
+    def closed(self, closed: Holders) -> None:
+        """A worker looked at those we wait for, and found these closed: they will never say so themselves."""
+        for task_id, run in closed.holders.items():
+            self._take(lambda task_id=task_id, run=run: self._machine.on_closed(task_id, run, _now_ms()))
 
     @workflow.signal
     def wake(self) -> None:
@@ -406,6 +366,11 @@ class DispatcherWorkflow:
     def audit(self, query: AuditQuery) -> AuditPage:
         """Who did what to this pool."""
         return self._as_known(views.audit(self._machine, query))
+
+    @workflow.query
+    def holders(self, host_id: str) -> Holders:
+        """Those we wait for, of whom a worker of this host is to look whether they are closed. Empty: all of them."""
+        return Holders(holders=self._machine.to_audit(host_id))
 
     @workflow.query
     def snapshot(self) -> str:

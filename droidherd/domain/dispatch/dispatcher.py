@@ -145,9 +145,19 @@ class Dispatcher:
         self.power.on_arrived(task_id)
         self.rebuild.on_answered(task_id, run, recall)
 
-    def to_audit(self) -> dict[str, str]:
-        """Task → run of everybody we wait for and who would never say that its workflow is closed."""
-        holders = {e.task_id: e.key.run for e in self.board.held() if not e.fence_until_ms}
+    def to_audit(self, host_id: str = "") -> dict[str, str]:
+        """Task → run of everybody we wait for and who would never say that its workflow is closed.
+
+        `host_id`: of those, the ones a worker of this host looks after. Leases on its own emulators, and everything
+        that no host with an emulator that is up looks after.
+        """
+        present = {one.host_id for one in self.board.emulators.values() if one.state is EmulatorStatus.UP}
+        others = present - {host_id} if host_id else set[str]()
+        holders = {
+            e.task_id: e.key.run
+            for e in self.board.held()
+            if not e.fence_until_ms and e.lease is not None and e.lease.host_id not in others
+        }
         return {**self.state.rebuild.unanswered, **holders}
 
     def on_delivered(self, target: str, now_ms: int) -> None:
