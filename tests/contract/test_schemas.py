@@ -72,7 +72,7 @@ def test_the_index_names_only_what_a_workflow_understands_with_these_types(name:
 
 
 def test_everything_a_person_may_send_is_in_the_index():
-    """Left out of the contract: what our own workflows and workers send, and the whole state, which may change at any time."""
+    """Left out: what our own workflows and workers send, and the whole state, which may change at any time."""
     index = load("index.json")["workflows"]
     ours = {
         "TaskWorkflow": {"admitted", "rejected", "grant", "revoked", "recall"},
