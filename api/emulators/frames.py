@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 
 from droidherd.artifacts.store import DirectoryStore, MissingArtifactError
-from droidherd.contracts import names
 from droidherd.contracts.fleet import FrameTaken
+from droidherd.domain import ids
 from droidherd.engine.emulators import EmulatorsClient
 from droidherd.engine.errors import EngineError, NoFrameError, NoWorkerError
 
@@ -76,7 +76,7 @@ class LatestFrames:
         host = await self._host(emulator_id)
         try:
             taken = await self._emulators.take_frame(emulator_id, host)
-            content = await run_in_threadpool(self._store.get, names.LIVE_FRAMES, taken.name)
+            content = await run_in_threadpool(self._store.get, ids.LIVE_FRAMES, taken.name)
         except EngineError:
             self._hosts.pop(emulator_id, None)
             raise

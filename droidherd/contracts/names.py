@@ -95,6 +95,9 @@ class Attribute(StrEnum):
     CAPABILITIES = "Capabilities"
 
 
+RERUN_TAG = "rerun"
+"""In `Tags` of a run that follows another one of its task. No label can look like it: a label has a `=`."""
+
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
 
@@ -109,9 +112,6 @@ MEMO_REPORT = "report"
 
 MEMO_SUBSCRIPTION_RUN = "subscription_run"
 """The memo in which a run of a subscription says which task it started, and what was missed before it."""
-
-LIVE_FRAMES = "_live"
-"""Where, in the artifact store, frames for viewers lie. No task owns them: they go like what nobody owns."""
 
 ILLEGAL_TRANSITION = "IllegalTransitionError"
 """Type of the application error with which `control` refuses."""

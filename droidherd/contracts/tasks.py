@@ -285,6 +285,8 @@ class TaskView(Contract):
     updated_at: datetime
     ended_at: datetime | None = None
     not_before: datetime | None = None
+    retry_at: datetime | None = None
+    """When its next attempt begins, while it is `retry_pending`."""
     expires_at: datetime | None = None
     flow: str = ""
     flow_hash: str = ""

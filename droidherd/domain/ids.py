@@ -11,6 +11,9 @@ RULES = {PATTERN: RULE.format(least=1, most=ID_MAX), OPTIONAL: RULE.format(least
 """What each pattern asks for, for people."""
 FOLDER = "begin with a letter, a digit or _, not end with a dot, and be no name that Windows keeps (con, nul, com1)"
 
+LIVE_FRAMES = "_live"
+"""Where, in the artifact store, frames for viewers lie. No task owns them: they go like what nobody owns."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 # Windows opens a machine's port under these names, whatever the extension.
 _RESERVED = re.compile(r"(?i:con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.ASCII)
@@ -33,4 +36,6 @@ def is_reserved(text: str) -> bool:
 
 def id_problem(text: str, most: int = ID_MAX) -> str:
     """Why this cannot be the id of a task, after which its folder is named; empty when it can."""
+    if text.lower() == LIVE_FRAMES:
+        return f"must not be {LIVE_FRAMES}: droidherd keeps frames under this name"
     return "" if is_file_name(text, most) else f"{RULE.format(least=1, most=most)}, {FOLDER}"

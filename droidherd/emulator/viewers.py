@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from droidherd.contracts.fleet import FrameTaken, FrameWork
-from droidherd.contracts.names import LIVE_FRAMES
 from droidherd.domain.errors import InvalidFrameError, StillBusyError
+from droidherd.domain.ids import LIVE_FRAMES
 from droidherd.domain.ports import Artifacts, Frame
 from droidherd.emulator.eyes import raise_lost
 from droidherd.evidence.frame_buffer import BufferedFrame, FrameBuffer

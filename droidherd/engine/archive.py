@@ -13,7 +13,7 @@ from droidherd.contracts import names
 from droidherd.domain.retention import Cohort, Page, Run
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from droidherd.engine.task_options import KEYWORD
-from droidherd.engine.visibility import BROKEN, BROKEN_QUERY, running, status_of
+from droidherd.engine.visibility import BROKEN, BROKEN_QUERY, quote, running, status_of, with_ids
 
 PAGE = 50
 _ENDED_AS = {
@@ -48,8 +48,7 @@ class TaskArchive:
         return _run(known)
 
     async def earlier(self, task_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        wanted = ", ".join(_quote(task_id) for task_id in task_ids)
-        query = f"{_tasks()} AND WorkflowId IN ({wanted})"
+        query = f"{_tasks()} AND {with_ids(task_ids)}"
         found: dict[str, list[tuple[datetime, str]]] = {}
         async for run in self._client.list_workflows(query, page_size=1000):
             if run.close_time is not None:
@@ -81,17 +80,12 @@ def _query(cohort: Cohort) -> str:
     """Last runs only: a run that continued as new is not an end."""
     before = datetime.fromtimestamp(cohort.before_ms / 1000, UTC).isoformat(timespec="milliseconds")
     state = names.Attribute.TASK_STATE
-    listed = ", ".join(_quote(one) for one in cohort.states)
+    listed = ", ".join(quote(one) for one in cohort.states)
     if cohort.others:
         which = f"({state} IS NULL OR {state} NOT IN ({listed}) OR ExecutionStatus IN {BROKEN_QUERY})"
     else:
         which = f"{state} IN ({listed}) AND ExecutionStatus NOT IN {BROKEN_QUERY}"
     return f"{_tasks()} AND ExecutionStatus != 'ContinuedAsNew' AND CloseTime <= '{before}' AND {which}"
-
-
-def _quote(text: str) -> str:
-    """A value inside a query. A foreign client may have given a task any id."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _run(known: WorkflowExecution) -> Run:

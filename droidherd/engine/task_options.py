@@ -40,7 +40,7 @@ def another_run(again: Rerun, spec: TaskSpec, config: EngineConfig, subscription
     state = TaskStatus.ROLLBACK_PENDING if again.rollback else TaskStatus.PENDING
     view = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
     return {
-        **_options(past.task_id, spec, config, state, subscription),
+        **_options(past.task_id, spec, config, state, subscription, rerun=True),
         "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         "memo": {names.MEMO_TASK: view.model_dump(mode="json", exclude_defaults=True)},
     }
@@ -56,21 +56,28 @@ def _pairs(values: Mapping[Attribute, str]) -> list[SearchAttributePair[Any]]:
 
 
 def _options(
-    task_id: str, spec: TaskSpec, config: EngineConfig, state: TaskStatus, subscription: str = ""
+    task_id: str,
+    spec: TaskSpec,
+    config: EngineConfig,
+    state: TaskStatus,
+    subscription: str = "",
+    *,
+    rerun: bool = False,
 ) -> dict[str, Any]:
     account = f" for {spec.account}" if spec.account else ""
+    tags = [*spec.tags(task_id), *([names.RERUN_TAG] if rerun else [])]
     return {
         "id": task_id,
         "task_queue": names.QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
         "task_timeout": timedelta(seconds=config.workflow_task_s),
-        "search_attributes": _attributes(task_id, spec, config.region, state, subscription),
+        "search_attributes": _attributes(spec, config.region, state, subscription, tags),
         "static_summary": f"{spec.type}{account}",
     }
 
 
 def _attributes(
-    task_id: str, spec: TaskSpec, region: str, state: TaskStatus, subscription: str
+    spec: TaskSpec, region: str, state: TaskStatus, subscription: str, tags: list[str]
 ) -> TypedSearchAttributes:
     pairs = _pairs(
         {
@@ -83,7 +90,7 @@ def _attributes(
             Attribute.SUBSCRIPTION_ID: subscription,
         }
     )
-    if tags := spec.tags(task_id):
+    if tags:
         pairs.append(SearchAttributePair(_TAGS, tags))
     return TypedSearchAttributes(pairs)
 

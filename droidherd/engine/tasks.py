@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,19 +58,26 @@ from droidherd.engine.errors import (
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.task_options import KEYWORD, MEMO_KEY, MEMO_REQUEST
 from droidherd.engine.visibility import (
+    ENDS,
     OPEN,
     TaskFilters,
     as_cursor,
     from_cursor,
     last_run_of,
     query_for,
+    reruns_of,
     settle_view,
     status_of,
+    with_ids,
 )
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
 
 COUNTS_KEPT_S = 1.5
 COUNTS_KEPT = 256
+READS_PER_PAGE = 10
+"""Of Temporal, to fill one page of tasks when superseded runs are among what it finds."""
+IDS_PER_QUERY = 200
+ROWS_PER_QUERY = 1_000
 UNWRITTEN = {TaskStatus.REJECTED, TaskStatus.FAILED}
 """Ends that a task may reach before it wrote anything down."""
 
@@ -339,7 +348,7 @@ class TasksClient:
         query = query_for(filters)
         token = from_cursor(cursor, query)
         try:
-            rows, following = await self._rows(query, token, limit)
+            rows, following = await self._newest(query, token, limit)
         except (NotFoundError, RequestFailedError) as error:
             if token is None:
                 raise
@@ -347,28 +356,78 @@ class TasksClient:
         return TaskPage(tuple([await _row(one) for one in rows]), as_cursor(following, query))
 
     async def count(self, filters: TaskFilters) -> int:
-        """How many there are; kept for a moment, since counting is expensive."""
+        """How many tasks there are; kept for a moment, since counting is expensive."""
         query, now = query_for(filters), time.monotonic()
         known = self._counts.get(query)
         if known is not None and now - known[0] < COUNTS_KEPT_S:
             return known[1]
         async with limit_call(RPC_S):
-            found = await self._client.count_workflows(query)
+            runs = (await self._client.count_workflows(query)).count
+        found = max(0, runs - await self._superseded(filters))
         if len(self._counts) >= COUNTS_KEPT:
             self._counts.clear()
-        self._counts[query] = (now, found.count)
-        return found.count
+        self._counts[query] = (now, found)
+        return found
 
     async def last_run(self, account: str) -> TaskView | None:
         """The last closed task of an account."""
-        rows, _ = await self._rows(last_run_of(account), None, 1)
+        rows, _ = await self._newest(last_run_of(account), None, 1)
         return await _row(rows[0]) if rows else None
+
+    async def _newest(
+        self, query: str, token: bytes | None, limit: int
+    ) -> tuple[list[WorkflowExecution], bytes | None]:
+        """The newest runs of tasks; where the next page begins. A run that another one followed is no task any more."""
+        found: list[WorkflowExecution] = []
+        for _ in range(READS_PER_PAGE):
+            rows, token = await self._rows(query, token, limit - len(found))
+            newest = await self._newest_runs([row.id for row in rows if row.close_time is not None])
+            found += [row for row in rows if newest.get(row.id, row.run_id) == row.run_id]
+            if len(found) >= limit or not token:
+                break
+        return found, token
+
+    async def _superseded(self, filters: TaskFilters) -> int:
+        """How many runs pass the filters although their task has a newer run. Only tasks with a rerun have any."""
+        rerun = {row.id async for row in self._all(reruns_of(filters))}
+        found = 0
+        for ids in batched(sorted(rerun), IDS_PER_QUERY):
+            newest = await self._newest_runs(ids)
+            matching = self._all(f"{query_for(filters)} AND {with_ids(ids)}")
+            found += len([row async for row in matching if newest.get(row.id, row.run_id) != row.run_id])
+        return found
+
+    async def _newest_runs(self, task_ids: Sequence[str]) -> dict[str, str]:
+        """Task id → the run that started last."""
+        newest: dict[str, WorkflowExecution] = {}
+        for ids in batched(dict.fromkeys(task_ids), IDS_PER_QUERY):
+            async for row in self._all(f"{ENDS} AND {with_ids(ids)}"):
+                if row.id not in newest or newest[row.id].start_time < row.start_time:
+                    newest[row.id] = row
+        return {task_id: row.run_id for task_id, row in newest.items()}
+
+    async def _all(self, query: str) -> AsyncGenerator[WorkflowExecution]:
+        """Every run that fits, page by page."""
+        token: bytes | None = None
+        while True:
+            rows, token = await self._rows(query, token, ROWS_PER_QUERY)
+            for row in rows:
+                yield row
+            if not token:
+                return
 
     async def _rows(self, query: str, token: bytes | None, limit: int) -> tuple[list[WorkflowExecution], bytes | None]:
         pages = self._client.list_workflows(query, page_size=limit, next_page_token=token)
         async with limit_call(RPC_S):
             await pages.fetch_next_page()
         return list(pages.current_page or ()), pages.next_page_token
+
+
+def batched(values: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
+    """`itertools.batched`, which Python has from 3.12 on."""
+    rest = iter(values)
+    while batch := tuple(islice(rest, size)):
+        yield batch
 
 
 def not_possible(action: str, now: TaskView) -> str:

@@ -4,12 +4,14 @@ import base64
 import binascii
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from temporalio.client import WorkflowExecutionStatus
 
+from droidherd.contracts import names
 from droidherd.contracts.names import Attribute, Workflow
 from droidherd.contracts.tasks import AttemptView, Failure, TaskView
 from droidherd.domain.errors import Verdict
@@ -35,6 +37,8 @@ class ExecutionStatus(StrEnum):
 OPEN = {ExecutionStatus.RUNNING, ExecutionStatus.CONTINUED_AS_NEW}
 BROKEN = {ExecutionStatus.TERMINATED, ExecutionStatus.TIMED_OUT}
 """A task that ends like this cannot write down its last state."""
+ENDS = f"WorkflowType = '{Workflow.TASK}' AND ExecutionStatus != '{ExecutionStatus.CONTINUED_AS_NEW}'"
+"""The condition for runs of tasks that are open or closed for good: a run that continued as new goes on in the next."""
 BROKEN_QUERY = f"({', '.join(repr(str(one)) for one in ExecutionStatus if one in BROKEN)})"
 
 
@@ -82,9 +86,15 @@ def running(kind: Workflow) -> str:
     return f"WorkflowType = {quote(kind)} AND ExecutionStatus = {quote(ExecutionStatus.RUNNING)}"
 
 
+def with_ids(task_ids: Iterable[str]) -> str:
+    """The condition for workflows with these ids. A foreign client may have given a task any id."""
+    escaped = (one.replace("\\", "\\\\").replace("'", "\\'") for one in task_ids)
+    return "WorkflowId IN (" + ", ".join(f"'{one}'" for one in escaped) + ")"
+
+
 def query_for(filters: TaskFilters) -> str:
-    """The query of a list of tasks."""
-    parts = [f"WorkflowType = {quote(Workflow.TASK)}"]
+    """The query of a list of tasks. It finds every run of a task that did not continue as new."""
+    parts = [ENDS]
     if filters.open:
         parts.append(f"ExecutionStatus = {quote(ExecutionStatus.RUNNING)}")
     if filters.types:
@@ -103,10 +113,19 @@ def query_for(filters: TaskFilters) -> str:
     return " AND ".join(parts)
 
 
+def reruns_of(filters: TaskFilters) -> str:
+    """The query for the reruns of tasks that pass these filters, or passed them in an earlier run.
+
+    Only the state and the emulator of a task differ between its runs.
+    """
+    constant = replace(filters, states=(), emulator="", open=False)
+    return f"{query_for(constant)} AND {Attribute.TAGS} = {quote(names.RERUN_TAG)}"
+
+
 def last_run_of(account: str) -> str:
-    """The query for the closed tasks of an account that were admitted; the newest start comes first."""
+    """The query for the closed tasks of an account that were admitted; the one that ended last comes first."""
     return (
-        f"WorkflowType = {quote(Workflow.TASK)} AND {Attribute.ACCOUNT_ID} = {quote(account)} "
+        f"{ENDS} AND {Attribute.ACCOUNT_ID} = {quote(account)} "
         f"AND ExecutionStatus != {quote(ExecutionStatus.RUNNING)} "
         f"AND {Attribute.TASK_STATE} != {quote(TaskStatus.REJECTED)}"
     )

@@ -156,7 +156,7 @@ class Mirror:
         state = self._state
         outcome = state.attempts[-1].outcome if state.attempts else ""
         undone = sum(1 for one in state.undo if one.undone)
-        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized
+        return state.attempt, len(state.attempts), outcome, len(state.undo), undone, state.prioritized, state.intent
 
 
 def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
@@ -168,7 +168,7 @@ def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
     ]
     if state.account:
         fixed.append(ACCOUNT.value_set(state.account))
-    if tags := state.spec.tags(state.task_id):
+    if tags := [*state.spec.tags(state.task_id), *([names.RERUN_TAG] if state.is_rerun else [])]:
         fixed.append(TAGS.value_set(tags))
     return fixed
 

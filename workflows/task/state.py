@@ -71,6 +71,8 @@ class TaskState(BaseModel):
     plan: Plan | None = None
     timing: TaskTiming = TaskTiming()
     attempt: int = 1
+    is_rerun: bool = False
+    """It ended before, and was started once more."""
     first_attempt: int = 1
     """Of this run: retries are counted from here."""
     moves: Annotated[int, Lasts.ROUND] = 0
@@ -96,6 +98,7 @@ class TaskState(BaseModel):
     answers: Annotated[dict[str, str], Lasts.ROUND] = Field(default_factory=dict)
     """What people answered, by the mark of the question."""
     not_before: datetime | None = None
+    retry_at: datetime | None = None
     rounds: Annotated[int, Lasts.OVER_RERUNS] = 0
     again_at: Annotated[datetime | None, Lasts.ROUND] = None
     """When it wants to run next, by what its stages report."""
@@ -127,6 +130,7 @@ class TaskState(BaseModel):
     def _resume(self, again: Rerun) -> None:
         """This run goes on where the one before ended: one state, one audit."""
         past = again.past
+        self.is_rerun = True
         self.status = past.state
         self.attempt = self.first_attempt = past.attempt + 1
         self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None

@@ -256,7 +256,9 @@ async def _retry_pending(task: TaskLoop) -> None:
     delay = delay_s(policy.backoff, policy.backoff_s, failed, state.error.retry_after_s if state.error else 0.0)
     over_at = workflow.now() + timedelta(seconds=delay)
     state.why = f"attempt {state.attempt + 1} in {delay:g} s"
+    state.retry_at = over_at
     waited = await task.idle(delay)
+    state.retry_at = None
     if state.intent in (Intent.NONE, Intent.PAUSE):
         # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
         state.attempt += 1
