@@ -57,9 +57,10 @@ class AllowList:
             raise BadParametersError("an address holds characters that cannot be seen", to="url")
         try:
             parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
+            host = parsed.host  # decoded only now: an internationalised name may be none
+        except (httpx.InvalidURL, UnicodeError) as error:
             raise BadParametersError(f"not an address: {error}", to="url") from error
-        if parsed.scheme not in PORTS or not parsed.host:
+        if parsed.scheme not in PORTS or not host:
             raise BadParametersError("not an address: it begins with http:// or https:// and a host", to="url")
         if parsed.userinfo:
             raise BadParametersError(

@@ -32,6 +32,7 @@ from droidherd.web.allow import AllowedOrigin, AllowList, without_query
 
 _LATER = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
+_LOCATION = "droidherd.location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,7 @@ class WebClient:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
                 # A few bytes can unpack to gigabytes: what is asked for comes as it is.
                 headers={"accept-encoding": "identity", "user-agent": f"droidherd/{__version__}"},
+                event_hooks={"response": [_take_location]},
             )
 
         self._pool = ConnectionPool(chosen.connections, chosen.wait_s, make)
@@ -176,7 +178,7 @@ class WebClient:
         for _ in range(self.limits.redirects + 1):
             own = dict(headers or {}) if _origin(target) == first else {}
             with self._open_response(target, own) as response:
-                if not response.has_redirect_location:
+                if _LOCATION not in response.extensions:
                     _refuse_unless_good(response)
                     yield StreamedResponse(response, until_s)
                     return
@@ -206,11 +208,17 @@ class WebClient:
         """Where a redirect leads. Out of the allow-list it leads nowhere."""
         came_from = without_query(response.url)
         try:
-            return self._allow.check(str(response.url.join(response.headers["location"])))
-        except httpx.InvalidURL as error:
+            return self._allow.check(str(response.url.join(response.extensions[_LOCATION])))
+        except (httpx.InvalidURL, ValueError) as error:
             raise ServerRefusedError("its redirect is not an address", to=came_from) from error
         except (AddressRefusedError, BadParametersError) as error:
             raise AddressRefusedError(f"redirects to where it may not: {error}", to=came_from) from error
+
+
+def _take_location(response: httpx.Response) -> None:
+    """Keep a redirect's address from httpx, which reads it even where it follows none, and raises what it likes."""
+    if response.has_redirect_location:
+        response.extensions[_LOCATION] = response.headers.pop("location")
 
 
 def trouble(status: int) -> type[DroidherdError]:

@@ -152,7 +152,11 @@ def test_redirects_end_somewhere(site: tuple[str, Server], web: WebClient):
     assert (ServerRefusedError, "more than 3 redirects") == (type(error), error.what)
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "//127.0.0.1:1/", "http://user:pw@127.0.0.1:1/", "http://["])
+@pytest.mark.parametrize(
+    "target",
+    ["file:///etc/passwd", "//127.0.0.1:1/", "http://user:pw@127.0.0.1:1/", "http://[", "http://xn--a/", "http://xn--ls8h=/",
+     "http://a:port/", "mailto:x", "http://.../"],
+)  # fmt: skip
 def test_a_redirect_to_what_may_not_be_asked_is_refused(site: tuple[str, Server], web: WebClient, target: str):
     error = verdict_of(web, f"{site[0]}/to?url={target}")
     assert (True, Verdict.FINAL) == (isinstance(error, AddressRefusedError | ServerRefusedError), error.verdict)
