@@ -15,7 +15,7 @@ class AllowedReferences:
     env_prefix: str = ""
     """Only variables with this prefix; empty: all but those of droidherd itself."""
     directory: str = ""
-    """Only files below this folder; empty: files anywhere."""
+    """Only files below this folder; empty: no files."""
 
     def refusal(self, reference: str) -> str:
         """What to write instead; empty when the reference may be followed."""
@@ -33,6 +33,8 @@ class AllowedReferences:
 
     def _of_file(self, path: str) -> str:
         """Judge the path as written: only the worker sees where links and relative folders lead."""
+        if not self.directory:
+            return "set `credentials.directory` to the folder that holds such files, or use `env:`"
         if not posixpath.isabs(self.directory):
             return ""
         below = PurePosixPath(posixpath.normpath(path)).is_relative_to(posixpath.normpath(self.directory))

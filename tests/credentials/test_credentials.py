@@ -26,6 +26,8 @@ class Written:
 
 
 def store(reference: str, **places: str) -> CredentialStore:
+    """A `file:` may lead anywhere on this machine, unless the test says otherwise."""
+    places = {"directory": "/", **places}
     return CredentialStore(Written({"password": reference}), ENVIRONMENT, AllowedReferences(**places))
 
 
@@ -77,6 +79,8 @@ def test_settings_say_where_references_may_lead(tmp_path: Path) -> None:
     (below / "link").symlink_to(beside)
     with pytest.raises(CredentialError, match="keep it below"):
         store(f"file:{below}/link", directory=str(below)).reveal("ann", "password")
+    with pytest.raises(CredentialError, match=r"set `credentials\.directory`"):
+        store(f"file:{beside}", directory="").reveal("ann", "password")
     with pytest.raises(CredentialError, match="begins with HERD_"):
         store("env:ANN", env_prefix="HERD_").reveal("ann", "password")
     allowed = store("env:DROIDHERD_API__KEY", env_prefix="DROIDHERD_API")

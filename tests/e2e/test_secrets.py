@@ -56,6 +56,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Farm]:
     write(flows, "unnamed", "other")
     (tmp_path / "pin").write_text(CANARY + "\n")
     monkeypatch.setenv("ANN_PASSWORD", CANARY)
+    monkeypatch.setenv("DROIDHERD_CREDENTIALS__DIRECTORY", str(tmp_path))
     monkeypatch.setenv("DROIDHERD_TELEMETRY__TRACES", "console")
     monkeypatch.setenv("DROIDHERD_TELEMETRY__LOG_LEVEL", "DEBUG")
     with farm(tmp_path, 1, flows=flows) as one:
