@@ -11,13 +11,26 @@ NAME_MAX = 120
 _TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
     ".json": "application/json",
-    ".jsonl": "application/jsonl",
+    ".jsonl": "application/x-ndjson",
+    ".html": "text/html; charset=utf-8",
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".csv": "text/csv; charset=utf-8",
+    ".apk": "application/vnd.android.package-archive",
+    ".mp4": "video/mp4",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
     ".log": "text/plain; charset=utf-8",
     ".zip": "application/zip",
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/markdown; charset=utf-8",
 }
+
+
+CONTENT_TYPES = (*sorted(set(_TYPES.values())), "application/octet-stream")
+"""Every type an artifact may have."""
 
 
 def checked_name(name: str, what: str = "artifact") -> str:

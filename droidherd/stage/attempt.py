@@ -363,7 +363,9 @@ class StageAttempt:
         name = f"log-{self.work.key.attempt}-{self.work.lease}-{self.work.stage_index}-{self.work.tries}.jsonl"
         text = "".join(json.dumps(line) + "\n" for line in self.log)
         with suppress(FinalError, WriterBusyError, OSError):
-            ref = self.services.artifacts.put(self.work.task_id, name, text.encode(), "application/jsonl", synced=False)
+            ref = self.services.artifacts.put(
+                self.work.task_id, name, text.encode(), "application/x-ndjson", synced=False
+            )
             self._log = ArtifactView(name=ref.name, size=ref.size, content_type=ref.content_type)
             self._lines_kept = len(self.log)
 

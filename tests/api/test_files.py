@@ -33,7 +33,7 @@ def test_artifacts_are_listed_and_streamed(world: World, http: httpx.Client, tas
 def test_a_file_that_could_act_as_a_page_is_only_ever_downloaded(world: World, http: httpx.Client, task_id: str):
     world.store.put(task_id, "page.html", b"<script>alert(1)</script>")
     got = http.get(f"/api/tasks/{task_id}/artifacts/page.html")
-    assert "application/octet-stream" == got.headers["content-type"]
+    assert "text/html; charset=utf-8" == got.headers["content-type"]
     assert got.headers["content-disposition"].startswith("attachment")
     assert ("nosniff", True) == (
         got.headers["x-content-type-options"],

@@ -79,9 +79,9 @@ def test_a_name_that_passes_stays_inside_its_folder(name: str) -> None:
     [
         ("image/png", "a.PNG"),
         ("application/json", "a.b.json"),
-        ("application/jsonl", "log-1.jsonl"),
+        ("application/x-ndjson", "log-1.jsonl"),
         ("application/octet-stream", "noext"),
-        ("application/octet-stream", "a.html"),
+        ("text/html; charset=utf-8", "a.evidence.html"),
     ],
 )
 def test_the_content_type_follows_from_the_name(expected: str, name: str) -> None:
