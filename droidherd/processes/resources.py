@@ -56,6 +56,29 @@ class _Processor:
             self.share = min(max(self._busy - busy, 0.0) / (self._all - everything), 1.0)
 
 
+class _Disks:
+    """How much the disks of the machine read and wrote per second, between two readings."""
+
+    def __init__(self) -> None:
+        self._at, self._seen = time.monotonic(), self._counters()
+        self.read_bps = self.write_bps = 0.0
+
+    def look(self) -> None:
+        passed = time.monotonic() - self._at
+        if passed < WINDOW_S:
+            return
+        now = self._counters()
+        self.read_bps, self.write_bps = (
+            max(0, after - before) / passed for before, after in zip(self._seen, now, strict=True)
+        )
+        self._at, self._seen = self._at + passed, now
+
+    def _counters(self) -> tuple[int, int]:
+        """Bytes read and written since the machine started; zeros where the system does not count them."""
+        found = psutil.disk_io_counters()
+        return (found.read_bytes, found.write_bytes) if found else (0, 0)
+
+
 class ProcessStats(Collector):
     """Gauges of one process and of the machine it runs on, read at each scrape. Empty until `watch` was called."""
 
@@ -63,6 +86,7 @@ class ProcessStats(Collector):
         """No process is named yet."""
         self._process = psutil.Process()
         self._processor: _Processor | None = None
+        self._disks: _Disks | None = None
         self._labels: tuple[str, str] = ("", "")
         self._folder = Path()
         registry.register(self)
@@ -70,7 +94,7 @@ class ProcessStats(Collector):
     def watch(self, process: str, host: str, data: Path) -> None:
         """Report this process as a `worker` or an `api` of this host, which keeps its data in that folder."""
         self._labels, self._folder = (process, host), data
-        self._processor = _Processor(self._process)
+        self._processor, self._disks = _Processor(self._process), _Disks()
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -84,8 +108,16 @@ class ProcessStats(Collector):
             "droidherd_host_disk_free_bytes", "free disk space where the data is", labels=["host"]
         )
         disk = GaugeMetricFamily("droidherd_host_disk_bytes", "size of that disk", labels=["host"])
-        if self._processor is not None:
+        disk_io = GaugeMetricFamily(
+            "droidherd_host_disk_io_bytes_per_second",
+            "what the disks of the machine read and write",
+            labels=["host", "direction"],
+        )
+        if self._processor is not None and self._disks is not None:
             self._processor.look()
+            self._disks.look()
+            disk_io.add_metric([self._labels[1], "read"], self._disks.read_bps)
+            disk_io.add_metric([self._labels[1], "write"], self._disks.write_bps)
             host = [self._labels[1]]
             cores.add_metric(self._labels, self._processor.cores)
             resident.add_metric(self._labels, float(self._process.memory_info().rss))
@@ -95,7 +127,7 @@ class ProcessStats(Collector):
             memory.add_metric(host, float(machine.total))
             disk_free.add_metric(host, float(place.free))
             disk.add_metric(host, float(place.total))
-        yield from (cores, resident, share, free, memory, disk_free, disk)
+        yield from (cores, resident, share, free, memory, disk_free, disk, disk_io)
 
 
 def _existing(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pytest
@@ -12,6 +13,13 @@ from droidherd.processes.resources import WINDOW_S, ProcessStats
 
 HOST = {"host": "h1"}
 OWN = {"process": "worker", "host": "h1"}
+
+
+class _Counters(NamedTuple):
+    """As psutil counts."""
+
+    read_bytes: int
+    write_bytes: int
 
 
 @pytest.fixture
@@ -57,6 +65,19 @@ def test_a_busy_process_is_seen(registry: CollectorRegistry, tmp_path: Path, mon
         pass
     assert 0.0 < value(registry, "process_cpu_cores", OWN) <= 1.5
     assert 0.0 < value(registry, "host_cpu_ratio", HOST) <= 1.0
+
+
+def test_what_is_written_to_the_disks_is_seen(
+    registry: CollectorRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    counted = [(1_000, 5_000), (1_000, 45_000)]
+    monkeypatch.setattr(resources.psutil, "disk_io_counters", lambda: _Counters(*counted.pop(0)))
+    ProcessStats(registry).watch("worker", "h1", tmp_path)
+    monkeypatch.setattr(resources, "WINDOW_S", 0.0)
+    assert 0 < value(registry, "host_disk_io_bytes_per_second", {**HOST, "direction": "write"})
+    counted.append((1_000, 45_000))
+    monkeypatch.setattr(resources, "WINDOW_S", 3600.0)
+    assert 0.0 == value(registry, "host_disk_io_bytes_per_second", {**HOST, "direction": "read"})
 
 
 def test_two_scrapes_right_after_each_other_say_the_same(
