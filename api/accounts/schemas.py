@@ -55,6 +55,7 @@ class NextRun(BaseModel):
 class AccountRow(BaseModel):
     """An account in a list."""
 
+    id: str
     account: str
     state: Literal["running", "disabled", "queued", "idle"]
     record: AccountRecord | None = Field(
@@ -66,13 +67,16 @@ class AccountRow(BaseModel):
     emulator: str = Field(default="", description="where it runs now")
     running_task: str = ""
     queued_tasks: tuple[str, ...] = ()
+    queued_types: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, now: AccountView, record: AccountRecord | None, **more: object) -> Self:
         """From what its dispatcher knows and from its own record."""
         off = now.disabled
         since = off and {"by": off.by, "reason": off.reason, "since": moment_of(off.since_ms)}
-        return cls.model_validate({**dict(now), "record": record, "state": _state(now), "disabled": since, **more})
+        return cls.model_validate(
+            {**dict(now), "id": now.account, "record": record, "state": _state(now), "disabled": since, **more}
+        )
 
 
 class AccountOut(AccountRow):

@@ -219,6 +219,8 @@ class AccountView(Contract):
     emulator: str = ""
     running_task: str = ""
     queued_tasks: tuple[str, ...] = ()
+    queued_types: tuple[str, ...] = ()
+    """Of the tasks that wait, each once."""
     disabled: Disabled | None = None
     """Nothing is granted to it."""
 

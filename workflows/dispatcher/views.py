@@ -172,6 +172,7 @@ def _account(d: Dispatcher, name: str, mine: Sequence[Entry]) -> AccountView:
         emulator=running.lease.emulator_id if running is not None and running.lease else "",
         running_task=running.task_id if running is not None else "",
         queued_tasks=tuple(e.task_id for e in mine if e.lease is None)[:ACCOUNT_TASKS],
+        queued_types=tuple(sorted({e.ask.task_type for e in mine if e.lease is None}))[:ACCOUNT_TASKS],
         disabled=Disabled(by=bar.actor, reason=bar.why, since_ms=bar.since_ms) if bar else None,
     )
 
