@@ -5,12 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Depends, FastAPI
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from temporalio.client import Client
 from temporalio.service import RetryConfig
 
-from api import answers, auth, errors
+from api import auth, errors, openapi, pages
 from api.accounts import routes as accounts
 from api.accounts.schemas import AccountRequest, DisableRequest
 from api.bodies import ActionRequest, known_query
@@ -22,7 +20,7 @@ from api.maintenance.routes import CleanupRequest
 from api.middleware import BodyLimit, Observed
 from api.queue import routes as queue
 from api.queue.schemas import CapacityRequest, LaneOrderRequest, LaneRequest
-from api.state import AppState
+from api.state import AppState, OpenWaits
 from api.subscriptions import routes as subscriptions
 from api.subscriptions.schemas import SubscriptionRequest
 from api.tasks import bulk, files
@@ -45,7 +43,7 @@ RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_e
 ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 problem details with a stable `type`."
 ROUTERS = (
     tasks.router, tasks.other, bulk.router, files.router, queue.router, queue.figures, accounts.router,
-    emulators.router, subscriptions.router, maintenance.router, health.router,
+    emulators.router, subscriptions.router, maintenance.router, health.router, pages.router,
 )  # fmt: skip
 BODIES = (
     SubmitRequest, ActionRequest, CancelRequest, RollbackActionRequest, AnswerRequest, PriorityRequest, LaneRequest,
@@ -62,7 +60,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     roles = auth.roles_of(chosen.api, keys)
     catalogue_of(chosen).check_policies()
     app = FastAPI(
-        title="droidherd", version=__version__, description=ABOUT, lifespan=_lifespan(chosen), redirect_slashes=False
+        title="droidherd",
+        version=__version__,
+        description=ABOUT,
+        lifespan=_lifespan(chosen),
+        redirect_slashes=False,
+        openapi_url=pages.OPENAPI,
+        docs_url=None,
+        redoc_url=None,
     )
     errors.install(app)
     for router in ROUTERS:
@@ -71,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
     app.add_middleware(auth.Guard, keys=keys, roles=roles)
     app.add_middleware(Observed)
-    _describe_bodies(app)
+    openapi.describe(app, BODIES, auth.OPEN, keys=bool(keys))
     return app
 
 
@@ -105,21 +110,5 @@ def _state(settings: Settings, client: Client) -> AppState:
         catalogue=catalogue_of(settings),
         store=store,
         settings=settings,
+        waits=OpenWaits(settings.api.waits_per_key),
     )
-
-
-def _describe_bodies(app: FastAPI) -> None:
-    """Routes that read their bodies themselves still show them in OpenAPI."""
-    make = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            document = make()
-            models: list[type[BaseModel]] = [*answers.SCHEMAS, *BODIES]
-            pairs: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in models]
-            _, found = models_json_schema(pairs, ref_template="#/components/schemas/{model}")
-            known = document.setdefault("components", {}).setdefault("schemas", {})
-            document["components"]["schemas"] = found.get("$defs", {}) | known
-        return app.openapi_schema or {}
-
-    app.openapi = openapi

@@ -20,8 +20,10 @@ from droidherd.settings import Api
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 ADMINISTERING: Final = (("PUT", "/api/accounts/"), ("DELETE", "/api/accounts/"), ("POST", "/api/maintenance/"))
 """What decides whom tasks act for and with which credentials, or deletes for good."""
-OPEN = frozenset({"/healthz", "/readyz"})
-"""Routes for supervisors, which have no key."""
+OPEN = frozenset(
+    {"/healthz", "/readyz", "/", "/openapi.json", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}
+)
+"""Routes for supervisors and browsers, which have no key. None of them says anything of the pool."""
 SINGLE = "api"
 """The name of the key in the setting `api.key`."""
 CALLER = "caller"
@@ -194,10 +196,23 @@ def _foreign(scope: Scope, headers: Headers) -> str:
     # A foreign web page may resolve its own name to this machine, or post to it.
     if len(headers.getlist("host")) != 1 or not is_loopback(_host(f"//{headers['host']}")):
         return "the Host header names another machine"
-    origin = headers.get("origin")
-    if origin is not None and not is_loopback(_host(origin)):
+    ours = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
+    if any(origin.lower() != ours for origin in headers.getlist("origin")):
         return "a web page of another origin sent this"
+    if not _is_ours_or_opened_by_a_person(scope["method"], headers):
+        return "a web page of another site sent this"
     return ""
+
+
+def _is_ours_or_opened_by_a_person(method: str, headers: Headers) -> bool:
+    """What the browser says of the page that sent this. Programs, and browsers before 2023, say nothing.
+
+    A link on any page may lead here: the page that it opens is not readable for the page with the link.
+    """
+    if headers.get("sec-fetch-site", "none") in {"none", "same-origin"}:
+        return True
+    opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return opened and method in READING
 
 
 def _host(url: str) -> str:

@@ -11,6 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, to_json
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from droidherd.artifacts.store import MissingArtifactError
 from droidherd.contracts.base import readable
@@ -103,7 +105,7 @@ def response_of(problem: ProblemError) -> Response:
     return _answer(kind, kind.status, problem)
 
 
-def _answer(kind: Kind, status: int, problem: ProblemError) -> Response:
+def _answer(kind: Kind, status: int, problem: ProblemError, headers: Mapping[str, str] | None = None) -> Response:
     body = ProblemDetails(
         type=URN + kind.slug,
         title=kind.title,
@@ -112,7 +114,7 @@ def _answer(kind: Kind, status: int, problem: ProblemError) -> Response:
         errors=list(problem.errors) or None,
     )
     members = body.model_dump(exclude_none=True) | problem.more
-    return Response(to_json(members), status, _headers(kind), MEDIA_TYPE)
+    return Response(to_json(members), status, {**_headers(kind), **(headers or {})}, MEDIA_TYPE)
 
 
 def _headers(kind: Kind) -> Mapping[str, str]:
@@ -200,6 +202,15 @@ def _of_engine(error: e.EngineError) -> ProblemError:
             return ProblemError(_ENGINE.get(type(error), Kind.UNAVAILABLE), str(error))
 
 
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """Of all routes of this path; the router names those of one."""
+    found: set[str] = set()
+    for route in app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or set()
+    return sorted(found)
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of this application here."""
 
@@ -214,13 +225,18 @@ def install(app: FastAPI) -> None:
         found = error.errors() if isinstance(error, RequestValidationError) else ()
         return response_of(_by_field(found, skip=1))
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.BAD_REQUEST
         kind = next((one for one in Kind if one.status == status), Kind.OTHER)
-        return _answer(kind, status, ProblemError(kind, ""))
+        headers = {"allow": ", ".join(_methods(app, request))} if kind is Kind.METHOD else None
+        return _answer(kind, status, ProblemError(kind, ""), headers)
+
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
 
     for one in (ProblemError, BadParametersError, FlowError, MissingArtifactError, e.EngineError):
         app.add_exception_handler(one, known)
     app.add_exception_handler(RequestValidationError, fields)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(Exception, unexpected)

@@ -1,5 +1,8 @@
 """What the routes work with, made by the composition root."""
 
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -7,6 +10,7 @@ from fastapi import Depends, Request
 
 from api.auth import CALLER
 from api.emulators.frames import LatestFrames
+from api.errors import Kind, ProblemError
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.domain import ids
 from droidherd.engine.accounts import AccountsClient
@@ -18,6 +22,32 @@ from droidherd.engine.schedules import SubscriptionsClient
 from droidherd.engine.tasks import TasksClient
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Settings
+
+
+class OpenWaits:
+    """Requests that stay open until something happens, by who sent them."""
+
+    def __init__(self, most: int) -> None:
+        """`most` by one key; without keys, by everybody together."""
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, caller: str, seconds: float = 1.0) -> Generator[None]:
+        """Count one more while it is open; none that waits 0 seconds. ProblemError: there are too many."""
+        if not seconds:
+            yield
+            return
+        if self._open[caller] >= self._most:
+            whose = f"the key {caller!r} has" if caller else "there are"
+            raise ProblemError(
+                Kind.OVERLOADED, f"{whose} {self._most} event streams and `?wait=` open already: close some, or poll"
+            )
+        self._open[caller] += 1
+        try:
+            yield
+        finally:
+            self._open[caller] -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +62,7 @@ class AppState:
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings
+    waits: OpenWaits
 
     @property
     def pool(self) -> str:

@@ -66,6 +66,17 @@ class Api(Group):
         default=5.0, gt=0, description="a submission waits this long for the dispatcher's answer"
     )
     answer_s: float = Field(default=2.5, gt=0, description="any other request waits this long for a worker")
+    connections: int = Field(
+        default=512, ge=16, le=50_000, description="open connections; beyond, the idlest is closed"
+    )
+    header_s: float = Field(default=10.0, gt=0, description="a client has this long to send the headers of a request")
+    body_s: float = Field(default=30.0, gt=0, description="then this long to send its body")
+    unread_s: float = Field(
+        default=60.0, gt=0, description="a client that reads nothing of its answer for so long is cut"
+    )
+    waits_per_key: int = Field(
+        default=100, ge=1, le=10_000, description="event streams and `?wait=` that a key may have open at once"
+    )
 
 
 class Host(Group):
@@ -146,7 +157,7 @@ class CredentialSettings(Group):
     env_prefix: str = Field(
         default="", description="`env:` reads only variables that begin like this; empty: all but `DROIDHERD_…`"
     )
-    directory: str = Field(default="", description="`file:` reads only below this folder; empty: anywhere")
+    directory: str = Field(default="", description="`file:` reads only below this folder; empty: no files")
 
 
 class Flows(Group):
@@ -266,7 +277,9 @@ class Limits(Group):
         description="artifacts that would leave less are refused: Temporal needs disk space as well",
     )
     disk_check_s: float = Field(default=5.0, gt=0, description="how often a worker looks at its disks")
-    worker_rss_bytes: int = Field(default=0, ge=0, description="a worker with more memory drains and restarts; 0: none")
+    worker_rss_bytes: int = Field(
+        default=2_000_000_000, ge=0, description="a worker with more memory drains and restarts; 0: no limit"
+    )
     writes_at_once: int = Field(default=4, ge=1, le=1024, description="artifacts a process writes at once")
     write_wait_s: float = Field(default=10.0, gt=0, description="how long a write waits for its turn")
 

@@ -1,19 +1,21 @@
 """Emulators: list, read, look at, command."""
 
 import secrets
-from typing import Final
+from typing import Final, Self
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
 from api.bodies import ActionRequest, optional, with_actor
 from api.errors import Kind, ProblemError
+from api.queue.schemas import NOT_ALL
 from api.state import App, Caller, path_id
 from api.tasks.files import GUARDED
 from api.tasks.filters import Name
 from droidherd.contracts.fleet import ControlAction, EmulatorControl, EmulatorView
-from droidherd.contracts.queue import CommandResult, EmulatorsPage
+from droidherd.contracts.queue import CommandResult
 from droidherd.domain.messages import EmulatorStatus
 
 router: Final = APIRouter(prefix="/api/emulators", tags=["emulators"])
@@ -21,27 +23,41 @@ router: Final = APIRouter(prefix="/api/emulators", tags=["emulators"])
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.UNAVAILABLE)
 
 
-@router.get("", responses=answers(EmulatorsPage, *_READ))
+class EmulatorOut(EmulatorView):
+    """An emulator."""
+
+    id: str = ""
+
+    @classmethod
+    def of(cls, view: EmulatorView) -> Self:
+        return cls.model_construct(None, **{**dict(view), "id": view.emulator_id})
+
+
+class EmulatorList(BaseModel):
+    """Emulators of a pool."""
+
+    emulators: list[EmulatorOut]
+    rebuilding: bool = Field(default=False, description=NOT_ALL)
+
+
+@router.get("", responses=answers(EmulatorList, *_READ))
 async def emulators(app: App, pool: Name = "", state: EmulatorStatus | None = None) -> Response:
     """Every emulator of a pool: its state, its task, its address."""
     page = await app.queue.emulators(pool or app.pool)
-    found = tuple(one for one in page.emulators if state is None or one.state == state)
-    return answer(page.model_copy(update={"emulators": found}))
+    found = [EmulatorOut.of(one) for one in page.emulators if state is None or one.state == state]
+    return answer(EmulatorList.model_construct(emulators=found, rebuilding=page.rebuilding))
 
 
-@router.get("/{emulator_id}", responses=answers(EmulatorView, *_READ))
+@router.get("/{emulator_id}", responses=answers(EmulatorOut, *_READ))
 async def emulator(app: App, emulator_id: str) -> Response:
     """One emulator, as its workflow knows it."""
-    return answer(await app.emulators.view(path_id(emulator_id, "emulator")))
+    return answer(EmulatorOut.of(await app.emulators.view(path_id(emulator_id, "emulator"))))
 
 
 @router.get(
     "/{emulator_id}/frame",
     response_class=Response,
-    responses={
-        200: {"content": {"image/jpeg": {}}},
-        **answers(EmulatorView, Kind.NOT_FOUND, Kind.NO_FRAME, Kind.NO_WORKER, Kind.UNAVAILABLE),
-    },
+    responses=answers(None, Kind.NOT_FOUND, Kind.NO_FRAME, Kind.NO_WORKER, Kind.UNAVAILABLE, files=("image/jpeg",)),
 )
 async def frame(app: App, emulator_id: str) -> Response:
     """What it shows now, as JPEG; `Droidherd-Taken-At` says when the frame was taken."""

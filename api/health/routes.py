@@ -50,7 +50,7 @@ async def readyz(app: App) -> Response:
     return answer(ReadinessOut(ready=ready, parts=parts), 200 if ready else 503)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get("/metrics", response_class=Response, responses=answers(None, files=(CONTENT_TYPE_LATEST,)))
 async def prometheus(app: App) -> Response:
     """In Prometheus form."""
     await refresh(app.queue, app.pool, metrics)

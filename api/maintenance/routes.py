@@ -65,7 +65,9 @@ async def cleanup(app: App, caller: Caller, request: Request, wait: Annotated[st
     wanted = with_actor(await optional(CleanupRequest, request), caller)
     pool = await app.pool_of(wanted.pool if "pool" in wanted.model_fields_set else "")
     work = CleanupInput(actor=wanted.actor, reason=wanted.reason, dry_run=wanted.dry_run, pool=pool)
-    found = await app.maintenance.cleanup(work, wait_seconds(wait))
+    seconds = wait_seconds(wait)
+    with app.waits.one(caller, seconds):
+        found = await app.maintenance.cleanup(work, seconds)
     return answer(CleanupOut.of(found), 200 if found.report else 202)
 
 

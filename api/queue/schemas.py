@@ -55,6 +55,7 @@ class LaneOrderRequest(ActionRequest):
 
 
 class QueueEntry(BaseModel):
+    id: str
     position: int
     task_id: str
     lane: str
@@ -69,6 +70,7 @@ class QueueEntry(BaseModel):
     def of(cls, row: QueueRow) -> Self:
         since = row.enqueued_at_ms
         return cls(
+            id=row.task_id,
             enqueued_at=moment_of(since),
             waited_s=_seconds_since(since),
             **row.model_dump(exclude={"enqueued_at_ms", "waited_s"}),
@@ -76,6 +78,7 @@ class QueueEntry(BaseModel):
 
 
 class RunningEntry(BaseModel):
+    id: str
     task_id: str
     lane: str
     account: str
@@ -91,7 +94,10 @@ class RunningEntry(BaseModel):
     def of(cls, row: RunningRow) -> Self:
         since = row.since_ms
         return cls(
-            since=moment_of(since), running_s=_seconds_since(since), **row.model_dump(exclude={"since_ms", "running_s"})
+            id=row.task_id,
+            since=moment_of(since),
+            running_s=_seconds_since(since),
+            **row.model_dump(exclude={"since_ms", "running_s"}),
         )
 
 

@@ -19,10 +19,9 @@ from api.subscriptions.schemas import (
     SubscriptionRequest,
     running_task,
 )
-from api.tasks.filters import Name
-from api.tasks.schemas import TaskList
+from api.tasks.filters import Name, States
+from api.tasks.schemas import TaskList, TaskRow
 from droidherd.contracts.subscriptions import SubscriptionView
-from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.schedules import EditFunction, SubscriptionFilters
 from droidherd.engine.visibility import TaskFilters
 
@@ -119,7 +118,7 @@ async def remove(
 async def tasks(
     app: App,
     subscription_id: Id,
-    state: Annotated[list[TaskStatus], Query()] = [],  # noqa: B006 (FastAPI copies it)
+    state: States = [],  # noqa: B006 (FastAPI copies it)
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     cursor: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
@@ -129,7 +128,7 @@ async def tasks(
     if not page.tasks and not (await app.tasks.page(every, "", 1)).tasks:
         await app.subscriptions.read(subscription_id)
     found = await app.queue.with_positions(page.tasks)
-    return answer(TaskList.model_construct(tasks=found, cursor=page.cursor))
+    return answer(TaskList.model_construct(tasks=[TaskRow.row(one) for one in found], cursor=page.cursor))
 
 
 @router.post(

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
+
 from api.bodies import ActionRequest, parse_body, refuse_odd_numbers, with_actor
 from api.errors import Kind, ProblemError, invalid, problem_of
 from api.state import AppState
@@ -58,7 +60,7 @@ async def check_body(raw: bytes, app: AppState) -> SubscriptionRequest:
     if "pool" not in task.model_fields_set:
         task = task.model_copy(update={"pool": pool})
     try:
-        app.catalogue.plan(task.type, task.params, task.policy, task.account)
+        await run_in_threadpool(app.catalogue.plan, task.type, task.params, task.policy, task.account)
     except BadParametersError as error:
         raise BadParametersError(error.what, to=f"task.{error.to}", remedy=error.remedy) from error
     except FlowError as error:

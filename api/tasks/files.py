@@ -16,8 +16,10 @@ from api.answers import answer, answers
 from api.errors import Kind
 from api.state import App, AppState, TaskId
 from api.tasks.schemas import ArtifactList
+from droidherd.artifacts.names import CONTENT_TYPES
 from droidherd.artifacts.store import DirectoryStore, MissingArtifactError
 from droidherd.contracts.tasks import ArtifactView
+from droidherd.domain import ids
 from droidherd.domain.ports import ArtifactRef
 from droidherd.engine.errors import NotFoundError
 
@@ -39,7 +41,7 @@ PAGE_GUARDED = {
 _FIRST = ("at", "level", "event")
 
 
-@router.get("/log", responses={200: {"content": {LINES: {}, PLAIN: {}}}, **answers(ArtifactList, Kind.NOT_FOUND)})
+@router.get("/log", responses=answers(None, Kind.NOT_FOUND, files=(LINES, PLAIN)), response_class=Response)
 async def log(app: App, task_id: TaskId, accept: Annotated[str, Header()] = "") -> Response:
     """The log of every attempt, one JSON object per line; one line of text each for `Accept: text/plain`."""
     await _files(app, task_id)
@@ -54,10 +56,12 @@ async def artifacts(app: App, task_id: TaskId) -> Response:
     found = [
         ArtifactView(name=one.name, size=one.size, content_type=one.content_type) for one in await _files(app, task_id)
     ]
-    return answer(ArtifactList(task_id=task_id, artifacts=found))
+    return answer(ArtifactList(id=task_id, task_id=task_id, artifacts=found))
 
 
-@router.get("/artifacts/{name:path}", response_class=Response, responses=answers(ArtifactList, Kind.NOT_FOUND))
+@router.get(
+    "/artifacts/{name:path}", response_class=Response, responses=answers(None, Kind.NOT_FOUND, files=CONTENT_TYPES)
+)
 async def artifact(app: App, task_id: TaskId, name: str) -> Response:
     """One file."""
     ref = next((one for one in await _files(app, task_id) if one.name == name), None)
@@ -68,7 +72,7 @@ async def artifact(app: App, task_id: TaskId, name: str) -> Response:
 
 async def _files(app: AppState, task_id: str) -> list[ArtifactRef]:
     """Empty for a task that left nothing. NotFoundError: there is no such task."""
-    if task_id.startswith((".", "-")) or task_id.endswith("."):
+    if ids.id_problem(task_id):
         raise NotFoundError(f"no task `{task_id}`")
     found = await run_in_threadpool(app.store.list, task_id)
     if not found:
@@ -124,9 +128,14 @@ def _as_text(line: bytes) -> bytes:
     try:
         entry = from_json(line)
     except ValueError:
-        return line
+        entry = line.decode("utf-8", "replace")
     if not isinstance(entry, dict):
-        return line
+        return _shown(str(entry).strip()).encode() + b"\n"
     head = " ".join(str(entry[name]) for name in _FIRST if name in entry)
     rest = " ".join(f"{name}={value}" for name, value in entry.items() if name not in _FIRST)
-    return f"{head} {rest}".strip().replace("\n", " ").encode("utf-8", "replace") + b"\n"
+    return _shown(f"{head} {rest}".strip().replace("\n", " ")).encode() + b"\n"
+
+
+def _shown(text: str) -> str:
+    """A terminal shows it and obeys nothing in it: what cannot be printed stands there as an escape."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

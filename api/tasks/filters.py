@@ -9,13 +9,19 @@ from droidherd.domain import ids
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.visibility import TaskFilters
 
+VALUES_MAX = 20
+"""Of one filter, in one request."""
+
 Name = Annotated[str, Query(pattern=ids.OPTIONAL)]
-Names = Annotated[list[Annotated[str, Query(pattern=ids.PATTERN)]], Query(max_length=20)]
-Labels = Annotated[list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query()]
+Names = Annotated[list[Annotated[str, Query(pattern=ids.PATTERN)]], Query(max_length=VALUES_MAX)]
+States = Annotated[list[TaskStatus], Query(max_length=VALUES_MAX)]
+Labels = Annotated[
+    list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query(max_length=VALUES_MAX)
+]
 
 
 def _what(
-    state: Annotated[list[TaskStatus], Query()] = [],  # noqa: B006 (FastAPI copies it)
+    state: States = [],  # noqa: B006 (FastAPI copies it)
     type: Names = [],  # noqa: A002, B006 (the name in the query)
     label: Labels = [],  # noqa: B006
 ) -> TaskFilters:

@@ -1,16 +1,18 @@
 """Tasks: submit, read, list, change."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
 
 from api.answers import answer, answers, body
 from api.bodies import ActionRequest, json_body, optional, require_body, wait_seconds, with_actor
 from api.errors import Kind
-from api.state import App, Caller, TaskId
+from api.state import App, Caller, OpenWaits, TaskId
 from api.tasks import service
 from api.tasks.filters import TaskQuery
 from api.tasks.schemas import (
@@ -23,6 +25,7 @@ from api.tasks.schemas import (
     TaskEvents,
     TaskList,
     TaskOut,
+    TaskRow,
     TaskTypes,
 )
 from droidherd.contracts.queue import CommandResult
@@ -49,6 +52,20 @@ _SUBMIT: Final = (
 )
 
 
+class EventStream(StreamingResponse):
+    """Counts as open while it is sent."""
+
+    def __init__(self, news: AsyncGenerator[bytes], waits: OpenWaits, caller: str) -> None:
+        """`caller` is the name of the key that asked."""
+        super().__init__(news, headers={"cache-control": "no-store"}, media_type=EVENT_STREAM)
+        self._waits, self._caller = waits, caller
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._waits.one(self._caller):
+            await super().__call__(scope, receive, send)
+
+
 def _changes(also: Sequence[int] = (202,)) -> dict[int | str, Any]:
     return answers(TaskOut, *_CHANGE, also=also)
 
@@ -64,9 +81,11 @@ async def submit(
 ) -> Response:
     """Submit a task. 201 with its position; 202 when the dispatcher did not answer in time: it is durable, too."""
     seconds = wait_seconds(wait)
-    result = await service.submit(app, await json_body(request), idempotency_key, caller)
-    if seconds:
-        result = result.model_copy(update={"task": TaskOut.of(await service.read(app, result.id, seconds))})
+    raw = await json_body(request)
+    with app.waits.one(caller, seconds):
+        result = await service.submit(app, raw, idempotency_key, caller)
+        if seconds:
+            result = result.with_task(TaskOut.of(await service.read(app, result.id, seconds)))
     status = 201 if result.admission == "accepted" else 202
     return answer(result, status, headers={"location": f"/api/tasks/{result.id}"})
 
@@ -83,19 +102,22 @@ async def tasks(
     page = await app.tasks.page(filters, cursor, limit)
     total = await app.tasks.count(filters) if count else None
     found = await app.queue.with_positions(page.tasks)
-    return answer(TaskList.model_construct(tasks=found, cursor=page.cursor, count=total))
+    return answer(TaskList.model_construct(tasks=[TaskRow.row(one) for one in found], cursor=page.cursor, count=total))
 
 
 @router.get("/{task_id}", responses=answers(TaskOut, *_READ))
-async def task(app: App, task_id: TaskId, wait: str = "") -> Response:
+async def task(app: App, task_id: TaskId, caller: Caller, wait: str = "") -> Response:
     """One task with its attempts and why it waits. With `?wait=30s` the answer comes when it ended."""
-    return _task(await service.read(app, task_id, wait_seconds(wait)))
+    seconds = wait_seconds(wait)
+    with app.waits.one(caller, seconds):
+        return _task(await service.read(app, task_id, seconds))
 
 
-@router.get("/{task_id}/events", responses=answers(TaskEvents, *_READ))
+@router.get("/{task_id}/events", responses=answers(TaskEvents, *_READ, files=(EVENT_STREAM,)))
 async def events(
     app: App,
     task_id: TaskId,
+    caller: Caller,
     accept: Annotated[str, Header()] = "",
     last_event_id: Annotated[str, Header()] = "",
 ) -> Response:
@@ -104,7 +126,7 @@ async def events(
     if EVENT_STREAM not in accept:
         return answer(TaskEvents.of(reading))
     news = service.event_stream(app.tasks, task_id, service.last_seen(last_event_id))
-    return StreamingResponse(news, headers={"cache-control": "no-store"}, media_type=EVENT_STREAM)
+    return EventStream(news, app.waits, caller)
 
 
 @router.post("/{task_id}/cancel", responses=_changes(), openapi_extra=body(CancelRequest))

@@ -114,7 +114,17 @@ class QuestionOut(Question):
         return cls(**dict(question), frame_url=url)
 
 
-class TaskOut(TaskView):
+class TaskRow(TaskView):
+    """A task in a list."""
+
+    id: str = ""
+
+    @classmethod
+    def row(cls, view: TaskView) -> Self:
+        return cls.model_construct(None, **{**dict(view), "id": view.task_id})
+
+
+class TaskOut(TaskRow):
     """A task. `stale`: no worker answered, so this is what it wrote down last."""
 
     stale: bool = False
@@ -124,7 +134,9 @@ class TaskOut(TaskView):
     def of(cls, reading: TaskReading) -> Self:
         view = reading.view
         question = QuestionOut.of(view.question, view.task_id) if view.question else None
-        return cls.model_construct(None, **{**dict(view), "question": question}, stale=reading.stale)
+        return cls.model_construct(
+            None, **{**dict(view), "id": view.task_id, "question": question}, stale=reading.stale
+        )
 
 
 class SubmissionOut(BaseModel):
@@ -140,9 +152,13 @@ class SubmissionOut(BaseModel):
     why: str = ""
     task: TaskOut | None = Field(default=None, description="with `?wait=`: the task at its end, or when time was over")
 
+    def with_task(self, task: TaskOut) -> Self:
+        """The same answer some time later: it says of the task what the task says of itself."""
+        return self.model_copy(update={"task": task, "state": task.state, "position": task.position, "why": task.why})
+
 
 class TaskList(BaseModel):
-    tasks: list[TaskView]
+    tasks: list[TaskRow]
     cursor: str = Field(default="", description="for the next page; empty: this was the last")
     count: int | None = Field(default=None, description="with `count=true`; up to two seconds old")
 
@@ -155,6 +171,7 @@ class NumberedEvent(EventView):
 class TaskEvents(BaseModel):
     """What happened to a task."""
 
+    id: str
     task_id: str
     state: TaskStatus
     intent: Intent = Intent.NONE
@@ -173,11 +190,17 @@ class TaskEvents(BaseModel):
             events.append(NumberedEvent.model_construct(None, id=f"{moment:016d}-{same:03d}", **dict(event)))
         news = [event for event in events if event.id > after]
         return cls.model_construct(
-            task_id=view.task_id, state=view.state, intent=view.intent, events=news, stale=reading.stale
+            id=view.task_id,
+            task_id=view.task_id,
+            state=view.state,
+            intent=view.intent,
+            events=news,
+            stale=reading.stale,
         )
 
 
 class ArtifactList(BaseModel):
+    id: str
     task_id: str
     artifacts: list[ArtifactView]
 

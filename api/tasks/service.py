@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 
 from api.bodies import parse_body, refuse_odd_numbers, with_actor
 from api.errors import Kind, ProblemError, invalid
@@ -32,6 +33,8 @@ POLL_S = 0.3
 POLL_MAX_S = 2.0
 POLL_GROWTH = 1.5
 BEAT_S = 15.0
+LAST_EVENTS_S = 60.0
+"""How long a stream waits for a worker that knows the last events of a task that has ended."""
 EVENT_ID = re.compile(r"\d{16}-\d{3}", re.ASCII)
 
 REASONS: Mapping[str, Kind] = {"queue_full": Kind.QUEUE_FULL, "cannot_be_satisfied": Kind.UNSATISFIABLE}
@@ -59,10 +62,10 @@ async def _new_task(app: AppState, raw: bytes, key: str) -> NewTask:
     if "pool" not in body.model_fields_set:
         body = body.model_copy(update={"pool": app.pool})
     # The worker plans with the same operation; here it only refuses early.
-    app.catalogue.plan(body.type, body.params, body.policy, body.account)
+    await run_in_threadpool(app.catalogue.plan, body.type, body.params, body.policy, body.account)
     _check_times(body, datetime.now(UTC), repeatable=bool(key))
     task_id, key_digest = _identity(body, key)
-    _check_chain(body, task_id, app.catalogue)
+    await run_in_threadpool(_check_chain, body, task_id, app.catalogue)
     if body.pool != app.pool and not await app.queue.exists(body.pool):
         raise invalid("pool", f"no pool `{body.pool}`")
     if body.emulator and not await app.emulators.exists(body.emulator):
@@ -205,8 +208,12 @@ def last_seen(header: str) -> str:
 
 
 async def event_stream(tasks: TasksClient, task_id: str, after: str) -> AsyncGenerator[bytes]:
-    """Server-sent events: every event behind `after`, then those to come, then `end`."""
+    """Server-sent events: every event behind `after`, then those to come, then `end`.
+
+    Only a worker knows the events of a task that has ended. The stream waits for one, so that the last are not lost.
+    """
     pause_s, beaten = POLL_S, time.monotonic()
+    ended_s: float | None = None
     while True:
         reading = await _audit(tasks, task_id)
         news = [] if reading is None else TaskEvents.of(reading, after).events
@@ -214,6 +221,8 @@ async def event_stream(tasks: TasksClient, task_id: str, after: str) -> AsyncGen
             yield _message(event.event, event.model_dump_json(exclude={"id"}).encode(), event.id)
             after = event.id
         if reading is not None and (not reading.open or reading.view.state in FINAL):
+            ended_s = ended_s or time.monotonic()
+        if reading is not None and ended_s and (not reading.stale or time.monotonic() - ended_s > LAST_EVENTS_S):
             state = {"state": reading.view.state, "error": reading.view.error, "stale": reading.stale}
             yield _message("end", to_json(state), after)
             return

@@ -32,13 +32,18 @@ class Inside:
 
 
 def knock(
-    key: str, headers: dict[str, str], *, client: str | None = "127.0.0.1", path: str = "/api/tasks"
+    key: str,
+    headers: dict[str, str],
+    *,
+    client: str | None = "127.0.0.1",
+    path: str = "/api/tasks",
+    method: str = "GET",
 ) -> tuple[int, int]:
     """(status, how many got in)."""
     inside, sent = Inside(), []
     scope = {
         "type": "http",
-        "method": "GET",
+        "method": method,
         "path": path,
         "client": (client, 1) if client else None,
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
@@ -118,13 +123,32 @@ def test_this_machine_goes_by_several_names(host: str):
     assert (200, 1) == knock("", {"host": host})
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example", "file://"])
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", "http://127.0.0.1.evil.example", "file://", "http://localhost:3000", "http://127.0.0.1:8800",
+     "https://localhost:8800", "http://localhost"],
+)  # fmt: skip
 def test_a_page_from_elsewhere_does_not_get_in(origin: str):
     assert (403, 0) == knock("", {**HERE, "origin": origin})
 
 
-def test_a_page_of_this_machine_gets_in():
-    assert (200, 1) == knock("", {**HERE, "origin": "http://localhost:3000"})
+def test_a_page_of_ours_gets_in():
+    assert (200, 1) == knock("", {**HERE, "origin": "http://localhost:8800", "sec-fetch-site": "same-origin"})
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "anything"])
+@pytest.mark.parametrize(
+    "more", [{}, {"sec-fetch-mode": "no-cors"}, {"sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}]
+)
+def test_what_a_browser_says_of_a_foreign_page_is_believed(site: str, more: dict[str, str]):
+    assert (403, 0) == knock("", {**HERE, "sec-fetch-site": site, **more})
+
+
+def test_a_link_on_a_foreign_page_leads_here_and_its_form_does_not():
+    link = {**HERE, "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert (200, 1) == knock("", link)
+    assert (403, 0) == knock("", link, method="POST")
+    assert (200, 1) == knock("", {**HERE, "sec-fetch-site": "none"}, method="POST")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.org", ""])  # noqa: S104

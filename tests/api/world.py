@@ -38,7 +38,7 @@ from droidherd.engine.archive import TaskArchive
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import QueueClient
 from droidherd.flows.catalogue import Catalogue
-from droidherd.settings import Api, ArtifactSettings, Host, PolicySettings, Settings, Temporal
+from droidherd.settings import Api, ArtifactSettings, CredentialSettings, Host, PolicySettings, Settings, Temporal
 from droidherd.worker.activities import retention_limits
 from droidherd.worker.resource_monitor import HolderMonitor, run_monitor
 from tests.support.serving import serving
@@ -57,6 +57,7 @@ POOL = "default"
 HOST = "h1"
 PATIENCE_S = 20.0
 """How long the API waits for workers that are there: on a busy machine they answer late, and not never."""
+IN_TESTS: Mapping[str, Any] = MappingProxyType({"credentials": CredentialSettings(directory="/run/secrets")})
 EVERYTHING_ELSE: Mapping[str, Any] = MappingProxyType({})
 """As it is by default."""
 
@@ -96,7 +97,7 @@ class World:
     ) -> None:
         """`groups` are other groups of settings, `api` fields of that group."""
         self.settings = Settings(
-            **groups,
+            **{**IN_TESTS, **groups},
             data=data,
             temporal=Temporal(address=address, namespace=namespace, embedded=False),
             api=Api(port=0, **api),
