@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI
 from temporalio.client import Client
 from temporalio.service import RetryConfig
 
-from api import auth, errors, openapi, pages
+from api import auth, errors, reference
 from api.accounts import routes as accounts
 from api.accounts.schemas import AccountRequest, DisableRequest
 from api.bodies import ActionRequest, known_query
@@ -43,7 +43,7 @@ RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_e
 ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 problem details with a stable `type`."
 ROUTERS = (
     tasks.router, tasks.other, bulk.router, files.router, queue.router, queue.figures, accounts.router,
-    emulators.router, subscriptions.router, maintenance.router, health.router, pages.router,
+    emulators.router, subscriptions.router, maintenance.router, health.router, reference.router,
 )  # fmt: skip
 BODIES = (
     SubmitRequest, ActionRequest, CancelRequest, RollbackActionRequest, AnswerRequest, PriorityRequest, LaneRequest,
@@ -65,7 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=ABOUT,
         lifespan=_lifespan(chosen),
         redirect_slashes=False,
-        openapi_url=pages.OPENAPI,
+        openapi_url=reference.OPENAPI,
         docs_url=None,
         redoc_url=None,
     )
@@ -76,7 +76,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
     app.add_middleware(auth.Guard, keys=keys, roles=roles)
     app.add_middleware(Observed)
-    openapi.describe(app, BODIES, auth.OPEN, keys=bool(keys))
+    reference.describe(app, BODIES, auth.OPEN, keys=bool(keys))
     return app
 
 

@@ -70,7 +70,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         self._watch()
         if len(self.connections) > self._limits.connections:
-            self._make_room()
+            self._close_one()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -151,7 +151,7 @@ class LimitedProtocol(H11Protocol):
                 timer.cancel()
         self._deadline = self._unread = None
 
-    def _make_room(self) -> None:
+    def _close_one(self) -> None:
         """Close the oldest of those that are missed least; this one, when all others are being answered."""
         others = [one for one in self.connections if isinstance(one, LimitedProtocol) and one is not self]
         victim = min(others, key=attrgetter("activity", "since_s"), default=self)

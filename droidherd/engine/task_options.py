@@ -28,7 +28,7 @@ def first_run(task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str
     """Options of a task whose id was never used. `digest` identifies the request, `key` its idempotency key."""
     memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), MEMO_REQUEST: digest}
     return {
-        **_options(task_id, spec, config, TaskStatus.PENDING),
+        **_options(task_id, spec, config, {Attribute.TASK_STATE: TaskStatus.PENDING}, spec.tags(task_id)),
         "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
         "memo": {**memo, **({MEMO_KEY: key} if key else {})},
     }
@@ -38,9 +38,10 @@ def another_run(again: Rerun, spec: TaskSpec, config: EngineConfig, subscription
     """Options of another run of a task that ended. It keeps the subscription that started the task, if one did."""
     past = again.past
     state = TaskStatus.ROLLBACK_PENDING if again.rollback else TaskStatus.PENDING
+    own = {Attribute.TASK_STATE: state, Attribute.SUBSCRIPTION_ID: subscription}
     view = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
     return {
-        **_options(past.task_id, spec, config, state, subscription, rerun=True),
+        **_options(past.task_id, spec, config, own, [*spec.tags(past.task_id), names.RERUN_TAG]),
         "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         "memo": {names.MEMO_TASK: view.model_dump(mode="json", exclude_defaults=True)},
     }
@@ -56,38 +57,29 @@ def _pairs(values: Mapping[Attribute, str]) -> list[SearchAttributePair[Any]]:
 
 
 def _options(
-    task_id: str,
-    spec: TaskSpec,
-    config: EngineConfig,
-    state: TaskStatus,
-    subscription: str = "",
-    *,
-    rerun: bool = False,
+    task_id: str, spec: TaskSpec, config: EngineConfig, own: Mapping[Attribute, str], tags: list[str]
 ) -> dict[str, Any]:
+    """`own` attributes are those of this run, and do not follow from the submission."""
     account = f" for {spec.account}" if spec.account else ""
-    tags = [*spec.tags(task_id), *([names.RERUN_TAG] if rerun else [])]
     return {
         "id": task_id,
         "task_queue": names.QUEUE,
         "id_conflict_policy": WorkflowIDConflictPolicy.FAIL,
         "task_timeout": timedelta(seconds=config.workflow_task_s),
-        "search_attributes": _attributes(spec, config.region, state, subscription, tags),
+        "search_attributes": _attributes(spec, config.region, own, tags),
         "static_summary": f"{spec.type}{account}",
     }
 
 
-def _attributes(
-    spec: TaskSpec, region: str, state: TaskStatus, subscription: str, tags: list[str]
-) -> TypedSearchAttributes:
+def _attributes(spec: TaskSpec, region: str, own: Mapping[Attribute, str], tags: list[str]) -> TypedSearchAttributes:
     pairs = _pairs(
         {
-            Attribute.TASK_STATE: state.value,
             Attribute.TASK_TYPE: spec.type,
             Attribute.ACCOUNT_ID: spec.account,
             Attribute.POOL_ID: spec.pool,
             Attribute.LANE: names.lane_of(spec.lane, spec.account),
             Attribute.REGION: region,
-            Attribute.SUBSCRIPTION_ID: subscription,
+            **own,
         }
     )
     if tags:

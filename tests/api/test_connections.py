@@ -88,7 +88,7 @@ def received(line: socket.socket) -> bytes:
     ],
     ids=["headers", "body", "second request"],
 )
-def test_who_does_not_finish_a_request_is_told_and_cut(api: Serving, sent: bytes):
+def test_who_does_not_finish_a_request_gets_408_and_is_cut(api: Serving, sent: bytes):
     with api.connect(sent) as line:
         assert b"HTTP/1.1 408 " in received(line)
 
