@@ -162,6 +162,43 @@ def test_no_history_is_large_and_none_says_who_recorded_it():
     assert [] == [event for _, event in events() if any(f'"{word}":' in json.dumps(event) for word in traces)]
 
 
+def interrupted(document: Any, kind: str) -> Any:
+    """The same history, but that a cancel of Temporal's is handled just before the first event of this kind."""
+    found = [event["eventType"].removeprefix("EVENT_TYPE_") for event in document["events"]].index(kind)
+    before, after = document["events"][:found], document["events"][found:]
+    step = after[1:4]  # a workflow task: scheduled, started, completed
+    assert "EVENT_TYPE_WORKFLOW_TASK_COMPLETED" == step[-1]["eventType"]
+    cancel: dict[str, Any] = {
+        "eventTime": step[0]["eventTime"],
+        "eventType": "EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED",
+        "workflowExecutionCancelRequestedEventAttributes": {},
+    }
+    shifted = [moved(event, after=len(before), by=4) for event in after]
+    events = [*before, cancel, *(moved(event, after=len(before), by=0) for event in step), *shifted]
+    return {"events": [{**event, "eventId": str(number)} for number, event in enumerate(events, 1)]}
+
+
+def moved(event: dict[str, Any], *, after: int, by: int) -> dict[str, Any]:
+    """An event that speaks of other events by their new numbers."""
+
+    def number(name: str, value: Any) -> Any:
+        refers = name.endswith("EventId") and int(value) > after
+        return str(int(value) + by) if refers else value
+
+    return {
+        kind: {name: number(name, value) for name, value in given.items()} if isinstance(given, dict) else given
+        for kind, given in event.items()
+    }
+
+
+async def test_a_cancel_while_the_next_link_starts_comes_too_late(tmp_path: Path):
+    document = json.loads((library.HISTORIES / "chain.task.json").read_text(encoding="utf-8"))
+    path = tmp_path / "chain.json"
+    path.write_text(json.dumps(interrupted(document, "CHILD_WORKFLOW_EXECUTION_STARTED")), encoding="utf-8")
+    (replayed,) = await replay.replay([replay.read(path)], WORKFLOWS)
+    assert "" == replayed.diverged
+
+
 # --- the command ------------------------------------------------------------------------------------------------
 
 
