@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 from temporalio import activity
 from temporalio.client import Client
@@ -53,6 +53,16 @@ class FleetActivities:
         self._leaving = True
         for probe_loop, (incarnation, _) in self._rounds.items():
             probe_loop.leave(incarnation)
+
+    def tell_again(self, emulators: Iterable[str]) -> None:
+        """The workflows of these emulators are gone, or are new: they know nothing of this host."""
+        for probe_loop, (incarnation, _) in self._rounds.items():
+            probe_loop.tell_again(emulators, incarnation)
+
+    def disown(self, emulators: Iterable[str]) -> None:
+        """The pool believes that this host has these emulators, and it has not."""
+        for probe_loop, (incarnation, _) in self._rounds.items():
+            probe_loop.disown(emulators, incarnation)
 
     def end_presence(self) -> None:
         """Its stages have ended: the presence may end too."""

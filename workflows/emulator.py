@@ -305,7 +305,7 @@ def _machine(start: EmulatorInput) -> Emulator:
         return machine
     # A workflow that starts anew, after its predecessor was terminated, must not be taken for an older one.
     began_ms = int(workflow.info().workflow_start_time.timestamp() * 1000)
-    return Emulator(EmulatorState(start.emulator_id, incarnation=began_ms))
+    return Emulator(EmulatorState(start.emulator_id, incarnation=began_ms, seq=began_ms))
 
 
 def _evidence_of_gate(gate: workflow.ActivityHandle[GateResult]) -> str:

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
@@ -167,6 +167,21 @@ class ProbeLoop:
         for entry, _ in self._walks.values():
             if self._watch.is_settled(entry.emulator_id):
                 self._say(self._report_of(entry, Health.LEAVING, incarnation))
+
+    def tell_again(self, emulators: Iterable[str], incarnation: int) -> None:
+        """Say what is known of these: whoever heard it is gone."""
+        for emulator_id in emulators:
+            entry, _ = self._walks.get(emulator_id, (None, None))
+            watched = self._watch.emulators.get(emulator_id)
+            if entry is not None and watched is not None and watched.health is not None:
+                self._say(self._report_of(entry, watched.health, incarnation))
+
+    def disown(self, emulators: Iterable[str], incarnation: int) -> None:
+        """Say that these have left, which are not on the list: they are believed to be here."""
+        if not self._inventory.unread:
+            for emulator_id in [one for one in emulators if one not in self._walks]:
+                host, pool = self._post.host_id, self._post.pool
+                self._say(Seen(emulator_id, host, incarnation, 0, Health.LEFT, pool=pool))
 
     def left_reports(self, incarnation: int) -> tuple[Seen, ...]:
         """What is said when the host leaves in order."""

@@ -1,6 +1,7 @@
 """What a worker process asks of Temporal when it starts: to join as its host, and to forget workers that died."""
 
 import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -21,6 +22,8 @@ AT_ONCE = 16
 LIST_S = 30.0
 WAITING_AT_MOST = 1000
 """Queued tasks whose sticky queues are reset: three times what a worker keeps in its cache."""
+IN_A_QUERY = 100
+"""Ids that are named in one list query."""
 JOIN_TIMEOUT_S = 60.0
 JOIN_AGAIN_S = 0.5
 
@@ -67,6 +70,17 @@ class HostsClient:
                         raise
                 await asyncio.sleep(JOIN_AGAIN_S)
 
+    async def emulator_runs(self, emulators: Iterable[str]) -> dict[str, str]:
+        """The run of the workflow of each of these emulators that has one."""
+        found: dict[str, str] = {}
+        async with limit_call(LIST_S):
+            for some in _batches([*emulators], IN_A_QUERY):
+                wanted = ", ".join(quote(names.emulator_id(emulator)) for emulator in some)
+                query = f"{running(Workflow.EMULATOR)} AND WorkflowId IN ({wanted})"
+                async for one in self._client.list_workflows(query, page_size=1000):
+                    found[one.id.removeprefix(names.emulator_id(""))] = one.run_id
+        return found
+
     async def forget_dead_workers(self, host: str, emulators: list[str]) -> None:
         """Reset the sticky queues of what a worker of this host had cached when it was killed.
 
@@ -111,3 +125,7 @@ class HostsClient:
         query = f"ExecutionStatus = 'Running' AND {Attribute.EMULATOR_ID} IN ({wanted})"
         async with limit_call(LIST_S):
             return [task.id async for task in self._client.list_workflows(query, page_size=1000)]
+
+
+def _batches(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (ids[at : at + size] for at in range(0, len(ids), size))

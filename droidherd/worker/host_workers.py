@@ -17,6 +17,7 @@ from temporalio.worker import Worker
 from activities.stage import SLOTS
 from droidherd.contracts import names
 from droidherd.contracts.fleet import FleetTiming, Join
+from droidherd.domain.messages import EmulatorStatus
 from droidherd.emulator.inventory import Inventory
 from droidherd.engine.errors import EngineError
 from droidherd.engine.hosts import HostsClient
@@ -27,6 +28,8 @@ from droidherd.worker.shutdown import ShutdownRequest
 SYNC_S = 1.0
 """Between two looks at the inventory."""
 DISPATCHER_NEED_S = 5
+EMULATORS_NEED_S = 5
+STRAYS_S = 60
 TELL_S = 0.3
 """Between the word that a worker leaves and the moment it takes nothing more: time for the word to travel."""
 SLACK_S = 10.0
@@ -82,9 +85,12 @@ class HostWorkers:
         self._stage_threads = ThreadPoolExecutor(thread_name_prefix="stage", max_workers=1024)
         self._emulators: dict[str, RunningWorker] = {}
         self._absent_s = 0.0
+        self._runs: dict[str, str] = {}
+        """Emulator → the run of its workflow that was there at the last look."""
 
     async def serve(self, stop: ShutdownRequest) -> None:
         """Join, then follow the inventory until asked to stop."""
+        self._runs = await self._shared.hosts.emulator_runs(self._listed())
         await self._join()
         forgetting = asyncio.create_task(self._forget_caches_of_waiting())
         host, boots = RunningWorker.start(self._host_worker()), RunningWorker.start(self._boot_worker())
@@ -96,6 +102,8 @@ class HostWorkers:
             await stop.wait(SYNC_S)
             seconds += 1
             await self._keep_entities(dispatcher=seconds % DISPATCHER_NEED_S == 0)
+            if seconds % EMULATORS_NEED_S == 0:
+                await self._keep_emulators(strays=seconds % STRAYS_S == 0)
         forgetting.cancel()
         boots.abandon()
         await self._leave(host, stop)
@@ -103,7 +111,7 @@ class HostWorkers:
 
     def _sync_workers(self) -> None:
         """One worker per emulator of the inventory."""
-        wanted = {entry.emulator_id for entry in self._activities.inventory.entries()}
+        wanted = self._listed()
         for emulator_id in sorted(wanted - self._emulators.keys()):
             self._emulators[emulator_id] = RunningWorker.start(self._emulator_worker(emulator_id))
         for emulator_id in sorted(self._emulators.keys() - wanted):
@@ -121,6 +129,30 @@ class HostWorkers:
                 await self._shared.queue.keep_running()
         except EngineError as error:
             log.warning("Temporal does not answer: %s", error)
+
+    def _listed(self) -> set[str]:
+        return {entry.emulator_id for entry in self._activities.inventory.entries()}
+
+    async def _keep_emulators(self, *, strays: bool) -> None:
+        """Tell anew of emulators whose workflow is gone, or another one than before: nobody else would.
+
+        `strays`: also say which emulators have left of which the pool believes that they are here. A host's workflow
+        that was terminated knew of them, and the one that followed it does not.
+        """
+        host, listed = self._settings.host, self._listed()
+        try:
+            runs = await self._shared.hosts.emulator_runs(sorted(listed))
+            page = await self._shared.queue.emulators(host.pool) if strays else None
+        except EngineError as error:
+            log.warning("Temporal does not answer: %s", error)
+            return
+        changed = [one for one in sorted(listed) if not runs.get(one) or runs[one] != self._runs.get(one)]
+        self._runs = runs
+        if changed:
+            self._activities.fleet.tell_again(changed)
+        rows = [row for row in page.emulators if row.host == host.id] if page else []
+        there = {row.emulator_id for row in rows if row.state != EmulatorStatus.RETIRED}
+        self._activities.fleet.disown(sorted(there - listed))
 
     async def _forget_caches_of_waiting(self) -> None:
         """Beside the work that goes on at once: only the grants to come depend on it."""

@@ -72,6 +72,19 @@ async def dispatcher(farm: Farm, chance: random.Random) -> None:
     await client.get_workflow_handle(names.dispatcher_id("default")).terminate("struck down by a test")
 
 
+async def emulator_workflows(farm: Farm, chance: random.Random) -> None:
+    """`terminate` on the workflows of all emulators."""
+    client = await farm.client()
+    for emulator_id in farm.emulators:
+        await client.get_workflow_handle(names.emulator_id(emulator_id)).terminate("struck down by a test")
+
+
+async def host_workflow(farm: Farm, chance: random.Random) -> None:
+    """`terminate` on the workflow of the host."""
+    client = await farm.client()
+    await client.get_workflow_handle(names.host_id("local")).terminate("struck down by a test")
+
+
 async def everything_of_the_host(farm: Farm, chance: random.Random) -> None:
     """The worker and its adb server together."""
     with contextlib.suppress(psutil.Error, FileNotFoundError, ProcessLookupError):

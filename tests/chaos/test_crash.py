@@ -29,6 +29,8 @@ SMALL = {
     "reboot": strikes.reboot,
     "fleet": strikes.fleet,
     "dispatcher": strikes.dispatcher,
+    "emulator_workflows": strikes.emulator_workflows,
+    "host_workflow": strikes.host_workflow,
     "host": strikes.everything_of_the_host,
 }
 

@@ -165,6 +165,31 @@ async def test_an_emulator_that_answers_a_new_loop_once_and_dies_is_reported_dow
         assert [Health.DOWN] == await reported_health(tmp_path, threads, 1, lambda: Health.DOWN)
 
 
+async def test_what_is_known_of_an_emulator_is_said_again_on_demand_and_strays_have_left(tmp_path: Path):
+    """For a workflow that was terminated, and for a pool that believes what its predecessor heard."""
+    Inventory(tmp_path).add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
+    words: asyncio.Queue[tuple[str, Health]] = asyncio.Queue()
+
+    async def tell_health(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
+        for seen in news:
+            words.put_nowait((seen.emulator_id, seen.health))
+
+    with ThreadPoolExecutor(4) as threads:
+        watched = Scripted(
+            ProbedHost("h", "default"), Stubborn(tmp_path), Inventory(tmp_path), ProbeTiming(60.0, 60.0, 0.0), threads
+        )
+        rounds = asyncio.create_task(watched.run(tell_health, 1))
+        async with asyncio.timeout(20):
+            assert ("e1", Health.GOOD) == await words.get()
+            watched.tell_again(["e1", "unknown"], 1)
+            assert ("e1", Health.GOOD) == await words.get()
+            watched.disown(["e1", "e2"], 1)
+            assert ("e2", Health.LEFT) == await words.get()
+        rounds.cancel()
+        await asyncio.gather(rounds, return_exceptions=True)
+        assert words.empty()
+
+
 async def first_word(data: Path) -> tuple[tuple[Seen, ...], tuple[str, ...] | None]:
     """What a probe loop says before anything else."""
     words: asyncio.Queue[tuple[tuple[Seen, ...], tuple[str, ...] | None]] = asyncio.Queue()

@@ -9,6 +9,7 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, PoolEmulator
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.messages import EmulatorStatus
 from droidherd.domain.outbox import Outbox
 from tests.protocol.actors import Actor, Flight
 from workflows.dispatcher import views
@@ -174,8 +175,19 @@ class DispatcherActor(Actor):
             self.world.witness.board(self.machine)
 
     def nobody_there(self, flight: Flight) -> None:
+        if flight.target.startswith("emulator/"):
+            self.world.emulators[flight.target.removeprefix("emulator/")].begin_run()
+            self.machine.outbox.mark_failed(flight.target)
+            return
         self.machine.undeliverable(flight.target, flight.message, self.world.now)
         self.world.witness.board(self.machine)
+
+    def emulators_of(self, host: str) -> list[str]:
+        """Asked by a worker of this host."""
+        if self.frozen() or not self.restored or not self.alive:
+            return []
+        rows = self.machine.board.emulators.values()
+        return [r.emulator_id for r in rows if r.host_id == host and r.state is not EmulatorStatus.RETIRED]
 
     def audit(self) -> None:
         """Are the holders still there? Described with their run ids."""

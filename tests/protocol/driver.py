@@ -28,29 +28,30 @@ class Findings:
     broken: list[str] = field(default_factory=list)
 
 
-def chunk(work: tuple[int, int, str]) -> Findings:
+def chunk(work: tuple[int, int, str, bool]) -> Findings:
     """Run the histories of seeds first, first + 1, …"""
-    first, count, without = work
+    first, count, without, entities_end = work
     findings = Findings()
     for seed in range(first, first + count):
         findings.histories += 1
-        counts, broken = judged(Seeded(seed), without=without)
+        counts, broken = judged(Seeded(seed), without=without, entities_end=entities_end)
         findings.counts += counts
         findings.broken += [f"seed {seed}: {one}" for one in broken]
     return findings
 
 
-def judged(choices: Choices, *, without: str = "") -> tuple[Counter[str], list[str]]:
+def judged(choices: Choices, *, without: str = "", entities_end: bool = False) -> tuple[Counter[str], list[str]]:
     """What happened in one history, and the promise that was broken in it, with its last steps."""
     try:
-        return history(choices, without=without).witness.counts, []
+        return history(choices, without=without, entities_end=entities_end).witness.counts, []
     except BrokenPromiseError as broken:
         return Counter(), ["\n".join([str(broken), *getattr(broken, "__notes__", [])])]
 
 
-def run(first: int, histories: int, *, processes: int = 1, without: str = "") -> Findings:
+def run(first: int, histories: int, *, processes: int = 1, without: str = "", entities_end: bool = False) -> Findings:
     """All of them, in chunks, over some processes."""
-    chunks = [(at, min(CHUNK, first + histories - at), without) for at in range(first, first + histories, CHUNK)]
+    starts = range(first, first + histories, CHUNK)
+    chunks = [(at, min(CHUNK, first + histories - at), without, entities_end) for at in starts]
     total = Findings()
     if processes == 1:
         parts = [chunk(one) for one in chunks]
@@ -64,10 +65,10 @@ def run(first: int, histories: int, *, processes: int = 1, without: str = "") ->
     return total
 
 
-def found(without: str, seeds: range) -> list[str]:
+def found(without: str, seeds: range, *, entities_end: bool = False) -> list[str]:
     """Violations within these seeds, the first chunk that has any being enough."""
     for at in seeds[::CHUNK]:
-        findings = chunk((at, min(CHUNK, seeds.stop - at), without))
+        findings = chunk((at, min(CHUNK, seeds.stop - at), without, entities_end))
         if findings.broken:
             return findings.broken
     return []
@@ -79,9 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--without", default="", help="rules to switch off, to see them missed")
+    parser.add_argument("--entities-end", action="store_true", help="terminate emulators and hosts, too")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
-    findings = run(options.seed, options.histories, processes=options.processes, without=options.without)
+    findings = run(
+        options.seed,
+        options.histories,
+        processes=options.processes,
+        without=options.without,
+        entities_end=options.entities_end,
+    )
     seconds = time.perf_counter() - began
     report = {
         "histories": findings.histories,

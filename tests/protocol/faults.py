@@ -63,6 +63,8 @@ class Faults:
             self._spoil,
             *[self._order] * 2,
             self._drain,
+            *([self._terminate_emulator] * 3 if world.entities_end else []),
+            *([self._terminate_host] if world.entities_end else []),
         )
 
     def only(self, names: Iterable[str]) -> None:
@@ -165,7 +167,7 @@ class Faults:
 
     def _drain(self) -> bool:
         actor = self.world.emulators[self._some_handset().name]
-        if not self.world.script.recovery or actor.frozen():
+        if not self.world.script.recovery or actor.frozen() or not actor.alive:
             return False
         actor.machine.on_drain(on=not actor.machine.state.draining, now_ms=self.world.now)
         actor.process()
@@ -194,10 +196,14 @@ class Faults:
         return True
 
     def _continue_emulator(self) -> None:
-        self.world.emulators[f"e{self.below(len(self.world.emulators))}"].continue_as_new()
+        emulator = self.world.emulators[f"e{self.below(len(self.world.emulators))}"]
+        if emulator.alive:
+            emulator.continue_as_new()
 
     def _continue_host(self) -> None:
-        self._some_host().continue_as_new()
+        host = self._some_host()
+        if host.alive:
+            host.continue_as_new()
 
     def _continue_dispatcher(self) -> None:
         if self.world.dispatcher.machine.held_back:
@@ -211,6 +217,20 @@ class Faults:
         if not self.world.dispatcher.alive:
             return False
         self.world.dispatcher.terminate()
+        return True
+
+    def _terminate_emulator(self) -> bool:
+        emulator = self.world.emulators[self._some_handset().name]
+        if not emulator.alive:
+            return False
+        emulator.terminate()
+        return True
+
+    def _terminate_host(self) -> bool:
+        host = self._some_host()
+        if not host.alive:
+            return False
+        host.terminate()
         return True
 
     def _terminate_task(self) -> bool:

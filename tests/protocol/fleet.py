@@ -48,6 +48,12 @@ class HostActor(Actor):
         self.begun = False
         """The presence has said what it has: all that is listed."""
         self.heard_ms = world.now
+        self.gone_ms = 0
+        """When its workflow was terminated."""
+        self.looked_ms = 0
+        """When its worker looked last whether the workflows of its emulators are there."""
+        self.told: dict[str, int] = {}
+        """When the workflow began that was there when its worker looked last."""
         self.leaving = False
         """It goes away in order: what runs may end, nothing new begins."""
 
@@ -57,7 +63,7 @@ class HostActor(Actor):
 
     def probe(self, emulator_id: str) -> None:
         """One probe of one emulator, and the word of the presence activity about it."""
-        if not (self.worker and self.connected):
+        if not (self.worker and self.connected and self.alive):
             return
         self.heard_ms = self.world.now
         self._begin()
@@ -120,6 +126,45 @@ class HostActor(Actor):
         for emulator_id in [name for name, health in self.reported.items() if health in before]:
             self.say(emulator_id, Health.DOWN if gone else Health.SUSPECT)
 
+    def terminate(self) -> None:
+        """Its workflow is gone, with what it knew and had to say; its presence ends."""
+        self.alive = False
+        self.run += 1
+        self.inbox.clear()
+        self.world.lose_flights(self)
+        self.gone_ms = self.world.now
+
+    def _begin_run(self) -> None:
+        """Its worker joined again. What this run reports is not older than what the one before reported."""
+        self.alive, self.box, self.seq = True, Outbox(), self.world.now
+        self.reported = {}
+        self.heard_ms = self.world.now
+        self._begin_anew()
+
+    def keep_entities(self) -> None:
+        """Its worker joins again when no presence runs, and tells anew of whose workflow is not there."""
+        if not (self.worker and self.connected):
+            return
+        if not self.alive and self.world.now - self.gone_ms > script.PRESENCE_GRACE_MS:
+            self._begin_run()
+        if not self.alive or self.world.now - self.looked_ms < script.LOOK_EVERY_MS:
+            return
+        self.looked_ms = self.world.now
+        for emulator_id in self.listed:
+            there = self.world.emulators[emulator_id]
+            if not there.alive or there.begun_ms != self.told.get(emulator_id, 0):
+                self.watch.forget(emulator_id)
+                self.world.count("missing emulator found")
+            self.told[emulator_id] = there.begun_ms
+        for emulator_id in self.world.dispatcher.emulators_of(self.name):
+            if emulator_id not in self.listed and "listed" not in self.world.without:
+                self.say(emulator_id, Health.LEFT)
+                self.world.count("found off the list by its pool")
+
+    def nobody_there(self, flight: Flight) -> None:
+        self.world.emulators[flight.target.removeprefix("emulator/")].begin_run()
+        self.box.mark_failed(flight.target)
+
     def kill(self) -> None:
         """The worker's process dies, with every stage it ran."""
         self.worker = False
@@ -160,6 +205,8 @@ class HostActor(Actor):
     def reconnect(self) -> None:
         """The presence activity begins anew."""
         self.connected, self.heard_ms = True, self.world.now
+        if not self.alive:
+            self._begin_run()
         self._begin_anew()
 
     def continue_as_new(self) -> None:
@@ -176,6 +223,7 @@ class EmulatorActor(Actor):
     def __init__(self, world: "World", name: str) -> None:
         super().__init__(world, f"emulator/{name}")
         self.machine = Emulator(EmulatorState(name))
+        self.begun_ms = 0
         self.gating = False
         self.job: RecoveryJob | None = None
         """What its host does for it."""
@@ -213,7 +261,7 @@ class EmulatorActor(Actor):
 
     def orders(self, action: EmulatorAction) -> bool:
         """By a person. Whether somebody was there to take it."""
-        if self.frozen():
+        if self.frozen() or not self.alive:
             return False
         self.process()
         done = not self.machine.on_control(EmulatorRequest(action, "ann"), self.world.now, self._dice())
@@ -248,7 +296,7 @@ class EmulatorActor(Actor):
     def gate(self) -> bool:
         """Run what the machine orders, on its host's queue. The result comes back as a message of its own."""
         owner = self.world.hosts.get(self.machine.state.owner)
-        request = None if self.frozen() or self.gating else self.machine.gate_request()
+        request = None if self.frozen() or self.gating or not self.alive else self.machine.gate_request()
         if request is None or owner is None or not (owner.worker and owner.connected):
             return False
         if self.job and self.job.step.trouble is not EmulatorTrouble.SILENT:
@@ -268,6 +316,29 @@ class EmulatorActor(Actor):
         self.world.start_dispatcher()
         self.machine.outbox.mark_failed(flight.target)
 
+    def terminate(self) -> None:
+        """Its workflow is gone, with all it knew and had to do."""
+        self.alive = False
+        self.run += 1
+        self.inbox.clear()
+        self.world.lose_flights(self)
+        self._drop_activities()
+
+    def begin_run(self) -> None:
+        """Whoever finds it gone starts it; one wins."""
+        if self.alive:
+            return
+        self.alive = True
+        self.begun_ms = now = self.world.now
+        self.machine = Emulator(EmulatorState(self.machine.state.emulator_id, incarnation=now, seq=now))
+        self.process()
+
+    def _drop_activities(self) -> None:
+        self.gating, self.waits = False, None
+        if self.job:
+            self.job.given_up, self.job = True, None
+        self.world.later = [one for one in self.world.later if one[0] is not self]
+
     def continue_as_new(self) -> None:
         self.process()
         state = carried(self.machine.state)
@@ -275,9 +346,9 @@ class EmulatorActor(Actor):
             if getattr(state, name) != getattr(self.machine.state, name):
                 self.world.witness.broken(f"{name} of {self.name} is not carried over")
         state.outbox = self.next_run().lines
-        self.machine, self.gating = Emulator(state), False
+        self.machine = Emulator(state)
         self.machine.resume()
-        if self.job:
-            self.job.given_up, self.job = True, None
-        self.world.later = [one for one in self.world.later if one[0] is not self]
+        waits = self.waits
+        self._drop_activities()
+        self.waits = waits
         self.process()

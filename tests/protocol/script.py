@@ -13,6 +13,7 @@ QUEUE_TIMEOUT_MS = 40_000
 LINE_TIMEOUT_MS = 5_000
 PRESENCE_TIMEOUT_MS = 10_000
 PRESENCE_GRACE_MS = 5_000
+LOOK_EVERY_MS = 5_000
 HOLD_S = 90.0
 POLICY = RecoveryPolicy(controller="c", reconnect_s=2.0, restarts=2, backoff_s=2.0, backoff_max_s=8.0, forgive_s=60.0)
 SOON_MS = 2_500

@@ -31,8 +31,12 @@ QUIET_ROUNDS = 12
 class World:
     """Everything there is in one history."""
 
-    def __init__(self, choices: Choices, *, without: str = "", change: Change = no_change) -> None:
+    def __init__(
+        self, choices: Choices, *, without: str = "", change: Change = no_change, entities_end: bool = False
+    ) -> None:
+        """`entities_end`: workflows of emulators and hosts are terminated, too."""
         self.choices, self.below = choices, choices.below
+        self.entities_end = entities_end
         self.without = frozenset(without.split(",")) if without else frozenset[str]()
         self.change = change
         self.judged = not self.without
@@ -199,6 +203,7 @@ class World:
             for _ in range(3):
                 handset.work()
         self.hands.work()
+        self._keep_entities()
         for name in self.handsets:
             for host in self.hosts.values():
                 host.probe(name)
@@ -219,6 +224,12 @@ class World:
             *self.emulators.values(),
             *[task for task in self.tasks.values() if task.alive],
         ]
+
+    def _keep_entities(self) -> None:
+        """What workers do every few seconds."""
+        if self.entities_end and "presence" not in self.without:
+            for host in self.hosts.values():
+                host.keep_entities()
 
     def _finished(self) -> bool:
         board = self.dispatcher.machine.board
@@ -255,7 +266,7 @@ class World:
             if not self._at_rest(name):
                 broken(f"{name} is not free: {row}, {self.emulators[name].machine}")
             at_work = [handset.running, handset.waiting, *(a for a in handset.queue if not a.given_up)]
-            if handset.remains or any(at_work):
+            if (handset.remains and handset.on) or any(at_work):
                 broken(f"{name}: remains of {handset.remains}, at work {at_work}")
 
     def _judge_board(self, d: Dispatcher) -> None:
@@ -322,7 +333,8 @@ class World:
         if name.startswith("dispatcher/"):
             return self.dispatcher if self.dispatcher.alive else None
         if name.startswith("emulator/"):
-            return self.emulators[name.removeprefix("emulator/")]
+            emulator = self.emulators[name.removeprefix("emulator/")]
+            return emulator if emulator.alive else None
         task = self.tasks.get(name)
         return task if task is not None and task.alive else None
 
@@ -436,6 +448,7 @@ class World:
             actor.process()
 
     def _probe(self) -> None:
+        self._keep_entities()
         for host in self.hosts.values():
             for name in self.handsets:
                 host.probe(name)
@@ -473,9 +486,9 @@ def about(message: Any) -> str:
     return key.task_id if isinstance(key, m.Key) else ""
 
 
-def history(choices: Choices, *, without: str = "", change: Change = no_change) -> World:
+def history(choices: Choices, *, without: str = "", change: Change = no_change, entities_end: bool = False) -> World:
     """Run one history. Raises BrokenPromiseError with its last steps."""
-    world = World(choices, without=without, change=change)
+    world = World(choices, without=without, change=change, entities_end=entities_end)
     try:
         world.run()
     except BrokenPromiseError as broken:

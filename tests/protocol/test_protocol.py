@@ -27,6 +27,8 @@ HOSTILE = (
     "found off the list",
 )  # fmt: skip
 
+ENDED = ("terminate emulator", "terminate host", "missing emulator found", "found off the list by its pool")
+
 
 @settings(
     max_examples=1_000,
@@ -50,6 +52,12 @@ def test_every_hostile_event_happens_and_no_promise_is_broken() -> None:
     findings = driver.run(0, 1_500)
     assert [] == findings.broken
     assert [] == [what for what in HOSTILE if not findings.counts[what]]
+
+
+def test_emulators_and_hosts_may_end_at_any_point_as_well() -> None:
+    findings = driver.run(0, 1_000, entities_end=True)
+    assert [] == findings.broken
+    assert [] == [what for what in ENDED if not findings.counts[what]]
 
 
 def test_a_seed_replays_to_the_last_step() -> None:

@@ -191,9 +191,30 @@ def test_a_dispatcher_without_this_rule_breaks_a_promise(change: Change) -> None
         all_histories(change)
 
 
-def all_histories(change: Change) -> None:
+def orders_a_reset_once(d: Dispatcher) -> None:
+    """Believes that an order to reset outlives whoever was told."""
+    instead(d.leases, "repeat_reset", lambda _: lambda *_: None)
+
+
+def test_a_reset_is_ordered_again_of_the_workflow_that_follows_a_terminated_one() -> None:
+    with pytest.raises(BrokenPromiseError, match="is not free"):
+        all_histories(orders_a_reset_once, entities_end=True)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param("presence", id="a-worker-tells-anew-of-an-emulator-whose-workflow-is-another-one"),
+        pytest.param("listed", id="a-worker-asks-the-pool-which-emulators-are-said-to-be-its-own"),
+    ],
+)
+def test_without_this_rule_a_terminated_emulator_is_lost(rule: str) -> None:
+    assert driver.found(rule, range(SEEDS), entities_end=True)
+
+
+def all_histories(change: Change, *, entities_end: bool = False) -> None:
     for seed in RARE.get(change.__name__, range(SEEDS)):
-        history(Seeded(seed), change=change)
+        history(Seeded(seed), change=change, entities_end=entities_end)
 
 
 def hears_no_priority(d: Dispatcher) -> None:

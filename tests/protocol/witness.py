@@ -154,7 +154,8 @@ class Witness:
         """What is granted is not off, nor being switched off."""
         doing = [one for one in self.world.hands.all if one.emulator == emulator_id and one.live()]
         stops = any(one.step.step is RecoveryStep.STOP for one in doing)
-        if stops or self.world.emulators[emulator_id].machine.state.stopped:
+        known = self.world.emulators[emulator_id].machine.state
+        if stops or (known.stopped and known.boot):  # without a boot: found off by a workflow that just began
             self.broken(f"{entry.task_id} was granted {emulator_id}, which is being switched off")
 
     def board(self, d: "Dispatcher") -> None:

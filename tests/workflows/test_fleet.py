@@ -1,5 +1,6 @@
 """Hosts and emulators as workflows: who may join, what silence means, what must pass a gate."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,10 +8,13 @@ from temporalio.client import Client
 
 from droidherd.contracts import names
 from droidherd.contracts.fleet import EmulatorView, GateWork
+from droidherd.domain.errors import FlowError
 from droidherd.domain.fleet.emulator import GATE_TRIES
 from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
-from tests.workflows.plays import Hold, asks, completes
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.hosts import HostsClient
+from tests.workflows.plays import Hold, asks, completes, fails
 from tests.workflows.timing import FLEET_TIMING, IMPATIENT_FLEET
 from tests.workflows.world import World, until, wake, world
 from workflows import options
@@ -186,6 +190,40 @@ async def test_terminated_host_is_believed_as_soon_as_its_worker_has_joined_agai
         await until(reported_again, "a presence to tell of e1 again")
         await here.sees("e1", Health.DOWN)
         await here.emulator_is("e1", "down")
+
+
+async def test_a_reset_survives_the_workflow_that_was_to_have_it_done(client: Client):
+    async with world(client, "e1") as here:
+        hold = here.gates.holding["e1"] = asyncio.Event()
+        await here.submit("dirty", fails(FlowError("no such screen"), clean=False))
+        await here.ended("dirty")
+
+        async def resetting() -> bool | None:
+            return True if here.gates.seen[-1].fence else None
+
+        await until(resetting, "the reset to begin")
+        await here.emulator("e1").terminate("struck down by a test")
+        hold.set()
+        await here.presence.tell(1)  # as a worker does that misses it
+        await here.submit("next")
+        assert TaskStatus.COMPLETED == (await here.ended("next")).state
+        assert here.gates.seen[-1].fence
+
+
+async def test_the_runs_of_emulators_are_found_as_long_as_they_are_open(client: Client):
+    async with world(client, "e1") as here:
+        hosts = HostsClient(client, EngineConfig())
+
+        async def known() -> dict[str, str] | None:
+            return await hosts.emulator_runs(["e1", "e2"]) or None
+
+        async def gone() -> bool | None:
+            return not await hosts.emulator_runs(["e1", "e2"]) or None
+
+        run_id = (await here.emulator("e1").describe()).run_id
+        assert {"e1": run_id} == await until(known, "e1 to be found")
+        await here.emulator("e1").terminate("struck down by a test")
+        await until(gone, "e1 to be missed")
 
 
 async def test_a_host_that_moves_to_another_pool_leaves_nothing_in_the_old_one(client: Client):

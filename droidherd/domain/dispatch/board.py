@@ -102,6 +102,8 @@ class PoolEmulator:
     """The lease whose remains must be reset before the next grant; 0: clean."""
     reset_up_to: int = 0
     """Every lease up to this one was fenced and its remains reset."""
+    reset_ordered: int = 0
+    """Up to which lease it was asked to do that."""
     startable: bool = False
     """Its host can switch it on and off."""
     switch: str = ""

@@ -187,6 +187,7 @@ class Dispatcher:
             self.rebuild.on_joined(emulator, now_ms)
         if (news.incarnation, news.seq) <= (emulator.incarnation, emulator.seq):
             return
+        succeeded = news.incarnation > emulator.incarnation
         rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
         self.power.on_announced(emulator, news, now_ms)
         emulator.incarnation, emulator.seq, emulator.host_id = news.incarnation, news.seq, news.host_id
@@ -198,6 +199,8 @@ class Dispatcher:
             self.audit_recorder.record(entry, now_ms)
         emulator.state = news.state
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
+        if succeeded:
+            self.leases.repeat_reset(emulator)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
         self.board.refresh(emulator)
         if emulator.state is EmulatorStatus.RETIRED:

@@ -219,7 +219,13 @@ class Leases:
 
     def order_reset(self, emulator: PoolEmulator) -> None:
         """Have it fenced and reset up to the lease that made it dirty."""
+        emulator.reset_ordered = emulator.dirty
         self._messenger.to_emulator(emulator.emulator_id, m.Reset(emulator.dirty))
+
+    def repeat_reset(self, emulator: PoolEmulator) -> None:
+        """Order again what was ordered and is not done: whoever was told may be gone."""
+        if emulator.dirty and emulator.reset_ordered > emulator.reset_up_to:
+            self.order_reset(emulator)
 
     def sweep(self, emulator: PoolEmulator, now_ms: int) -> None:
         """Have whatever may have run here before fenced and reset."""
