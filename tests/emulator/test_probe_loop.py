@@ -165,7 +165,7 @@ async def test_an_emulator_that_answers_a_new_loop_once_and_dies_is_reported_dow
         assert [Health.DOWN] == await reported_health(tmp_path, threads, 1, lambda: Health.DOWN)
 
 
-async def test_what_is_known_of_an_emulator_is_said_again_on_demand_and_strays_have_left(tmp_path: Path):
+async def test_a_probe_loop_repeats_what_it_knows_and_disowns_strays(tmp_path: Path):
     """For a workflow that was terminated, and for a pool that believes what its predecessor heard."""
     Inventory(tmp_path).add(InventoryEntry(emulator_id="e1", address="127.0.0.1:1"))
     words: asyncio.Queue[tuple[str, Health]] = asyncio.Queue()

@@ -52,7 +52,7 @@ class HostActor(Actor):
         """When its workflow was terminated."""
         self.looked_ms = 0
         """When its worker looked last whether the workflows of its emulators are there."""
-        self.told: dict[str, int] = {}
+        self.known_runs: dict[str, int] = {}
         """When the workflow began that was there when its worker looked last."""
         self.leaving = False
         """It goes away in order: what runs may end, nothing new begins."""
@@ -152,10 +152,10 @@ class HostActor(Actor):
         self.looked_ms = self.world.now
         for emulator_id in self.listed:
             there = self.world.emulators[emulator_id]
-            if not there.alive or there.begun_ms != self.told.get(emulator_id, 0):
+            if not there.alive or there.begun_ms != self.known_runs.get(emulator_id, 0):
                 self.watch.forget(emulator_id)
                 self.world.count("missing emulator found")
-            self.told[emulator_id] = there.begun_ms
+            self.known_runs[emulator_id] = there.begun_ms
         for emulator_id in self.world.dispatcher.emulators_of(self.name):
             if emulator_id not in self.listed and "listed" not in self.world.without:
                 self.say(emulator_id, Health.LEFT)

@@ -196,7 +196,7 @@ def orders_a_reset_once(d: Dispatcher) -> None:
     instead(d.leases, "repeat_reset", lambda _: lambda *_: None)
 
 
-def test_a_reset_is_ordered_again_of_the_workflow_that_follows_a_terminated_one() -> None:
+def test_a_reset_is_ordered_again_after_a_termination() -> None:
     with pytest.raises(BrokenPromiseError, match="is not free"):
         all_histories(orders_a_reset_once, entities_end=True)
 
@@ -205,7 +205,7 @@ def test_a_reset_is_ordered_again_of_the_workflow_that_follows_a_terminated_one(
     "rule",
     [
         pytest.param("presence", id="a-worker-tells-anew-of-an-emulator-whose-workflow-is-another-one"),
-        pytest.param("listed", id="a-worker-asks-the-pool-which-emulators-are-said-to-be-its-own"),
+        pytest.param("listed", id="a-worker-asks-the-pool-which-emulators-are-its-own"),
     ],
 )
 def test_without_this_rule_a_terminated_emulator_is_lost(rule: str) -> None:
