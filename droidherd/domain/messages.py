@@ -204,6 +204,8 @@ class Recall:
     """What the board still knows of the task; attempt 0: nothing."""
     voids: int = 0
     """Whatever was switched up to this number is forgotten, and holds no more."""
+    seq: int = 0
+    """The newest message that was heard of the task: what it says next must be newer to be heard."""
     kind: Literal["recall"] = "recall"
 
 

@@ -60,12 +60,14 @@ def test_a_question_that_was_answered_and_forgotten_is_to_be_asked_anew() -> Non
     assert isinstance(pool.d.ask(replace(ask, seq=pool.seq()), pool.now), m.Admitted)
 
 
-def test_an_older_question_of_somebody_who_left_is_not_heard() -> None:
+def test_an_older_question_of_somebody_who_left_is_to_be_asked_anew() -> None:
     pool = Pool()
     ask = pool.enqueue("task")
     pool.deliver("task")
     pool.done("task")
-    assert pool.d.ask(ask, pool.now) is None
+    answer = pool.d.ask(ask, pool.now)
+    assert isinstance(answer, m.Recall)
+    assert answer.seq > ask.seq
     assert {} == pool.d.board.entries
 
 

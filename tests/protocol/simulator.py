@@ -42,6 +42,7 @@ class World:
         self.judged = not self.without
         self.now = START_MS
         self.hostile = True
+        self.healed_ms = 0
         self.witness = Witness(self)
         self.script: Script = script.write(choices)
         self.flights: list[Flight] = []
@@ -142,6 +143,7 @@ class World:
         """No more faults: everything must end as its script says."""
         self.hostile = False
         self._heal()
+        self.healed_ms = self.now
         quiet = 0
         for _ in range(SETTLE_ROUNDS):
             self.now += SETTLE_STEP_MS
@@ -211,6 +213,7 @@ class World:
         self.dispatcher.audit()
         for actor in self.actors():
             actor.process()
+        self.witness.answers()
 
     def _look_after_emulators(self) -> None:
         if not self.hostile:

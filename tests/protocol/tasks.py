@@ -40,6 +40,8 @@ class TaskActor(Actor):
         self.asked: list[str] = []
         """Everything a person asked for, for judging how it ended."""
         self.kept_ticket = 0
+        self.asked_ms = 0
+        """When it asked for an emulator."""
         self.asked_before = False
         self.touched = False
         """Whether the present lease may have left something on its emulator."""
@@ -108,6 +110,10 @@ class TaskActor(Actor):
             double = copy.deepcopy(self.claim)
             double.request(self._question(min(double.ticket, 0)))
             self.world.dispatcher.question(double.ask)
+            if self.world.entities_end and double.seq % 2:
+                double.repeat()  # a recall was heard in that step, and is heard before the question next time
+                self.world.count("lost repeat")
+                self.world.dispatcher.question(double.ask)
             return False
         self._line_up_anew()
         return True
@@ -144,6 +150,7 @@ class TaskActor(Actor):
 
     def _request(self, ticket: int) -> None:
         self.claim.request(self._question(ticket))
+        self.asked_ms = self.world.now
         self.kept_ticket, self.asked_before = ticket, True
         self.state = "waiting"
 

@@ -27,7 +27,13 @@ HOSTILE = (
     "found off the list",
 )  # fmt: skip
 
-ENDED = ("terminate emulator", "terminate host", "missing emulator found", "found off the list by its pool")
+ENDED = (
+    "lost repeat",
+    "terminate emulator",
+    "terminate host",
+    "missing emulator found",
+    "found off the list by its pool",
+)
 
 
 @settings(

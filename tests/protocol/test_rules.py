@@ -196,6 +196,16 @@ def orders_a_reset_once(d: Dispatcher) -> None:
     instead(d.leases, "repeat_reset", lambda _: lambda *_: None)
 
 
+def drops_what_is_older(d: Dispatcher) -> None:
+    """Drops a question with a smaller number than one it heard, without a word."""
+    instead(d, "_ask_anew", lambda _: lambda *_: None)
+
+
+def test_whoever_asks_is_answered_within_seconds_also_after_a_lost_step() -> None:
+    with pytest.raises(BrokenPromiseError, match="has no answer"):
+        all_histories(drops_what_is_older, entities_end=True)
+
+
 def test_a_reset_is_ordered_again_after_a_termination() -> None:
     with pytest.raises(BrokenPromiseError, match="is not free"):
         all_histories(orders_a_reset_once, entities_end=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, EntryState, PoolEmulator
 from droidherd.domain.fleet.recovery import RecoveryStep
 from droidherd.domain.messages import Admitted, EmulatorStatus, Enqueue, Health, Recall
+from droidherd.domain.task.claim import Want
 from tests.protocol.counting import Counting
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.protocol.simulator import World
 
 LAST_STEPS = 60
+ANSWER_MS = 5_000
 
 
 class BrokenPromiseError(AssertionError):
@@ -35,6 +37,8 @@ class Witness:
         """key (account, mutex) → lease of the last effect executed under it, and where."""
         self.executed: Counter[tuple[str, str]] = Counter()
         self.last_token = 0
+        self.longest_ms = 0
+        """How long somebody waited for an answer after the last fault."""
         self.counting = Counting(self)
 
     def broken(self, what: str) -> None:
@@ -66,6 +70,18 @@ class Witness:
     def note_reset(self, handset: "Handset", up_to: int) -> None:
         if handset.remains > up_to:
             self.broken(f"{handset.name}: reset up to {up_to} while lease {handset.remains} was at work")
+
+    def answers(self) -> None:
+        """Who asks is answered soon, once nothing goes wrong any more. Nobody repeats a question by the clock here."""
+        world = self.world
+        for task in world.tasks.values():
+            asks = task.alive and task.state == "waiting" and task.claim.want is Want.EMULATOR
+            if not asks or task.claim.admitted is not None or not world.healed_ms or world.without:
+                continue
+            waits_ms = world.now - max(task.asked_ms, world.healed_ms)
+            self.longest_ms = max(self.longest_ms, waits_ms)
+            if waits_ms > ANSWER_MS:
+                self.broken(f"{task.name} asked {waits_ms} ms ago and has no answer")
 
     # --- recovery -------------------------------------------------------------------------------------------------
 

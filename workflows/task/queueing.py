@@ -16,6 +16,8 @@ from workflows.task.loop import TaskLoop, until_s
 from workflows.task.state import TaskState
 
 REPEAT_S = 300.0
+UNANSWERED_S = 5.0
+"""After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
 FOREVER = float("inf")
 NO_EMULATOR = "cannot_be_satisfied"
 REASONS = {
@@ -96,7 +98,8 @@ async def wait_for_answer(task: TaskLoop, answered: Callable[[], bool], limit_s:
     """Wait for the dispatcher's word. The request is repeated when it takes too long; False: time passed."""
     claim = task.state.claim
     admitted = claim.admitted
-    repeat_s = (admitted.repeat_after_s if admitted else REPEAT_S) * (1 + workflow.random().random() / 10)
+    unanswered_s = min(UNANSWERED_S * 2.0**claim.unanswered, REPEAT_S)
+    repeat_s = (admitted.repeat_after_s if admitted else unanswered_s) * (1 + workflow.random().random() / 10)
     if await task.wait(answered, min(repeat_s, limit_s)):
         return True
     if repeat_s <= limit_s:

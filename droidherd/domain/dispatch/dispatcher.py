@@ -69,6 +69,7 @@ class Dispatcher:
         entry = self.board.entries.get(task_id)
         known = entry.ask.seq if entry else self.state.recent.seq(task_id)
         if ask.seq < known:
+            self._ask_anew(task_id, entry, known)
             return
         if ask.seq == known and entry is None:
             # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
@@ -86,6 +87,13 @@ class Dispatcher:
         entry = self.board.entries.get(task_id)
         if entry is not None and entry.lease is None:
             self.admission.tell_position(entry)  # a grant says as much
+
+    def _ask_anew(self, task_id: str, entry: Entry | None, known: int) -> None:
+        """A message is older than one that was heard. A late copy, mostly; or its sender lost the step that said more.
+
+        Only the task knows which, so it is asked. It would wait for an answer to what is not heard otherwise.
+        """
+        self.rebuild.recall(task_id, entry.key if entry else None, seq=known)
 
     def _still_true(self, entry: Entry, ask: m.Enqueue, now_ms: int) -> Entry | None:
         """The task's entry, unless its request shows that it is over."""
@@ -121,6 +129,8 @@ class Dispatcher:
             self.statistics.report(None, message)
             if entry is None:
                 self.state.recent.remember(task_id, message.seq)
+            elif entry.key == message.key:
+                self._ask_anew(task_id, entry, entry.ask.seq)
             return
         self.statistics.report(entry, message)
         if self.leases.done(entry, message, now_ms):

@@ -56,9 +56,9 @@ class Rebuild:
             self._own.until_ms = now_ms + int(patience_s * 1000)
             self._own.quiet_until_ms = now_ms + int(self._state.config.fence_s * 1000)
 
-    def recall(self, task_id: str, key: m.Key | None = None) -> None:
-        """Ask a task to say again what it wants or holds."""
-        self._messenger.to_task(task_id, m.Recall(self._own.generation, key))
+    def recall(self, task_id: str, key: m.Key | None = None, *, seq: int = 0) -> None:
+        """Ask a task to say again what it wants or holds. `seq`: of what was heard of it before, and is newer."""
+        self._messenger.to_task(task_id, m.Recall(self._own.generation, key, seq=seq))
 
     def _waits(self, task_id: str, run: str) -> bool:
         entry = self._board.entries.get(task_id)

@@ -9,6 +9,8 @@ from enum import StrEnum
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
 
+UNANSWERED_MAX = 10
+
 
 class Want(StrEnum):
     """Where a claim stands."""
@@ -45,6 +47,8 @@ class Claim:
     last_outcome: m.Done | None = None
     """The last one that said how an attempt ended."""
     ending_sent: bool = False
+    unanswered: int = 0
+    """How often the present request was repeated without an answer to it."""
     recall: int = 0
     """The newest recall that was heard."""
     outbox: Outbox[m.ToDispatcher] = field(default_factory=Outbox[m.ToDispatcher])
@@ -65,7 +69,7 @@ class Claim:
         self.ask = replace(ask, seq=self._next_seq(), lost=self.given_up)
         self.want, self.ticket, self.run, self.since = Want.EMULATOR, ask.ticket, ask.key.run, self.seq
         self.lease = self.admitted = self.rejected = self.revoked = None
-        self.ending_sent = False
+        self.ending_sent, self.unanswered = False, 0
         self._say(self.ask)
 
     def soon(self, key: m.Key, at_ms: int, requires: tuple[str, ...], lane: str) -> None:
@@ -84,6 +88,7 @@ class Claim:
         """Say it again: the last net. On deck it also asks whether the lease has become the active one."""
         if self.ask is None or self.want is Want.NOTHING:
             return
+        self.unanswered = min(self.unanswered + (self.admitted is None), UNANSWERED_MAX)
         priority = self.priority or self.ask.priority
         self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket, priority=priority)
         self._say(replace(self.ask, lease=self.lease))
@@ -210,6 +215,7 @@ class Claim:
     def on_recall(self, news: m.Recall | None = None) -> None:
         """The dispatcher forgot: say again what is wanted or held, and what is no longer."""
         self.recall = max(self.recall, news.generation if news else 0)
+        self.seq = max(self.seq, news.seq if news else 0)
         key = news.key if news else None
         asked_of_another = key is not None and not self._mine(key) and (key.attempt > 0 or self.ask is None)
         if key is not None and asked_of_another and self.run in ("", key.run):
