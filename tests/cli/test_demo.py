@@ -230,7 +230,7 @@ def test_the_results_fits_the_terminal(demo: DemoRun, width: int):
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path):
     """`demo --data .droidherd` must not take down the instance that runs there."""
     (tmp_path / "something").touch()
-    done = _run(["demo", "--data", str(tmp_path), "--json"])
+    done = _run(["host", "demo", "--data", str(tmp_path), "--json"])
     assert 2 == done.returncode
     assert "is not empty" in json.loads(done.stdout)["error"]
     assert ["something"] == [path.name for path in tmp_path.iterdir()]
@@ -263,7 +263,7 @@ def test_everything_ends_as_it_should_and_the_instance_can_be_kept(tmp_path: Pat
 
 
 def _play_and_keep(data: Path) -> None:
-    done = _run(["demo", "--data", str(data), "--json"], KEEP="1", DROIDHERD_API__PORT="1")
+    done = _run(["host", "demo", "--data", str(data), "--json"], KEEP="1", DROIDHERD_API__PORT="1")
     document = json.loads(done.stdout)
     assert [] == [one for one in document["tasks"] if one["problems"]], done.stderr
     assert (0, True, True) == (done.returncode, document["passed"], document["kept"])
@@ -311,7 +311,7 @@ def test_a_ctrl_c_amid_an_import_still_ends_with_our_exit_code(tmp_path: Path):
 def test_ctrl_c_takes_everything_down(tmp_path: Path):
     data = tmp_path / "data"
     with subprocess.Popen(
-        [*PROGRAM, "demo", "--data", str(data)],
+        [*PROGRAM, "host", "demo", "--data", str(data)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

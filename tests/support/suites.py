@@ -10,6 +10,7 @@ MORE = (
     "e2e/test_hostile.py",
     "e2e/test_limit.py",
     "e2e/test_limits.py",
+    "e2e/test_newcomer.py",
     "e2e/test_recovery.py",
     "e2e/test_secrets.py",
     "e2e/test_stall.py",
