@@ -12,6 +12,14 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.local.layout import Layout
 from droidherd.settings import Settings
 
+LISTS = {
+    "tasks": "`droidherd task list` names the tasks there are",
+    "emulators": "`droidherd emulator list` names the emulators there are",
+    "subscriptions": "`droidherd subscription list` names the subscriptions there are",
+    "accounts": "`droidherd account list` names the accounts that have a record",
+}
+"""What to do about a name that nothing has, by the part of the API that was asked."""
+NOT_FOUND = 404
 TIMEOUT_S = 40.0
 """Longer than the API itself waits for anything (`?wait=30s`)."""
 
@@ -114,7 +122,9 @@ class ApiClient:
             raise CliError(f"the API at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
         if not answer.is_success:
             problem = _problem(answer)
-            raise ApiRefusedError(_refusal(answer), remedy=_remedy(answer), status=answer.status_code, problem=problem)
+            raise ApiRefusedError(
+                _refusal(answer), remedy=_remedy(answer, path), status=answer.status_code, problem=problem
+            )
         return answer
 
 
@@ -171,10 +181,12 @@ def _refusal(answer: httpx.Response) -> str:
     return f"{text} (HTTP {answer.status_code})"
 
 
-def _remedy(answer: httpx.Response) -> str:
+def _remedy(answer: httpx.Response, path: str) -> str:
     problem = _problem(answer)
     remedy = problem.get("remedy")
     if isinstance(remedy, str) and remedy:
         return remedy
+    if answer.status_code == NOT_FOUND:
+        return LISTS.get(path.split("/")[2] if path.startswith("/api/") else "", "")
     wait = answer.headers.get("Retry-After")
     return f"try again in {wait} s" if wait else ""

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,12 @@ class PageServer(ThreadingHTTPServer):
         """Listens on a free port of loopback at once."""
         self.page = page
         super().__init__((HOST, 0), _Requests)
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed while it was answered is no error: nobody waits for the rest."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:

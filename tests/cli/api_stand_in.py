@@ -47,6 +47,8 @@ class ApiState:
         self.troubles: list[str] = []
         self.files: dict[str, list[Document]] = {}
         """The events and artifacts of every task."""
+        self.logs: list[list[str]] = [[]]
+        """What the log of a task is, one time after the other."""
         self.detail = ""
         """What is said to an order beside yes."""
 
@@ -101,6 +103,8 @@ class ApiState:
                 return self._page(query)
             case [task_id]:
                 return self._one(task_id)
+            case [task_id, "log"]:
+                return 200, {"lines": self.logs.pop(0) if len(self.logs) > 1 else self.logs[0]}
             case [task_id, "events" | "artifacts" as part]:
                 return 200, {part: self.files.get(part, []), "task_id": task_id}
             case _:
@@ -196,7 +200,8 @@ class Handler(BaseHTTPRequestHandler):
             status, answer = 503, problem("engine away", "Temporal is silent")
         else:
             status, answer = api_state.answer(self.command, url.path, query, body)
-        content = json.dumps(answer).encode()
+        lines = answer.get("lines")
+        content = json.dumps(answer).encode() if lines is None else "".join(f"{one}\n" for one in lines).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))

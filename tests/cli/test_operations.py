@@ -86,3 +86,23 @@ def test_the_changelog_names_every_word_of_the_command():
 
 def test_every_setting_says_what_it_is_for():
     assert [] == [row for row in rows() if row.endswith("|  |")]
+
+
+def test_the_command_is_a_noun_and_a_verb_and_ten_short_forms():
+    nouns = {"task", "emulator", "queue", "account", "subscription", "flow", "host"}
+    assert sorted([*nouns, *main.SHORT_FORMS]) == sorted({line.split()[1] for line in WORDS})
+    assert 10 == len(main.SHORT_FORMS)
+    assert {3} == {len(line.split()) for line in WORDS if line.split()[1] not in main.SHORT_FORMS}
+
+
+def test_every_command_answers_programs():
+    def commands(group: TyperGroup) -> Iterator[tuple[str, list[str]]]:
+        for name, one in group.commands.items():
+            if isinstance(one, TyperGroup):
+                yield from commands(one)
+            else:
+                yield name, [word for param in one.params for word in param.opts]
+
+    whole = typer.main.get_command(main.app)
+    assert isinstance(whole, TyperGroup)
+    assert [] == [name for name, options in commands(whole) if "--json" not in options]

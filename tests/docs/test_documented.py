@@ -71,7 +71,7 @@ def test_a_mark_belongs_to_the_block_below_it():
 def parse(words: list[str]) -> None:
     """As the command itself would, without doing anything."""
     command: Any = ROOT_COMMAND
-    rest = list(words)
+    rest, name = list(words), ""
     if rest == ["--version"]:
         return
     while isinstance(command, TyperGroup):

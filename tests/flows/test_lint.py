@@ -13,6 +13,7 @@ from droidherd.domain.errors import FlowError
 from droidherd.flows.catalogue import GALLERY, Catalogue
 from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.judge import lint, main
+from droidherd.flows.lint.problems import shorten_values
 from droidherd.flows.model.schema import SCHEMA_FILE, schema_text
 from droidherd.flows.model.steps.base import STEP_KINDS
 
@@ -97,7 +98,7 @@ STEP_PROBLEMS = [
         ),
     ),
     ("tap: {image: sub/a.png, wihtin: 1s}", "error: sub/a.png: no such image (put it at {folder}/sub/a.png)"),
-    ("wait: {image: a.png, within: 2h}", "error: within: 2h does not fit, it has to be at most 1h"),
+    ("wait: {image: a.png, within: 2h}", "error: within: 2h does not fit, it has to be at most 1h (as in within: 1h)"),
     (
         "wait: {image: a.png, within: 5s, area: [50, 0, 10, 10]}",
         ("error: area: an area is [left, top, right, bottom] with left < right and top < bottom, in percent"),
@@ -105,7 +106,7 @@ STEP_PROBLEMS = [
     ("repeat: {do: [{key: {name: back}}]}", "error: at_most is missing (a loop needs a bound, as in at_most: 10)"),
     (
         "repeat: {at_most: 1001, do: [{key: {name: back}}]}",
-        "error: at_most: 1001 does not fit, it has to be at most 1000",
+        "error: at_most: 1001 does not fit, it has to be at most 1000 (as in at_most: 1000)",
     ),
     ("repeat: {at_most: 2, do: []}", "error: do: must hold at least 1 (as in do: [{tap: {image: ok.png}}])"),
     (
@@ -122,7 +123,7 @@ STEP_PROBLEMS = [
         "screenshot: {name: My Frame}",
         ("error: name: 'My Frame' is not a name (lower case letters, digits and _, beginning with a letter)"),
     ),
-    ("sleep: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m"),
+    ("sleep: {for: 10m}", "error: for: 10m does not fit, it has to be at most 5m (as in for: 5m)"),
     (
         "optional: {do: [{tap: {percent: [1, 2], them: {image: a.png, within: 1s}}}]}",
         "error: unknown key 'them' (did you mean then?)",
@@ -137,7 +138,7 @@ STEP_PROBLEMS = [
         "ask: {what: a, choices: [b], within: 13h}",
         "error: ask: an emulator is kept for at most 12h: ask for less, or write keep: false",
     ),
-    ("ask: {what: a, choices: [b], within: 5m, keep: maybe}", "error: keep: must be true or false"),
+    ("ask: {what: a, choices: [b], within: 5m, keep: maybe}", "error: keep: must be true or false (as in keep: true)"),
     (
         "ask: {what: a, choices: [b, c], within: 5m}",
         "warning: nothing goes by the answer (add into: answer, or offer one choice)",
@@ -165,7 +166,7 @@ STEP_PROBLEMS = [
         "reschedule: {at: '14:05', zone: Mars/Base, at_most: 2}",
         "error: zone: 'Mars/Base' is not a time zone: write one as in Europe/Berlin, or UTC",
     ),
-    ("reschedule: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h"),
+    ("reschedule: {in: 721h, at_most: 2}", "error: in: 721h does not fit, it has to be at most 720h (as in in: 720h)"),
     ("fail: {}", "error: what is missing (say it for people, as in what: solve the captcha)"),
 ]
 
@@ -492,3 +493,12 @@ def test_the_example_in_the_docs_is_a_valid_flow(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", STEP_KINDS)
 def test_the_docs_name_every_kind_of_step(kind: str) -> None:
     assert f"`{kind}`" in DOCS.read_text(encoding="utf-8")
+
+
+def test_a_long_value_is_shortened_and_the_rest_of_the_line_stays(tmp_path: Path):
+    folder = flow_at(tmp_path / "demo", HEAD + f"      - key: {{name: {'BACK' * 200}}}\n")
+    (problem,) = lint([folder])
+    assert 200 > len(problem.what)
+    assert "is not a key" in problem.what
+    assert "…'" in shorten_values(f"{'x' * 70!r} is not a name")
+    assert "a" * 60 + "' is" in shorten_values(f"'{'a' * 60}' is")

@@ -91,7 +91,9 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
         content = read_content(folder)
         images, payloads = dict(images_in(folder)), dict(payloads_in(folder))
     except OSError as error:
-        return None, [LintProblem(str(path), 1, f"cannot be read: {error.strerror}")]
+        return None, [
+            LintProblem(str(path), 1, f"cannot be read: {error.strerror}", "check the path and who may read it")
+        ]
     try:
         document = parse_document(content)
     except BadYamlError as error:

@@ -1,5 +1,6 @@
 """What is wrong with a flow, with what fixes it: file, line, what, fix."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +18,12 @@ from droidherd.flows.model.steps.base import STEP_KINDS
 from droidherd.flows.model.steps.registry import STEP_TYPES
 from droidherd.flows.model.steps.screen import ReadText
 
+VALUE_MAX = 60
+WORD_MAX = 300
+"""Longer than every path."""
+_QUOTED = re.compile(f"'([^'\n]{{{VALUE_MAX + 1},}})'")
+_ENDLESS = re.compile(rf"\S{{{WORD_MAX + 1},}}")
+
 
 class Severity(StrEnum):
     ERROR = "error"
@@ -30,6 +37,10 @@ class LintProblem:
     what: str
     fix: str = ""
     severity: Severity = Severity.ERROR
+
+    def __post_init__(self) -> None:
+        """A value that is quoted is shortened: the line says where the whole one is."""
+        object.__setattr__(self, "what", shorten_values(self.what))
 
     def __str__(self) -> str:
         """One line, in the form editors understand."""
@@ -55,6 +66,12 @@ class Findings:
 
     def add(self, place: Place, what: str, fix: str = "", severity: Severity = Severity.ERROR) -> None:
         self.problems.append(LintProblem(self.file, self.document.line_of(place), what, fix, severity))
+
+
+def shorten_values(text: str) -> str:
+    """With each quoted value, and each word, at most as long as a person reads."""
+    text = _QUOTED.sub(lambda found: f"'{found[1][: VALUE_MAX - 1]}…'", text)
+    return _ENDLESS.sub(lambda found: f"{found[0][: WORD_MAX - 1]}…", text)
 
 
 def errors_of(problems: Iterable[LintProblem]) -> list[LintProblem]:
@@ -91,17 +108,17 @@ _PERCENT = frozenset({"percent", "from", "to", "at", "area", "expect"})
 _BOUNDS = {"le": "at most", "ge": "at least", "lt": "less than", "gt": "more than"}
 _TYPES = {
     "string_type": ("must be text", "put it in quotes"),
-    "bool_parsing": ("must be true or false", ""),
-    "bool_type": ("must be true or false", ""),
+    "bool_parsing": ("must be true or false", "as in {word}: true"),
+    "bool_type": ("must be true or false", "as in {word}: true"),
     "dict_type": ("must be a mapping", "as in {name: value}"),
     "model_type": ("must be a mapping", "as in {name: value}"),
     "model_attributes_type": ("must be a mapping", "as in {name: value}"),
-    "tuple_type is": ("must be text, or a list of texts", ""),
+    "tuple_type is": ("must be text, or a list of texts", "in quotes"),
     "tuple_type": ("must be a list", "as in [first, second]"),
-    "int_parsing": ("must be a whole number", ""),
-    "int_type": ("must be a whole number", ""),
-    "float_parsing": ("must be a number", ""),
-    "float_type": ("must be a number", ""),
+    "int_parsing": ("must be a whole number", "as in {word}: 3"),
+    "int_type": ("must be a whole number", "as in {word}: 3"),
+    "float_parsing": ("must be a number", "as in {word}: 2.5"),
+    "float_type": ("must be a number", "as in {word}: 2.5"),
 }
 _MISSING = {
     "within": "a wait needs a limit, as in within: 10s",
@@ -182,7 +199,7 @@ def _words(detail: ErrorDetails, place: Place, written: JsonValue) -> tuple[str,
     if kind == "extra_forbidden":
         return _unknown_key(place)
     if kind == "missing" and not isinstance(detail["loc"][-1], int):
-        return f"{name} is missing", _MISSING.get(name, "")
+        return f"{name} is missing", _MISSING.get(name, f"add {name}")
     if kind == "union_tag_not_found":
         return _unknown_step(detail["input"])
     word = next((step for step in reversed(place) if isinstance(step, str)), name)
@@ -206,7 +223,7 @@ def _complaint(detail: ErrorDetails, word: str, written: JsonValue) -> tuple[str
     if beyond := _out_of_bounds(word, written, context):
         return beyond
     what, fix = _TYPES.get(f"{kind} {word}") or _TYPES.get(kind, (message[:1].lower() + message[1:], ""))
-    return what, (kind in _TYPES and example) or fix
+    return what, (kind in _TYPES and example) or fix.replace("{word}", word)
 
 
 def _wrong_length(kind: str, bounds: Mapping[str, object]) -> str:
@@ -257,7 +274,8 @@ def _out_of_bounds(word: str, written: object, bounds: Mapping[str, object]) -> 
         limit = bounds.get(bound)
         if isinstance(limit, int | float):
             most = format_duration(limit) if isinstance(written, str) and limit else f"{limit:g}"
-            fix = "places are in percent of the screen, 0 to 100" if word in _PERCENT else ""
+            nearest_one = f"as in {word}: {most}" if bound in {"le", "ge"} else ""
+            fix = "places are in percent of the screen, 0 to 100" if word in _PERCENT else nearest_one
             return f"{written} does not fit, it has to be {words} {most}", fix
     return None
 
