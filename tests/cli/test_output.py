@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -58,3 +60,32 @@ def test_wrong_usage_is_reported_to_people_as_before(
 ):
     code, printed = Terminal(capsys, monkeypatch)("flow", "run")
     assert (2, True) == (code, "Usage: droidherd flow run" in printed)
+
+
+WRITES = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write\(|(?<!Safe)Console\(|typer\.echo\(|\bsecho\(")
+ALLOWED = {"output.py", "local/start.py"}
+"""Where text is made safe, and where `up` writes its own events, in ASCII."""
+
+
+def test_nothing_of_the_command_is_printed_past_the_safe_console():
+    folder = Path(output.__file__).parent
+    found = [
+        f"{path.relative_to(folder)}: {line.strip()}"
+        for path in sorted(folder.rglob("*.py"))
+        if str(path.relative_to(folder)) not in ALLOWED
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if WRITES.search(line)
+    ]
+    assert [] == found
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\x9b31m", "\x07", "\u202e", "\ud800", "a\rb", "\x7f", "\x85"])
+def test_what_a_terminal_would_obey_is_spelt_out(text: str):
+    shown = output.visible(text)
+    assert (True, True) == (shown.isascii(), shown.isprintable())
+    assert text == json.loads(output.json_text(text))
+    assert output.json_text(text).isascii()
+
+
+def test_lines_and_letters_stay_as_they_are():
+    assert "é\n\tя 漢字 → ✓" == output.visible("é\r\n\tя 漢字 → ✓")

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.terminal_theme import MONOKAI
@@ -205,7 +205,7 @@ def _close(show: Show, demo: DemoRun, complaints: dict[str, list[str]], *, passe
     count = len(demo.runs)
     word = f"[bold green]all {count} as expected[/bold green]" if passed else "[bold red]not as expected[/bold red]"
     # A pipe has no width of its own, and a table that was cut off helps nobody.
-    screen = output.out if output.out.is_terminal else Console(width=PICTURE_WIDTH, highlight=False)
+    screen = output.out if output.out.is_terminal else output.SafeConsole(width=PICTURE_WIDTH, highlight=False)
     table = view.results(demo, complaints, screen.width)
     for line in ("", table, f"\n{word} in {seconds:.0f} s\n"):
         screen.print(line, soft_wrap=False)
@@ -254,7 +254,9 @@ def _remember(show: Show, demo: DemoRun) -> None:
 
 
 def _paint(file: Path, *shown: RenderableType) -> None:
-    album = Console(record=True, file=io.StringIO(), width=PICTURE_WIDTH, force_terminal=True, highlight=False)
+    album = output.SafeConsole(
+        record=True, file=io.StringIO(), width=PICTURE_WIDTH, force_terminal=True, highlight=False
+    )
     for one in shown:
         album.print(one)
     file.parent.mkdir(parents=True, exist_ok=True)
