@@ -1,7 +1,6 @@
 """The `droidherd` command: a noun, then a verb; short forms for what is typed most; and how each ends."""
 
 import copy
-import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -27,9 +26,6 @@ from droidherd.cli.demo import command as demo
 from droidherd.cli.errors import CliError, from_core_error
 from droidherd.cli.options import SHORT
 from droidherd.domain.errors import DroidherdError
-
-PIPE_CLOSED = 128 + 13
-"""As a shell says that a program ended because nobody read what it wrote."""
 
 GROUPS = (
     ("task", "Tasks: submitted, looked at, changed.", (task.app, control.app, bulk.app, queue.cleaning)),
@@ -107,11 +103,14 @@ def _version(wanted: bool) -> None:
 
 
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 (its callback does it)
         bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and nothing else.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
 ) -> None:
     """What stands before the noun."""
+    if as_json:
+        raise typer.BadParameter("write it after the command", param_hint="--json")
 
 
 app = build()
@@ -122,17 +121,11 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         # What Typer says by itself of wrong usage is for people.
-        code = app(prog_name="droidherd", standalone_mode=not as_json)
-        sys.stdout.flush()
-        sys.exit(code)
+        sys.exit(app(prog_name="droidherd", standalone_mode=not as_json))
     except (CliError, DroidherdError, typer.TyperException) as error:
         shown = error if isinstance(error, CliError) else from_core_error(error)
         output.complain(shown, as_json=as_json)
         sys.exit(shown.code)
-    except BrokenPipeError:
-        # Nobody reads any more, as behind `| head -1`. Python would complain once more when it closes the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(PIPE_CLOSED)
     except OSError as error:
         if error.filename is None:
             raise

@@ -5,12 +5,13 @@ shown, and never obeyed by the terminal.
 """
 
 import json
+import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -39,6 +40,8 @@ STATE_STYLES: Mapping[str, str] = {
     "fail": "red",
 }
 
+PIPE_CLOSED = 128 + 13
+"""As a shell says that a program ended because nobody read what it wrote."""
 GAP = 2
 """Between two columns."""
 FOLD = 40
@@ -68,6 +71,10 @@ class SafeConsole(Console):
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(visible(text), **how)
 
+    @override
+    def on_broken_pipe(self) -> NoReturn:
+        stop_writing()
+
 
 out = SafeConsole(soft_wrap=True, highlight=False, emoji=False)
 err = SafeConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
@@ -75,20 +82,31 @@ err = SafeConsole(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 def emit(document: Any) -> None:
     """One JSON document on standard output."""
-    sys.stdout.write(json_text(document, indent=2) + "\n")
-    sys.stdout.flush()
+    _write(json_text(document, indent=2))
 
 
 def emit_line(document: Any) -> None:
     """One of several JSON documents, on one line."""
-    sys.stdout.write(json_text(document) + "\n")
-    sys.stdout.flush()
+    _write(json_text(document))
 
 
 def plain(text: str) -> None:
     """One line, not folded, for people and programs."""
-    sys.stdout.write(visible(text) + "\n")
-    sys.stdout.flush()
+    _write(visible(text))
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        stop_writing()
+
+
+def stop_writing() -> NoReturn:
+    """Nobody reads any more, as behind `| head -1`. Python would complain once more when it closes the pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(PIPE_CLOSED)
 
 
 def complain(error: CliError, *, as_json: bool) -> None:
@@ -194,4 +212,3 @@ def line(name: str, text: str, *, as_json: bool) -> None:
         emit_line({"process": name, "line": text})
     else:
         out.print(f"[dim]{name:<9}[/dim] {escape(text)}")
-        sys.stdout.flush()

@@ -39,7 +39,7 @@ def test_a_table_without_rows_is_its_head(capsys: pytest.CaptureFixture[str]):
         (("task", "list", "--nosuch"), "No such option: --nosuch", "droidherd task list"),
         (
             ("logs", "--lines", "many"),
-            "Invalid value for '--lines': Input should be a valid integer, unable to parse string as an integer",
+            "Invalid value for '--lines' / '-n': Input should be a valid integer, unable to parse string as an integer",
             "droidherd logs",
         ),
     ],
@@ -87,5 +87,5 @@ def test_what_a_terminal_would_obey_is_spelt_out(text: str):
     assert output.json_text(text).isascii()
 
 
-def test_lines_and_letters_stay_as_they_are():
+def test_line_ends_and_letters_are_left_alone():
     assert "é\n\tя 漢字 → ✓" == output.visible("é\r\n\tя 漢字 → ✓")

@@ -18,8 +18,8 @@ LIMIT_S = 120
 
 def commands(text: str) -> list[list[str]]:
     """Every line of every `sh` block."""
-    blocks = [part.partition("```")[0] for part in text.split("```sh\n")[1:]]
     text = text.replace("emulator/virtual-1", "emulator/e1")  # which this world has
+    blocks = [part.partition("```")[0] for part in text.split("```sh\n")[1:]]
     lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
     return [words for words in lines if words[0] == "temporal"]
 

@@ -21,6 +21,8 @@ LIMIT_S = 180
 PAGES = list(dict.fromkeys(one.page for one in blocks() if not one.not_run and one.language in {"sh", "python"}))
 CURL = '#!/bin/sh\nexec {curl} --fail-with-body --max-time 90 "$@"\n'
 """A refusal ends a command: curl alone ends with 0 whatever the answer is."""
+LEAVE = "\n\nimport os, sys\n\nsys.stdout.flush()\nos._exit(0)\n"
+"""As docs/contract.md says: Python's own exit crashes now and then in the threads of the SDK."""
 USUAL = {
     "api": ("localhost:8800", "127.0.0.1:8800"),
     "temporal": ("localhost:7243", "127.0.0.1:7243"),
@@ -88,11 +90,11 @@ class Clone:
         """What went wrong; empty: nothing. `before` are settings that the page has made."""
         text = self.here(block.text)
         if block.language == "python":
-            (self.folder / "example.py").write_text(text, encoding="utf-8")
+            (self.folder / "example.py").write_text(text + LEAVE, encoding="utf-8")
             done = self.types(["bash", "-c", f"{before}\npython example.py"])
         else:
-            said = "trap 'echo \"this line failed: $BASH_COMMAND\" >&2' ERR"
-            done = self.types(["bash", "-c", f"set -eE -o pipefail\n{said}\n{before}\n{text}"])
+            report = "trap 'echo \"this line failed: $BASH_COMMAND\" >&2' ERR"
+            done = self.types(["bash", "-c", f"set -eE -o pipefail\n{report}\n{before}\n{text}"])
         return "" if done.returncode == 0 else f"{block.place}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
 
 
@@ -115,6 +117,6 @@ def test_every_block_of_the_page_runs_as_it_stands(clone: Clone, page: str):
             continue
         if trouble := clone.runs(block, exports):
             wrong.append(trouble)
-        told = takewhile(lambda line: line.startswith("export "), clone.here(block.text).splitlines())
-        exports += "\n".join(told) + "\n"
+        exported = takewhile(lambda line: line.startswith("export "), clone.here(block.text).splitlines())
+        exports += "\n".join(exported) + "\n"
     assert [] == wrong, "\n\n".join(wrong)

@@ -208,3 +208,22 @@ def test_elements_without_a_place_are_left_out():
     )
     (one,) = elements(dump)
     assert ("A & B", "one", True, (BASE_WIDTH, BASE_HEIGHT)) == (one.text, one.id, one.editable, (1280, 720))
+
+
+def test_a_page_that_is_closed_prints_no_traceback(
+    emulator: FlowEmulator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with page(emulator, tmp_path) as (_, recorder):
+        server = PageServer(RecorderPage(recorder))
+        for error, expected in (
+            (ConnectionResetError("gone"), ""),
+            (BrokenPipeError("gone"), ""),
+            (ValueError("ours"), "ours"),
+        ):
+            try:
+                raise error
+            except (OSError, ValueError):
+                server.handle_error(None, ("127.0.0.1", 1))
+            printed = capsys.readouterr().err
+            assert (bool(expected), expected in printed) == (bool(printed), True)
+        server.server_close()

@@ -67,7 +67,9 @@ def down(
 def logs(
     names: Annotated[list[str] | None, typer.Argument(help="worker, api, temporal, virtual, up. Default: all.")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as more is written.")] = False,
-    lines: Annotated[int, typer.Option(min=0, max=10_000, help="How many of the last lines of each.")] = 20,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many of the last lines of each.")
+    ] = 20,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
