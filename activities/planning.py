@@ -32,11 +32,9 @@ class PlanningActivities:
 
     def _for_account(self, plan: Plan, spec: TaskSpec) -> Plan:
         """Where its account is bound to. What it is to type must be somewhere, or nothing begins."""
-        wanted = secrets_of(plan)
         if not spec.account:
-            if wanted:
-                raise BadParametersError(f"types the credential {wanted[0]}", to=spec.type, remedy="name an account")
             return plan
+        wanted = secrets_of(plan)
         record = self._accounts.read(spec.account)
         if not set(wanted) <= set(record.credentials if record else ()):
             record = self._accounts.read(spec.account, fresh=True)

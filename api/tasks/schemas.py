@@ -239,6 +239,7 @@ class TaskTypeOut(BaseModel):
     about: str = ""
     app: str = ""
     params: dict[str, ParamOut] = Field(default_factory=dict)
+    needs_account: bool = Field(default=False, description="a submission has to name the account it acts for")
     policy: Policy | None = None
     requires: dict[str, str] = Field(default_factory=dict)
     stages: list[str] = Field(default_factory=list)

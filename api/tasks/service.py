@@ -25,6 +25,7 @@ from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possi
 from droidherd.engine.errors import EngineError
 from droidherd.engine.tasks import IllegalStateError, NewTask, SubmitResult, TaskReading, TasksClient, not_possible
 from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.model.params import ACCOUNT
 
 KEY_MAX = 255
 HEAD_MAX = 54
@@ -117,7 +118,8 @@ def _check_chain(body: SubmitRequest, task_id: str, catalogue: Catalogue) -> Non
             refuse_odd_numbers(link.params, "params")
             catalogue.plan(link.type, link.params, link.policy, body.account)
         except BadParametersError as error:
-            raise invalid(f"then.{at}", error.what) from error
+            field = error.to if error.to == "account" else f"then.{at}.{error.to}"
+            raise invalid(field, error.what) from error
 
 
 def _identity(body: SubmitRequest, key: str) -> tuple[str, str]:
@@ -255,7 +257,8 @@ def task_types(catalogue: Catalogue) -> TaskTypes:
 
 def _task_type(catalogue: Catalogue, name: str) -> TaskTypeOut:
     try:
-        flow = catalogue.flow(name).flow
+        loaded = catalogue.flow(name)
+        flow = loaded.flow
         policy = catalogue.policy(flow)
     except (FlowError, BadParametersError) as error:
         return TaskTypeOut(name=name, problem=str(error)[:2000])
@@ -263,7 +266,8 @@ def _task_type(catalogue: Catalogue, name: str) -> TaskTypeOut:
         name=name,
         about=flow.about,
         app=flow.app or "",
-        params={key: ParamOut.of(param) for key, param in flow.params.items()},
+        params={key: ParamOut.of(param) for key, param in flow.params.items() if key != ACCOUNT},
+        needs_account=loaded.needs_account,
         policy=policy,
         requires=dict(flow.requires),
         stages=[stage.stage for stage in flow.stages],

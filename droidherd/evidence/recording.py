@@ -159,6 +159,7 @@ def read(place: Path) -> Recording:
     moments: list[Moment] = []
     head: dict[str, JsonValue] = {}
     answers: dict[str, str] = {}
+    told: dict[str, JsonValue] = {}
     end = ""
     part: RecordedPart | None = None
     for number, line in enumerate(_parse_lines(str(place), lines), start=1):
@@ -175,6 +176,8 @@ def read(place: Path) -> Recording:
         elif "act" in line:
             args = {name: value for name, value in line.items() if name not in {"act", "step"}}
             moments.append(RecordedAct(str(line["act"]), args, str(line.get("step", ""))))
+        elif "account" in line:
+            told["account"] = line["account"]
         elif "answer" in line:
             answers[str(line.get("step", ""))] = str(line["answer"])
         else:
@@ -183,7 +186,7 @@ def read(place: Path) -> Recording:
     return Recording(
         folder=folder,
         flow=str(head.get("flow", "")),
-        params=params if isinstance(params, dict) else {},
+        params={**(params if isinstance(params, dict) else {}), **told},
         moments=tuple(moments),
         by_person=head.get("by_person") is True,
         end=end,
@@ -360,6 +363,10 @@ class RecordingWriter:
             if kind == "type":
                 args["text"] = self.masked(str(args["text"]))
             self._line({"act": kind, **args, "step": self.where})
+
+    def acts_for(self, account: str) -> None:
+        """What was typed is the account that the flow acts for."""
+        self._line({"account": account})
 
     def answer(self, step: str, choice: str) -> None:
         """What a person chose where this step of the stage at work asked."""

@@ -23,7 +23,7 @@ from droidherd.flows.loading.expansion import expand, expand_undo, requirements,
 from droidherd.flows.loading.folder import GALLERY, Signature, flow_folder, flow_folders, signature, uses_of
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
-from droidherd.flows.model.params import Param, checked_params, placeholders, substitute
+from droidherd.flows.model.params import ACCOUNT, Param, checked_params, for_account, placeholders, substitute
 from droidherd.flows.model.part import nearest
 from droidherd.flows.model.screens import WHOLE
 from droidherd.flows.model.steps.base import Step
@@ -95,7 +95,7 @@ class Catalogue:
 
     def params(self, name: str) -> Mapping[str, Param]:
         """What the flow may be told."""
-        return self.flow(name).flow.params
+        return self.flow(name).params
 
     def policy(self, flow: Flow, change: PolicyChange | None = None) -> Policy:
         """The flow's own, then as the operator wants it, then as this one submission does."""
@@ -137,7 +137,8 @@ class Catalogue:
         """Resolve a task type with its parameters, for whom it acts. BadParametersError names what does not fit."""
         loaded = self.flow(task_type)
         flow = loaded.flow
-        values = checked_params(flow.params, params)
+        given = for_account(params, account) if loaded.needs_account else params
+        values = checked_params(loaded.params, given)
         policy = self.policy(flow, change)
         stages = tuple(
             _stage(loaded, number, values, policy.time_limit_s, self.handlers) for number in range(len(flow.stages))
@@ -285,11 +286,18 @@ def _changes(steps: tuple[Step, ...], stage: str, handlers: Registry) -> tuple[C
 
 
 def _check_account(stages: Iterable[Stage], account: str, handlers: Registry) -> None:
-    """A handler may refuse to do for one account what is another's."""
+    """A handler's parameter `account` is the task's, too; and it may refuse what does not go with that account."""
     for stage in stages:
         for _, step in changing(STEPS.validate_python(stage.steps)):
-            if isinstance(step, CallStep) and (why := handlers.refusal(step.by, step.params, account)):
-                raise BadParametersError(why, to="account")
+            if not isinstance(step, CallStep):
+                continue
+            told = step.params.get(ACCOUNT)
+            if told not in (None, "", account):
+                whom = f"account {account}" if account else "no account"
+                what = f"handler {step.by} is told account {str(told)[:80]!r}, and the task acts for {whom}"
+                raise BadParametersError(what, to=ACCOUNT, remedy="let both name the same one")
+            if why := handlers.refusal(step.by, step.params, account):
+                raise BadParametersError(why, to=ACCOUNT)
 
 
 def _handlers_undo(steps: tuple[Step, ...], handlers: Registry) -> Iterator[JsonValue]:

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from droidherd.domain.ports import Box, Frame
+from droidherd.flows.model.params import ACCOUNT
 from droidherd.flows.model.scalars import format_duration
 from droidherd.flowtools import cutting
 from droidherd.flowtools.cutting import Cut
@@ -114,6 +115,8 @@ class _Composer:
         action = episode.action
         if action.secret:
             return {"secret": action.secret}
+        if action.param == ACCOUNT:
+            return f"${{{ACCOUNT}}}"
         if action.param:
             self.params.setdefault(action.param, {"type": "string", "default": action.text})
             return f"${{{action.param}}}"

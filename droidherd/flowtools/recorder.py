@@ -21,6 +21,7 @@ from droidherd.emulator.hands import EmulatorHands, LeaseHandle
 from droidherd.emulator.lease import Seized
 from droidherd.emulator.token import Token
 from droidherd.evidence.recording import RecordingWriter
+from droidherd.flows.model.params import ACCOUNT
 from droidherd.flowtools.elements import Element, elements
 from droidherd.flowtools.rehearsal import ManualSession
 
@@ -52,7 +53,7 @@ class RecordedAction(BaseModel):
     """Of a tap: the finger stays down for so long."""
     text: str = Field(default="", max_length=1_000)
     param: str = Field(default="", max_length=48)
-    """The text becomes the default of this parameter."""
+    """The text becomes the default of this parameter; that of `account` is the account the flow acts for."""
     secret: str = Field(default="", max_length=48)
     """The text is this credential: it is typed, and stands nowhere."""
     key: str = Field(default="", max_length=40)
@@ -151,6 +152,8 @@ class Recorder:
             case "swipe":
                 self.tape.act("swipe", start=[action.x, action.y], end=[action.to_x, action.to_y])
             case "type":
+                if action.param == ACCOUNT:
+                    self.tape.acts_for(action.text)
                 self.tape.act("type", text=MASK if action.secret else action.text)
             case "key":
                 self.tape.act("key", key=action.key)

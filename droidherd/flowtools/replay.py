@@ -29,6 +29,7 @@ from droidherd.evidence.recording import (
 )
 from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.model.geometry import Area
+from droidherd.flows.model.params import ACCOUNT
 from droidherd.flows.model.screens import parse_screen_map
 from droidherd.flows.model.steps.handlers import CallStep
 from droidherd.flows.model.targets import Target, describe
@@ -36,6 +37,7 @@ from droidherd.flows.run import interpreter
 from droidherd.flows.run.context import StageContext
 from droidherd.flows.run.finder import FlowFinder
 from droidherd.flows.run.look import Look as Glance
+from droidherd.flowtools.records import SOMEBODY
 
 if TYPE_CHECKING:
     from droidherd.flows.run.doing import HandlerActs
@@ -89,11 +91,17 @@ def replay(
     """
     recorded = recording if isinstance(recording, Recording) else read(recording)
     flows = catalogue or Catalogue([flow.resolve().parent] if flow else [])
-    plan = flows.plan(flow.resolve().name if flow else name or recorded.flow, recorded.params)
+    wanted = flow.resolve().name if flow else name or recorded.flow
+    plan = flows.plan(wanted, recorded.params, account=account_of(recorded))
     player = Player(recorded)
     error = _run(_partly(plan, recorded), flows, player)
     differences = tuple(_differences(recorded, player, error))
     return FlowReplay(differences, player.made, tuple(player.log), tuple(_notes(recorded, player, plan)))
+
+
+def account_of(recorded: Recording) -> str:
+    """For whom it was: it stands among the parameters of a flow that acts for one."""
+    return str(recorded.params.get(ACCOUNT, SOMEBODY))
 
 
 def _partly(plan: Plan, recorded: Recording) -> Plan:

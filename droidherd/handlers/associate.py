@@ -22,6 +22,7 @@ LABEL = "account"
 
 class AssociateParams(Params):
     account: Id
+    """The task's own: `Catalogue.plan` refuses any other one."""
     app: Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+)?$")] = ""
     """Empty: the emulator as a whole."""
 
@@ -33,15 +34,6 @@ class AssociateHandler(Handler[AssociateParams]):
     @override
     def changes(self, params: AssociateParams) -> tuple[Subject, ...]:
         return (Subject("setting", setting_of(params.app), State(params.account)),)
-
-    @override
-    def refusal(self, params: AssociateParams, account: str) -> str:
-        """Nobody gives an emulator to, or takes it for, somebody else."""
-        if account in ("", params.account):
-            return ""
-        return (
-            f"binds {params.account}, but the task acts for {account}: let it act for {params.account}, or for nobody"
-        )
 
     @override
     def is_done(self, ground: HandlerContext, params: AssociateParams) -> bool:

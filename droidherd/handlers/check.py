@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 from pydantic import JsonValue, StringConstraints
 from typing_extensions import override
 
-from droidherd.contracts.base import MaybeId
 from droidherd.domain.errors import CommandFailedError, UnhealthyError
 from droidherd.handlers.associate import bound_account
 from droidherd.handlers.base import Handler, HandlerContext, Params
@@ -21,8 +20,8 @@ class CheckParams(Params):
     """Without an app only the emulator is looked at."""
 
     app: Annotated[str, StringConstraints(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+)?$")] = ""
-    account: MaybeId = ""
-    """Whom the emulator, or the app on it, has to be bound to (see `associate`)."""
+    bound: bool = False
+    """Whether the emulator, or the app on it, has to be bound to the task's account (see `associate`)."""
     signed_in: Annotated[str, StringConstraints(max_length=200)] = ""
     """What is on the app's screen only while somebody is signed in: a text, or the id of an element."""
 
@@ -32,14 +31,18 @@ class CheckHandler(Handler[CheckParams]):
     params = CheckParams
 
     @override
+    def refusal(self, params: CheckParams, account: str) -> str:
+        return "is missing: `bound` asks whether the emulator is bound to it" if params.bound and not account else ""
+
+    @override
     def execute(self, ground: HandlerContext, params: CheckParams) -> dict[str, JsonValue]:
         wrong = _emulator(ground)
         if params.app and not wrong:
             wrong = _app(ground, params.app)
         if params.signed_in and not wrong:
             wrong = _sign_in(ground, params.signed_in)
-        if params.account:
-            wrong += _binding(ground, params)
+        if params.bound:
+            wrong += _binding(ground, params.app)
         for each in wrong:
             ground.note(each)
         if wrong:
@@ -95,9 +98,9 @@ def _sign_in(ground: HandlerContext, sign: str) -> list[str]:
     return [last]
 
 
-def _binding(ground: HandlerContext, params: CheckParams) -> list[str]:
+def _binding(ground: HandlerContext, app: str) -> list[str]:
     """What holds for the emulator as a whole holds for an app without a binding of its own."""
-    bound = bound_account(ground, params.app) or bound_account(ground, "")
-    if bound == params.account:
+    bound = bound_account(ground, app) or bound_account(ground, "")
+    if bound == ground.account:
         return []
-    return [f"{params.app or 'it'} is bound to {bound or 'nobody'}, not to {params.account}"]
+    return [f"{app or 'it'} is bound to {bound or 'nobody'}, not to {ground.account}"]

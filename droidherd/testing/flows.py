@@ -25,7 +25,7 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flows.loading.document import parse_document
 from droidherd.flows.loading.folder import FILE
 from droidherd.flows.run.context import Tempo
-from droidherd.flowtools.records import ACCOUNT, NO_SECRETS, credential_store
+from droidherd.flowtools.records import credential_store
 from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, record_run, rehearse
 from droidherd.flowtools.replay import FlowReplay, replay
 from droidherd.handlers.registry import AnyHandler, Registry, build_registry
@@ -35,7 +35,16 @@ from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
 from droidherd.web.client import WebClient
 
-__all__ = ["FlowEmulator", "FlowReplay", "FlowRun", "record_flow", "replay", "run_flow", "virtual_emulator"]
+__all__ = [
+    "FlowAccount",
+    "FlowEmulator",
+    "FlowReplay",
+    "FlowRun",
+    "record_flow",
+    "replay",
+    "run_flow",
+    "virtual_emulator",
+]
 
 NAME, TASK = "virtual-1", "a-flow"
 CONNECT_S, SHELL_S = 10.0, 10.0
@@ -90,21 +99,34 @@ def virtual_emulator(
             yield emulator
 
 
+@dataclass(frozen=True, slots=True)
+class FlowAccount:
+    """The account a flow acts for, with the credentials it types."""
+
+    name: str
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """By the name of the credential, the text itself."""
+
+    @classmethod
+    def of(cls, account: "str | FlowAccount") -> "FlowAccount":
+        return cls(account) if isinstance(account, str) else account
+
+
 def run_flow(
     flow: Path | str,
     emulator: FlowEmulator,
     params: Mapping[str, JsonValue] | None = None,
     tempo: Tempo | None = None,
-    secrets: Mapping[str, str] = NO_SECRETS,
+    account: str | FlowAccount = "",
 ) -> FlowRun:
     """One attempt of a flow, stage by stage: a folder, or the text of a `flow.yaml` that needs no images.
 
-    `secrets`: by name, the credentials it types.
+    `account`: whom it acts for, if it acts for one.
 
     What does not fit (an unsound flow, a wrong parameter) is raised; what happens on the way is in the result.
     """
     folder = flow if isinstance(flow, Path) else _write_flow(flow, emulator.home / "flows")
-    return _run(_Wanted(folder, params or {}, secrets, tempo or Tempo()), emulator, rehearse)
+    return _run(_Wanted(folder, params or {}, FlowAccount.of(account), tempo or Tempo()), emulator, rehearse)
 
 
 def record_flow(
@@ -112,17 +134,18 @@ def record_flow(
     emulator: FlowEmulator,
     recording: Path,
     params: Mapping[str, JsonValue] | None = None,
-    secrets: Mapping[str, str] = NO_SECRETS,
+    account: str | FlowAccount = "",
 ) -> FlowRun:
     """As `run_flow`, and writes down what is seen and done into the folder `recording`, for `replay`."""
-    return _run(_Wanted(flow, params or {}, secrets), emulator, partial(record_run, tape=RecordingWriter(recording)))
+    wanted = _Wanted(flow, params or {}, FlowAccount.of(account))
+    return _run(wanted, emulator, partial(record_run, tape=RecordingWriter(recording)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     folder: Path
     params: Mapping[str, JsonValue]
-    secrets: Mapping[str, str]
+    account: FlowAccount
     tempo: Tempo = field(default_factory=Tempo)
 
 
@@ -130,7 +153,7 @@ def _run(
     wanted: _Wanted, emulator: FlowEmulator, run: Callable[[Plan, StageServices, ManualSession, RunOptions], FlowRun]
 ) -> FlowRun:
     catalogue = Catalogue([wanted.folder.parent], handlers=emulator.handlers)
-    plan = catalogue.plan(wanted.folder.name, wanted.params)
+    plan = catalogue.plan(wanted.folder.name, wanted.params, account=wanted.account.name)
     number = next(emulator.leases)
     with WebClient(AllowList.of(emulator.allow)) as web:
         services = StageServices(
@@ -139,12 +162,12 @@ def _run(
             catalogue,
             DirectoryStore(emulator.home / f"artifacts-{number}"),
             "test",
-            credential_store(wanted.secrets),
+            credential_store(wanted.account.secrets, wanted.account.name),
             web,
             emulator.home / "scratch",
             wanted.tempo,
         )
-        manner = RunOptions(task_id=TASK, account=ACCOUNT if wanted.secrets else "")
+        manner = RunOptions(task_id=TASK, account=wanted.account.name)
         return run(plan, services, ManualSession(NAME, number), manner)
 
 

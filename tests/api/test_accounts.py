@@ -101,11 +101,11 @@ def test_a_planned_task_stays_where_its_account_was_bound_until_tried_anew(http:
 
 def test_nobody_is_bound_by_a_task_of_somebody_else(http: httpx.Client):
     refused = http.post("/api/tasks", json={"type": "associate", "account": "bob", "params": {"account": "ann"}})
-    assert (422, "account") == (refused.status_code, refused.json()["errors"][0]["field"])
-    assert "binds ann, but the task acts for bob" in refused.text
+    assert (422, "params.account") == (refused.status_code, refused.json()["errors"][0]["field"])
+    assert "names 'ann', and the task acts for account bob" in refused.text
     recurs = {"task": {"type": "associate", "account": "bob", "params": {"account": "ann"}}, "every_s": 60}
     refused = http.post("/api/subscriptions", json=recurs)
-    assert (422, "task.account") == (refused.status_code, refused.json()["errors"][0]["field"])
+    assert (422, "task.params.account") == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
 def test_a_disabled_account_waits_and_says_why_until_it_is_enabled(http: httpx.Client):

@@ -34,8 +34,8 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"then": [{"type": "tap_once"}, {"type": "nonsense"}]}, "then.1"),
-        ({"then": [{"type": "tap_once", "params": {"nonsense": 1}}]}, "then.0"),
+        ({"then": [{"type": "tap_once"}, {"type": "nonsense"}]}, "then.1.type"),
+        ({"then": [{"type": "tap_once", "params": {"nonsense": 1}}]}, "then.0.params.nonsense"),
         ({"then": [{}]}, "then.0.type"),
         ({"then": [{"type": "tap_once"}] * 17}, "then"),
         ({"then": [{"type": "tap_once"}], "id": "x" * 55}, "id"),

@@ -118,6 +118,7 @@ class World:
     cleanup: list[JsonValue] = field(default_factory=list[JsonValue])
     tries: int = 0
     rollbacks: int = 1
+    account: str = ""
     allow: tuple[str, ...] = ()
     read_s: float = 30.0
     """How long a server may be silent."""
@@ -156,10 +157,10 @@ class World:
         self.write_flow()
         self.plan = self.catalogue.plan("rearrange", {})
 
-    def gallery(self, task_type: str, **params: JsonValue) -> None:
+    def gallery(self, task_type: str, *, account: str = "", **params: JsonValue) -> None:
         """Be a task of a built-in type."""
-        self.catalogue = Catalogue()
-        self.plan = self.catalogue.plan(task_type, params)
+        self.catalogue, self.account = Catalogue(), account
+        self.plan = self.catalogue.plan(task_type, params, account=account)
 
     # --- the emulator -----------------------------------------------------------------------------------------
 
@@ -216,6 +217,7 @@ class World:
             task_type="rearrange",
             flow=self.plan.flow,
             flow_hash=self.plan.flow_hash,
+            account=self.account,
             stage=self.plan.stages[0],
             cleanup=self.plan.cleanup,
             last=last,

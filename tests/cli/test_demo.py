@@ -188,7 +188,10 @@ def test_a_refusal_for_good_ends_the_task(instance: Instance):
 
 def test_every_task_can_be_planned():
     catalogue = Catalogue([script.FLOWS])
-    planned = [catalogue.plan(task.kind, task.body.get("params", {})).task_type for task in demo_tasks(NOW)]
+    planned = [
+        catalogue.plan(task.kind, task.body.get("params", {}), account=task.body.get("account", "")).task_type
+        for task in demo_tasks(NOW)
+    ]
     assert [task.kind for task in demo_tasks(NOW)] == planned
 
 

@@ -61,7 +61,7 @@ def test_a_new_flow_lints_clean_and_runs_as_it_is(droidherd: Terminal, emulator:
 
 
 def test_a_run_says_as_json_what_became_of_it_and_where_the_evidence_is(droidherd: Terminal, emulator: FlowEmulator):
-    words = ("flow", "run", "daily_reward", "--param", "account=ben", "--keep", "kept", "--emulator", emulator.address)
+    words = ("flow", "run", "daily_reward", "--account", "ben", "--keep", "kept", "--emulator", emulator.address)
     document = droidherd.json(*words)
     assert (True, "", "kept", ["collect.collected.png"]) == tuple(
         document[name] for name in ("completed", "error", "folder", "frames")
@@ -119,7 +119,7 @@ def test_a_flow_that_types_a_credential_is_replayed_on_an_emulator(
     )
     monkeypatch.setenv("WORD", "canary")
     secret = ("--secret", "word=env:WORD", "--emulator", "e1")
-    assert 0 == droidherd("flow", "run", "typist", "--keep", "kept", *secret)[0]
+    assert 0 == droidherd("flow", "run", "typist", "--account", "ann", "--keep", "kept", *secret)[0]
     code, printed = droidherd("flow", "replay", "kept", *secret)
     assert 0 == code
     assert "as recorded\n" in printed
@@ -315,7 +315,10 @@ def test_lint_names_file_line_and_fix(droidherd: Terminal):
         (("run", "visit", "--emulator", "e9"), "no emulator 'e9' is in this host's list"),
         (("run", "visit"), "this host has no emulator"),
         (("run", "visit", "--virtual", "--emulator", "e1"), "do not go together"),
-        (("run", "browse_list", "--virtual", "--param", "pages=99"), "params.pages: must be at most"),
+        (
+            ("run", "browse_list", "--virtual", "--account", "ann", "--param", "pages=99"),
+            "params.pages: must be at most",
+        ),
         (("run", "flows/none"), "no flow here"),
         (("run", "vist"), "did you mean visit?"),
         (("run", "visit", "--secret", "p=env:NOBODY"), "nothing is at 'env:NOBODY'"),

@@ -41,7 +41,7 @@ async def bound_and_free_again(place: Farm, http: httpx.Client) -> None:
         await until(there, f"{emulators} to be eligible")
 
     assert [] == eligible(http)
-    submit(http, "bind", "associate", params={"account": "ann"}, emulator=HOST)
+    submit(http, "bind", "associate", account="ann", emulator=HOST)
     assert [HOST] == await ran("bind")
     await labelled(HOST)
     for number in range(3):

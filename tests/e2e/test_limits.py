@@ -31,7 +31,7 @@ async def test_a_worker_beyond_its_memory_limit_drains_and_its_task_goes_on(tmp_
         place.worker.stop()
         place.worker.environment["DROIDHERD_LIMITS__WORKER_RSS_BYTES"] = str(idle + GROWS_BYTES)
         place.worker.start()
-        await place.submit(client, "walk", "long_walk")
+        await place.submit(client, "walk", "long_walk", account="walker")
         assert AGAIN == await _ended(place)
         assert "this worker drains and ends" in place.worker.log.read_text()
         assert TaskStatus.COMPLETED != (await _state(place))

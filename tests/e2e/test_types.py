@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.domain.task.lifecycle import TaskStatus
@@ -40,12 +41,12 @@ async def test_every_built_in_type_does_its_work(tmp_path: Path, monkeypatch: py
 
 
 async def run_all(place: Farm, site: Site) -> None:
-    herd = {"app": "com.example.herd"}
-    tasks: dict[str, dict[str, str]] = {
+    herd: dict[str, JsonValue] = {"app": "com.example.herd"}
+    tasks: dict[str, dict[str, JsonValue]] = {
         "download": {"url": site.url("/app.apk"), "package": APP},
         "scan": {},
-        "associate": {"account": "ann"},
-        "check": {"account": "ann", **herd},
+        "associate": {},
+        "check": {"bound": True, **herd},
         "start_app": herd,
         "stop_app": herd,
         "change_config": {"setting": "global/animator_duration_scale", "value": "0.5"},
@@ -57,6 +58,6 @@ async def run_all(place: Farm, site: Site) -> None:
     await place.wake(client)
     await place.all_up(client)
     for name, params in tasks.items():
-        await place.submit(client, f"t-{name}", name, params=params)
+        await place.submit(client, f"t-{name}", name, account="ann", params=params)
         view = await place.ended(client, f"t-{name}")
         assert (name, TaskStatus.COMPLETED) == (name, view.state), view.error

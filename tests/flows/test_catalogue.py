@@ -20,7 +20,7 @@ DEMO = """
 flow: demo
 app: com.example.game
 params:
-  account: {type: string, pattern: "[a-z]+", about: who to act for}
+  who: {type: string, pattern: "[a-z]+", about: who to act for}
   times: {type: integer, min: 1, max: 5, default: 2}
   speed: {type: number, default: 0.5}
   loud: {type: boolean, default: false}
@@ -34,7 +34,7 @@ stages:
     on_ambiguous: fail
     steps:
       - start_app: {}
-      - type: {text: "${account}-${times}-${speed}-${loud}-${tab}-$$"}
+      - type: {text: "${who}-${times}-${speed}-${loud}-${tab}-$$"}
       - repeat: {at_most: "${times}", do: [{tap: {image: a.png}}, {stop_app: {}}]}
   - stage: two
     steps: [{key: {name: back}}]
@@ -49,9 +49,9 @@ def catalogue(tmp_path: Path) -> Catalogue:
 
 
 def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
-    plan = catalogue.plan("demo", {"account": "ann"})
+    plan = catalogue.plan("demo", {"who": "ann"})
     assert ("demo", "demo", "com.example.game") == (plan.task_type, plan.flow, plan.app)
-    assert {"account": "ann", "times": 2, "speed": 0.5, "loud": False, "tab": "gift"} == plan.params
+    assert {"who": "ann", "times": 2, "speed": 0.5, "loud": False, "tab": "gift"} == plan.params
     assert Policy(time_limit_s=120, retries=3, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
     assert ("abi=x86", "region=cn") == plan.requires
     one, two = plan.stages
@@ -68,7 +68,7 @@ def test_a_plan_holds_everything_the_task_needs(catalogue: Catalogue) -> None:
 def test_a_policy_is_the_flows_then_the_operators_then_the_submissions(tmp_path: Path) -> None:
     flow_at(tmp_path / "demo", DEMO, "a.png")
     operators = PolicyChange(time_limit_s=90, retries=5)
-    plan = Catalogue([tmp_path], {"demo": operators}).plan("demo", {"account": "ann"}, PolicyChange(retries=0))
+    plan = Catalogue([tmp_path], {"demo": operators}).plan("demo", {"who": "ann"}, PolicyChange(retries=0))
     assert Policy(time_limit_s=90, retries=0, backoff=Backoff.EXPONENTIAL, backoff_s=20) == plan.policy
     assert [30.0, 90.0] == [stage.limit_s for stage in plan.stages]
 
@@ -111,10 +111,10 @@ def test_a_policy_of_an_unsound_flow_is_left_to_who_submits_it(tmp_path: Path) -
 
 def test_a_submission_cannot_ask_for_a_delay_that_is_cut(catalogue: Catalogue) -> None:
     with pytest.raises(BadParametersError, match="cannot begin with 3600") as caught:
-        catalogue.plan("demo", {"account": "ann"}, PolicyChange(backoff_s=3600))
+        catalogue.plan("demo", {"who": "ann"}, PolicyChange(backoff_s=3600))
     assert "policy.backoff_s" == caught.value.to
     fixed = PolicyChange(backoff=Backoff.FIXED, backoff_s=3600)
-    assert 3600 == catalogue.plan("demo", {"account": "ann"}, fixed).policy.backoff_s
+    assert 3600 == catalogue.plan("demo", {"who": "ann"}, fixed).policy.backoff_s
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_stage_has_no_more_time_than_the_attempt(tmp_path: Path) -> None:
 
 
 def test_a_plan_survives_the_wire(catalogue: Catalogue) -> None:
-    plan = catalogue.plan("demo", {"account": "ann"})
+    plan = catalogue.plan("demo", {"who": "ann"})
     assert plan == Plan.model_validate_json(plan.model_dump_json())
     assert 3 == len(STEPS.validate_python(plan.stages[0].steps))
 
@@ -162,25 +162,25 @@ def test_a_plan_survives_the_wire(catalogue: Catalogue) -> None:
 @pytest.mark.parametrize(
     ("expected", "params"),
     [
-        ("params.account: is missing (who to act for)", {}),
-        ("params.account: must match [a-z]+", {"account": "Ann"}),
-        ("params.account: must be a string", {"account": 5}),
-        ("params.account: contains a control character", {"account": "a\nb"}),
-        ("params.account: contains a control character", {"account": "a\0b"}),
-        ("params.account: contains a control character", {"account": "\ud800"}),
-        ("params.account: has 1001 characters, at most 1000 are allowed", {"account": "a" * 1001}),
-        ("params.times: must be an integer", {"account": "a", "times": "3"}),
-        ("params.times: must be an integer", {"account": "a", "times": None}),
-        ("params.times: must be an integer", {"account": "a", "times": True}),
-        ("params.times: must be an integer", {"account": "a", "times": 2.0}),
-        ("params.times: must be at most 5", {"account": "a", "times": 6}),
-        ("params.times: must be at least 1", {"account": "a", "times": 0}),
-        ("params.speed: must be a number", {"account": "a", "speed": float("nan")}),
-        ("params.speed: is too large", {"account": "a", "speed": 1e300}),
-        ("params.loud: must be a boolean", {"account": "a", "loud": 1}),
-        ("params.tab: must be one of gift, shop", {"account": "a", "tab": "Gift"}),
-        ("params.acount: is not a parameter of this task type (did you mean account?)", {"acount": "a"}),
-        ("params.zzz: is not a parameter of this task type (known are: account, loud, speed, tab, times)", {"zzz": 1}),
+        ("params.who: is missing (who to act for)", {}),
+        ("params.who: must match [a-z]+", {"who": "Ann"}),
+        ("params.who: must be a string", {"who": 5}),
+        ("params.who: contains a control character", {"who": "a\nb"}),
+        ("params.who: contains a control character", {"who": "a\0b"}),
+        ("params.who: contains a control character", {"who": "\ud800"}),
+        ("params.who: has 1001 characters, at most 1000 are allowed", {"who": "a" * 1001}),
+        ("params.times: must be an integer", {"who": "a", "times": "3"}),
+        ("params.times: must be an integer", {"who": "a", "times": None}),
+        ("params.times: must be an integer", {"who": "a", "times": True}),
+        ("params.times: must be an integer", {"who": "a", "times": 2.0}),
+        ("params.times: must be at most 5", {"who": "a", "times": 6}),
+        ("params.times: must be at least 1", {"who": "a", "times": 0}),
+        ("params.speed: must be a number", {"who": "a", "speed": float("nan")}),
+        ("params.speed: is too large", {"who": "a", "speed": 1e300}),
+        ("params.loud: must be a boolean", {"who": "a", "loud": 1}),
+        ("params.tab: must be one of gift, shop", {"who": "a", "tab": "Gift"}),
+        ("params.whoo: is not a parameter of this task type (did you mean who?)", {"whoo": "a"}),
+        ("params.zzz: is not a parameter of this task type (known are: loud, speed, tab, times, who)", {"zzz": 1}),
     ],
 )
 def test_a_parameter_that_does_not_fit_is_named(
@@ -241,14 +241,14 @@ def test_a_broken_flow_says_what_is_wrong_and_leaves_the_others_alone(catalogue:
     assert {"broken", "demo"} <= set(catalogue.names())
     with pytest.raises(FlowError, match=r"broken/flow\.yaml:1: error: stages is missing"):
         catalogue.plan("broken", {})
-    assert "demo" == catalogue.plan("demo", {"account": "a"}).flow
+    assert "demo" == catalogue.plan("demo", {"who": "a"}).flow
 
 
 def test_a_flow_that_changes_is_read_again_and_its_old_plans_are_refused(catalogue: Catalogue, tmp_path: Path) -> None:
-    before = catalogue.plan("demo", {"account": "a"})
+    before = catalogue.plan("demo", {"who": "a"})
     assert tmp_path / "flows" / "demo" / "a.png" == catalogue.asset("demo", before.flow_hash, "a.png")
     flow_at(tmp_path / "flows" / "demo", DEMO.replace("30s", "31s"))
-    after = catalogue.plan("demo", {"account": "a"})
+    after = catalogue.plan("demo", {"who": "a"})
     assert 31.0 == after.stages[0].limit_s
     with pytest.raises(FlowError, match="demo: changed on disk since the task was planned"):
         catalogue.asset("demo", before.flow_hash, "a.png")
@@ -256,19 +256,19 @@ def test_a_flow_that_changes_is_read_again_and_its_old_plans_are_refused(catalog
 
 
 def test_an_image_that_changes_is_another_flow(catalogue: Catalogue, tmp_path: Path) -> None:
-    before = catalogue.plan("demo", {"account": "a"}).flow_hash
+    before = catalogue.plan("demo", {"who": "a"}).flow_hash
     image = tmp_path / "flows" / "demo" / "a.png"
     image.write_bytes(png(30, 30))
     os.utime(image, ns=(1, 1))
-    assert before != catalogue.plan("demo", {"account": "a"}).flow_hash
+    assert before != catalogue.plan("demo", {"who": "a"}).flow_hash
     image.write_bytes(png())
     os.utime(image, ns=(2, 2))
-    assert before == catalogue.plan("demo", {"account": "a"}).flow_hash
+    assert before == catalogue.plan("demo", {"who": "a"}).flow_hash
 
 
 @pytest.mark.parametrize("name", ["b.png", "../demo/a.png", "/etc/passwd", "flow.yaml", ""])
 def test_only_images_of_the_flow_are_assets(catalogue: Catalogue, name: str) -> None:
-    plan = catalogue.plan("demo", {"account": "a"})
+    plan = catalogue.plan("demo", {"who": "a"})
     with pytest.raises(FlowError, match="the flow has no image"):
         catalogue.asset("demo", plan.flow_hash, name)
 
@@ -280,7 +280,7 @@ def test_many_threads_plan_while_the_flow_changes(catalogue: Catalogue, tmp_path
     def plan() -> None:
         try:
             for _ in range(20):
-                limits.add(catalogue.plan("demo", {"account": "a"}).stages[0].limit_s)
+                limits.add(catalogue.plan("demo", {"who": "a"}).stages[0].limit_s)
         except Exception as error:  # noqa: BLE001 - handed to the test
             failures.append(error)
 
@@ -367,7 +367,7 @@ def test_what_is_odd_about_a_flow_is_logged_whenever_it_is_read_anew(
         assert () == catalogue.warnings("demo")
         (folder / "b.png").write_bytes(png())
         for _ in range(2):
-            catalogue.plan("demo", {"account": "ann"})
+            catalogue.plan("demo", {"who": "ann"})
     expected = f"{folder}/flow.yaml:2: warning: b.png is not used (remove it)"
     assert [expected] == caplog.messages
     assert [expected] == [str(one) for one in catalogue.warnings("demo")]

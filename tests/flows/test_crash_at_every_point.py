@@ -84,7 +84,7 @@ def step_of(plan: Plan, key: str) -> dict[str, Any]:
 FLOWS = [
     ("daily_reward", {}, HerdState()),
     ("daily_reward", {}, SIGNED_IN),
-    ("sign_in", {"account": "ann"}, SIGNED_IN),
+    ("sign_in", {}, SIGNED_IN),
     ("long_walk", {"rounds": 2}, HerdState()),
     ("collect_rewards", {}, HerdState()),
     ("collect_rewards", {}, HerdState(popup=True, running=True, scene=Scene.DIALOG, signed_in="ann")),
@@ -96,7 +96,7 @@ FLOWS = [
 def test_a_process_that_dies_at_any_point_does_nothing_twice(
     name: str, params: dict[str, str | int], start: HerdState
 ) -> None:
-    plan = CATALOGUE.plan(name, params)
+    plan = CATALOGUE.plan(name, params, account="ann")
     unharmed = Emulator(start)
     finish(plan, unharmed, Trouble(NEVER, AssertionError))
     for nth in range(1, points_of(plan, start) + 1):
@@ -111,7 +111,7 @@ def test_a_process_that_dies_at_any_point_does_nothing_twice(
 def test_an_answer_lost_at_any_point_is_observed_and_nothing_is_done_twice(
     name: str, params: dict[str, str | int], start: HerdState
 ) -> None:
-    plan = CATALOGUE.plan(name, params)
+    plan = CATALOGUE.plan(name, params, account="ann")
     for nth in range(1, points_of(plan, start) + 1):
         emulator, trouble = Emulator(start), Trouble(nth, UnknownOutcomeError)
         finish(plan, emulator, trouble)
@@ -119,7 +119,7 @@ def test_an_answer_lost_at_any_point_is_observed_and_nothing_is_done_twice(
 
 
 def test_a_daily_reward_is_claimed_once_whatever_two_points_trouble_strikes() -> None:
-    plan = CATALOGUE.plan("daily_reward", {})
+    plan = CATALOGUE.plan("daily_reward", {}, account="ann")
     whole = points_of(plan, HerdState())
     for first in range(1, whole + 1, 3):
         emulator = Emulator(HerdState())
@@ -152,7 +152,7 @@ ANYWHERE = [
 def test_popups_deaths_and_lost_answers_at_any_point_change_nothing(
     seed: int, trouble: Callable[[str], BaseException]
 ) -> None:
-    plan, start = CATALOGUE.plan("collect_rewards", {}), ANYWHERE[seed - 1]
+    plan, start = CATALOGUE.plan("collect_rewards", {}, account="ann"), ANYWHERE[seed - 1]
     emulator, count = Emulator(start), Trouble(NEVER, AssertionError)
     finish(plan, emulator, Pest(emulator, seed, count))
     assert any(key.startswith("gift/i1#") for key, _ in emulator.done), "no popup came between"

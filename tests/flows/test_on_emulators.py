@@ -30,7 +30,7 @@ class Visit:
 
     def __init__(self, one: One, name: str, params: Mapping[str, JsonValue] | None = None) -> None:
         self.one = one
-        self.plan: Plan = CATALOGUE.plan(name, params or {})
+        self.plan: Plan = CATALOGUE.plan(name, params or {}, account="ann")
         self.kept: dict[str, Frame] = {}
         self.notes: list[str] = []
         self.tries = 0
@@ -81,15 +81,15 @@ class Visit:
 @pytest.mark.parametrize(
     ("name", "params", "frames"),
     [
-        ("sign_in", {"account": "ann"}, ["enter.home.png"]),
-        ("daily_reward", {"account": "ann"}, ["collect.collected.png"]),
+        ("sign_in", {}, ["enter.home.png"]),
+        ("daily_reward", {}, ["collect.collected.png"]),
         ("guarded_reward", {}, []),
         ("collect_rewards", {}, ["rewards.collected.png"]),
         ("regular_visit", {}, ["visit.arrived.png"]),
         ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
         ("visit", {}, ["visit.arrived.png"]),
         ("tap_once", {}, []),
-        ("hand_over", {}, ["first.home.png", "second.home.png", "second.gift.png"]),
+        ("change_password", {}, ["first.home.png", "second.home.png", "second.gift.png"]),
         ("long_walk", {"rounds": 1, "pace_ms": 1}, []),
         ("start_app", {"app": "com.example.herd"}, []),
         ("stop_app", {"app": "com.example.herd"}, []),
@@ -107,7 +107,7 @@ def test_a_flow_of_the_gallery_runs_through_and_cleans_up(
 
 def test_a_daily_reward_is_collected_by_the_account_it_is_for(one: One) -> None:
     before = one.control.counters(one.name)["claims"]
-    visit = Visit(one, "daily_reward", {"account": "ann"})
+    visit = Visit(one, "daily_reward")
     visit.all()
     assert before + 1 == one.control.counters(one.name)["claims"]
     assert "ann" == one.control.state(one.name)["app"]["signed_in"]
@@ -115,7 +115,7 @@ def test_a_daily_reward_is_collected_by_the_account_it_is_for(one: One) -> None:
 
 def test_a_captcha_is_solved_by_a_person_on_emulator_and_the_stage_goes_on(one: One) -> None:
     one.control.suspect(one.name)
-    visit = Visit(one, "guarded_reward", {"account": "ann"})
+    visit = Visit(one, "guarded_reward")
     first = visit.plan.stages[0]
     with pytest.raises(NeedsPersonError, match="Solve the captcha of ann") as caught:
         visit.stage(first)
@@ -132,7 +132,7 @@ def test_a_captcha_is_solved_by_a_person_on_emulator_and_the_stage_goes_on(one: 
 
 def test_an_answer_that_solved_nothing_is_followed_by_the_same_question(one: One) -> None:
     one.control.suspect(one.name)
-    visit = Visit(one, "guarded_reward", {"account": "ann"})
+    visit = Visit(one, "guarded_reward")
     first = visit.plan.stages[0]
     asked: list[str] = []
     for _ in range(3):
@@ -148,12 +148,12 @@ def test_an_answer_that_solved_nothing_is_followed_by_the_same_question(one: One
 def test_an_unsolved_captcha_is_for_a_person_also_when_the_stage_begins_anew(one: One) -> None:
     """A pause, a lost lease and a retry all close the app and begin with it: it shows the captcha at once then."""
     one.control.suspect(one.name)
-    paused = Visit(one, "guarded_reward", {"account": "ann"})
+    paused = Visit(one, "guarded_reward")
     with pytest.raises(NeedsPersonError):
         paused.stage(paused.plan.stages[0])
     assert paused.cleanup().clean
     one.lease += 1
-    resumed = Visit(one, "guarded_reward", {"account": "ann"})
+    resumed = Visit(one, "guarded_reward")
     with pytest.raises(NeedsPersonError, match="Solve the captcha of ann") as caught:
         resumed.all()
     one.adb.shell(one.address, "input tap 640 436", 10.0)
@@ -192,7 +192,7 @@ def test_a_second_look_fails_once_and_then_succeeds(one: One) -> None:
 
 def test_a_popup_over_the_app_is_closed_on_the_way(one: One) -> None:
     one.control.popup(one.name)
-    visit = Visit(one, "sign_in", {"account": "ann"})
+    visit = Visit(one, "sign_in")
     visit.all()
     assert any("tap close.png" in note for note in visit.notes)
 
@@ -211,7 +211,7 @@ ANYWHERE = [
 def test_rewards_are_collected_from_whatever_screen_the_app_is_on(one: One, state: dict[str, Any]) -> None:
     before = one.control.counters(one.name)["claims"]
     one.control.set_app(one.name, **state)
-    Visit(one, "collect_rewards", {"account": "ann"}).all()
+    Visit(one, "collect_rewards").all()
     assert before + 7 == one.control.counters(one.name)["claims"]
     app = one.control.state(one.name)["app"]
     assert ("list", "ann") == (app["scene"], app["signed_in"])

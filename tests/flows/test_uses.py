@@ -56,7 +56,7 @@ def shelf(tmp_path: Path) -> Path:
 
 
 def planned(shelf: Path) -> Plan:
-    return Catalogue([shelf]).plan("outer", {"name": "cyd"})
+    return Catalogue([shelf]).plan("outer", {"name": "cyd"}, account="ann")
 
 
 def test_a_used_flow_stands_in_the_plan_with_its_parameters_app_and_files(shelf: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_used_flow_that_was_fixed_fixes_the_using_one(shelf: Path) -> None:
 
 def test_what_the_used_flow_does_not_take_is_refused_at_submission(shelf: Path) -> None:
     with pytest.raises(BadParametersError, match=r"use inner: params\.who: must match"):
-        Catalogue([shelf]).plan("outer", {"name": "r2d2"})
+        Catalogue([shelf]).plan("outer", {"name": "r2d2"}, account="ann")
 
 
 def using(name: str, flow: str, more: str = "") -> str:
@@ -290,10 +290,10 @@ def test_what_is_wrong_with_a_use_is_named_with_file_line_and_fix(
 def test_flows_elsewhere_can_use_the_gallery_and_steps_keep_their_names(tmp_path: Path) -> None:
     text = (
         "flow: demo\napp: com.example.herd\nstages:\n  - stage: main\n    on_ambiguous: repeat\n    steps:\n"
-        "      - use: {flow: sign_in, with: {account: ann}}\n      - key: {name: menu}\n"
+        "      - use: {flow: sign_in}\n      - key: {name: menu}\n"
     )
     flow_at(tmp_path / "demo", text)
-    plan, emulator = Catalogue([tmp_path]).plan("demo", {}), Emulator(HerdState())
+    plan, emulator = Catalogue([tmp_path]).plan("demo", {}, account="ann"), Emulator(HerdState())
     bench = Bench(emulator, "main")
     run_stage(plan.stages[0], bench.run(screen_map=plan.screen_map))
     assert ("ann", Scene.HOME) == (emulator.state.signed_in, emulator.state.scene)

@@ -65,7 +65,7 @@ class Place:
                 self.root / "scratch",
                 recordings=recordings,
             )
-            plan = catalogue.plan("daily_reward", {"account": "ann"})
+            plan = catalogue.plan("daily_reward", {}, account="ann")
             session = take(self.emulator.adb, self.emulator.name, self.emulator.address)
             return rehearse(plan, services, session, RunOptions(TASK))
 
@@ -127,7 +127,7 @@ def test_if_asked_for_stages_that_completed_leave_one_too(place: Place, tmp_path
         done = replay(path, place.flow)
         assert done.same, (path.name, done)
     place.emulator.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
-    record_flow(place.flow, place.emulator, tmp_path / "whole", {"account": "ann"})
+    record_flow(place.flow, place.emulator, tmp_path / "whole", account="ann")
     opened = next(read(path) for path in place.left.glob(f"*open{PACKED}"))
     assert () == compare(opened, read(tmp_path / "whole")), "of the whole run, that stage"
 

@@ -18,7 +18,7 @@ from droidherd.flowtools.elements import elements
 from droidherd.flowtools.manual_session import take
 from droidherd.flowtools.page import PageServer, RecorderPage
 from droidherd.flowtools.recorder import RecordedAction, Recorder, without
-from droidherd.testing.flows import FlowEmulator, replay, run_flow
+from droidherd.testing.flows import FlowAccount, FlowEmulator, replay, run_flow
 from droidherd.virtual.app import PACKAGE
 from droidherd.virtual.layout import BASE_HEIGHT, BASE_WIDTH
 from tests.flowtools.person import Person
@@ -107,7 +107,7 @@ def test_a_secret_shown_by_a_field_is_masked_in_elements_and_nothing_else():
 def test_a_recorded_flow_does_on_an_emulator_what_the_person_did(
     emulator: FlowEmulator, recorded: tuple[Path, Path, Composed]
 ):
-    run = run_flow(recorded[0], emulator, {"who": "ben"}, secrets={"password": "other"})
+    run = run_flow(recorded[0], emulator, {"who": "ben"}, account=FlowAccount("ben", {"password": "other"}))
     assert (None, True) == (run.error, run.clean), run.log
     state = emulator.control.state(emulator.name)["app"]
     assert ("ben", True) == (state["signed_in"], state["gift_taken"])

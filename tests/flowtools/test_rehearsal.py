@@ -29,7 +29,7 @@ def run(emulator: FlowEmulator, folder: Path, manner: RunOptions, heard: list[st
             folder / "scratch",
             on_line=heard.append,
         )
-        plan = catalogue.plan("daily_reward", {})
+        plan = catalogue.plan("daily_reward", {}, account="ann")
         session = take(emulator.adb, emulator.name, emulator.address)
         return record_run(plan, services, session, manner, RecordingWriter(folder / "tape"))
 

@@ -19,7 +19,7 @@ def recorded(running: FlowEmulator, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("runs") / "daily_reward"
     running.shell("pm clear com.example.herd; input keyevent KEYCODE_HOME")
     running.control.popup(running.name)
-    run = record_flow(GALLERY / "daily_reward", running, folder, {"account": "ann"})
+    run = record_flow(GALLERY / "daily_reward", running, folder, account="ann")
     assert run.error is None, run.log
     return folder
 

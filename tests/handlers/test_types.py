@@ -32,7 +32,7 @@ def on_timeout(limit_s: float, retries: int, backoff_s: float) -> Policy:
 POLICIES: list[tuple[str, dict[str, str], Policy]] = [
     ("download", {"url": "http://x", "file": "/sdcard/x"}, policy(1800, 3, 60, Backoff.EXPONENTIAL)),
     ("scan", {}, policy(300, 2, 30)),
-    ("associate", {"account": "ann"}, policy(120, 2, 10)),
+    ("associate", {}, policy(120, 2, 10)),
     ("check", {}, policy(60, 1, 5)),
     ("start_app", {"app": HERD}, on_timeout(20, 2, 2)),
     ("stop_app", {"app": HERD}, on_timeout(20, 2, 2)),
@@ -45,7 +45,7 @@ POLICIES: list[tuple[str, dict[str, str], Policy]] = [
 
 @pytest.mark.parametrize(("name", "params", "expected"), POLICIES, ids=[name for name, _, _ in POLICIES])
 def test_a_built_in_type_has_just_this_policy(name: str, params: dict[str, Any], expected: Policy):
-    plan = CATALOGUE.plan(name, params)
+    plan = CATALOGUE.plan(name, params, account="ann")
     assert expected == plan.policy
     assert [expected.time_limit_s] == [stage.limit_s for stage in plan.stages]
 
@@ -196,14 +196,9 @@ def test_a_try_that_wakes_up_after_all_was_taken_back_labels_nothing(world: Worl
     assert (None, "") == (slow.meanwhile, label(world))
 
 
-@pytest.mark.parametrize(("whose", "refused"), [("bob", True), ("ann", False), ("", False)])
-def test_nobody_is_bound_by_a_task_of_somebody_else(whose: str, refused: bool):
-    if not refused:
-        assert CATALOGUE.plan("associate", {"account": "ann"}, None, whose).stages
-        return
-    with pytest.raises(BadParametersError, match="binds ann, but the task acts for bob") as caught:
-        CATALOGUE.plan("associate", {"account": "ann"}, None, whose)
-    assert "account" == caught.value.to
+def test_a_check_of_a_binding_needs_the_account_that_is_bound():
+    with pytest.raises(BadParametersError, match="account: is missing: `bound` asks"):
+        CATALOGUE.plan("check", {"bound": True})
 
 
 def test_associate_binds_an_app_and_leaves_the_emulator_alone(world: World):
@@ -251,14 +246,14 @@ def test_an_app_and_its_sign_in_are_healthy(world: World):
     world.one.control.set_app(world.one.name, signed_in="ann")
     world.gallery("associate", account="ann", app=HERD)
     world.all()
-    world.gallery("check", app=HERD, account="ann", signed_in=f"{HERD}:id/sign_out")
+    world.gallery("check", app=HERD, account="ann", bound=True, signed_in=f"{HERD}:id/sign_out")
     assert {"healthy": True} == world.all()[1].summary
 
 
 def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: World):
     world.gallery("associate", account="ann")
     world.all()
-    world.gallery("check", app=HERD, account="ann")
+    world.gallery("check", app=HERD, account="ann", bound=True)
     assert {"healthy": True} == world.all()[1].summary
     world.shell(f"settings put global droidherd_account.{HERD} bob")
     assert f"{HERD} is bound to bob, not to ann" in trouble(world)
@@ -266,7 +261,7 @@ def test_the_binding_of_the_emulator_holds_for_an_app_without_its_own(world: Wor
 
 def test_everything_that_is_wrong_is_reported_at_once(world: World):
     world.one.control.set_fault(world.one.name, "disk_full")
-    world.gallery("check", account="ann")
+    world.gallery("check", account="ann", bound=True)
     words = trouble(world)
     assert ("less than 200 MB are free" in words, "it is bound to nobody, not to ann" in words) == (True, True)
 

@@ -37,7 +37,7 @@ TABLE = [
         ("cat /sdcard/x", "content"),
     ),
     Row("scan", fixed(300, 2, 30), (30, 30)),
-    Row("associate", fixed(120, 2, 10), (10, 10), {"account": "ann"}, ("settings get global droidherd_account", "ann")),
+    Row("associate", fixed(120, 2, 10), (10, 10), {}, ("settings get global droidherd_account", "ann")),
     Row("check", fixed(60, 1, 5), (5,)),
     Row("start_app", on_timeout(20, 2), (2, 2), {"app": APP}),
     Row("stop_app", on_timeout(20, 2), (2, 2), {"app": APP}),

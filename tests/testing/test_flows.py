@@ -17,7 +17,7 @@ from droidherd.domain.errors import (
 )
 from droidherd.flows.catalogue import GALLERY
 from droidherd.flows.run.context import Tempo
-from droidherd.testing.flows import FlowEmulator, FlowRun, run_flow, virtual_emulator
+from droidherd.testing.flows import FlowAccount, FlowEmulator, FlowRun, run_flow, virtual_emulator
 from tests.handlers.server import serving
 
 PNG = b"\x89PNG"
@@ -65,7 +65,7 @@ def completed(run: FlowRun) -> bool:
 @pytest.mark.parametrize(
     ("name", "params", "frames"),
     [
-        ("sign_in", {"account": "ann"}, ["enter.home.png"]),
+        ("sign_in", {}, ["enter.home.png"]),
         ("browse_list", {"pages": 2}, ["browse.page-1.png", "browse.page-2.png"]),
         ("start_app", {"app": "com.example.herd"}, []),
     ],
@@ -73,14 +73,14 @@ def completed(run: FlowRun) -> bool:
 def test_a_flow_of_the_gallery_runs_through(
     emulator: FlowEmulator, name: str, params: dict[str, JsonValue], frames: list[str]
 ):
-    run = run_flow(GALLERY / name, emulator, params)
+    run = run_flow(GALLERY / name, emulator, params, account="ann")
     assert completed(run), run.log
     assert frames == sorted(run.frames)
     assert all(content.startswith(PNG) for content in run.frames.values())
 
 
 def test_a_run_says_which_way_it_went_and_what_the_emulator_became(emulator: FlowEmulator):
-    run = run_flow(GALLERY / "daily_reward", emulator, {"account": "ann"})
+    run = run_flow(GALLERY / "daily_reward", emulator, account="ann")
     assert completed(run), run.log
     assert ["open", "collect", "close"] == list(dict.fromkeys(step.split()[0] for step in run.steps))
     assert 3 == len(run.stages)
@@ -118,7 +118,7 @@ def test_what_is_wrong_with_a_flow_or_its_parameters_is_raised(emulator: FlowEmu
     with pytest.raises(FlowError):
         run_flow("flow: empty\nstages: []", emulator)
     with pytest.raises(BadParametersError):
-        run_flow(GALLERY / "sign_in", emulator, {"acount": "ann"})
+        run_flow(GALLERY / "sign_in", emulator, {"pasword": "x"}, account="ann")
 
 
 # --- the two clocks ------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ stages:
       - start_app: {}
       - type: {text: {secret: password}}
 """
-    assert "has no credential password" in str(run_flow(flow, emulator).error)
-    run = run_flow(flow, emulator, secrets={"password": "Canary7"})
+    assert "has no credential password" in str(run_flow(flow, emulator, account="ann").error)
+    run = run_flow(flow, emulator, account=FlowAccount("ann", {"password": "Canary7"}))
     assert (None, False) == (run.error, "Canary7" in str(run))
     assert "type the credential password" in str(run.log)
 

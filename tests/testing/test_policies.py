@@ -98,7 +98,7 @@ async def test_an_exponential_delay_that_begins_above_its_end_is_refused(herd: H
 @pytest.mark.parametrize("kind", of(Verdict.RETRYABLE))
 async def test_what_may_pass_is_tried_again_after_the_delay(herd: Herd, e1: StandIn, kind: str):
     e1.answers = [raised(kind), completes]
-    task = await herd.submit("associate", params={"account": "ann"})
+    task = await herd.submit("associate", account="ann")
     view = await task.result()
     assert (TaskStatus.COMPLETED, 2) == (view.state, view.attempt)
     assert [timedelta(seconds=10)] == await task.delays()
@@ -107,7 +107,7 @@ async def test_what_may_pass_is_tried_again_after_the_delay(herd: Herd, e1: Stan
 @pytest.mark.parametrize("kind", of(Verdict.FINAL))
 async def test_what_cannot_pass_is_never_tried_again(herd: Herd, e1: StandIn, kind: str):
     e1.answers = [raised(kind)]
-    task = await herd.submit("associate", params={"account": "ann"})
+    task = await herd.submit("associate", account="ann")
     view = await task.result()
     assert (TaskStatus.FAILED, 1, kind) == (view.state, view.attempt, view.error and view.error.kind)
     assert [] == await task.delays()

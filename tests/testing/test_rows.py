@@ -88,7 +88,7 @@ async def test_a_row_whose_time_runs_out_is_tried_as_often_as_it_says(
     herd: Herd, here: Place, emulator: StandIn, row: Row
 ):
     emulator.answers = lambda _: here.runs(herd, limit(row))
-    task = await herd.submit(row.type, params=params(row, here))
+    task = await herd.submit(row.type, account="ann", params=params(row, here))
     view = await task.result()
     assert [timedelta(seconds=delay) for delay in row.delays_s] == await task.delays()
     assert ["StageTimeoutError"] * (len(row.delays_s) + 1) == [one.error.kind for one in view.attempts if one.error]
@@ -105,7 +105,7 @@ async def test_a_row_may_take_all_its_time_and_its_last_attempt_may_be_good_one(
     late = [*[here.runs(herd, limit(row))] * tries, here.runs(herd, limit(row) - 5 * SECOND)]
     emulator.answers = late
     here.reports.clear()
-    view = await (await herd.submit(row.type, params=params(row, here))).result()
+    view = await (await herd.submit(row.type, account="ann", params=params(row, here))).result()
     assert (TaskStatus.COMPLETED, tries + 1) == (view.state, view.attempt)
     assert [(True, True)] == [(one.clean, one.released) for one in here.reports]
     assert limit(row) - 5 * SECOND <= lasted(view)[-1]
@@ -153,7 +153,7 @@ async def test_what_a_row_does_not_retry_fails_at_its_first_attempt(
     herd: Herd, here: Place, emulator: StandIn, case: Case
 ):
     emulator.answers = lambda _: here.runs(herd)
-    task = await herd.submit(case.type, params=case.params(here))
+    task = await herd.submit(case.type, account="ann", params=case.params(here))
     view = await task.result()
     assert (TaskStatus.FAILED, 1, case.error, Verdict.FINAL) == (
         view.state,
@@ -181,7 +181,7 @@ RETRIED = [
 @pytest.mark.parametrize("case", RETRIED, ids=lambda case: f"{case.type} {case.error}")
 async def test_what_a_row_retries_is_tried_as_often_as_it_says(herd: Herd, here: Place, emulator: StandIn, case: Case):
     emulator.answers = lambda _: here.runs(herd)
-    task = await herd.submit(case.type, params=case.params(here))
+    task = await herd.submit(case.type, account="ann", params=case.params(here))
     view = await task.result()
     delays = case.row.delays_s
     assert [case.error] * (len(delays) + 1) == [one.error.kind for one in view.attempts if one.error]

@@ -146,9 +146,10 @@ def replay_recording(settings: Settings, again: ReplayOptions) -> FlowReplay:
     if part is not None and (part.behind or part.refused):
         why = part.refused or f"it begins at {part.where}, and no emulator can be brought there"
         raise CliError(f"{again.folder}: {why}", remedy="replay it without --virtual and --emulator")
-    params = dict(recorded.params)
+    params, account = dict(recorded.params), replay.account_of(recorded)
     answers = tuple(recorded.answers.values())
-    choices = FlowRunOptions(name, params, again.secrets, again.emulator, again.virtual, None, again.as_json, answers)
+    where = (again.emulator, again.virtual, None, again.as_json, answers)
+    choices = FlowRunOptions(name, params, again.secrets, account, *where)
     done = flow_runs.run(settings, choices)
     differences = replay.compare(recorded, recording.read(done.folder))
     return FlowReplay(differences, 0 if differences else len(recorded.acts()), done.run.log)

@@ -26,7 +26,7 @@ from droidherd.flows.catalogue import Catalogue, catalogue_of
 from droidherd.flows.lint.problems import LintProblem
 from droidherd.flows.loading.folder import FILE, misnamed_files
 from droidherd.flowtools import manual_session
-from droidherd.flowtools.records import ACCOUNT, credential_store
+from droidherd.flowtools.records import credential_store
 from droidherd.flowtools.rehearsal import FlowRun, RunOptions, record_run
 from droidherd.settings import Settings
 from droidherd.stage.context import StageServices
@@ -44,6 +44,8 @@ class FlowRunOptions:
     flow: str
     params: Mapping[str, JsonValue]
     secrets: Mapping[str, str]
+    account: str = ""
+    """For whom it acts, if its flow acts for one."""
     emulator: str = ""
     virtual: bool = False
     keep: Path | None = None
@@ -115,7 +117,7 @@ def run(settings: Settings, choices: FlowRunOptions) -> FinishedRun:
             f"{keep}: something is in it already", remedy="name a folder that is empty, or not there", code=2
         )
     catalogue, name = found(settings, choices.flow)
-    plan = catalogue.plan(name, choices.params, account=ACCOUNT if choices.secrets else "")
+    plan = catalogue.plan(name, choices.params, account=choices.account)
     warnings = catalogue.warnings(name)
     speech = _Speech(as_json=choices.as_json)
     speech.warns(warnings)
@@ -132,14 +134,14 @@ def run(settings: Settings, choices: FlowRunOptions) -> FinishedRun:
             catalogue,
             DirectoryStore(folder),
             "droidherd flow run",
-            credential_store(choices.secrets),
+            credential_store(choices.secrets, choices.account),
             web,
             reached.home / "scratch",
             on_line=speech.hears,
         )
         taken = manual_session.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
         asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
-        manner = RunOptions(EVIDENCE, ACCOUNT if choices.secrets else "", stopping, asked=asked)
+        manner = RunOptions(EVIDENCE, choices.account, stopping, asked=asked)
         done = record_run(plan, services, taken, manner, RecordingWriter(folder))
         return FinishedRun(done, folder, reached.entry.emulator_id, plan.flow_hash, warnings)
 

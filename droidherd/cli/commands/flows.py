@@ -77,12 +77,13 @@ def lint(
 
 @app.command(
     epilog="Examples: droidherd flow run flows/daily_gift --virtual   |   "
-    "droidherd flow run daily_gift --emulator virtual-1 --param account=ann   |   "
-    "droidherd flow run sign_in --emulator 127.0.0.1:5555 --secret password=env:PASSWORD"
+    "droidherd flow run daily_gift --emulator virtual-1 --account ann   |   "
+    "droidherd flow run sign_in --emulator 127.0.0.1:5555 --account ann --secret password=env:PASSWORD"
 )
 def run(
     flow: Annotated[str, typer.Argument(help="Its folder, or its name.", metavar="PATH|NAME")],
     *,
+    account: Annotated[str, typer.Option(help="Whom it acts for, if the flow acts for an account.")] = "",
     emulator: Emulator = "",
     virtual: Virtual = False,
     param: Param = None,
@@ -108,6 +109,7 @@ def run(
         flow,
         tasks.parameters(param or (), params),
         flow_runs.secrets_of(secret or ()),
+        account,
         emulator,
         virtual,
         keep,

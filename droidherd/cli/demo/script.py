@@ -61,7 +61,7 @@ def demo_tasks(now: datetime) -> tuple[DemoTask, ...]:
         _task(SECOND_LOOK, "second_look", "fails, is tried again", emulator="virtual-4", attempts=2, pictures=1),
         _task(ALICE, "daily_reward", "collects a gift once", account="alice", pictures=1),
         _task(BOB, "daily_reward", "another account beside it", account="bob", pictures=1),
-        _task(CAROL, "sign_in", "signs an account in", account="carol", pictures=1, params={"account": "carol"}),
+        _task(CAROL, "sign_in", "signs an account in", account="carol", pictures=1),
         _task(CAROL_AGAIN, "daily_reward", "waits for its own account", **waits, pictures=1),
         _task(DAVE, "long_walk", "is paused and resumed", account="dave", params=_walk(6)),
         _task(DAVE_AGAIN, "long_walk", "a duplicate is refused", account="dave", expected="rejected", attempts=0),

@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 from droidherd.flows.lint import screens, stages, uses, written
 from droidherd.flows.lint.inspection import Inspection, Rule
 from droidherd.flows.lint.problems import Findings, LintProblem, errors_of, from_validation
-from droidherd.flows.loading.document import BadYamlError, parse_document, value_at
+from droidherd.flows.loading.document import BadYamlError, maps, parse_document, value_at
 from droidherd.flows.loading.folder import (
     FILE,
     PAYLOADS,
@@ -30,7 +30,7 @@ from droidherd.flows.loading.folder import (
 )
 from droidherd.flows.loading.loaded import SCREEN_PARTS, Library, LoadedFlow, all_files
 from droidherd.flows.model.flow import Flow
-from droidherd.flows.model.params import NAME_PATTERN, Param, placeholders, substitute
+from droidherd.flows.model.params import ACCOUNT, NAME_PATTERN, Param, placeholders, substitute
 from droidherd.flows.model.part import Place, nearest
 from droidherd.handlers.registry import Registry, build_registry
 
@@ -39,6 +39,7 @@ USE_DEPTH_MAX = 4
 
 WRITTEN: tuple[Rule, ...] = (
     written.parameters,
+    written.account,
     written.images,
     written.files,
     written.changes_by_value,
@@ -140,6 +141,15 @@ def _load(one: Inspection, content: bytes) -> LoadedFlow:
         hash=hash_of(content, {**one.images, **files}, uses),
         screen_map={part: value_at(data, (part,)) for part in (*SCREEN_PARTS, "guards")},
         uses=uses,
+        needs_account=_needs_account(one) or any(used.needs_account for used in uses.values()),
+    )
+
+
+def _needs_account(one: Inspection) -> bool:
+    return (
+        ACCOUNT in one.params
+        or any(ACCOUNT in placeholders(text) for _, text in one.texts)
+        or any(place[-2:] == ("type", "text") and "secret" in args for place, args in maps(one.data))
     )
 
 

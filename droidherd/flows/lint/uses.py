@@ -35,7 +35,7 @@ def used_flows(one: Inspection) -> Complaints:
     """The flows that are used fit where they are used, and beside each other."""
     loaded = one.loaded
     flow = loaded.flow
-    values = {name: param.sample() for name, param in flow.params.items()}
+    values = {name: param.sample() for name, param in loaded.params.items()}
     for place, use, effect in _places_of_use(flow):
         yield from _fits(loaded.uses[use.flow], place, effect)
     for name, used in loaded.all_used().items():

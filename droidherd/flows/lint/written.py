@@ -12,7 +12,7 @@ from droidherd.flows.loading.document import maps
 from droidherd.flows.loading.expansion import FILE_KEYS
 from droidherd.flows.loading.folder import IMAGE_KEYS, PAYLOADS
 from droidherd.flows.loading.loaded import CARRIED
-from droidherd.flows.model.params import is_unclosed, placeholders
+from droidherd.flows.model.params import ACCOUNT, is_unclosed, placeholders
 from droidherd.flows.model.part import Complaint, Place, nearest
 from droidherd.flows.model.steps.registry import STEP_TYPES
 
@@ -32,11 +32,26 @@ def parameters(one: Inspection) -> Complaints:
             yield Complaint(place, "${ without a } stands for itself", fix, fatal=False)
         for name in placeholders(text):
             used.add(name)
-            if name not in one.params:
+            if name not in one.params and name != ACCOUNT:
                 fix = f"add params: {{{name}: {{type: ...}}}}"
                 yield Complaint(place, f"parameter {name[:60]!r} is not declared", fix)
     for name in sorted(one.params.keys() - used):
         yield Complaint(("params", name), f"parameter {name!r} is not used", "remove it", fatal=False)
+
+
+def account(one: Inspection) -> Complaints:
+    """`${account}` is the task's account, here and in the flows that are used: no flow says whom it acts for."""
+    declared = one.params.get(ACCOUNT)
+    if declared is not None and declared.default is not None:
+        what = f"parameter {ACCOUNT!r} has a default, and it is always the task's account"
+        yield Complaint(("params", ACCOUNT, "default"), what, "write example: in the place of default:")
+    if declared is not None and declared.type != "string":
+        yield Complaint(("params", ACCOUNT, "type"), f"parameter {ACCOUNT!r} is a string", "leave type out")
+    for place, args in maps(one.data):
+        told = args.get(ACCOUNT)
+        if place[-2:] == ("use", "with") and told not in (None, f"${{{ACCOUNT}}}"):
+            what = f"a flow that is used acts for the task's account, not for {str(told)[:60]!r}"
+            yield Complaint((*place, ACCOUNT), what, f"leave {ACCOUNT} out: it is passed on by itself")
 
 
 def images(one: Inspection) -> Complaints:

@@ -15,7 +15,7 @@ from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import BadParametersError
 from droidherd.flows.loading.folder import IMAGE_KEYS
 from droidherd.flows.loading.loaded import SCREEN_PARTS, LoadedFlow, carried_name, uses_in
-from droidherd.flows.model.params import checked_params, substitute
+from droidherd.flows.model.params import ACCOUNT, checked_params, substitute
 from droidherd.flows.model.part import Place
 from droidherd.flows.model.steps.apps import AppStep
 from droidherd.flows.model.steps.registry import STEP_TYPES
@@ -33,14 +33,14 @@ Values = Mapping[str, JsonValue]
 
 def expand(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
     """Steps as a plan has them. BadParametersError when a used flow is told what it does not take."""
-    return [_unfold(step, loaded) for step in filled_in(substitute(steps, values), loaded)]
+    return [_unfold(step, values, loaded) for step in filled_in(substitute(steps, values), loaded)]
 
 
 def expand_undo(steps: JsonValue, values: Values, loaded: LoadedFlow) -> list[JsonValue]:
     """The undo of the flows that these steps use, the last one first."""
     found: list[JsonValue] = []
     for _, args in reversed([*uses_in(substitute(steps, values))]):
-        used, theirs = _use(args, loaded)
+        used, theirs = _use(args, values, loaded)
         for number in reversed(range(len(used.flow.stages))):
             found += _with_files(expand(used.undos[number] or [], theirs, used), used.flow.flow)
             found += _with_files(expand_undo(used.stages[number], theirs, used), used.flow.flow)
@@ -59,14 +59,14 @@ def used_cleanups(loaded: LoadedFlow, values: Values) -> list[JsonValue]:
 def _cleanups(loaded: LoadedFlow, values: Values) -> Iterator[list[JsonValue]]:
     uses = [args for _, steps in _blocks(loaded) for _, args in uses_in(substitute(steps, values))]
     for args in reversed(uses):
-        used, theirs = _use(args, loaded)
+        used, theirs = _use(args, values, loaded)
         yield _with_files(expand(used.cleanup or [], theirs, used), used.flow.flow)
         yield from (_with_files(body, used.flow.flow) for body in _cleanups(used, theirs))
 
 
 def used_as_written(loaded: LoadedFlow) -> Iterator[tuple[Place, LoadedFlow, Values]]:
     """Every flow that is used, also by those it uses: where this flow does so, and its parameters as texts."""
-    values: Values = {name: f"${{{name}}}" for name in loaded.flow.params}
+    values: Values = {name: f"${{{name}}}" for name in loaded.params}
     for place, steps in _blocks(loaded):
         for where, args in uses_in(steps, place):
             yield from ((where, used, shown) for used, shown in _used_with_values(args, values, loaded))
@@ -77,7 +77,7 @@ def wrong_uses(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, Json
     for place, steps in _blocks(loaded):
         for where, args in uses_in(steps, place):
             try:
-                _use(substitute(args, values), loaded)
+                _use(substitute(args, values), values, loaded)
             except BadParametersError as error:
                 yield where, args, error
 
@@ -86,7 +86,7 @@ def screens_used(loaded: LoadedFlow, values: Values) -> Iterator[tuple[Place, st
     """What each use says of screens: where this flow uses whom, and its screens with images as this flow names them."""
     for place, steps in _blocks(loaded):
         for where, args in uses_in(substitute(steps, values), place):
-            used, theirs = _use(args, loaded)
+            used, theirs = _use(args, values, loaded)
             screens = _rename(_merge(used, theirs)["screens"], used.flow.flow)
             yield where, used.flow.flow, screens if isinstance(screens, dict) else {}
 
@@ -104,8 +104,9 @@ def _used_with_values(args: JsonValue, values: Values, loaded: LoadedFlow) -> It
     if not isinstance(args, dict):
         return
     used, given = loaded.uses[str(args.get("flow"))], substitute(args.get("with"), values)
-    shown = {name: param.default for name, param in used.flow.params.items()}
-    theirs: Values = {**shown, **(given if isinstance(given, dict) else {})}
+    shown = {name: param.default for name, param in used.params.items()}
+    mine = {ACCOUNT: values[ACCOUNT]} if used.needs_account else {}
+    theirs: Values = {**shown, **(given if isinstance(given, dict) else {}), **mine}
     yield used, theirs
     for _, steps in _blocks(used):
         for _, inner in uses_in(steps):
@@ -164,20 +165,20 @@ def longest(steps: Sequence[JsonValue], prefix: int = 0) -> tuple[int, int]:
     return count, length
 
 
-def _unfold(step: JsonValue, loaded: LoadedFlow) -> JsonValue:
+def _unfold(step: JsonValue, values: Values, loaded: LoadedFlow) -> JsonValue:
     if not isinstance(step, dict):
         return step
-    return {kind: _unfolded_args(kind, args, loaded) for kind, args in step.items()}
+    return {kind: _unfolded_args(kind, args, values, loaded) for kind, args in step.items()}
 
 
-def _unfolded_args(kind: str, args: JsonValue, loaded: LoadedFlow) -> JsonValue:
+def _unfolded_args(kind: str, args: JsonValue, values: Values, loaded: LoadedFlow) -> JsonValue:
     if not isinstance(args, dict):
         return args
     if kind == "use":
-        used, theirs = _use(args, loaded)
+        used, theirs = _use(args, values, loaded)
         return {**args, "do": _body(used, theirs)}
     blocks = {key: args[key] for key in ("do", "else") if isinstance(args.get(key), list)}
-    return {**args, **{key: [_unfold(step, loaded) for step in _list(block)] for key, block in blocks.items()}}
+    return {**args, **{key: [_unfold(step, values, loaded) for step in _list(block)] for key, block in blocks.items()}}
 
 
 def _body(used: LoadedFlow, values: Values) -> list[JsonValue]:
@@ -190,13 +191,15 @@ def _body(used: LoadedFlow, values: Values) -> list[JsonValue]:
     return _with_files(found, used.flow.flow)
 
 
-def _use(args: JsonValue, loaded: LoadedFlow) -> tuple[LoadedFlow, Values]:
+def _use(args: JsonValue, values: Values, loaded: LoadedFlow) -> tuple[LoadedFlow, Values]:
     """The flow that is meant, and what it is told."""
     shown = args.get("with") if isinstance(args, dict) else None
     used = loaded.uses[str(args.get("flow"))] if isinstance(args, dict) else loaded
     given = shown if isinstance(shown, dict) else {}
     try:
-        return used, checked_params(used.flow.params, {name: _read(used, name, given[name]) for name in given})
+        read = {name: _read(used, name, given[name]) for name in given}
+        mine = {ACCOUNT: values[ACCOUNT]} if used.needs_account else {}
+        return used, checked_params(used.params, {**read, **mine})
     except BadParametersError as error:
         error.locate(f"use {used.flow.flow}: {error.to}")
         raise
@@ -218,7 +221,7 @@ def _merge(loaded: LoadedFlow, values: Values) -> dict[str, JsonValue]:
     own = {part: _fill(substitute(loaded.screen_map.get(part), values), loaded) for part in SCREEN_PARTS}
     seen: set[str] = set()
     for _, args in (use for _, steps in _blocks(loaded) for use in uses_in(substitute(steps, values))):
-        used, theirs = _use(args, loaded)
+        used, theirs = _use(args, values, loaded)
         if used.flow.flow in seen:
             continue
         seen.add(used.flow.flow)

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from droidherd.domain.errors import FlowError
 from droidherd.flows.model.flow import Flow
+from droidherd.flows.model.params import ACCOUNT, Param
 
 CARRIED = "@/"
 """Between the name of a used flow and that of its file: `sign_in@/ok.png`."""
@@ -37,6 +38,16 @@ class LoadedFlow:
     """What is written under `screens`, `routes`, `interrupts`, `lost` and `guards`, with its placeholders."""
     uses: Mapping[str, "LoadedFlow"] = field(default_factory=dict)
     """The flows it uses itself, by name."""
+    needs_account: bool = False
+    """It, or a flow that it uses, speaks of the task's account or types a credential of it."""
+
+    @property
+    def params(self) -> Mapping[str, Param]:
+        """Those it declares, and the account if it acts for one."""
+        if not self.needs_account:
+            return self.flow.params
+        used = (used.params[ACCOUNT] for used in self.uses.values() if used.needs_account)
+        return {ACCOUNT: next(used, Param()), **self.flow.params}
 
     def all_used(self) -> dict[str, "LoadedFlow"]:
         """All flows that are used, also by those it uses; each once."""

@@ -16,6 +16,8 @@ from droidherd.flows import patterns
 from droidherd.flows.model.part import FlowPart, nearest
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}$"
+ACCOUNT = "account"
+"""The parameter that is the task's account. A flow need not declare it, and nobody can set it otherwise."""
 INTEGER_MAX = 2**53
 """Beyond this, JSON readers round."""
 _PLACEHOLDER = re.compile(r"\$\$|\$\{([^}]*)\}")
@@ -159,6 +161,21 @@ class Param(FlowPart):
         if self.max is not None and value > self.max:
             return f"must be at most {self.max:g}"
         return "" if abs(value) <= INTEGER_MAX else "is too large"
+
+
+def for_account(given: Mapping[str, JsonValue], account: str) -> dict[str, JsonValue]:
+    """The parameters of a flow that acts for an account, with that account among them.
+
+    BadParametersError: there is none, or they name another one.
+    """
+    told = given.get(ACCOUNT, account)
+    if told != account:
+        whom = f"account {account}" if account else "no account"
+        what = f"names {str(told)[:80]!r}, and the task acts for {whom}"
+        raise BadParametersError(what, to=f"params.{ACCOUNT}", remedy=f"leave it out, and set the task's `{ACCOUNT}`")
+    if not account:
+        raise BadParametersError("is missing: this task type acts for one", to=ACCOUNT, remedy="name the account")
+    return {**given, ACCOUNT: account}
 
 
 def checked_params(declared: Mapping[str, Param], given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
