@@ -80,6 +80,8 @@ class Stage(Contract):
     """Steps that take back what values cannot."""
     at: str = ""
     """The screen it begins on; empty: wherever it is."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """The images and files of the flow that an attempt of this stage may need, each with a digest of its content."""
 
     @property
     def undo_anyway(self) -> tuple[JsonValue, ...]:
@@ -93,7 +95,7 @@ class Plan(Contract):
     task_type: str
     flow: str
     flow_hash: str
-    """Of the document and its images together."""
+    """Of what the flow does: the document without what it says about itself, and its images and files."""
     app: str = ""
     params: dict[str, JsonValue] = Field(default_factory=dict)
     stages: tuple[Stage, ...] = Field(min_length=1)

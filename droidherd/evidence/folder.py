@@ -29,7 +29,7 @@ from droidherd.evidence.page import Evidence, EvidenceFrame, page
 from droidherd.evidence.recording import COMPLETED, PACKED, PackedRecordingWriter, RecordedPart
 from droidherd.evidence.replay import AvailableFrames, mask_texts, pack
 from droidherd.evidence.trace import FRAMES_BYTES, Search, Trace
-from droidherd.stage.context import StageServices, effect_answers, screen_answers, task_answers
+from droidherd.stage.context import StageServices, effect_answers, planned_flow, screen_answers, task_answers
 from droidherd.vision.pixels import encode_jpeg
 
 PAGE, APP_LOG = "evidence.html", "app.log"
@@ -138,7 +138,7 @@ class EvidenceFolder:
         )
 
     def _image(self, name: str) -> bytes:
-        return self.services.catalogue.asset(self.work.flow, self.work.flow_hash, name).read_bytes()
+        return self.services.catalogue.asset(planned_flow(self.work), name)[0].read_bytes()
 
 
 def refusal(trace: Trace, error: DroidherdError | None) -> str:

@@ -1,5 +1,6 @@
 """All flows there are: found in folders, read again when their files change."""
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,10 +19,18 @@ from droidherd.domain.task.reaction import backoff_problem
 from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
-from droidherd.flows.loading.document import place_of, value_at
+from droidherd.flows.loading.document import place_of, texts, value_at
 from droidherd.flows.loading.expansion import expand, expand_undo, requirements, screen_map_of, used_cleanups
-from droidherd.flows.loading.folder import GALLERY, Signature, flow_folder, flow_folders, signature, uses_of
-from droidherd.flows.loading.loaded import LoadedFlow
+from droidherd.flows.loading.folder import (
+    GALLERY,
+    PAYLOADS,
+    Signature,
+    flow_folder,
+    flow_folders,
+    signature,
+    uses_of,
+)
+from droidherd.flows.loading.loaded import CARRIED, LoadedFlow
 from droidherd.flows.model.flow import Flow
 from droidherd.flows.model.params import ACCOUNT, Param, checked_params, for_account, placeholders, substitute
 from droidherd.flows.model.part import nearest
@@ -33,9 +42,11 @@ from droidherd.handlers.registry import Registry, build_registry
 from droidherd.settings import Settings
 from droidherd.web.allow import AllowList
 
-__all__ = ["GALLERY", "Catalogue", "catalogue_of"]
+__all__ = ["GALLERY", "Catalogue", "PlannedFlow", "catalogue_of"]
 
 log = logging.getLogger(__name__)
+AGAIN = "submit the task again"
+DIGEST, DIGESTS_KEPT = 20, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,37 @@ class _Kept:
     leans_on: Mapping[str, tuple[Path | None, Signature]]
     """The flows it uses: where they were, and as what."""
     warnings: tuple[LintProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFlow:
+    """The version of a flow that a task was planned with."""
+
+    flow: str
+    hash: str
+    files: Mapping[str, str] | None = None
+    """As in the plan of its stage; None: only the hash of the flow says whether its files are the same."""
+
+
+class _Digests:
+    """Of the content of files, computed again when a file changes. For several threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[int, int, str]] = {}
+
+    def of(self, path: Path) -> str:
+        try:
+            stat = path.stat()
+            known = self._known.get(path)
+            if known is None or known[:2] != (stat.st_mtime_ns, stat.st_size):
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST]
+                if len(self._known) >= DIGESTS_KEPT:
+                    self._known.clear()
+                known = self._known[path] = (stat.st_mtime_ns, stat.st_size, digest)
+        except OSError as error:
+            raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
+        return known[2]
 
 
 class Catalogue:
@@ -68,6 +110,7 @@ class Catalogue:
         self._paths = (*(Path(path) for path in paths), GALLERY)
         self._lock = threading.Lock()
         self._kept: dict[Path, _Kept] = {}
+        self._digests = _Digests()
 
     def names(self) -> list[str]:
         """Every flow there is, sound or not."""
@@ -145,38 +188,80 @@ class Catalogue:
         )
         _check_account(stages, account, self.handlers)
         self._check_addresses(stages, values)
+        cleanup = (*_steps(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values))
+        screen_map = _screen_map(loaded, values)
+        common = [list(cleanup), screen_map.model_dump(mode="json") if screen_map else None]
         return Plan(
             task_type=task_type,
             flow=flow.flow,
             flow_hash=loaded.hash,
             app=flow.app or "",
             params=values,
-            stages=stages,
-            cleanup=(*_steps(loaded.cleanup or [], values, loaded), *used_cleanups(loaded, values)),
-            screen_map=_screen_map(loaded, values),
+            stages=tuple(
+                one.model_copy(update={"files": self._files_named(loaded, [list(one.steps), list(one.undo), *common])})
+                for one in stages
+            ),
+            cleanup=cleanup,
+            screen_map=screen_map,
             policy=policy,
             requires=tuple(sorted(f"{name}={value}" for name, value in requirements(loaded).items())),
         )
 
-    def flow_of_plan(self, name: str, flow_hash: str) -> LoadedFlow:
-        """The flow a plan was made from. FlowError when it is another one by now."""
-        loaded = self.flow(name)
-        if loaded.hash != flow_hash:
-            raise FlowError("changed on disk since the task was planned", to=name, remedy="submit the task again")
-        return loaded
+    def check_files(self, planned: PlannedFlow) -> None:
+        """FlowError when what the task may need of its flow is not there any more."""
+        if planned.files is None:
+            self._unchanged(planned)
+        for name in planned.files or ():
+            self._file(planned, name)
 
-    def asset(self, flow: str, flow_hash: str, name: str) -> Path:
-        """The file of an image of a planned flow."""
-        found = self.flow_of_plan(flow, flow_hash).images.get(name)
+    def asset(self, planned: PlannedFlow, name: str) -> tuple[Path, tuple[int, int] | None]:
+        """The file of an image of a planned flow, and the size of the screen it was cut from."""
+        known = (planned.files or {}).get(name)
+        if known is not None:
+            width, _, height = known.partition("@")[2].partition("x")
+            return self._file(planned, name), (int(width), int(height)) if height else None
+        loaded = self._unchanged(planned)
+        if name not in loaded.images:
+            raise FlowError(f"the flow has no image {name[:120]}", to=planned.flow)
+        return loaded.images[name], loaded.recorded_size(name)
+
+    def payload(self, planned: PlannedFlow, name: str) -> Path:
+        """A file that a planned flow carries."""
+        if (key := f"{PAYLOADS}/{name}") in (planned.files or {}):
+            return self._file(planned, key)
+        found = self._unchanged(planned).payloads.get(name)
         if found is None:
-            raise FlowError(f"the flow has no image {name[:120]}", to=flow)
+            raise FlowError(f"the flow has no file {name[:120]}", to=planned.flow)
         return found
 
-    def payload(self, flow: str, flow_hash: str, name: str) -> Path:
-        """A file that a planned flow carries."""
-        found = self.flow_of_plan(flow, flow_hash).payloads.get(name)
-        if found is None:
-            raise FlowError(f"the flow has no file {name[:120]}", to=flow)
+    def _unchanged(self, planned: PlannedFlow) -> LoadedFlow:
+        """The flow, as long as it is the one that was planned."""
+        loaded = self.flow(planned.flow)
+        if loaded.hash != planned.hash:
+            raise FlowError("changed on disk since the task was planned", to=planned.flow, remedy=AGAIN)
+        return loaded
+
+    def _file(self, planned: PlannedFlow, key: str) -> Path:
+        """By its name alone: the plan holds all the rest, so the document may be another one, or broken, by now."""
+        inside, name = (PAYLOADS, key.removeprefix(f"{PAYLOADS}/")) if key.startswith(f"{PAYLOADS}/") else ("", key)
+        owner, mark, own = name.partition(CARRIED)
+        folder = self._find(owner if mark else planned.flow)
+        path = folder / inside / (own if mark else name) if folder else None
+        if path is None or not path.is_file():
+            raise FlowError(f"{key[:120]} was removed since the task was planned", to=planned.flow, remedy=AGAIN)
+        if self._digests.of(path) != (planned.files or {}).get(key, "").partition("@")[0]:
+            raise FlowError(f"{key[:120]} changed on disk since the task was planned", to=planned.flow, remedy=AGAIN)
+        return path
+
+    def _files_named(self, loaded: LoadedFlow, parts: Iterable[JsonValue]) -> dict[str, str]:
+        """What of the flow's files these parts of a plan name, with digests; of an image also its recorded size."""
+        words = {text for part in parts for _, text in texts(part, ())}
+        found: dict[str, str] = {}
+        for name in sorted(words & loaded.images.keys()):
+            size = loaded.recorded_size(name)
+            found[name] = self._digests.of(loaded.images[name]) + (f"@{size[0]}x{size[1]}" if size else "")
+        for name in sorted(words & loaded.payloads.keys()):
+            found[f"{PAYLOADS}/{name}"] = self._digests.of(loaded.payloads[name])
         return found
 
     def _folder(self, name: str) -> Path:

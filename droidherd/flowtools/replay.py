@@ -27,7 +27,7 @@ from droidherd.evidence.recording import (
     SearchResults,
     read,
 )
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.model.geometry import Area
 from droidherd.flows.model.params import ACCOUNT
 from droidherd.flows.model.screens import parse_screen_map
@@ -186,7 +186,8 @@ def _size(recorded: Recording) -> tuple[int, int]:
 
 def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | None:
     part = player.recorded.part
-    finder = _Finder(FlowFinder(flows, plan.flow, plan.flow_hash), player)
+    planned = PlannedFlow(plan.flow, plan.flow_hash)
+    finder = _Finder(FlowFinder(flows, planned), player)
     run = StageContext(
         hands=player,
         eyes=player,
@@ -196,7 +197,7 @@ def _run(plan: Plan, flows: Catalogue, player: "Player") -> DroidherdError | Non
         keep=lambda _, __: None,
         note=player.log.append,
         things=player,
-        payload=lambda name: flows.payload(plan.flow, plan.flow_hash, name),
+        payload=lambda name: flows.payload(planned, name),
         handlers=player.handlers(),
         secret=lambda _: MASK,
         screen_map=parse_screen_map(plan.screen_map),

@@ -50,6 +50,7 @@ from droidherd.stage.context import (
     StageServices,
     effect_answers,
     mark_of,
+    planned_flow,
     screen_answers,
     task_answers,
 )
@@ -304,10 +305,10 @@ class StageAttempt:
         return {}
 
     def _payload(self, name: str) -> Path:
-        return self.services.catalogue.payload(self.work.flow, self.work.flow_hash, name)
+        return self.services.catalogue.payload(planned_flow(self.work), name)
 
     def _new_finder(self) -> Finder:
-        return FlowFinder(self.services.catalogue, self.work.flow, self.work.flow_hash)
+        return FlowFinder(self.services.catalogue, planned_flow(self.work))
 
     def _hands(self, recorder: StageRecorder = NO_RECORDER) -> EmulatorHands:
         fresh = not self._held and self._seized is not None and self._seized.journal_is_new

@@ -17,7 +17,7 @@ from droidherd.domain.ports import Artifacts, Lifeline, StageRecorder
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.inventory import Inventory
 from droidherd.evidence.frame_buffer import FrameBuffer
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.run.context import Clock, Tempo
 from droidherd.handlers.base import WebPort
 from droidherd.vision.pixels import encode_jpeg
@@ -92,6 +92,11 @@ class StageServices:
 
 # --- answers: each is kept under a mark, so that only the question it was given to finds it. A step's number says
 # little: another stage has the same one, another emulator shows another screen.
+
+
+def planned_flow(work: StageWork) -> PlannedFlow:
+    """The version of the flow that this work is of."""
+    return PlannedFlow(work.flow, work.flow_hash, work.stage.files if work.stage else None)
 
 
 def mark_of(work: StageWork, error: DroidherdError) -> str:

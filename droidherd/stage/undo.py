@@ -23,7 +23,7 @@ from droidherd.emulator import lease
 from droidherd.emulator.hands import EmulatorHands, LeaseHandle
 from droidherd.emulator.things import INSTALL_S, EmulatorThings
 from droidherd.emulator.token import Token
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.loading.changes import left_by
 from droidherd.flows.model.geometry import Area
 from droidherd.flows.model.steps.registry import STEPS
@@ -34,6 +34,7 @@ from droidherd.flows.run.finder import FlowFinder
 from droidherd.flows.run.look import Look
 from droidherd.stage.attempt import StageAttempt
 from droidherd.stage.capture import mode_in
+from droidherd.stage.context import planned_flow
 
 QUIET_POLL_S = 0.5
 LIMIT_S = 300.0
@@ -195,15 +196,15 @@ class UndoAttempt(StageAttempt):
     @override
     def _new_finder(self) -> Finder:
         """Values are restored also when the flow has changed since; only its own undo needs it as it was."""
-        return LateFinder(self.services.catalogue, self.work.flow, self.work.flow_hash)
+        return LateFinder(self.services.catalogue, planned_flow(self.work))
 
 
 class LateFinder:
     """Asks for the flow when the first image is searched for."""
 
-    def __init__(self, catalogue: Catalogue, flow: str, flow_hash: str) -> None:
+    def __init__(self, catalogue: Catalogue, planned: PlannedFlow) -> None:
         """As `FlowFinder`."""
-        self._make = partial(FlowFinder, catalogue, flow, flow_hash)
+        self._make = partial(FlowFinder, catalogue, planned)
         self._finder: FlowFinder | None = None
 
     def find(self, look: Look, target: Target) -> Match:

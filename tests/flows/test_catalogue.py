@@ -9,10 +9,11 @@ from pydantic import JsonValue, ValidationError
 
 from droidherd.contracts.plan import Backoff, Effect, OnAmbiguous, Plan, Policy, PolicyChange, RetryOn
 from droidherd.domain.errors import BadParametersError, FlowError
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.loading.folder import flow_folder, flow_folders
 from droidherd.flows.model.params import Param, checked_params, placeholders, substitute
 from droidherd.flows.model.steps.registry import STEPS
+from droidherd.flows.run.finder import FlowFinder
 from droidherd.web.allow import AllowList
 from tests.flows.test_lint import flow_at, png
 
@@ -244,15 +245,49 @@ def test_a_broken_flow_says_what_is_wrong_and_leaves_the_others_alone(catalogue:
     assert "demo" == catalogue.plan("demo", {"who": "a"}).flow
 
 
-def test_a_flow_that_changes_is_read_again_and_its_old_plans_are_refused(catalogue: Catalogue, tmp_path: Path) -> None:
+def planned(plan: Plan, number: int = 0) -> PlannedFlow:
+    return PlannedFlow(plan.flow, plan.flow_hash, plan.stages[number].files)
+
+
+def test_a_flow_that_changes_is_read_again_and_its_old_plans_go_on(catalogue: Catalogue, tmp_path: Path) -> None:
+    """A plan holds its steps, so only the images that they name have to be the same."""
+    folder = tmp_path / "flows" / "demo"
     before = catalogue.plan("demo", {"who": "a"})
-    assert tmp_path / "flows" / "demo" / "a.png" == catalogue.asset("demo", before.flow_hash, "a.png")
-    flow_at(tmp_path / "flows" / "demo", DEMO.replace("30s", "31s"))
+    flow_at(folder, DEMO.replace("30s", "31s"))
+    (folder / "new.png").write_bytes(png(30, 30))
     after = catalogue.plan("demo", {"who": "a"})
-    assert 31.0 == after.stages[0].limit_s
+    assert (31.0, True) == (after.stages[0].limit_s, before.flow_hash != after.flow_hash)
+    flow_at(folder, "flow: [half saved")
+    for plan in (before, after):
+        assert folder / "a.png" == catalogue.asset(planned(plan), "a.png")[0]
+        FlowFinder(catalogue, planned(plan))
+
+
+def test_an_image_that_changed_is_named_to_a_task_that_needs_it(catalogue: Catalogue, tmp_path: Path) -> None:
+    image = tmp_path / "flows" / "demo" / "a.png"
+    before = planned(catalogue.plan("demo", {"who": "a"}))
+    image.write_bytes(png(30, 30))
+    with pytest.raises(FlowError, match=r"demo: a\.png changed on disk since the task was planned \(submit"):
+        FlowFinder(catalogue, before)
+    image.unlink()
+    with pytest.raises(FlowError, match=r"demo: a\.png was removed since the task was planned"):
+        FlowFinder(catalogue, before)
+
+
+def test_what_a_flow_says_of_itself_is_no_part_of_its_version(catalogue: Catalogue, tmp_path: Path) -> None:
+    before = catalogue.plan("demo", {"who": "a"}).flow_hash
+    said = DEMO.replace("flow: demo\n", "flow: demo   # a comment\nabout: Something else.\n")
+    said = said.replace("about: who to act for", "about: whom to act for, example: ben")
+    flow_at(tmp_path / "flows" / "demo", said)
+    assert before == catalogue.plan("demo", {"who": "a"}).flow_hash
+    FlowFinder(catalogue, PlannedFlow("demo", before))
+
+
+def test_without_digests_the_flow_as_a_whole_has_to_be_the_same(catalogue: Catalogue, tmp_path: Path) -> None:
+    before = PlannedFlow("demo", catalogue.plan("demo", {"who": "a"}).flow_hash)
+    flow_at(tmp_path / "flows" / "demo", DEMO.replace("30s", "31s"))
     with pytest.raises(FlowError, match="demo: changed on disk since the task was planned"):
-        catalogue.asset("demo", before.flow_hash, "a.png")
-    assert catalogue.asset("demo", after.flow_hash, "a.png").is_file()
+        FlowFinder(catalogue, before)
 
 
 def test_an_image_that_changes_is_another_flow(catalogue: Catalogue, tmp_path: Path) -> None:
@@ -270,7 +305,7 @@ def test_an_image_that_changes_is_another_flow(catalogue: Catalogue, tmp_path: P
 def test_only_images_of_the_flow_are_assets(catalogue: Catalogue, name: str) -> None:
     plan = catalogue.plan("demo", {"who": "a"})
     with pytest.raises(FlowError, match="the flow has no image"):
-        catalogue.asset("demo", plan.flow_hash, name)
+        catalogue.asset(planned(plan), name)
 
 
 def test_many_threads_plan_while_the_flow_changes(catalogue: Catalogue, tmp_path: Path) -> None:

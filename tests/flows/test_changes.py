@@ -12,7 +12,7 @@ from droidherd.contracts.plan import Stage
 from droidherd.domain.errors import BadParametersError, FlowError, UnknownOutcomeError
 from droidherd.domain.ports import Acted, Recalled, Wanted
 from droidherd.domain.task.things import ABSENT, State
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, left_by
 from droidherd.flows.model.steps.base import kind_of
 from droidherd.flows.model.steps.changes import ChangeStep
@@ -142,17 +142,18 @@ def test_a_flow_is_another_one_when_a_file_it_carries_changes(tmp_path: Path):
     folder = flow_with(tmp_path, "install: {apk: other.apk}")
     catalogue = Catalogue([tmp_path])
     plan = catalogue.plan("demo", {})
-    assert APK == catalogue.payload("demo", plan.flow_hash, "other.apk").read_bytes()
+    planned = PlannedFlow("demo", plan.flow_hash, plan.stages[0].files)
+    assert APK == catalogue.payload(planned, "other.apk").read_bytes()
     (folder / "files" / "other.apk").write_bytes(tiny_apk("com.example.other", 33))
     with pytest.raises(FlowError, match="changed on disk"):
-        catalogue.payload("demo", plan.flow_hash, "other.apk")
+        catalogue.payload(planned, "other.apk")
 
 
 def test_a_file_the_flow_does_not_contain_is_not_found(tmp_path: Path):
     flow_with(tmp_path, "install: {apk: other.apk}")
     catalogue = Catalogue([tmp_path])
     with pytest.raises(FlowError, match="has no file"):
-        catalogue.payload("demo", catalogue.flow("demo").hash, "../flow.yaml")
+        catalogue.payload(PlannedFlow("demo", catalogue.flow("demo").hash), "../flow.yaml")
 
 
 # --- judged before they run ----------------------------------------------------------------------------------

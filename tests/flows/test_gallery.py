@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from droidherd.domain.ports import Frame
-from droidherd.flows.catalogue import GALLERY, Catalogue
+from droidherd.flows.catalogue import GALLERY, Catalogue, PlannedFlow
 from droidherd.flows.gallery.cut import CUTS, cut
 from droidherd.flows.lint.judge import lint
 from droidherd.flows.model.targets import Target
@@ -74,7 +74,7 @@ def found_on(finder: FlowFinder, images: list[str], frame: Frame) -> set[str]:
 
 def finder_of(flow: str) -> tuple[FlowFinder, list[str]]:
     loaded = CATALOGUE.flow(flow)
-    return FlowFinder(CATALOGUE, flow, loaded.hash), sorted(loaded.images)
+    return FlowFinder(CATALOGUE, PlannedFlow(flow, loaded.hash)), sorted(loaded.images)
 
 
 @pytest.mark.parametrize("flow", FLOWS)

@@ -12,7 +12,7 @@ from droidherd.contracts.plan import Plan, Stage
 from droidherd.domain.errors import GivenUpError, InfrastructureError, NeedsPersonError, ScreenNotReachedError
 from droidherd.domain.ports import Frame
 from droidherd.emulator.hands import EmulatorHands, LeaseHandle
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.model.screens import parse_screen_map
 from droidherd.flows.run.context import StageContext, Tempo
 from droidherd.flows.run.finder import FlowFinder
@@ -67,7 +67,7 @@ class Visit:
             eyes=self.one.eyes(),
             life=FakeLife(),
             clock=HostClock(),
-            finder=FlowFinder(CATALOGUE, self.plan.flow, self.plan.flow_hash),
+            finder=FlowFinder(CATALOGUE, PlannedFlow(self.plan.flow, self.plan.flow_hash, self.plan.stages[0].files)),
             keep=self.kept.__setitem__,
             note=self.notes.append,
             tempo=TEMPO,

@@ -6,7 +6,7 @@ import pytest
 
 from droidherd.contracts.plan import Plan
 from droidherd.domain.errors import BadParametersError, FlowError
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.model.secret import secrets_of
 from droidherd.flows.run.finder import FlowFinder
 from droidherd.flows.run.interpreter import run_stage
@@ -91,12 +91,12 @@ def test_its_screens_join_those_of_the_using_flow_which_has_the_last_word(shelf:
 
 def test_its_images_and_files_are_found_and_scaled_as_its_own_flow_says(shelf: Path) -> None:
     catalogue, plan = Catalogue([shelf]), planned(shelf)
-    asset = catalogue.asset("outer", plan.flow_hash, "inner@/entry.png")
-    assert shelf / "inner" / "entry.png" == asset
-    assert shelf / "inner" / "files" / "a.cfg" == catalogue.payload("outer", plan.flow_hash, "inner@/a.cfg")
-    loaded = catalogue.flow_of_plan("outer", plan.flow_hash)
-    assert [(640, 360), (1280, 720)] == [loaded.recorded_size(name) for name in ("inner@/entry.png", "hall.png")]
-    FlowFinder(catalogue, "outer", plan.flow_hash)
+    for files in (plan.stages[0].files, None):
+        own = PlannedFlow("outer", plan.flow_hash, files)
+        assert (shelf / "inner" / "entry.png", (640, 360)) == catalogue.asset(own, "inner@/entry.png")
+        assert (shelf / "outer" / "hall.png", (1280, 720)) == catalogue.asset(own, "hall.png")
+        assert shelf / "inner" / "files" / "a.cfg" == catalogue.payload(own, "inner@/a.cfg")
+        FlowFinder(catalogue, own)
 
 
 @pytest.mark.parametrize("changed", ["flow.yaml", "entry.png", "files/a.cfg"])
@@ -104,7 +104,7 @@ def test_a_change_of_the_used_flow_is_a_change_of_the_using_one(shelf: Path, cha
     catalogue = Catalogue([shelf])
     before = catalogue.flow("outer").hash
     file = shelf / "inner" / changed
-    file.write_bytes(file.read_bytes() + b"\n")
+    file.write_bytes(file.read_bytes() + (b"guards: {taps: 5}\n" if changed == "flow.yaml" else b"\n"))
     assert before != catalogue.flow("outer").hash
 
 

@@ -114,7 +114,7 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
     _apply(PARSED, one, findings)
     if errors_of(findings.problems):
         return None, findings.in_order()
-    one.whole = loaded = _load(one, content)
+    one.whole = loaded = _load(one)
     _apply(LOADED, one, findings)
     return (None if errors_of(findings.problems) else loaded), findings.in_order()
 
@@ -124,7 +124,7 @@ def _apply(those: Iterable[Rule], one: Inspection, findings: Findings) -> None:
         findings.complain(rule(one))
 
 
-def _load(one: Inspection, content: bytes) -> LoadedFlow:
+def _load(one: Inspection) -> LoadedFlow:
     data, uses = one.data, one.uses
     steps, undos = (
         tuple(value_at(data, ("stages", n, part)) for n in range(len(one.flow.stages))) for part in STEP_PARTS
@@ -138,7 +138,7 @@ def _load(one: Inspection, content: bytes) -> LoadedFlow:
         folder=one.folder,
         images=all_files(one.images, {name: used.images for name, used in uses.items()}),
         payloads=all_files(one.payloads, {name: used.payloads for name, used in uses.items()}),
-        hash=hash_of(content, {**one.images, **files}, uses),
+        hash=hash_of(data, {**one.images, **files}, uses),
         screen_map={part: value_at(data, (part,)) for part in (*SCREEN_PARTS, "guards")},
         uses=uses,
         needs_account=_needs_account(one) or any(used.needs_account for used in uses.values()),

@@ -1,6 +1,7 @@
 """A flow as a folder: `flow.yaml` with its images beside it and its files in `files`, and where such folders are."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -142,6 +143,18 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
                     continue  # taken away while we looked; the next look sees the folder without it
 
 
+def _executed(data: JsonValue) -> JsonValue:
+    if not isinstance(data, dict):
+        return data
+    params = data.get("params")
+    mute = {
+        name: {key: value for key, value in param.items() if key not in {"about", "example"}}
+        for name, param in (params.items() if isinstance(params, dict) else ())
+        if isinstance(param, dict)
+    }
+    return {key: value for key, value in data.items() if key != "about"} | ({"params": mute} if mute else {})
+
+
 def images_in(folder: Path) -> Iterator[tuple[str, Path]]:
     found = ((name, path) for name, path, _ in _files(folder) if name.endswith(".png"))
     return ((name, path) for name, path in found if not name.startswith(f"{PAYLOADS}/"))
@@ -152,8 +165,9 @@ def payloads_in(folder: Path) -> Iterator[tuple[str, Path]]:
     return ((name.removeprefix(inside), path) for name, path, _ in _files(folder) if name.startswith(inside))
 
 
-def hash_of(content: bytes, files: Mapping[str, Path], uses: Mapping[str, LoadedFlow]) -> str:
-    whole = hashlib.sha256(hashlib.sha256(content).digest())
+def hash_of(data: JsonValue, files: Mapping[str, Path], uses: Mapping[str, LoadedFlow]) -> str:
+    """Of what the flow does: another `about`, comment or layout of the document is the same flow."""
+    whole = hashlib.sha256(json.dumps(_executed(data)).encode())
     for name in sorted(files):
         with files[name].open("rb") as file:
             whole.update(name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())

@@ -33,7 +33,7 @@ class LoadedFlow:
     payloads: Mapping[str, Path]
     """The files in its folder `files`, by their name there; those of used flows like their images."""
     hash: str
-    """Of the document, the images, the payloads and the used flows together."""
+    """Of what it does: the document, the images, the payloads and the used flows together."""
     screen_map: Mapping[str, JsonValue] = field(default_factory=dict)
     """What is written under `screens`, `routes`, `interrupts`, `lost` and `guards`, with its placeholders."""
     uses: Mapping[str, "LoadedFlow"] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows import patterns
-from droidherd.flows.catalogue import Catalogue
+from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.model.geometry import Area, box_in, expected_margin, grow, pixel
 from droidherd.flows.model.targets import ColourQuery, Target, TextQuery, UiQuery
 from droidherd.flows.run.look import Look
@@ -29,13 +29,12 @@ WORDS_MAX, WORD_MAX = 12, 60
 class FlowFinder:
     """Finds what a flow speaks of, as it was when the task was planned."""
 
-    def __init__(self, catalogue: Catalogue, flow: str, flow_hash: str, templates: TemplateCache = TEMPLATES) -> None:
-        """Resolves the flow now. FlowError when it changed since the plan."""
+    def __init__(self, catalogue: Catalogue, planned: PlannedFlow, templates: TemplateCache = TEMPLATES) -> None:
+        """FlowError when what the task may need of its flow changed since the plan."""
         self._catalogue = catalogue
-        self._flow = flow
-        self._hash = flow_hash
+        self._planned = planned
         self._templates = templates
-        self._loaded = catalogue.flow_of_plan(flow, flow_hash)
+        catalogue.check_files(planned)
 
     def find(self, look: Look, target: Target) -> Match:
         """One thing, on one look."""
@@ -72,18 +71,17 @@ class FlowFinder:
     def _find_in(self, look: Look, target: Target, area: Box | None) -> Match:
         frame = look.frame
         name = target.image or target.feature or ""
-        path: Path = self._catalogue.asset(self._flow, self._hash, name)
+        path, recorded = self._catalogue.asset(self._planned, name)
         if target.image is not None:
-            template = self._templates.get(path, (frame.width, frame.height), self._loaded.recorded_size(name))
+            template = self._templates.get(path, (frame.width, frame.height), recorded)
             looked, known = look.once("looked", partial(PreparedFrame, frame)), (path, frame.width, frame.height, area)
             found = match.find(looked, template, threshold=target.likeness, area=area, hint=PLACES.last(known))
             PLACES.note(known, found)
             return found
-        return features.find(frame, self._as_recorded(path, name), threshold=target.likeness, area=area)
+        return features.find(frame, self._as_recorded(path, recorded), threshold=target.likeness, area=area)
 
-    def _as_recorded(self, path: Path, name: str) -> Template:
+    def _as_recorded(self, path: Path, recorded: tuple[int, int] | None) -> Template:
         """As it was recorded: features are found at any size, on a screen of any shape."""
-        recorded = self._loaded.recorded_size(name)
         return self._templates.get(path, recorded_in(path.name) or recorded or (0, 0), recorded)
 
 
