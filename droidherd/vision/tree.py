@@ -93,7 +93,7 @@ def parse(text: str) -> tuple[Node, ...]:
 
 def find(nodes: Sequence[Node], query: ElementQuery, area: Box | None = None) -> Match:
     """The element that is meant; what cannot be seen is none. `area`: its centre has to be in there."""
-    seen = [node for node in nodes if node.box.width > 0 and node.box.height > 0 and _in(area, node.box)]
+    seen = within(nodes, area)
     fitting = [node for node in seen if _fits(node, query)]
     if -len(fitting) <= query.index < len(fitting):
         node = fitting[query.index]
@@ -104,6 +104,11 @@ def find(nodes: Sequence[Node], query: ElementQuery, area: Box | None = None) ->
     score, nearest = max(((_likeness(node, query), node) for node in seen), key=lambda one: one[0], default=(0.0, None))
     box, text = (nearest.box, words_of(nearest)) if nearest and score > 0 else (_NOWHERE, "")
     return Match(found=False, box=box, score=score, runner_up=0.0, text=text)
+
+
+def within(nodes: Sequence[Node], area: Box | None) -> list[Node]:
+    """Those that can be seen, and whose centre is in the area."""
+    return [node for node in nodes if node.box.width > 0 and node.box.height > 0 and _in(area, node.box)]
 
 
 def words_of(node: Node) -> str:

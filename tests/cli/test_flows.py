@@ -332,3 +332,15 @@ def test_what_cannot_be_is_reported_in_a_sentence(droidherd: Terminal, words: tu
     assert code > 0
     assert expected in printed
     assert not Path("flows").exists()
+
+
+def test_inspect_lists_targets_of_the_screen_and_they_are_found(droidherd: Terminal, emulator: FlowEmulator):
+    emulator.shell("monkey -p com.example.herd 1")
+    code, printed = droidherd("flow", "inspect", "--emulator", "e1")
+    assert 0 == code
+    assert re.search(r"^\[50, \d+(\.\d+)?\]  \{ui: \{id: sign_in\}\}  Button 'Sign in'$", printed, re.MULTILINE), (
+        printed
+    )
+    code, printed = droidherd("flow", "inspect", "--json")
+    elements = json.loads(printed)["elements"]
+    assert {"ui": {"id": "account"}} in [one["target"] for one in elements]

@@ -52,7 +52,7 @@ STEP_PROBLEMS = [
         "tap: {percent: [1, 2]}\n        key: {name: back}",
         ("error: a step has one key, not 2: tap, key (begin each step with a dash of its own)"),
     ),
-    ("back", "error: a step is a mapping (as in tap: {image: ok.png})"),
+    ("ok", "error: a step is a mapping (as in tap: {image: ok.png})"),
     ("tap: {}", "error: tap: exactly one of image, feature, text, ui, colour, all, any and percent is needed, not 0"),
     ("tap: {percent: [1, 2], within: 5s}", "error: tap: within goes with something to look for, not with percent"),
     (
@@ -68,7 +68,9 @@ STEP_PROBLEMS = [
         "tap: {image: /etc/a.png}",
         ("error: /etc/a.png: the image is outside the folder of the flow (copy it beside the flow)"),
     ),
-    ("wait: {image: a.png}", "error: within is missing (a wait needs a limit, as in within: 10s)"),
+    ("ask: {what: a, choices: [b]}", "error: within is missing (say how long a person may take, as in within: 30m)"),
+    ("tapOn: OK", "error: unknown step 'tapOn' (Maestro's tapOn is tap: {text: OK}, or tap: {ui: {id: ok}})"),
+    ("launchApp", "error: a step is a mapping (as in start_app: {})"),
     ("wait: {image: a.png, within: 10}", "error: within: a duration needs a unit: write 10s"),
     (
         "wait: {image: a.png, within: ten}",

@@ -10,6 +10,7 @@ from droidherd.contracts.screen_map import ScreenMap
 from droidherd.domain.errors import RestlessError, ScreenNotReachedError
 from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows.lint.inspect import inspect
+from droidherd.flows.model import targets
 from droidherd.flows.model.geometry import beside
 from droidherd.flows.model.steps.screen import WaitStep
 from droidherd.flows.model.steps.touch import TapStep
@@ -318,21 +319,22 @@ READS = [
 
 
 @pytest.mark.parametrize("step", READS)
-def test_without_extra_a_flow_that_reads_words_is_refused_with_the_remedy(
+def test_without_extra_a_flow_that_reads_words_is_warned_with_the_remedy(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("rapidocr", "no_such_module"))
+    monkeypatch.setattr(targets, "OCR_MODULES", ("rapidocr", "no_such_module"))
     found = problems(tmp_path, step)
     assert any(
-        "flow.yaml:6: error: words are read off the screen, and nothing is installed here that can read "
-        "(pip install 'droidherd[ocr]', here and where the workers run)" == problem
+        "flow.yaml:6: warning: words are searched among the elements of the screen: nothing is installed here that "
+        "reads pictures (for words in pictures: pip install 'droidherd[ocr]', here and where the workers run)"
+        == problem
         for problem in found
     ), found
 
 
 @pytest.mark.parametrize("step", ["tap: {ui: {text: Claim}}", "type: {text: Claim}", "tap: {colour: '#ffffff'}"])
 def test_what_reads_no_words_does_not_need_it(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("no_such_module",))
+    monkeypatch.setattr(targets, "OCR_MODULES", ("no_such_module",))
     assert [] == problems(tmp_path, step)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.flows.catalogue import GALLERY
+from droidherd.flows.model import targets
 from droidherd.testing.flows import FlowEmulator, FlowRun, run_flow, virtual_emulator
 
 HEAD = """
@@ -73,6 +74,28 @@ def test_a_flow_that_looks_in_every_way_collects_the_gift(tmp_path: Path, emulat
     assert (None, True) == (run.error, run.clean), run.log[-5:]
     state = app_of(emulator)
     assert ("ann", True) == (state["signed_in"], state["gift_taken"])
+
+
+WORDS = """
+      - tap: {ui: {id: account}}
+      - type: {text: ann}
+      - tap: {ui: {id: password}}
+      - type: {text: secret}
+      - tap: {text: SIGN IN, then: {text: Daily}}
+      - read: {text: {area: [0, 0, 60, 90]}, match: "(Daily) gift", into: what}
+      - when: {var: what, is: Daily, do: [{tap: {text: {matches: "^Daily gift"}, then: {text: OK}}}]}
+      - wait: {text: OK, area: [40, 50, 100, 80]}
+      - wait: {gone: {text: nowhere}}
+"""
+
+
+def test_words_are_found_among_the_elements_where_nothing_reads_pictures(
+    tmp_path: Path, emulator: FlowEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "OCR_MODULES", ("no_such_module",))
+    run = run_flow(looker(tmp_path, WORDS), emulator)
+    assert (None, True) == (run.error, run.clean), run.log[-5:]
+    assert "ann" == app_of(emulator)["signed_in"]
 
 
 def test_a_screen_whose_elements_fail_for_a_moment_is_looked_at_again(tmp_path: Path, emulator: FlowEmulator) -> None:

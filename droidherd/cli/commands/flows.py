@@ -233,6 +233,39 @@ def show(
         output.out.print(str(path), markup=False)
 
 
+@app.command(epilog="Examples: droidherd flow inspect   |   droidherd flow inspect --emulator virtual-1 --json")
+def inspect(
+    *,
+    emulator: Emulator = "",
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """List the elements of the screen that an emulator shows now, each with a target that means it alone.
+
+    Looking disturbs no task.
+    """
+    from droidherd.cli.local.reach import reach
+    from droidherd.emulator import eyes
+    from droidherd.flowtools import manual_session
+    from droidherd.flowtools.elements import inspect_elements, written_target
+
+    with reach(settings_of(data), emulator, virtual=False) as reached:
+        manual_session.meet(reached.adb, reached.address, reached.entry.serialno)
+        found = inspect_elements(eyes.dump_tree(reached.adb, reached.address))
+    if as_json:
+        elements = [{"target": {"ui": one.target}, "place": one.place, "attributes": one.attributes} for one in found]
+        output.emit({"elements": elements})
+        return
+    for one in found:
+        words = f" {one.words[:60]!r}" if one.words else ""
+        across, down = one.place
+        output.out.print(
+            f"[{across:g}, {down:g}]  {written_target(one.target)}  {one.kind}{words}", markup=False, highlight=False
+        )
+    if not found:
+        output.out.print("the screen has no elements: an app that draws its own screen is told by images", markup=False)
+
+
 def _document(problem: "LintProblem") -> dict[str, str | int]:
     return {
         "file": problem.file,

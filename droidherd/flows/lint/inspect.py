@@ -12,9 +12,10 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from droidherd.flows.lint import screens, stages, uses, written
+from droidherd.flows.lint.foreign import foreign_flow
 from droidherd.flows.lint.inspection import Inspection, Rule
 from droidherd.flows.lint.problems import Findings, LintProblem, errors_of, from_validation
-from droidherd.flows.loading.document import BadYamlError, maps, parse_document, value_at
+from droidherd.flows.loading.document import BadYamlError, Document, maps, parse_document, value_at
 from droidherd.flows.loading.folder import (
     FILE,
     PAYLOADS,
@@ -95,10 +96,9 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
         return None, [
             LintProblem(str(path), 1, f"cannot be read: {error.strerror}", "check the path and who may read it")
         ]
-    try:
-        document = parse_document(content)
-    except BadYamlError as error:
-        return None, [LintProblem(str(path), error.line, error.what, error.fix)]
+    document = _parse(path, content)
+    if isinstance(document, LintProblem):
+        return None, [document]
     findings = Findings(str(path), document)
     if not isinstance(document.data, dict):
         findings.add((), "a flow is a mapping", "begin with flow: <name>")
@@ -117,6 +117,15 @@ def _inspect(folder: Path, shelf: _Shelf) -> tuple[LoadedFlow | None, list[LintP
     one.whole = loaded = _load(one)
     _apply(LOADED, one, findings)
     return (None if errors_of(findings.problems) else loaded), findings.in_order()
+
+
+def _parse(path: Path, content: bytes) -> Document | LintProblem:
+    if foreign := foreign_flow(content):
+        return LintProblem(str(path), *foreign)
+    try:
+        return parse_document(content)
+    except BadYamlError as error:
+        return LintProblem(str(path), error.line, error.what, error.fix)
 
 
 def _apply(those: Iterable[Rule], one: Inspection, findings: Findings) -> None:

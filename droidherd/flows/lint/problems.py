@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from droidherd.flows.lint.foreign import our_word
 from droidherd.flows.loading.document import Document, place_of, value_at
 from droidherd.flows.model import flow, screens, targets
 from droidherd.flows.model.params import NAME_PATTERN, Param, placeholders
@@ -121,7 +122,7 @@ _TYPES = {
     "float_type": ("must be a number", "as in {word}: 2.5"),
 }
 _MISSING = {
-    "within": "a wait needs a limit, as in within: 10s",
+    "within": "say how long a person may take, as in within: 30m",
     "at_most": "a loop needs a bound, as in at_most: 10",
     "choices": "add what a person may answer, as in choices: [done, give up]",
     "what": "say it for people, as in what: solve the captcha",
@@ -255,10 +256,13 @@ def _known_keys(place: Place) -> list[str]:
 
 def _unknown_step(step: object) -> tuple[str, str]:
     if not isinstance(step, dict) or not step:
-        return "a step is a mapping", "as in tap: {image: ok.png}"
+        ours = our_word(step) if isinstance(step, str) else ""
+        return "a step is a mapping", f"as in {ours or 'tap: {image: ok.png}'}"
     keys = [str(key) for key in step]
     if len(keys) > 1:
         return f"a step has one key, not {len(keys)}: {', '.join(keys)[:80]}", "begin each step with a dash of its own"
+    if ours := our_word(keys[0]):
+        return f"unknown step {keys[0]!r}", f"Maestro's {keys[0]} is {ours}"
     if renamed := RENAMED_STEPS.get(keys[0]):
         return f"unknown step {keys[0]!r}", f"`{keys[0]}` is now `{renamed}`"
     near = nearest(keys[0], STEP_KINDS)

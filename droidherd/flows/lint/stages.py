@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib.util import find_spec
 
 from pydantic import JsonValue
 
@@ -14,11 +13,10 @@ from droidherd.flows.model.part import Complaint, FlowPart, Place, parts
 from droidherd.flows.model.scalars import format_duration
 from droidherd.flows.model.steps.base import LintScope, StageScope, Step, Steps, every
 from droidherd.flows.model.steps.screen import ReadStep
-from droidherd.flows.model.targets import Target
+from droidherd.flows.model.targets import Target, can_read
 
-OCR_MODULES = ("rapidocr", "onnxruntime")
-OCR_MISSING = "words are read off the screen, and nothing is installed here that can read"
-OCR_REMEDY = "pip install 'droidherd[ocr]', here and where the workers run"
+OCR_MISSING = "words are searched among the elements of the screen: nothing is installed here that reads pictures"
+OCR_REMEDY = "for words in pictures: pip install 'droidherd[ocr]', here and where the workers run"
 
 
 def name_of_folder(one: Inspection) -> Complaints:
@@ -30,17 +28,12 @@ def name_of_folder(one: Inspection) -> Complaints:
 
 
 def needs_ocr(one: Inspection) -> Complaints:
-    """What reads words needs the extra `ocr`."""
+    """Words in pictures need the extra `ocr`."""
     if can_read():
         return
     for place, part in parts(one.flow):
         if isinstance(part, Target | ReadStep) and part.text is not None:
-            yield Complaint((*place, "text"), OCR_MISSING, OCR_REMEDY)
-
-
-def can_read() -> bool:
-    """Whether the extra `ocr` is installed. Does not load it."""
-    return all(find_spec(name) is not None for name in OCR_MODULES)
+            yield Complaint((*place, "text"), OCR_MISSING, OCR_REMEDY, fatal=False)
 
 
 def names_of_stages(one: Inspection) -> Complaints:

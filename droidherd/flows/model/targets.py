@@ -4,6 +4,7 @@ Areas and places are in percent of the screen, so that a flow fits screens of an
 """
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
@@ -31,6 +32,9 @@ TARGETS_MAX = 50
 DEPTH_MAX = 4
 DESCRIBED_CHARS = 300
 LIKE_IMAGE, LIKE_FEATURE = 0.9, 0.8
+WITHIN_S = 10.0
+"""How long something may take that says nothing else."""
+OCR_MODULES = ("rapidocr", "onnxruntime")
 
 Image: TypeAlias = Annotated[str, StringConstraints(pattern=IMAGE_PATTERN, max_length=120)]
 Threshold: TypeAlias = Annotated[float, Field(ge=0.5, le=1)]
@@ -48,6 +52,11 @@ def _expression(pattern: str) -> str:
 
 
 Pattern: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_expression)]
+
+
+def can_read() -> bool:
+    """Whether the extra `ocr` is installed. Without it, words are those of the screen's elements. Does not load it."""
+    return all(find_spec(name) is not None for name in OCR_MODULES)
 
 
 def one_of(part: BaseModel, *names: str) -> None:
@@ -123,7 +132,7 @@ class Target(FlowPart):
     text: (
         Annotated[Annotated[Words, Tag("a text")] | Annotated[TextQuery, Tag("a mapping")], Discriminator(_is_map)]
         | None
-    ) = Field(default=None, description="these words can be read on the screen; needs the extra ocr")
+    ) = Field(default=None, description="these words are on the screen; in pictures they are found with the extra ocr")
     ui: UiQuery | None = Field(default=None, description="an element with these properties is on the screen")
     colour: (
         Annotated[Annotated[Hex, Tag("a text")] | Annotated[ColourQuery, Tag("a mapping")], Discriminator(_is_map)]
@@ -281,7 +290,7 @@ def _inside(inner: tuple[float, ...], outer: tuple[float, ...]) -> bool:
 class PostCondition(ScreenCondition):
     """The post-condition of an act."""
 
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S, description="how long it may take")
+    within: Seconds = Field(default=WITHIN_S, gt=0, le=WAIT_MAX_S, description="how long it may take")
 
 
 class ConditionCheck(ScreenCondition):

@@ -8,7 +8,7 @@ from droidherd.domain.ports import Box, Frame, Match
 from droidherd.flows import patterns
 from droidherd.flows.catalogue import Catalogue, PlannedFlow
 from droidherd.flows.model.geometry import Area, box_in, expected_margin, grow, pixel
-from droidherd.flows.model.targets import ColourQuery, Target, TextQuery, UiQuery
+from droidherd.flows.model.targets import ColourQuery, Target, TextQuery, UiQuery, can_read
 from droidherd.flows.run.look import Look
 from droidherd.vision import area as areas
 from droidherd.vision import colour, features, match, text, tree
@@ -56,7 +56,9 @@ class FlowFinder:
         return areas.share_moved(before, after, box_in(after, area))
 
     def _lines(self, look: Look, area: Box | None) -> tuple[text.Line, ...]:
-        return look.once(("lines", area), partial(text.read, look.frame, area))
+        """Read off the frame; where nothing is installed for that, what the elements of the screen say."""
+        read = partial(text.read, look.frame, area) if can_read() else partial(_words_of_elements, look, area)
+        return look.once(("lines", area), read)
 
     def _find_picture(self, look: Look, target: Target, area: Box | None) -> Match:
         """Where it is expected first, and then, if it is not there, everywhere it may be."""
@@ -93,6 +95,12 @@ def find_element(look: Look, wanted: UiQuery, area: Box | None) -> Match:
         return found
     words = dict.fromkeys(filter(None, map(tree.words_of, nodes)))
     return replace(found, text=", ".join([repr(one) for one in words if len(one) <= WORD_MAX][:WORDS_MAX]))
+
+
+def _words_of_elements(look: Look, area: Box | None) -> tuple[text.Line, ...]:
+    nodes = tree.within(look.once("nodes", partial(_nodes, look)), area)
+    lines = (text.Line(tree.words_of(node), node.box, 1.0) for node in nodes if tree.words_of(node))
+    return tuple(sorted(lines, key=lambda line: (line.box.y, line.box.x)))
 
 
 def _nodes(look: Look) -> tuple[tree.Node, ...]:

@@ -18,7 +18,7 @@ from droidherd.flows.model.params import NAME_PATTERN
 from droidherd.flows.model.part import Complaint, FlowPart, Place
 from droidherd.flows.model.scalars import Name, Seconds
 from droidherd.flows.model.steps.base import LintScope, PlannedAct, Step, StepContext
-from droidherd.flows.model.targets import WAIT_MAX_S, Pattern, ScreenCondition, UiQuery, one_of
+from droidherd.flows.model.targets import WAIT_MAX_S, WITHIN_S, Pattern, ScreenCondition, UiQuery, one_of
 
 VALUE_MAX = 100
 """Characters: a value is kept in the journal on the emulator."""
@@ -32,7 +32,7 @@ class WaitStep(Step, ScreenCondition):
 
     word: ClassVar[str] = "wait"
     example: ClassVar[str] = "wait: {image: ok.png, within: 10s}"
-    within: Seconds = Field(gt=0, le=WAIT_MAX_S)
+    within: Seconds = Field(default=WITHIN_S, gt=0, le=WAIT_MAX_S)
     stable: Seconds | None = Field(default=None, gt=0, le=60.0, description="nothing moves for so long")
     moves: float = Field(default=0.5, ge=0, le=100, description="percent of the area that may move all the same")
 
@@ -68,7 +68,9 @@ class ReadStep(Step):
 
     word: ClassVar[str] = "read"
     ui: UiQuery | None = Field(default=None, description="what this element says")
-    text: ReadText | None = Field(default=None, description="the words in an area; needs the extra ocr")
+    text: ReadText | None = Field(
+        default=None, description="the words in an area; those in pictures with the extra ocr"
+    )
     match: Pattern | None = Field(default=None, description="what of it: the first group, or all that matches")
     into: Name = Field(description="the variable")
     within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait until it can be read")

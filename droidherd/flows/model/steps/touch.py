@@ -14,7 +14,7 @@ from droidherd.flows.model.part import Complaint, FlowPart, Place, nearest
 from droidherd.flows.model.scalars import Name, Seconds
 from droidherd.flows.model.secret import hush
 from droidherd.flows.model.steps.base import ActStep, LintScope, PlannedAct, StepContext
-from droidherd.flows.model.targets import WAIT_MAX_S, TargetGroup, check_bounds, describe, has_place
+from droidherd.flows.model.targets import WAIT_MAX_S, WITHIN_S, TargetGroup, check_bounds, describe, has_place
 
 KEY_PATTERN = r"^[a-z][a-z0-9_]{0,31}$"
 KEYS = frozenset((
@@ -34,7 +34,7 @@ class TapStep(ActStep, TargetGroup):
     word: ClassVar[str] = "tap"
     example: ClassVar[str] = "tap: {image: ok.png}"
     percent: Point | None = Field(default=None, description="[across, down] in percent of the screen")
-    within: Seconds = Field(default=10.0, gt=0, le=WAIT_MAX_S, description="how long to wait for it")
+    within: Seconds = Field(default=WITHIN_S, gt=0, le=WAIT_MAX_S, description="how long to wait for it")
     offset: tuple[Offset, Offset] | None = Field(
         default=None, description="[across, down] from the centre, in percent of the size of what is found"
     )
