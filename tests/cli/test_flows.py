@@ -132,7 +132,10 @@ def test_a_flow_that_fails_names_the_step_and_its_page_and_ends_with_1(droidherd
     (flow / "flow.yaml").write_text(
         "flow: never\nstages: [{stage: only, steps: [{wait: {image: gift.png, within: 100ms}}]}]\n"
     )
-    code, printed = droidherd("flow", "run", str(flow))
+    code, printed = droidherd("flow", "run", str(flow), "--junit", "out/report.xml")
+    report = Path("out/report.xml").read_text()
+    assert '<testcase name="never" classname="flow"' in report
+    assert "ScreenNotReachedError" in report
     assert 1 == code
     assert "failed ScreenNotReachedError: step 1: gift.png did not appear within 100ms" in printed
     (folder,) = re.findall(r"evidence: (\S+)", printed)

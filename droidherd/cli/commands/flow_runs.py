@@ -17,6 +17,7 @@ from rich.markup import escape
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.cli import output
 from droidherd.cli.errors import CliError
+from droidherd.cli.junit import JunitCase
 from droidherd.cli.local.reach import ReachedEmulator, reach
 from droidherd.domain.errors import NeedsPersonError
 from droidherd.emulator.inventory import Inventory
@@ -64,6 +65,7 @@ class FinishedRun:
     flow_hash: str
     warnings: tuple[LintProblem, ...] = ()
     """What is odd about its flow."""
+    seconds: float = 0.0
 
     def document(self) -> dict[str, Any]:
         error = self.run.error
@@ -142,8 +144,10 @@ def run(settings: Settings, choices: FlowRunOptions) -> FinishedRun:
         taken = manual_session.take(reached.adb, reached.entry.emulator_id, reached.address, reached.entry.serialno)
         asked = _Person([*choices.answers], asks=not choices.as_json and sys.stdin.isatty()).answers
         manner = RunOptions(EVIDENCE, choices.account, stopping, asked=asked)
+        began_s = time.monotonic()
         done = record_run(plan, services, taken, manner, RecordingWriter(folder))
-        return FinishedRun(done, folder, reached.entry.emulator_id, plan.flow_hash, warnings)
+        seconds = time.monotonic() - began_s
+        return FinishedRun(done, folder, reached.entry.emulator_id, plan.flow_hash, warnings, seconds)
 
 
 def show(done: FinishedRun) -> None:
@@ -159,6 +163,17 @@ def show(done: FinishedRun) -> None:
         output.out.print(where, markup=False, soft_wrap=True)
     left = "(frames, log, and the recording for `droidherd flow replay`)"
     output.out.print(f"evidence: {done.folder}  {left}", markup=False)
+
+
+def junit_case(flow: str, done: FinishedRun) -> JunitCase:
+    run, why = done.run, ""
+    if not done.completed:
+        why = str(run.error) if run.error else f"stopped: {run.stopped}"
+    evidence = f"evidence: {done.page or done.folder}"
+    kind = type(run.error).__name__ if run.error else "stopped"
+    return JunitCase(
+        Path(flow).name, "flow", done.seconds, why, kind if why else "", f"{why}\n{evidence}", "\n".join(run.log)
+    )
 
 
 def new_folder(root: Path, name: str) -> Path:

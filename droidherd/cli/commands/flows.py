@@ -96,6 +96,9 @@ def run(
         Path | None,
         typer.Option(help="Where the evidence goes: a folder that is empty, or not there. Default: below the data."),
     ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="Write how it ended as JUnit XML.", metavar="FILE")
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -104,6 +107,7 @@ def run(
     Refused while a task holds the emulator; a task that comes meanwhile takes it over.
     """
     from droidherd.cli.commands import flow_runs
+    from droidherd.cli.junit import write
 
     choices = flow_runs.FlowRunOptions(
         flow,
@@ -117,6 +121,8 @@ def run(
         tuple(answer or ()),
     )
     done = flow_runs.run(settings_of(data), choices)
+    if junit is not None:
+        write(junit, "flows", [flow_runs.junit_case(flow, done)])
     if as_json:
         output.emit({**done.document(), "warnings": [_document(one) for one in done.warnings]})
     else:
