@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from droidherd.domain.fleet.facts import InstalledPackage, Storage
 
@@ -202,6 +203,18 @@ def log_line(text: str) -> LogcatLine | None:
     if one is None:
         return None
     return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], one["tag"], one["text"] or "")
+
+
+def log_moment(at: str, now: datetime | None = None) -> datetime | None:
+    """The time of a line, by the emulator's own clock. One without a year is of the last twelve months before `now`."""
+    stamp = at.partition(".")[0]
+    year = f"{now.year}-" if now and re.fullmatch(r"\d\d-\d\d .*", stamp) else ""
+    try:
+        moment = datetime.fromisoformat(f"{year}{stamp}")
+        is_ahead = year and now and moment - now > timedelta(days=1)
+        return moment.replace(year=moment.year - 1) if is_ahead else moment
+    except ValueError:
+        return None
 
 
 def log_lines(text: str) -> tuple[LogcatLine, ...]:

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
@@ -40,7 +40,9 @@ LOG_READ_S = 5.0
 LOG_READ_LINES = 2_000
 LOG_KEPT_LINES = 400
 LOG_KEPT_CHARS = 64_000
-_PIDS = "droidherd-pids"
+CLOCK_S = 1.0
+"""The emulator says its time in whole seconds."""
+_PIDS, _NOW = "droidherd-pids", "droidherd-now"
 _BORN_OR_DIED = r"Start proc (\d+):{app}[/:]|Process {app} \(pid (\d+)\) has died|Process: {app}, PID: (\d+)"
 """How the system, and an app that crashes, name its process: one that is gone is in no list of processes."""
 SILENT = (FencedError, AbandonedError, LateError, NotReleasedError, StillBusyError)
@@ -102,7 +104,8 @@ class EvidenceFolder:
     def _app_log(self, error: DroidherdError, serial: str, notes: list[str]) -> str:
         if not self.work.app or not worth_asking(error):
             return ""
-        return read_app_log(self.services.adb, serial, self.work.app, notes.append)
+        lasts_s = time.monotonic() - self.trace.began_s
+        return read_app_log(self.services.adb, serial, AppLog(self.work.app, lasts_s), notes.append)
 
     def _put_together(self, error: DroidherdError, notes: list[str], app_log: str) -> Evidence:
         trace, offset_s = self.trace, time.time() - time.monotonic()
@@ -206,26 +209,45 @@ def templates(searches: tuple[Search, ...], read: Callable[[str], bytes]) -> dic
     return found
 
 
-def read_app_log(adb: AdbClient, serial: str, app: str, note: Callable[[str], None]) -> str:
+@dataclass(frozen=True, slots=True)
+class AppLog:
+    """Whose lines are wanted, and of how long a time."""
+
+    app: str
+    lasts_s: float
+    """How long the attempt lasts by now: what the emulator logged before is another one's."""
+
+
+def read_app_log(adb: AdbClient, serial: str, wanted: AppLog, note: Callable[[str], None]) -> str:
     """The app's last lines. A log that cannot be read is an empty one, and `note` is told why."""
-    line = f"echo {_PIDS} $(pidof {quote(app)}); logcat -d -v threadtime -t {LOG_READ_LINES}"
+    now = f"echo {_NOW} $(date '+%Y-%m-%d %H:%M:%S')"
+    line = f"{now}; echo {_PIDS} $(pidof {quote(wanted.app)}); logcat -d -v threadtime -t {LOG_READ_LINES}"
     try:
         text = adb.shell(serial, line, LOG_READ_S).text
     except DroidherdError as error:
         note(f"the app's log was not read: {error}")
         return ""
-    return lines_of_app(text, app)
+    return lines_of_app(text, wanted)
 
 
-def lines_of_app(text: str, app: str) -> str:
+def lines_of_app(text: str, wanted: AppLog) -> str:
     """Lines the app's processes wrote, also those that died, and lines in which the system speaks of it."""
+    app = wanted.app
     raw = text.replace("\r\n", "\n").split("\n")
     named = re.compile(_BORN_OR_DIED.format(app=re.escape(app)))
     pids = {int(pid) for line in raw if line.startswith(_PIDS) for pid in line.split()[1:] if pid.isdecimal()}
     pids |= {int(pid) for found in named.findall(text) for pid in found if pid}
     parsed = ((line, parse.log_line(line)) for line in raw)
-    found = [line for line, one in parsed if one and (one.pid in pids or app in line)]
+    now = next((parse.log_moment(line.removeprefix(_NOW).strip()) for line in raw if line.startswith(_NOW)), None)
+    begin = now - timedelta(seconds=wanted.lasts_s + CLOCK_S) if now else None
+    found = [line for line, one in parsed if one and (one.pid in pids or app in line) and _is_after(one.at, begin, now)]
     kept = found[-LOG_KEPT_LINES:]
     while sum(len(line) + 1 for line in kept) > LOG_KEPT_CHARS and len(kept) > 1:
         kept = kept[len(kept) // 4 + 1 :]
     return "".join(f"{line[:LOG_KEPT_CHARS]}\n" for line in kept)
+
+
+def _is_after(at: str, begin: datetime | None, now: datetime | None) -> bool:
+    """A time that makes no sense is no reason to leave a line out."""
+    moment = parse.log_moment(at, now)
+    return begin is None or moment is None or moment >= begin

@@ -1,5 +1,7 @@
 """What an app wrote to the emulator's log."""
 
+import pytest
+
 from droidherd.evidence import folder
 from tests.emulator.farm import One
 
@@ -8,7 +10,7 @@ LINE = "08-01 12:00:00.000  {pid}  {pid} I Herd    : {text}"
 
 
 def of(*lines: str) -> list[str]:
-    return folder.lines_of_app("\r\n".join(lines), APP).splitlines()
+    return folder.lines_of_app("\r\n".join(lines), folder.AppLog(APP, 60.0)).splitlines()
 
 
 def test_lines_of_its_processes_and_lines_about_it_are_kept():
@@ -33,16 +35,41 @@ def test_the_log_of_the_app_is_read_off_an_emulator(one: One):
     one.hands().start_app("1", APP)
     one.control.log(one.name, f"{APP} is watched")
     trouble: list[str] = []
-    text = folder.read_app_log(one.adb, one.address, APP, trouble.append)
+    text = folder.read_app_log(one.adb, one.address, folder.AppLog(APP, 60.0), trouble.append)
     assert f"{APP} is watched" in text
     assert "Herd" in text
+    assert [] == trouble
+
+
+@pytest.mark.parametrize(
+    ("now", "stamps", "kept"),
+    [
+        ("2026-08-01 12:01:00", ["08-01 11:59:58.000", "08-01 11:59:59.000", "08-01 12:00:30.500"], 2),
+        ("2026-01-01 00:00:30", ["12-31 23:58:00.000", "12-31 23:59:45.000", "01-01 00:00:01.000"], 2),
+        ("2026-08-01 12:01:00", ["2026-08-01 11:00:00.000", "2026-08-01 12:00:59.123456"], 1),
+        ("not a time", ["08-01 11:00:00.000", "08-01 12:00:00.000"], 2),
+        ("2026-03-01 12:00:00", ["02-29 12:00:00.000"], 1),
+    ],
+)
+def test_the_log_begins_with_the_attempt(now: str, stamps: list[str], kept: int):
+    """By the emulator's clock, which no clock of ours agrees with."""
+    lines = [f"{stamp}  2210  2210 I Herd    : hello" for stamp in stamps]
+    assert lines[-kept:] == of(f"droidherd-now {now}", "droidherd-pids 2210", *lines)
+
+
+def test_what_was_logged_before_the_attempt_is_not_its_log(one: One):
+    """An attempt that begins in ten seconds has logged nothing yet."""
+    one.control.log(one.name, f"{APP} of somebody else")
+    trouble: list[str] = []
+    assert "" == folder.read_app_log(one.adb, one.address, folder.AppLog(APP, -10.0), trouble.append)
+    assert "of somebody else" in folder.read_app_log(one.adb, one.address, folder.AppLog(APP, 60.0), trouble.append)
     assert [] == trouble
 
 
 def test_a_log_that_cannot_be_read_is_empty_and_says_why(one: One):
     one.control.set_fault(one.name, "refuse_open", times=1)
     trouble: list[str] = []
-    assert "" == folder.read_app_log(one.adb, one.address, APP, trouble.append)
+    assert "" == folder.read_app_log(one.adb, one.address, folder.AppLog(APP, 60.0), trouble.append)
     assert trouble[0].startswith("the app's log was not read")
 
 
