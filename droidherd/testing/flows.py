@@ -30,6 +30,7 @@ from droidherd.flowtools.rehearsal import FlowRun, ManualSession, RunOptions, re
 from droidherd.flowtools.replay import FlowReplay, replay
 from droidherd.handlers.registry import AnyHandler, Registry, build_registry
 from droidherd.stage.context import StageServices
+from droidherd.testing.arguments import handlers_of
 from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
 from droidherd.web.allow import AllowList
@@ -90,7 +91,7 @@ def virtual_emulator(
                 fleet.addresses[NAME],
                 server.client(),
                 control,
-                handlers=build_registry(handlers),
+                handlers=build_registry(handlers_of(handlers)),
                 allow=tuple(allow),
             )
             DeviceLink(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)
@@ -176,7 +177,8 @@ def _write_flow(text: str, root: Path) -> Path:
     data = parse_document(text.encode()).data
     name = data.get("flow") if isinstance(data, dict) else None
     if not isinstance(name, str) or not name.isidentifier():
-        raise BadParametersError("the text names no flow", to="flow", remedy="begin with flow: <name>")
+        remedy = "begin with flow: <name>" if "\n" in text or ":" in text else f"write Path({text!r})"
+        raise BadParametersError("the text names no flow", to="flow", remedy=remedy)
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(text, encoding="utf-8")

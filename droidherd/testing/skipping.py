@@ -39,7 +39,7 @@ from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskTimi
 from droidherd.contracts.queue import CommandResult, DispatcherInput, EmulatorsPage, OperatorCommand
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec, TaskView
-from droidherd.domain.errors import AbandonedError, StageTimeoutError
+from droidherd.domain.errors import AbandonedError, BadParametersError, StageTimeoutError
 from droidherd.domain.messages import EmulatorStatus, Health, Seen
 from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
 from droidherd.engine.connection import CONVERTER
@@ -47,6 +47,15 @@ from droidherd.flows.catalogue import Catalogue
 from droidherd.flowtools.records import NO_SECRETS, Records
 from droidherd.handlers.registry import AnyHandler, build_registry
 from droidherd.testing.answers import Answer, FakeThings, completes, fails
+from droidherd.testing.arguments import (
+    as_model,
+    check_answer,
+    check_answers,
+    flow_paths,
+    handlers_of,
+    policies_of,
+    types_of,
+)
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
 from workflows.guard import GuardedRunner
@@ -69,8 +78,8 @@ HELD = "an activity is under way, or one was when its workflow closed, for which
 CALL_LIMIT = timedelta(hours=1)
 """Of a sleep in real time: without a limit the SDK takes half a minute, and a busy machine may need longer."""
 _LISTS = (names.Attribute.TAGS, names.Attribute.CAPABILITIES)
-NO_POLICIES: Mapping[str, PolicyChange] = MappingProxyType({})
-NO_TYPES: Mapping[str, Policy] = MappingProxyType({})
+NO_POLICIES: Mapping[str, PolicyChange | Mapping[str, Any]] = MappingProxyType({})
+NO_TYPES: Mapping[str, Policy | Mapping[str, Any]] = MappingProxyType({})
 
 
 class SkippingClock:
@@ -156,7 +165,12 @@ class StandIn(FakeThings):
     async def run_stage(self, work: StageWork) -> StageReport:
         self.seen.append(work)
         if callable(self.answers):
-            return await self.answers(work)(work)
+            answer = self.answers(work)
+            try:
+                check_answer(answer)
+            except BadParametersError as error:
+                answer = fails(error)
+            return await answer(work)
         return await (self.answers.pop(0) if self.answers else completes)(work)
 
     @activity.defn(name="pass_gate")
@@ -245,6 +259,10 @@ class HerdTask:
 
     async def reached(self, *states: TaskStatus) -> TaskView:
         """Its view once it is in one of these states. Time does not skip meanwhile."""
+        for state in states:
+            if state not in set(TaskStatus):
+                remedy = f"known are: {', '.join(TaskStatus)}"
+                raise BadParametersError(f"there is no state {state!r}", to="reached", remedy=remedy)
 
         async def there() -> TaskView | None:
             view = await self.view()
@@ -254,7 +272,8 @@ class HerdTask:
 
     async def control(self, action: str, *, choice: str = "", actor: str = "somebody") -> TaskView:
         """`pause`, `resume`, `cancel`, `rollback`, or `answer` with a choice."""
-        control = Control.model_validate({"action": action, "choice": choice, "ask": OperatorRequest(actor=actor)})
+        asked = {"action": action, "choice": choice, "ask": OperatorRequest(actor=actor)}
+        control = as_model(Control, asked, "control")
         return await self.handle.execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
     async def delays(self) -> list[timedelta]:
@@ -286,6 +305,7 @@ class Herd:
         self, name: str, answers: Iterable[Answer] | Callable[[StageWork], Answer] = (), labels: Iterable[str] = ()
     ) -> StandIn:
         """One more emulator, ready for tasks. When its answers are used up, every stage completes."""
+        check_answers(answers)
         stand_in = StandIn(answers=answers if callable(answers) else list(answers))
         queue = names.emulator_id(name)
         stages = Worker(
@@ -346,9 +366,10 @@ class Herd:
 
     async def submit(self, task_type: str, *, task_id: str = "", **spec: Any) -> HerdTask:
         """A task, as a client starts it. `spec` is what a `TaskSpec` takes: `policy`, `params`, `not_before`, ..."""
+        wanted = as_model(TaskSpec, {"type": task_type, **spec}, "submit")
         handle = await self.client.start_workflow(
             names.Workflow.TASK,
-            TaskInput(spec=TaskSpec.model_validate({"type": task_type, **spec})),
+            TaskInput(spec=wanted),
             id=task_id or f"task-{next(self._numbers)}",
             task_queue=names.QUEUE,
         )
@@ -401,18 +422,23 @@ class Herd:
 
 @asynccontextmanager
 async def skipped_time(
-    flows: Iterable[Path] = (),
+    flows: Path | Iterable[Path] = (),
     *,
-    types: Mapping[str, Policy] = NO_TYPES,
-    policies: Mapping[str, PolicyChange] = NO_POLICIES,
+    types: Mapping[str, Policy | Mapping[str, Any]] = NO_TYPES,
+    policies: Mapping[str, PolicyChange | Mapping[str, Any]] = NO_POLICIES,
     handlers: Iterable[AnyHandler] = (),
 ) -> AsyncGenerator[Herd]:
-    """A pool without emulators. `flows`: folders of flows, beside the gallery; `policies`: an operator's, by type.
+    """A pool without emulators. `flows`: a folder of flows, or several, beside the gallery.
+
+    `policies`: an operator's, by type: `{"daily": {"retries": 3}}`.
 
     `handlers`: what flows may call, beside ours and those of installed packages; stand-ins run none.
 
     `types` are task types of one stage that have a policy and no flow.
     """
+    catalogue = Catalogue(flow_paths(flows), policies_of(policies), build_registry(handlers_of(handlers)))
+    catalogue.check_policies()
+    own_types = types_of(types)
     environment = await WorkflowEnvironment.start_time_skipping(
         test_server_existing_path=program(), data_converter=CONVERTER
     )
@@ -422,7 +448,7 @@ async def skipped_time(
         stack.push_async_callback(clock.close)
         await _add_search_attributes(client)
         records = Records()
-        plans = _Plans(Catalogue(flows, policies, build_registry(handlers)), types, records)
+        plans = _Plans(catalogue, own_types, records)
         activities = [
             *_WithoutLists(client, PoolSettings()).all(),
             *DeliveryActivities(client).all(),

@@ -266,7 +266,9 @@ def inspect(
         words = f" {one.words[:60]!r}" if one.words else ""
         across, down = one.place
         output.out.print(
-            f"[{across:g}, {down:g}]  {written_target(one.target)}  {one.kind}{words}", markup=False, highlight=False
+            f"[{across:.1f}, {down:.1f}]  {written_target(one.target)}  {one.kind}{words}",
+            markup=False,
+            highlight=False,
         )
     if not found:
         output.out.print("the screen has no elements: an app that draws its own screen is told by images", markup=False)

@@ -1,0 +1,69 @@
+"""A wrong argument is named with the right way to write it, before anything starts. Nobody is told to report a bug."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
+from droidherd.handlers.scan import ScanHandler
+from droidherd.testing.answers import completes
+from droidherd.testing.flows import run_flow, virtual_emulator
+from droidherd.testing.skipping import Herd, StandIn, skipped_time
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"flows": "flows"}, "flows: is a text, not a folder (write Path('flows'))"),
+    ({"flows": ["flows"]}, "flows: 'flows' is no folder (write Path('flows'))"),
+    ({"flows": Path("no/such")}, "flows: no flow is at no/such (a flow is a folder with a flow.yaml)"),
+    ({"policies": {"scan": {"retry": 3}}}, "policies.scan.retry: is not known (did you mean retries?)"),
+    ({"policies": {"scan": {"retries": -1}}}, "policies.scan.retries: Input should be greater than or equal to 0"),
+    ({"policies": {"scan": 3}}, "policies.scan: is a int (write a mapping of: time_limit_s, retries, "),
+    ({"policies": {"scn": {"retries": 3}}}, "policies.scn: there is no task type 'scn' (did you mean scan?)"),
+    ({"types": {"daily": {"retries": "many"}}}, "types.daily.retries: Input should be a valid integer"),
+    ({"handlers": [ScanHandler]}, "is no handler (write ScanHandler())"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), ARGUMENTS)
+async def test_an_argument_of_skipped_time_that_is_wrong(arguments: dict[str, Any], expected: str):
+    opened: AbstractAsyncContextManager[Herd] = skipped_time(**arguments)
+    with pytest.raises(BadParametersError) as caught:
+        async with opened:
+            pytest.fail("it started")
+    assert expected in str(caught.value)
+
+
+CALLS: list[tuple[Callable[[Herd], Any], str]] = [
+    (lambda herd: herd.emulator("e9", completes), "answers: is one answer (write a list, as in [completes]"),
+    (lambda herd: herd.emulator("e9", [ScreenNotReachedError("x")]), "is no answer (write completes, fails(error)"),
+    (lambda herd: herd.submit("scan", acount="ann"), "submit.acount: is not known (did you mean account?)"),
+    (lambda herd: herd.submit("scan", priority=99), "submit.priority: Input should be less than or equal to 10"),
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), CALLS)
+async def test_an_argument_of_a_call_that_is_wrong(herd: Herd, call: Callable[[Herd], Any], expected: str):
+    with pytest.raises(BadParametersError) as caught:
+        await call(herd)
+    assert expected in str(caught.value)
+
+
+async def test_a_function_that_returns_no_answer_fails_its_task_and_is_named(herd: Herd, e1: StandIn):
+    e1.answers = lambda _: None  # pyright: ignore[reportAttributeAccessIssue]
+    task = await herd.submit("scan")
+    view = await task.result()
+    assert view.error is not None
+    assert ("BadParametersError", True) == (view.error.kind, "None is no answer" in view.error.message)
+    with pytest.raises(BadParametersError, match="there is no state 'done'"):
+        await task.reached("done")  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_path_that_is_written_as_a_text_is_named():
+    with pytest.raises(BadParametersError, match=r"the text names no flow \(write Path\('flows/daily'\)\)"):
+        run_flow("flows/daily", None)  # pyright: ignore[reportArgumentType] -- no emulator is needed to refuse it
+    with pytest.raises(BadParametersError, match=r"write ScanHandler\(\)"), virtual_emulator(handlers=[ScanHandler]):  # pyright: ignore[reportArgumentType]
+        pytest.fail("it started")
