@@ -90,8 +90,11 @@ def _said(node: Node) -> Iterator[dict[str, str | int]]:
         "text": node.text,
         "description": node.description,
     }
-    given = {name: " ".join(value.split()) for name, value in single.items() if 0 < len(value) <= WORDS_MAX}
-    yield from ({name: value} for name, value in given.items())
+    given: dict[str, str | int] = {
+        name: " ".join(value.split()) for name, value in single.items() if 0 < len(value) <= WORDS_MAX
+    }
+    for name, value in given.items():
+        yield {name: value}
     if len(given) > 1:
         yield dict(given)
     yield {**given, "class": _kind(node)}

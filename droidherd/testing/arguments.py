@@ -21,7 +21,7 @@ def flow_paths(flows: Path | Iterable[Path]) -> tuple[Path, ...]:
     """Folders of flows, or folders that are flows."""
     if isinstance(flows, str):
         raise BadParametersError("is a text, not a folder", to="flows", remedy=f"write Path({str(flows)!r})")
-    found = (flows,) if isinstance(flows, Path) else tuple(flows)
+    found: tuple[Any, ...] = (flows,) if isinstance(flows, Path) else tuple(flows)
     for one in found:
         if not isinstance(one, Path):
             raise BadParametersError(f"{one!r} is no folder", to="flows", remedy=f"write Path({str(one)!r})")
@@ -60,7 +60,7 @@ def as_model(model: type[M], value: M | Mapping[str, Any], to: str) -> M:
 
 
 def handlers_of(handlers: Iterable[AnyHandler]) -> tuple[AnyHandler, ...]:
-    found = tuple(handlers)
+    found: tuple[Any, ...] = tuple(handlers)
     for one in found:
         if not isinstance(one, Handler):
             name = one.__name__ if isinstance(one, type) else "MyHandler"

@@ -37,9 +37,11 @@ async def test_an_argument_of_skipped_time_that_is_wrong(arguments: dict[str, An
     assert expected in str(caught.value)
 
 
+ONE: Any = completes
+ERRORS: Any = [ScreenNotReachedError("x")]
 CALLS: list[tuple[Callable[[Herd], Any], str]] = [
-    (lambda herd: herd.emulator("e9", completes), "answers: is one answer (write a list, as in [completes]"),
-    (lambda herd: herd.emulator("e9", [ScreenNotReachedError("x")]), "is no answer (write completes, fails(error)"),
+    (lambda herd: herd.emulator("e9", ONE), "answers: is one answer (write a list, as in [completes]"),
+    (lambda herd: herd.emulator("e9", ERRORS), "is no answer (write completes, fails(error)"),
     (lambda herd: herd.submit("scan", acount="ann"), "submit.acount: is not known (did you mean account?)"),
     (lambda herd: herd.submit("scan", priority=99), "submit.priority: Input should be less than or equal to 10"),
 ]

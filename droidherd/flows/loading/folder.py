@@ -146,13 +146,17 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, os.stat_result]]:
 def _executed(data: JsonValue) -> JsonValue:
     if not isinstance(data, dict):
         return data
-    params = data.get("params")
-    mute = {
-        name: {key: value for key, value in param.items() if key not in {"about", "example"}}
-        for name, param in (params.items() if isinstance(params, dict) else ())
-        if isinstance(param, dict)
-    }
-    return {key: value for key, value in data.items() if key != "about"} | ({"params": mute} if mute else {})
+    found: dict[str, JsonValue] = {key: value for key, value in data.items() if key != "about"}
+    params = found.get("params")
+    if isinstance(params, dict):
+        found["params"] = {name: _without_words(param) for name, param in params.items()}
+    return found
+
+
+def _without_words(param: JsonValue) -> JsonValue:
+    if not isinstance(param, dict):
+        return param
+    return {key: value for key, value in param.items() if key not in {"about", "example"}}
 
 
 def images_in(folder: Path) -> Iterator[tuple[str, Path]]:
