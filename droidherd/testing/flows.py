@@ -79,6 +79,7 @@ def virtual_emulator(
     What its host would offer: `handlers`, beside ours and those of installed packages; `allow`, the servers that may
     be asked, as in the settings.
     """
+    registry = build_registry(handlers_of(handlers))
     with TemporaryDirectory(prefix="droidherd-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         with (
@@ -91,7 +92,7 @@ def virtual_emulator(
                 fleet.addresses[NAME],
                 server.client(),
                 control,
-                handlers=build_registry(handlers_of(handlers)),
+                handlers=registry,
                 allow=tuple(allow),
             )
             DeviceLink(emulator.adb).ensure(emulator.address, deadline_s=CONNECT_S)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.handlers.scan import ScanHandler
 from droidherd.testing.answers import completes
 from droidherd.testing.flows import run_flow, virtual_emulator
-from droidherd.testing.skipping import Herd, StandIn, skipped_time
+from droidherd.testing.skipping import Herd, skipped_time
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,7 +20,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"flows": "flows"}, "flows: is a text, not a folder (write Path('flows'))"),
     ({"flows": ["flows"]}, "flows: 'flows' is no folder (write Path('flows'))"),
     ({"flows": Path("no/such")}, "flows: no flow is at no/such (a flow is a folder with a flow.yaml)"),
-    ({"policies": {"scan": {"retry": 3}}}, "policies.scan.retry: is not known (did you mean retries?)"),
+    ({"policies": {"scan": {"retrys": 3}}}, "policies.scan.retrys: is not known (did you mean retries?)"),
     ({"policies": {"scan": {"retries": -1}}}, "policies.scan.retries: Input should be greater than or equal to 0"),
     ({"policies": {"scan": 3}}, "policies.scan: is a int (write a mapping of: time_limit_s, retries, "),
     ({"policies": {"scn": {"retries": 3}}}, "policies.scn: there is no task type 'scn' (did you mean scan?)"),
@@ -54,8 +55,9 @@ async def test_an_argument_of_a_call_that_is_wrong(herd: Herd, call: Callable[[H
     assert expected in str(caught.value)
 
 
-async def test_a_function_that_returns_no_answer_fails_its_task_and_is_named(herd: Herd, e1: StandIn):
-    e1.answers = lambda _: None  # pyright: ignore[reportAttributeAccessIssue]
+async def test_a_function_that_returns_no_answer_fails_its_task_and_is_named(herd: Herd):
+    nothing: Any = lambda _: None  # noqa: E731 - an argument that is wrong
+    await herd.emulator("arguments", nothing)
     task = await herd.submit("scan")
     view = await task.result()
     assert view.error is not None
@@ -64,8 +66,10 @@ async def test_a_function_that_returns_no_answer_fails_its_task_and_is_named(her
         await task.reached("done")  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_path_that_is_written_as_a_text_is_named():
+async def test_a_path_that_is_written_as_a_text_is_named(tmp_path: Path):
+    emulator: Any = SimpleNamespace(home=tmp_path)
     with pytest.raises(BadParametersError, match=r"the text names no flow \(write Path\('flows/daily'\)\)"):
-        run_flow("flows/daily", None)  # pyright: ignore[reportArgumentType] -- no emulator is needed to refuse it
-    with pytest.raises(BadParametersError, match=r"write ScanHandler\(\)"), virtual_emulator(handlers=[ScanHandler]):  # pyright: ignore[reportArgumentType]
+        run_flow("flows/daily", emulator)
+    handlers: Any = [ScanHandler]
+    with pytest.raises(BadParametersError, match=r"write ScanHandler\(\)"), virtual_emulator(handlers=handlers):
         pytest.fail("it started")
