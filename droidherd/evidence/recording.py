@@ -159,7 +159,7 @@ def read(place: Path) -> Recording:
     moments: list[Moment] = []
     head: dict[str, JsonValue] = {}
     answers: dict[str, str] = {}
-    told: dict[str, JsonValue] = {}
+    own: dict[str, JsonValue] = {}
     end = ""
     part: RecordedPart | None = None
     for number, line in enumerate(_parse_lines(str(place), lines), start=1):
@@ -177,7 +177,7 @@ def read(place: Path) -> Recording:
             args = {name: value for name, value in line.items() if name not in {"act", "step"}}
             moments.append(RecordedAct(str(line["act"]), args, str(line.get("step", ""))))
         elif "account" in line:
-            told["account"] = line["account"]
+            own["account"] = line["account"]
         elif "answer" in line:
             answers[str(line.get("step", ""))] = str(line["answer"])
         else:
@@ -186,7 +186,7 @@ def read(place: Path) -> Recording:
     return Recording(
         folder=folder,
         flow=str(head.get("flow", "")),
-        params={**(params if isinstance(params, dict) else {}), **told},
+        params={**(params if isinstance(params, dict) else {}), **own},
         moments=tuple(moments),
         by_person=head.get("by_person") is True,
         end=end,

@@ -376,10 +376,10 @@ def _check_account(stages: Iterable[Stage], account: str, handlers: Registry) ->
         for _, step in changing(STEPS.validate_python(stage.steps)):
             if not isinstance(step, CallStep):
                 continue
-            told = step.params.get(ACCOUNT)
-            if told not in (None, "", account):
-                whom = f"account {account}" if account else "no account"
-                what = f"handler {step.by} is told account {str(told)[:80]!r}, and the task acts for {whom}"
+            named = step.params.get(ACCOUNT)
+            if named not in (None, "", account):
+                task_account = f"account {account}" if account else "no account"
+                what = f"handler {step.by} is told account {str(named)[:80]!r}, and the task acts for {task_account}"
                 raise BadParametersError(what, to=ACCOUNT, remedy="let both name the same one")
             if why := handlers.refusal(step.by, step.params, account):
                 raise BadParametersError(why, to=ACCOUNT)

@@ -73,18 +73,18 @@ def written_target(target: Mapping[str, str | int]) -> str:
 
 def _target(node: Node, nodes: Sequence[Node]) -> dict[str, str | int]:
     """What tells it from all others in the fewest words; else which of those that say the same it is."""
-    said = [*_said(node)]
-    for one in said:
+    queries = [*_queries(node)]
+    for one in queries:
         query = _query(one)
         found = find(nodes, query)
         if found.box == node.box and not found.runner_up:
             return one
-    last = said[0]
+    last = queries[0]
     fitting = [each for each in nodes if find([each], _query(last)).found]
     return {**last, "index": next(number for number, each in enumerate(fitting) if each is node)}
 
 
-def _said(node: Node) -> Iterator[dict[str, str | int]]:
+def _queries(node: Node) -> Iterator[dict[str, str | int]]:
     single = {
         "id": node.id.rpartition(":id/")[2],
         "text": node.text,
@@ -100,8 +100,8 @@ def _said(node: Node) -> Iterator[dict[str, str | int]]:
     yield {**given, "class": _kind(node)}
 
 
-def _query(said: Mapping[str, str | int]) -> ElementQuery:
-    words = {name: str(value) for name, value in said.items()}
+def _query(target: Mapping[str, str | int]) -> ElementQuery:
+    words = {name: str(value) for name, value in target.items()}
     return ElementQuery(words.get("text"), words.get("description"), words.get("id"), words.get("class"))
 
 

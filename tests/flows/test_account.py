@@ -65,7 +65,7 @@ def test_used_flows_act_for_the_same_account_and_its_rules_hold(tmp_path: Path):
     assert "params.account: must match [a-z]+" == refusal(tmp_path, {}, "ann-7")
 
 
-def test_lint_refuses_a_flow_that_says_whom_it_acts_for(tmp_path: Path):
+def test_lint_refuses_a_flow_that_sets_its_account(tmp_path: Path):
     default = f"params: {{account: {{default: guest}}}}\n{HEAD}{TYPES}"
     (found,) = problems(tmp_path, default)
     assert found.startswith("flow.yaml:1: error: parameter 'account' has a default, and it is always the task")
@@ -74,14 +74,14 @@ def test_lint_refuses_a_flow_that_says_whom_it_acts_for(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("account", "refused"), [("ann", False), ("bob", True), ("", True)])
-def test_a_handler_is_told_no_other_account_than_the_tasks(tmp_path: Path, account: str, refused: bool):
+def test_a_handler_gets_no_other_account_than_the_tasks(tmp_path: Path, account: str, refused: bool):
     flow_at(tmp_path / "binds", BINDS % "ann")
     plans = Catalogue([tmp_path])
     if not refused:
         assert plans.plan("binds", {}, account=account).stages
         return
-    whom = f"account {account}" if account else "no account"
-    with pytest.raises(BadParametersError, match=f"is told account 'ann', and the task acts for {whom}"):
+    task_account = f"account {account}" if account else "no account"
+    with pytest.raises(BadParametersError, match=f"is told account 'ann', and the task acts for {task_account}"):
         plans.plan("binds", {}, account=account)
 
 

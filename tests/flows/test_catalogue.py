@@ -276,9 +276,9 @@ def test_an_image_that_changed_is_named_to_a_task_that_needs_it(catalogue: Catal
 
 def test_what_a_flow_says_of_itself_is_no_part_of_its_version(catalogue: Catalogue, tmp_path: Path) -> None:
     before = catalogue.plan("demo", {"who": "a"}).flow_hash
-    said = DEMO.replace("flow: demo\n", "flow: demo   # a comment\nabout: Something else.\n")
-    said = said.replace("about: who to act for", "about: whom to act for, example: ben")
-    flow_at(tmp_path / "flows" / "demo", said)
+    text = DEMO.replace("flow: demo\n", "flow: demo   # a comment\nabout: Something else.\n")
+    text = text.replace("about: who to act for", "about: whom to act for, example: ben")
+    flow_at(tmp_path / "flows" / "demo", text)
     assert before == catalogue.plan("demo", {"who": "a"}).flow_hash
     FlowFinder(catalogue, PlannedFlow("demo", before))
 

@@ -26,7 +26,7 @@ DUMP = "<hierarchy>{}</hierarchy>".format(
 )
 
 
-def test_each_element_that_can_be_told_has_a_target_that_means_it_alone():
+def test_each_element_with_a_mark_has_a_target_of_its_own():
     found = inspect_elements(DUMP)
     assert [
         "{ui: {id: ok}}",

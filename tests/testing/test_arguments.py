@@ -40,6 +40,12 @@ async def test_an_argument_of_skipped_time_that_is_wrong(arguments: dict[str, An
 
 ONE: Any = completes
 ERRORS: Any = [ScreenNotReachedError("x")]
+
+
+def no_answer(_: object) -> Any:
+    return None
+
+
 CALLS: list[tuple[Callable[[Herd], Any], str]] = [
     (lambda herd: herd.emulator("e9", ONE), "answers: is one answer (write a list, as in [completes]"),
     (lambda herd: herd.emulator("e9", ERRORS), "is no answer (write completes, fails(error)"),
@@ -56,8 +62,7 @@ async def test_an_argument_of_a_call_that_is_wrong(herd: Herd, call: Callable[[H
 
 
 async def test_a_function_that_returns_no_answer_fails_its_task_and_is_named(herd: Herd):
-    nothing: Any = lambda _: None  # noqa: E731 - an argument that is wrong
-    await herd.emulator("arguments", nothing)
+    await herd.emulator("arguments", no_answer)
     task = await herd.submit("scan")
     view = await task.result()
     assert view.error is not None

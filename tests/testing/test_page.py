@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_first_example_runs_in_an_empty_folder_with_the_settings_of_the_page(tmp_path: Path):
+def test_the_first_example_runs_in_an_empty_folder(tmp_path: Path):
     """With nothing of this repository's settings, and no folder of it in the path."""
     (settings,) = re.findall(r"```ini\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "pytest.ini").write_text(dedent(settings), encoding="utf-8")

@@ -48,9 +48,9 @@ def account(one: Inspection) -> Complaints:
     if declared is not None and declared.type != "string":
         yield Complaint(("params", ACCOUNT, "type"), f"parameter {ACCOUNT!r} is a string", "leave type out")
     for place, args in maps(one.data):
-        told = args.get(ACCOUNT)
-        if place[-2:] == ("use", "with") and told not in (None, f"${{{ACCOUNT}}}"):
-            what = f"a flow that is used acts for the task's account, not for {str(told)[:60]!r}"
+        named = args.get(ACCOUNT)
+        if place[-2:] == ("use", "with") and named not in (None, f"${{{ACCOUNT}}}"):
+            what = f"a flow that is used acts for the task's account, not for {str(named)[:60]!r}"
             yield Complaint((*place, ACCOUNT), what, f"leave {ACCOUNT} out: it is passed on by itself")
 
 

@@ -168,10 +168,10 @@ def for_account(given: Mapping[str, JsonValue], account: str) -> dict[str, JsonV
 
     BadParametersError: there is none, or they name another one.
     """
-    told = given.get(ACCOUNT, account)
-    if told != account:
-        whom = f"account {account}" if account else "no account"
-        what = f"names {str(told)[:80]!r}, and the task acts for {whom}"
+    named = given.get(ACCOUNT, account)
+    if named != account:
+        task_account = f"account {account}" if account else "no account"
+        what = f"names {str(named)[:80]!r}, and the task acts for {task_account}"
         raise BadParametersError(what, to=f"params.{ACCOUNT}", remedy=f"leave it out, and set the task's `{ACCOUNT}`")
     if not account:
         raise BadParametersError("is missing: this task type acts for one", to=ACCOUNT, remedy="name the account")
