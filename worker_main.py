@@ -27,6 +27,7 @@ from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
 from droidherd.engine.queue import LaneControl
 from droidherd.flows.catalogue import catalogue_of
+from droidherd.processes import children
 from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
@@ -59,7 +60,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
         # First of all: whatever is sent to the cache of a dead worker waits there.
         await clear_predecessor(settings, shared.hosts)
     await shared.queue.configure()
-    server = AdbServer(settings.adb.port, settings.data / "adb", settings.adb.program, environment=os.environ)
+    environment = children.adb_environment(os.environ)
+    server = AdbServer(settings.adb.port, settings.data / "adb", settings.adb.program, environment=environment)
     memory = MemoryMonitor(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(run_monitor(MEMORY_CHECK_S, memory.check, stop.asked))
@@ -150,7 +152,13 @@ def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
     if options.mode == "verify":
         return asyncio.run(_verify(options))
-    settings = load()
+    children.keep_private()
+    try:
+        settings = load()
+    except ValueError as error:
+        sys.stderr.write(f"the settings do not make sense: {error}\n")
+        return REFUSED
+    children.keep_private(settings.data)
     telemetry.start_logs(settings.telemetry.log_level)
     telemetry.metrics.process.watch("worker", settings.host.id, settings.data)
     traces = telemetry.start_traces(settings.telemetry, service="worker")

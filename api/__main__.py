@@ -1,5 +1,10 @@
-"""`python -m api`: serve the API."""
+"""Serve the HTTP API, until SIGTERM or SIGINT.
 
+It takes no options: its settings come from the environment (DROIDHERD_API__PORT=8801) and from droidherd.toml;
+docs/operations.md lists them.
+"""
+
+import argparse
 import gc
 import logging
 import os
@@ -12,22 +17,33 @@ from api.auth import UnsafeSettingsError
 from api.connections import keep_logs_short, server_options
 from droidherd import telemetry
 from droidherd.domain.errors import BadParametersError
+from droidherd.processes import children
 from droidherd.settings import load
+
+REFUSED = 2
+"""Exit code: not with these settings."""
 
 GRACE_S = 5
 """Streams and waits that are open when the process ends are cut after this."""
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Serve until a signal comes."""
-    settings = load()
+    raw = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(prog="python -m api", description=__doc__, formatter_class=raw).parse_args(argv)
+    children.keep_private()
+    try:
+        settings = load()
+    except ValueError as error:
+        sys.stderr.write(f"the settings do not make sense: {error}\n")
+        return REFUSED
     telemetry.start_logs(settings.telemetry.log_level)
     keep_logs_short()
     try:
         app = create_app(settings)
     except (UnsafeSettingsError, BadParametersError) as error:
         sys.stderr.write(f"{error}\n")
-        return 2
+        return REFUSED
     gc.freeze()  # objects made so far live for ever: no collection has to scan them
     try:
         uvicorn.run(app, timeout_graceful_shutdown=GRACE_S, **server_options(settings.api))

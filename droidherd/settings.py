@@ -1,15 +1,26 @@
 """What an operator may set: read once per process, frozen.
 
 Order: flags (given by the command line to `load`), then the environment (`DROIDHERD_API__PORT=8801`), then
-`droidherd.toml`, then the defaults below. Only composition roots read it; everyone else gets values passed in.
+`droidherd.toml` of this folder or the nearest one above, then the defaults below. Only composition roots read it;
+everyone else gets values passed in.
 """
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
 from typing_extensions import override
 
 from droidherd.contracts.base import Id
@@ -24,6 +35,9 @@ from droidherd.web.allow import AllowList
 
 Name = Id
 Capacity = Annotated[int, Field(ge=0, le=10_000)]
+INSTANCE_FOLDER = ".droidherd"
+"""What a data directory is called unless somebody says otherwise."""
+CONFIG_FILE = "droidherd.toml"
 
 
 class Group(BaseModel):
@@ -41,8 +55,11 @@ class Temporal(Group):
         description="profile of Temporal's own configuration with TLS and API key of a server that is not embedded; "
         "empty: the default one",
     )
-    ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server")
-    metrics_port: int = Field(default=9243, description="Prometheus port of the embedded server")
+    ui: bool = Field(
+        default=False, description="start the Temporal Web UI of the embedded server; it asks nobody for a key"
+    )
+    ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server; 0: any free one")
+    metrics_port: int = Field(default=0, description="Prometheus port of the embedded server; 0: any free one")
     retention_days: int = Field(default=35, ge=1, description="how long ended tasks can be looked at")
 
 
@@ -332,6 +349,21 @@ class PolicySettings(PolicyChange):
         return self
 
 
+class _Environment(EnvSettingsSource):
+    """Variables; lists and tables are JSON there, and what is not is refused by name."""
+
+    @override
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError as error:
+            names = (name.upper() for name, known in self.env_vars.items() if known == value)
+            name = next((name for name in names if name.endswith(field_name.upper())), field_name)
+            raise ValueError(
+                f'{name} is a list or a table, and is written as JSON: ["a", "b"] or {{"name": "value"}}, not {value!r}'
+            ) from error
+
+
 class Settings(BaseSettings):
     """Everything, as one frozen value."""
 
@@ -339,7 +371,10 @@ class Settings(BaseSettings):
         env_prefix="DROIDHERD_", env_nested_delimiter="__", frozen=True, extra="forbid"
     )
 
-    data: Path = Field(default=Path(".droidherd"), description="the data directory")
+    data: Path = Field(
+        default=Path(INSTANCE_FOLDER),
+        description="the data directory; by default the nearest `.droidherd` of this folder and those above",
+    )
     virtual: int = Field(default=0, ge=0, le=300, description="how many virtual emulators to run")
     temporal: Temporal = Temporal()
     api: Api = Api()
@@ -403,8 +438,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Flags, environment, file, in this order."""
-        file = Path(os.environ.get("DROIDHERD_CONFIG", "droidherd.toml"))
-        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file))
+        file = config_file(os.environ)
+        return (init_settings, _Environment(settings_cls), TomlConfigSettingsSource(settings_cls, toml_file=file))
 
     @property
     def pool_settings(self) -> PoolSettings:
@@ -442,4 +477,39 @@ class Settings(BaseSettings):
 
 def load(**flags: Any) -> Settings:
     """Read the settings of this process, once."""
-    return Settings(**{name: value for name, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
+    try:
+        settings = Settings(**given)
+    except SettingsError as error:
+        raise ValueError(str(error.__cause__ or error)) from error
+    if "data" in given or any(name.upper() == "DROIDHERD_DATA" for name in os.environ):
+        return settings
+    return settings.model_copy(update={"data": _data_of(settings, config_file(os.environ))})
+
+
+def config_file(environment: Mapping[str, str]) -> Path:
+    """The file with settings, which need not exist."""
+    given = environment.get("DROIDHERD_CONFIG")
+    return Path(given) if given else _nearest(CONFIG_FILE) or Path(CONFIG_FILE)
+
+
+def _data_of(settings: Settings, config: Path) -> Path:
+    """The data directory, when neither a flag nor a variable names it."""
+    if "data" in settings.model_fields_set:
+        return settings.data if config.parent == Path() else config.parent / settings.data
+    beside = config.parent / settings.data if config.exists() else settings.data
+    return _nearest(INSTANCE_FOLDER) or beside
+
+
+def _nearest(name: str) -> Path | None:
+    """The one of this folder, as it is, or that of the nearest folder above which has one that is ours."""
+    here = Path(name)
+    if here.exists():
+        return here
+    above = (folder / name for folder in Path.cwd().parents)
+    return next((path for path in above if path.exists() and _is_own(path)), None)
+
+
+def _is_own(path: Path) -> bool:
+    """Above this folder somebody else may have put one down, in `/tmp` say."""
+    return sys.platform == "win32" or path.stat().st_uid == os.getuid()

@@ -10,6 +10,7 @@ import httpx
 
 from droidherd.cli.errors import CliError
 from droidherd.cli.local.layout import Layout
+from droidherd.cli.local.ports import HostPort
 from droidherd.settings import Settings
 
 LISTS = {
@@ -42,17 +43,27 @@ class ApiRefusedError(CliError):
 class ApiClient:
     """One connection to the API."""
 
-    def __init__(self, url: str, key: str = "") -> None:
-        """`key` is sent with every request when there is one."""
+    def __init__(self, url: str, key: str = "", instance: str = "") -> None:
+        """`key` is sent with every request when there is one; `instance` is where the address was found."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.url = url
+        self._of = f" of the instance in {instance}" if instance else ""
         # Proxies of the environment are for the outside; the instance is on this machine or named on purpose.
         self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
 
     @classmethod
     def of(cls, settings: Settings, url: str = "") -> Self:
         """Where the instance in this data directory says it serves, or where the settings say, or `url`."""
-        return cls(url or _address_of(settings) or f"http://{settings.api.host}:{settings.api.port}", _key(settings))
+        if url:
+            return cls(url, _key(settings))
+        data = Layout(settings.data.absolute()).data
+        if not data.is_dir() and not settings.api.model_fields_set:
+            raise CliError(
+                f"there is no instance here: no data directory {data}",
+                remedy="start one with `droidherd up`, go to the folder of one, or name it with --data or --url",
+                code=NOT_UP,
+            )
+        return cls(address_of(settings), _key(settings), str(data))
 
     def get(self, path: str, **query: Any) -> Document:
         return self._ask("GET", path, params=_without_empty(query))
@@ -115,11 +126,11 @@ class ApiClient:
             answer = self._http.request(method, path, **given)
         except httpx.TimeoutException as error:
             raise CliError(
-                f"the API at {self.url} does not answer in time", remedy="see `droidherd status`", code=NOT_UP
+                f"the API{self._of} at {self.url} does not answer in time", remedy="see `droidherd status`", code=NOT_UP
             ) from error
         except httpx.HTTPError as error:
             remedy = "start the instance with `droidherd up`, or name another with --url"
-            raise CliError(f"the API at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
+            raise CliError(f"the API{self._of} at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
         if not answer.is_success:
             problem = _problem(answer)
             raise ApiRefusedError(
@@ -142,11 +153,19 @@ def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value not in (None, "", ())}
 
 
-def _address_of(settings: Settings) -> str:
+def address_of(settings: Settings) -> str:
+    """Where the API says that it serves, or where the settings say."""
+    served = urls_of(Layout(settings.data.absolute()))
+    return served.get("api") or f"http://{HostPort(settings.api.host, settings.api.port).reachable}"
+
+
+def urls_of(layout: Layout) -> dict[str, str]:
+    """Where the running instance says that its parts are; empty when none runs."""
     try:
-        return str(json.loads(Layout(settings.data.absolute()).ready.read_text(encoding="utf-8"))["api"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        content = json.loads(layout.ready.read_text(encoding="utf-8"))
+        return {name: url for name, url in content.items() if isinstance(url, str)}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _key(settings: Settings) -> str:

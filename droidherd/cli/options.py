@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import RenderableType
+from rich.markup import escape
 
 from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document
@@ -126,10 +127,13 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def settings_of(data: Path | None, virtual: int | None = None) -> Settings:
-    """The settings of this command, its flags included."""
+def settings_of(data: Path | None, virtual: int | None = None, **groups: Mapping[str, Any] | None) -> Settings:
+    """The settings of this command, its flags included. Says which instance is meant when it is not the one here."""
     try:
-        return load(data=data, virtual=virtual)
+        settings = load(data=data, virtual=virtual, **groups)
+        if data is None and settings.data.absolute().parent != Path.cwd():
+            output.err.print(f"[dim]instance {escape(str(settings.data.absolute()))}[/dim]")
+        return settings  # noqa: TRY300 - what is said above belongs to what was read
     except ValueError as error:
         raise CliError(f"the settings do not make sense: {error}", remedy="see docs/operations.md", code=2) from error
 

@@ -224,7 +224,9 @@ class Inventory:
 
     def _write(self, entries: tuple[InventoryEntry, ...]) -> None:
         draft = self.path.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as file:
+        draft.unlink(missing_ok=True)  # left by a writer that died: its mode would stay
+        # Whatever the umask is: an address with its labels is nobody else's business.
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             file.write(Content(emulators=entries).model_dump_json(indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -233,7 +235,7 @@ class Inventory:
     @contextmanager
     def _lock(self) -> Generator[None]:
         """One writer at a time; a lock whose owner died is broken after a while."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = self.path.with_suffix(".lock")
         until_s = time.monotonic() + LOCK_WAIT_S
         while True:

@@ -33,10 +33,17 @@ class PidFile(BaseModel):
     address: str = ""
     started_at: float = 0.0
     restarts: int = 0
+    owner_pid: int = 0
+    """Of the process that started it."""
+    owner_birth: str = ""
 
     def lives(self) -> bool:
         """Whether this very process still runs."""
         return bool(self.birth) and birth(self.pid) == self.birth
+
+    def has_owner(self) -> bool:
+        """Whether the process that started it still runs."""
+        return bool(self.owner_birth) and birth(self.owner_pid) == self.owner_birth
 
     def ask(self) -> None:
         """SIGTERM, if it is still the same process."""
@@ -86,7 +93,8 @@ def birth(pid: int) -> str:
 
 def record(directory: Path, name: str, pid: int, **known: Any) -> PidFile:
     """Write the pid file of a process that was just started."""
-    file = PidFile(name=name, pid=pid, birth=birth(pid), started_at=time.time(), **known)
+    owner = {"owner_pid": os.getpid(), "owner_birth": birth(os.getpid())}
+    file = PidFile(name=name, pid=pid, birth=birth(pid), started_at=time.time(), **owner, **known)
     write_json(directory / f"{name}.json", file.model_dump())
     return file
 

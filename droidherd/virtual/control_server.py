@@ -30,11 +30,17 @@ class ControlServer:
     frames: VirtualFrames
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: one answer per line."""
+        """One connection: one answer per line. A line that is no request ends it.
+
+        A web page can send any lines to a port of this machine, but the head of an HTTP request comes first.
+        """
         try:
             while line := await reader.readline():
-                writer.write(json.dumps(await self.answer(line)).encode() + b"\n")
+                answer = await self.answer(line)
+                writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
+                if not line.startswith(b"{"):
+                    return
         except (ConnectionError, ValueError):
             return
         finally:

@@ -118,7 +118,7 @@ def _launch(state: Path, arguments: list[str]) -> "subprocess.Popen[bytes]":
     (state / "ready.json").unlink(missing_ok=True)
     with (state / "virtual.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "droidherd.virtual", *arguments],
+            [sys.executable, "-P", "-m", "droidherd.virtual", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -1,5 +1,6 @@
 """`droidherd` with the real Temporal server, and stand-ins where worker and API would be."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing_extensions import override
 
 from droidherd.cli import main
 from droidherd.cli.commands import instance
-from droidherd.cli.local import start
-from droidherd.cli.local.instance import Instance, wait_file, wait_http
+from droidherd.cli.local import start, supervise
+from droidherd.cli.local.instance import Instance, not_serving, written_by
 from droidherd.cli.local.supervise import ProcessSpec
 
 HERE = Path(__file__).parent
@@ -25,29 +26,31 @@ WORKER = (
 
 class StandIn(Instance):
     @override
-    def specs(self) -> list[tuple[str, Callable[[], ProcessSpec]]]:
-        temporal = [one for one in super().specs() if one[0] == "temporal"]
-        return [*temporal, ("worker", self._stand_in_worker), ("api", self._stand_in_api)]
+    def specs(self) -> list[list[Callable[[], ProcessSpec]]]:
+        return [[self._temporal], [self._stand_in_worker, self._stand_in_api]]
 
     def _stand_in_worker(self) -> ProcessSpec:
         ready_file = self.layout.data / "worker.json"
         line = [sys.executable, "-c", WORKER, str(ready_file), str(self.layout.data / "ends")]
 
-        def ready(pid: int) -> None:
-            wait_file(ready_file, pid)
+        def ready(pid: int) -> str:
+            return "" if written_by(ready_file, pid) else "has written nothing"
 
-        return ProcessSpec("worker", line, ready, self.environment)
+        return ProcessSpec("worker", line, ready, self.worker_environment)
 
     def _stand_in_api(self) -> ProcessSpec:
-        line = [sys.executable, str(HERE / "api_stand_in.py"), str(self.api.port)]
+        dies = "STAND_IN_API_DIES" in os.environ
+        line = [sys.executable, *(["-c", "raise SystemExit(9)"] if dies else [str(HERE / "api_stand_in.py")])]
+        line.append(str(self.api.port))
 
-        def ready(pid: int) -> None:
-            wait_http(f"http://{self.api}/readyz", pid)
+        def ready(_pid: int) -> str:
+            return not_serving(f"http://{self.api}/readyz")
 
-        return ProcessSpec("api", line, ready, self.environment, address=str(self.api))
+        return ProcessSpec("api", line, ready, self.api_environment, address=str(self.api))
 
 
 if __name__ == "__main__":
     instance.Instance = StandIn
+    supervise.RESTARTS_A_MINUTE = 2 if "STAND_IN_API_DIES" in os.environ else supervise.RESTARTS_A_MINUTE
     start.PROGRAM = (sys.executable, __file__)
     main.main()

@@ -6,15 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError, PortTakenError
+from droidherd.cli.errors import AlreadyRunningError, PortTakenError
 from droidherd.cli.local import ports, supervise
 from droidherd.cli.local.lock import InstanceLock, is_held
-from droidherd.cli.local.ports import PortRegistry, free
-from droidherd.cli.local.supervise import ProcessFolders, ProcessSpec, Supervisor
+from droidherd.cli.local.ports import PortRegistry, PortSetting, free
+from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, ProcessSpec, Supervisor
 from droidherd.processes import pidfile
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
@@ -28,7 +29,16 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     one.stop(grace_s=0)
 
 
-def spec(name: str, code: str = SLEEPER, ready: Callable[[int], None] = lambda _: None) -> ProcessSpec:
+def pid_of(child: ChildProcess) -> int:
+    file = pidfile.read(child.log.parents[1] / "run" / f"{child.spec.name}.json")
+    return file.pid if file is not None else 0
+
+
+def at_once(_: int) -> str:
+    return ""
+
+
+def spec(name: str, code: str = SLEEPER, ready: Callable[[int], str] = at_once) -> ProcessSpec:
     return ProcessSpec(name, [sys.executable, "-c", code], ready)
 
 
@@ -39,10 +49,6 @@ def eventually(condition: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.02)
     return True
-
-
-def never(_: int) -> None:
-    raise NotReadyError("no answer")
 
 
 def test_a_child_that_dies_is_started_again(supervisor: Supervisor, tmp_path: Path):
@@ -76,15 +82,56 @@ def test_a_child_that_keeps_dying_is_given_up_and_reported(
     assert "one ended 3 times within a minute, the last time with code 3: given up" in caplog.text
 
 
-def test_a_child_that_does_not_get_ready_shows_the_end_of_its_log(supervisor: Supervisor):
-    def wait_for_end(pid: int) -> None:
-        eventually(lambda: not pidfile.birth(pid))
-        never(pid)
+def test_a_child_that_dies_in_its_start_is_tried_again(supervisor: Supervisor, tmp_path: Path):
+    deaths = tmp_path / "deaths"
+    code = (
+        "import pathlib, sys, time\n"
+        f"deaths = pathlib.Path({str(deaths)!r}); count = len(deaths.read_text()) if deaths.exists() else 0\n"
+        "if count < 2:\n  deaths.write_text('x' * (count + 1)); sys.exit(9)\n"
+        "print('serves', flush=True); time.sleep(60)"
+    )
+    child = supervisor.start(spec("one", code, lambda _: "" if "serves" in child.log.read_text() else "is silent"))
+    assert "" == supervisor.wait_ready(child, lambda: False)
+    assert 2 == child.restarts
 
-    with pytest.raises(CliError) as error:
-        supervisor.start(spec("one", "print('the reason', flush=True); raise SystemExit(4)", wait_for_end))
-    assert "one ended with 4" in str(error.value)
-    assert "the reason" in str(error.value)
+
+def test_who_serves_is_brought_back_while_another_starts(supervisor: Supervisor):
+    first = supervisor.start(spec("one"))
+    assert "" == supervisor.wait_ready(first, lambda: False)
+
+    def ready(_: int) -> str:
+        if not first.restarts:
+            with suppress(ProcessLookupError):
+                os.kill(pid_of(first), signal.SIGKILL)
+            return "waits for the other one"
+        return ""
+
+    second = supervisor.start(spec("two", ready=ready))
+    assert "" == supervisor.wait_ready(second, lambda: False)
+    assert 1 == first.restarts
+
+
+def test_a_child_that_refuses_is_not_tried_again(supervisor: Supervisor):
+    refusing = ProcessSpec("one", [sys.executable, "-c", "raise SystemExit(4)"], at_once, refusals=frozenset({4}))
+    child = supervisor.start(refusing)
+    assert eventually(lambda: not pidfile.birth(pid_of(child)))
+    assert ("ended with code 4", True, 0) == (
+        supervisor.wait_ready(child, lambda: False),
+        child.refused,
+        child.restarts,
+    )
+
+
+def test_a_child_that_is_late_says_what_it_lacks_and_goes_on(supervisor: Supervisor):
+    child = supervisor.start(spec("one", ready=lambda _: "has no disk"))
+    assert "has no disk" == supervisor.wait_ready(child, lambda: False, seconds=0.0)
+    assert pidfile.birth(pid_of(child))
+
+
+def test_a_wait_ends_when_somebody_stops_it(supervisor: Supervisor):
+    child = supervisor.start(spec("one", ready=lambda _: "has no disk"))
+    turns = iter([False, True])
+    assert "has no disk" == supervisor.wait_ready(child, lambda: next(turns))
 
 
 def test_children_end_in_reverse_order(supervisor: Supervisor, tmp_path: Path):
@@ -96,10 +143,11 @@ def test_children_end_in_reverse_order(supervisor: Supervisor, tmp_path: Path):
     )
     for name in ("a", "b", "c"):
 
-        def up(_: int, name: str = name) -> None:
-            assert eventually(lambda: "up" in (tmp_path / f"logs/{name}.log").read_text())
+        def up(_: int, name: str = name) -> str:
+            return "" if "up" in (tmp_path / f"logs/{name}.log").read_text() else "is silent"
 
-        supervisor.start(ProcessSpec(name, [sys.executable, "-c", code, str(ends), name], up))
+        child = supervisor.start(ProcessSpec(name, [sys.executable, "-c", code, str(ends), name], up))
+        assert "" == supervisor.wait_ready(child, lambda: False)
     supervisor.stop()
     assert "cba" == ends.read_text()
     assert [] == pidfile.read_all(tmp_path / "run")
@@ -163,17 +211,29 @@ def test_a_taken_port_names_its_setting(tmp_path: Path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = int(taken.getsockname()[1])
+        chosen = [PortSetting(name, port, chosen=True) for name in ("api.port", "temporal.ui_port")]
         with pytest.raises(PortTakenError) as error:
-            PortRegistry(tmp_path / "ports.json").claim("api.port", port)
-    assert "`api.port`" in str(error.value)
-    assert "DROIDHERD_API__PORT" in str(error.value)
+            PortRegistry(tmp_path / "ports.json").claim_all(*chosen)
+    for expected in ("`api.port`", "DROIDHERD_API__PORT", "`temporal.ui_port`", "DROIDHERD_TEMPORAL__UI_PORT"):
+        assert expected in str(error.value)
+
+
+def test_a_default_port_that_is_taken_gives_way_and_is_remembered(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = int(taken.getsockname()[1])
+        found = PortRegistry(tmp_path / "ports.json").claim(PortSetting("api.port", port, chosen=False))
+    assert port != found
+    assert found == PortRegistry(tmp_path / "ports.json").claim(PortSetting("api.port", port, chosen=False))
 
 
 def test_port_0_is_chosen_once_and_remembered(tmp_path: Path):
     path = tmp_path / "run" / "ports.json"
-    first = PortRegistry(path).claim("api.port", 0)
-    assert first == PortRegistry(path).claim("api.port", 0)
-    assert first != PortRegistry(path).claim("adb.port", 0)
+    api, adb = (PortSetting(name, 0, chosen=True) for name in ("api.port", "adb.port"))
+    first = PortRegistry(path).claim(api)
+    assert first == PortRegistry(path).claim(api)
+    assert first != PortRegistry(path).claim(adb)
 
 
 def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.MonkeyPatch):
@@ -185,9 +245,9 @@ def test_a_port_that_was_given_away_is_not_given_again(monkeypatch: pytest.Monke
 
 def test_ports_where_adb_looks_are_refused(tmp_path: Path):
     with pytest.raises(PortTakenError, match="adb looks"):
-        PortRegistry(tmp_path / "ports.json").claim("api.port", 5555)
+        PortRegistry(tmp_path / "ports.json").claim(PortSetting("api.port", 5555, chosen=True))
 
 
 def test_a_wanted_free_port_is_taken_as_it_is(tmp_path: Path):
     port = free()
-    assert port == PortRegistry(tmp_path / "ports.json").claim("api.port", port)
+    assert port == PortRegistry(tmp_path / "ports.json").claim(PortSetting("api.port", port, chosen=True))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from droidherd.adb.server import AdbServer, pid_path
+from droidherd.processes import pidfile
 from tests.cli.stand import Stand, eventually
 
 PROGRAM = [sys.executable, str(Path(__file__).with_name("instance_stand_in.py"))]
@@ -105,14 +106,54 @@ def test_ctrl_c_takes_the_instance_down_in_order(stand: Stand):
     assert {} == stand.processes()
 
 
-def test_a_taken_port_is_named_before_anything_starts(stand: Stand, tmp_path: Path):
+def test_taken_ports_are_named_before_anything_starts(stand: Stand, tmp_path: Path):
     other = Stand(tmp_path / "other", PROGRAM)
     document = stand.up()
     other.environment["DROIDHERD_API__PORT"] = document["api"].rpartition(":")[2]
+    other.environment["DROIDHERD_TEMPORAL__ADDRESS"] = document["temporal"]
     done = other.run("up", "--json")
     assert 1 == done.returncode
-    assert "`api.port` is in use" in json.loads(done.stdout)["error"]
+    error = json.loads(done.stdout)["error"]
+    assert ("`api.port` is in use" in error, "`temporal.address` is in use" in error) == (True, True)
     assert {} == other.processes()
+
+
+@pytest.mark.parametrize("name", ["temporal", "worker", "api"])
+def test_one_death_while_it_starts_is_survived(stand: Stand, name: str):
+    with subprocess.Popen(
+        stand.line("up", "--json"), env=stand.environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert eventually(lambda: name in stand.processes())
+        os.kill(stand.processes()[name].pid, signal.SIGKILL)
+        events = (json.loads(line) for line in process.stdout if line.startswith("{"))
+        ready = next(one for one in events if one.get("event") == "ready")
+        assert "problems" not in ready
+        assert eventually(lambda: stand.status()["healthy"])
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(timeout=LIMIT_S)
+
+
+def test_what_serves_stays_up_when_one_part_does_not(stand: Stand):
+    stand.environment["STAND_IN_API_DIES"] = "1"
+    done = stand.run("up", "--detach", "--json")
+    assert 1 == done.returncode
+    assert "api: ended with code 9" in json.loads(done.stdout)["error"]
+    processes = stand.processes()
+    assert {"up": True, "temporal": True, "worker": True} == {
+        name: file.lives() for name, file in processes.items() if name != "api"
+    }
+
+
+def test_a_down_after_a_failed_up_leaves_no_adb_server(stand: Stand):
+    code = "import os, sys, time\nfrom pathlib import Path\nfrom droidherd.adb.server import AdbServer\n"
+    code += "AdbServer(0, Path(sys.argv[1]), environment=os.environ).start(); os._exit(0)"
+    subprocess.run([sys.executable, "-c", code, str(stand.data / "adb")], check=True, timeout=LIMIT_S)
+    orphan = pidfile.read(pid_path(stand.data / "adb"))
+    assert orphan is not None
+    assert orphan.lives()
+    assert 0 == stand.run("down").returncode
+    assert not orphan.lives()
 
 
 def test_a_database_of_another_temporal_version_is_refused(stand: Stand):

@@ -23,7 +23,7 @@ HARDENING = (
     "CapabilityBoundingSet=",
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
     "SystemCallFilter=@system-service",
-    "UMask=0027",
+    "UMask=0077",
 )
 
 
@@ -83,7 +83,7 @@ def test_units_name_only_units_that_exist():
 def test_the_unit_of_temporal_has_the_flags_of_the_embedded_one():
     (line,) = values(DEPLOY / "systemd/droidherd-temporal.service", "ExecStart")
     database = Path("/var/lib/droidherd/temporal/temporal.db")
-    profile = Profile(port=7243, database=database, ui_port=8243, metrics_port=9243)
+    profile = Profile(port=7243, database=database, metrics_port=9243)
     assert embedded.command(Path("/opt/droidherd/.venv/bin/temporal"), profile) == shlex.split(line)
 
 

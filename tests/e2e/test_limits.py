@@ -68,7 +68,7 @@ def test_its_supervisor_starts_it_again(temporal_server: EmbeddedTemporal, tempo
     limit = {"DROIDHERD_LIMITS__WORKER_RSS_BYTES": "1000000"}
     environment = {**_environment(tmp_path, temporal_server, temporal_namespace), **limit}
     supervisor = Supervisor(ProcessFolders(tmp_path / "run", tmp_path / "logs"))
-    spec = ProcessSpec("worker", [sys.executable, str(ROOT / "worker_main.py"), "run"], lambda _: None, environment)
+    spec = ProcessSpec("worker", [sys.executable, str(ROOT / "worker_main.py"), "run"], lambda _: "", environment)
     try:
         child = supervisor.start(spec)
         deadline = time.monotonic() + 60

@@ -17,7 +17,7 @@ from droidherd.adb.program import bundled_adb
 from droidherd.cli import output
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import embedded, ports
-from droidherd.cli.local.instance import parse_address
+from droidherd.cli.local.instance import wanted_ports
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import is_held
 from droidherd.cli.options import Data, Json, settings_of
@@ -196,20 +196,16 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
         holder = pidfile.read(layout.run / "up.json")
         yield Finding("instance", Grade.OK, f"runs as process {holder.pid if holder else 'unknown'}")
         return
-    wanted = {
-        "temporal.address": parse_address(settings.temporal.address).port,
-        "temporal.ui_port": settings.temporal.ui_port,
-        "temporal.metrics_port": settings.temporal.metrics_port,
-        "api.port": settings.api.port,
-        "adb.port": settings.adb.port,
-    }
-    taken = {name: port for name, port in wanted.items() if port and not ports.is_free(port)}
-    for name, port in taken.items():
-        yield Finding(
-            "ports", Grade.FAIL, f"{port} of `{name}` is in use", f"set {ports.variable(name)} to another, or 0"
-        )
+    wanted = [one for one in wanted_ports(settings) if one.wanted]
+    taken = [one for one in wanted if not ports.is_free(one.wanted, one.host)]
+    for one in taken:
+        text = f"{one.wanted} of `{one.name}` is in use"
+        if one.chosen:
+            yield Finding("ports", Grade.FAIL, text, f"set {ports.variable(one.name)} to another, or 0")
+        else:
+            yield Finding("ports", Grade.WARN, f"{text}; `droidherd up` takes another", "")
     if not taken:
-        yield Finding("ports", Grade.OK, ", ".join(str(port) for port in wanted.values()))
+        yield Finding("ports", Grade.OK, ", ".join(str(one.wanted) for one in wanted))
 
 
 def limits() -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from droidherd.cli import output
 from droidherd.cli.client import ApiClient, Document, rows_of
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError, NotReadyError, invalid_emulator
+from droidherd.cli.local import ports
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.options import ApiOptions, Data, Json, Reason, Url, settings_of, signature, with_options
 from droidherd.controllers import addresses
@@ -27,6 +28,7 @@ from droidherd.controllers.run import findable
 from droidherd.emulator import discovery
 from droidherd.emulator.discovery import Discovery, FoundEmulator
 from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.processes import children
 from droidherd.settings import Settings
 
 POLL_S = 0.3
@@ -104,6 +106,8 @@ def discover(
     """Find emulators: on the ports that vendors use, in the usual adb server, in MuMu's and LDPlayer's lists."""
     settings = settings_of(data)
     inventory = Inventory(settings.data.absolute())
+    if connect:
+        must_be_read(settings)
     if len(port or ()) > PORTS_LIMIT:
         raise CliError(f"{len(port or ())} ports are too many", remedy=f"at most {PORTS_LIMIT}", code=2)
     seen = search(settings, inventory, host, tuple(port or ()))
@@ -134,7 +138,7 @@ def search(settings: Settings, inventory: Inventory, host: str, ports: tuple[int
     serials = dict.fromkeys((*(entry.address for entry in known), *knocked, *others))
     with (
         tempfile.TemporaryDirectory() as home,
-        AdbServer(0, Path(home), settings.adb.program, environment=os.environ) as server,
+        AdbServer(0, Path(home), settings.adb.program, environment=children.adb_environment(os.environ)) as server,
     ):
         return discovery.look(server.client(), serials, tools_of(settings) if local else {}, known)
 
@@ -197,6 +201,7 @@ def connect(
 ) -> None:
     """Let one emulator join this host, and wait until tasks can run on it."""
     settings = settings_of(data)
+    must_be_read(settings)
     wanted = ConnectRequest(tasks.pairs(label or (), "--label"), name, controller, instance)
     from droidherd.recovery.build import controllers_of
 
@@ -205,11 +210,22 @@ def connect(
     found: Document = entry.model_dump()
     if seconds > 0:
         with ApiClient.of(settings, url) as api:
-            found = wait_up(api, entry.emulator_id, seconds=seconds)
+            found = wait_up(api, entry, seconds=seconds)
     if as_json:
         output.emit(found)
     else:
-        output.out.print(f"{entry.emulator_id} at {entry.address}: {found.get('state', 'in the list')}")
+        state = found.get("state", "in the list; it joins when it answers and a worker of this instance runs")
+        output.out.print(f"{entry.emulator_id} at {entry.address}: {state}", markup=False)
+
+
+def must_be_read(settings: Settings) -> None:
+    """CliError where no instance has ever been: nobody would read what is written there."""
+    data = settings.data.absolute()
+    if not data.is_dir():
+        raise CliError(
+            f"there is no instance here: no data directory {data}",
+            remedy="start one with `droidherd up`, go to the folder of one, or name it with --data",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,21 +261,31 @@ def enlist(layout: Layout, address: str, wanted: ConnectRequest, controllers: Co
     return entry
 
 
-def wait_up(api: ApiClient, emulator_id: str, *, seconds: float) -> Document:
-    """Until tasks can run on it."""
-    until = time.monotonic() + seconds
-    state, evidence = "not seen yet", ""
+def wait_up(api: ApiClient, entry: InventoryEntry, *, seconds: float) -> Document:
+    """Until tasks can run on it. NotReadyError says how far it came, and why no further."""
+    name, until = entry.emulator_id, time.monotonic() + seconds
+    last: Document = {}
     while time.monotonic() < until:
-        for one in rows_of(api.get("/api/emulators"), "emulators"):
-            if one.get("emulator_id") == emulator_id:
-                state, evidence = str(one.get("state")), str(one.get("evidence") or "")
-                if state == UP:
-                    return one
+        rows = rows_of(api.get("/api/emulators"), "emulators")
+        last = next((one for one in rows if one.get("emulator_id") == name), last)
+        if last.get("state") == UP:
+            return last
         time.sleep(POLL_S)
+    state = str(last.get("state") or "not seen yet")
     raise NotReadyError(
-        f"{emulator_id} is {state} after {seconds:.0f} s{': ' + evidence if evidence else ''}",
-        remedy="is it on, with ADB enabled, at this address? It joins when it is; `droidherd logs worker` says more",
+        f"{name} is {state} after {seconds:.0f} s: {last.get('evidence') or _why_unseen(entry, state)}",
+        remedy="it stays in this host's list and joins when it can; `droidherd logs worker` says more, "
+        f"`droidherd emulator forget {name}` takes it off",
     )
+
+
+def _why_unseen(entry: InventoryEntry, state: str) -> str:
+    host, _, port = entry.address.rpartition(":")
+    if not ports.answers(int(port), host.strip("[]")):
+        return f"nothing listens at {entry.address}; is it on, with ADB enabled?"
+    if state != "not seen yet":
+        return f"something listens at {entry.address}, and has not passed the checks yet"
+    return f"something listens at {entry.address}, but no worker reports it; does one run with this data directory?"
 
 
 # --- one emulator -----------------------------------------------------------------------------------------------
@@ -274,6 +300,24 @@ def _add(action: str, about: str, epilog: str) -> None:
         with api_options.open() as api:
             answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
         api_options.show(answer, f"{emulator}: {action} requested")
+
+
+@app.command(epilog="Example: droidherd emulator forget phone-1")
+def forget(emulator: EmulatorId, data: Data = None, as_json: Json = False) -> None:
+    """Take it off this host's list: it gets no more tasks, and what runs there moves."""
+    settings = settings_of(data)
+    inventory = Inventory(settings.data.absolute())
+    known = {one.emulator_id: one for one in inventory.load()}
+    if emulator not in known:
+        raise CliError(
+            f"no emulator {emulator!r} is in the list of the instance in {settings.data.absolute()}",
+            remedy=f"there are: {', '.join(known) or 'none'}",
+        )
+    inventory.remove(emulator)
+    if as_json:
+        output.emit(known[emulator].model_dump())
+    else:
+        output.out.print(f"{emulator} at {known[emulator].address}: taken off the list", markup=False)
 
 
 _add(

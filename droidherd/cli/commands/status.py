@@ -7,14 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import typer
+from rich.markup import escape
 
 from droidherd.adb.server import pid_path
 from droidherd.cli import output
-from droidherd.cli.client import NOT_UP, ApiClient, Document, rows_of
+from droidherd.cli.client import NOT_UP, ApiClient, Document, rows_of, urls_of
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import ports
-from droidherd.cli.local.instance import END_ORDER, parse_address
+from droidherd.cli.local.instance import END_ORDER
 from droidherd.cli.local.layout import Layout
+from droidherd.cli.local.ports import parse_address
 from droidherd.cli.options import Data, Json, Url, settings_of
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
@@ -79,9 +81,9 @@ def collect(layout: Layout, api: ApiClient) -> InstanceStatus:
     states.extend(_adb_server(layout, api))
     emulators, problem = _emulators(layout, api)
     up = "up" in files and files["up"].lives()
-    return InstanceStatus(
-        str(layout.data), up, {"api": api.url}, tuple(states), emulators, (problem,) if problem and up else ()
-    )
+    urls = {"api": api.url, "docs": f"{api.url}/docs", **(urls_of(layout) if up else {})}
+    problems = (problem,) if problem and up else ()
+    return InstanceStatus(str(layout.data), up, urls, tuple(states), emulators, problems)
 
 
 def show(status: InstanceStatus) -> None:
@@ -100,6 +102,9 @@ def show(status: InstanceStatus) -> None:
         for one in status.processes
     ]
     output.out.print(output.table(["process", "pid", "address", "health", "up", "restarts"], rows))
+    output.out.print()
+    for name, url in {"instance": status.data, **status.urls}.items():
+        output.out.print(f"  {name:<12} {escape(url)}")
     if status.emulators:
         output.out.print()
         output.out.print(

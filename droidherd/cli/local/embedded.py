@@ -30,8 +30,10 @@ SEARCH_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {name.value: "KeywordList" if name in _LISTS else "Keyword" for name in Attribute}
 )
 
-DYNAMIC_CONFIG = MappingProxyType[str, int | bool](
+DYNAMIC_CONFIG = MappingProxyType[str, int | bool | list[str]](
     {
+        # Its HTTP API asks nobody for a key, and a browser speaks HTTP: no name is one it answers under.
+        "frontend.httpAllowedHosts": ["nobody.invalid"],
         # One shard polls its own queues; at the default of 20 times a second every hop costs 46 ms.
         "history.transferProcessorMaxPollRPS": 500,
         "history.timerProcessorMaxPollRPS": 500,
@@ -49,7 +51,7 @@ DYNAMIC_CONFIG = MappingProxyType[str, int | bool](
     }
 )
 
-NO_CONFIG: Mapping[str, int | bool] = MappingProxyType({})
+NO_CONFIG: Mapping[str, int | bool | list[str]] = MappingProxyType({})
 
 READY_S = 60.0
 SEARCHABLE_S = 30.0
@@ -70,10 +72,12 @@ class Profile:
     namespace: str = "droidherd"
     retention_days: int = 35
     ui_port: int = 0
-    """0: no Web UI."""
+    """0: no Web UI. It answers under any name, so a foreign web page may reach it (docs/operations.md)."""
     metrics_port: int = 0
     """0: any."""
-    dynamic_config: Mapping[str, int | float | bool | str] = field(default_factory=dict[str, int | float | bool | str])
+    dynamic_config: Mapping[str, int | float | bool | str | list[str]] = field(
+        default_factory=dict[str, int | float | bool | str | list[str]]
+    )
 
     @property
     def address(self) -> str:
@@ -145,6 +149,17 @@ def prepare(program: Path, profile: Profile, *, alive: Callable[[], bool], secon
     add_namespace(program, profile)
 
 
+def not_ready(program: Path, profile: Profile) -> str:
+    """Why it does not serve yet; empty when it does, and its namespace has what it needs. Asks once."""
+    if not _is_healthy(program, profile):
+        return f"does not serve at {profile.address}"
+    try:
+        add_namespace(program, profile)
+    except CliError as error:
+        return error.what
+    return ""
+
+
 def add_namespace(program: Path, profile: Profile) -> None:
     """Make or complete the namespace: retention, and the search attributes an older database lacks."""
     operator = [str(program), "operator"]
@@ -200,7 +215,7 @@ class EmbeddedTemporal:
         *,
         in_memory: bool = False,
         profile: Profile | None = None,
-        dynamic_config: Mapping[str, int | bool] = NO_CONFIG,
+        dynamic_config: Mapping[str, int | bool | list[str]] = NO_CONFIG,
     ) -> Self:
         """On free ports unless a profile says otherwise; `dynamic_config` goes with ports of our own choice.
 
@@ -280,12 +295,16 @@ class EmbeddedTemporal:
 
 def _wait_serving(program: Path, profile: Profile, alive: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
-    while _run([str(program), "operator", "cluster", "health", "--address", profile.address]).returncode != 0:
+    while not _is_healthy(program, profile):
         if not alive():
             raise EndedEarlyError("Temporal ended while it started")
         if time.monotonic() >= until:
             raise NotReadyError(f"Temporal does not serve at {profile.address} after {seconds:.0f} s")
         time.sleep(0.1)
+
+
+def _is_healthy(program: Path, profile: Profile) -> bool:
+    return _run([str(program), "operator", "cluster", "health", "--address", profile.address]).returncode == 0
 
 
 def _run(line: Sequence[str]) -> subprocess.CompletedProcess[str]:

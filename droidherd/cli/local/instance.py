@@ -1,46 +1,38 @@
 """Which processes make an instance on one machine, from the settings: Temporal, virtual emulators, worker, API."""
 
-import importlib.util
 import json
+import os
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from droidherd.cli.errors import CliError, NotReadyError
-from droidherd.cli.local import embedded
+from droidherd.adb.server import pid_path
+from droidherd.cli.local import embedded, ports
 from droidherd.cli.local.embedded import Profile
 from droidherd.cli.local.layout import Layout
-from droidherd.cli.local.ports import PortRegistry
+from droidherd.cli.local.ports import HostPort, PortRegistry, PortSetting, parse_address
 from droidherd.cli.local.supervise import ProcessSpec
 from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
-from droidherd.processes import pidfile
-from droidherd.settings import Settings
+from droidherd.processes import children, pidfile
+from droidherd.settings import Settings, config_file
 
 END_ORDER = ("up", "api", "worker", "virtual", "temporal")
 """Who is ended first when somebody cleans up."""
 
-READY_S = 60.0
 HURRY_SLACK_S = 25.0
 """Beside the cleanup of its stages: what a worker may need to leave."""
-POLL_S = 0.05
 VIRTUAL = "virtual"
-
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+TEMPORAL_PORT = "temporal.address"
+ANSWER_S = 2.0
+"""How long a process that starts may take for one answer: meanwhile nobody looks after the others."""
+WORKER_REFUSED, API_REFUSED = 3, 2
+"""Exit codes of processes that cannot work with these settings."""
 
 
 class Instance:
@@ -55,27 +47,25 @@ class Instance:
     @cached_property
     def temporal(self) -> HostPort:
         given = parse_address(self.settings.temporal.address)
-        if not self.settings.temporal.embedded:
-            return given
-        return HostPort(given.host, self._ports.claim("temporal.address", given.port))
-
-    @cached_property
-    def ui_port(self) -> int:
-        return self._ports.claim("temporal.ui_port", self.settings.temporal.ui_port)
+        return HostPort(given.host, self.ports.get(TEMPORAL_PORT, given.port))
 
     @cached_property
     def api(self) -> HostPort:
-        api = self.settings.api
-        return HostPort(api.host, self._ports.claim("api.port", api.port, host=api.host))
+        return HostPort(self.settings.api.host, self.ports["api.port"])
 
     @cached_property
-    def adb_port(self) -> int:
-        # A given port is not tried: an orphaned adb server may hold it, and only the worker can tell and end it.
-        return self.settings.adb.port or self._ports.claim("adb.port", 0)
+    def ports(self) -> Mapping[str, int]:
+        """By setting. PortTakenError names all that cannot be had."""
+        kept = {"adb.port"} if self._adb_port_kept else set[str]()
+        return self._ports.claim_all(*(one for one in wanted_ports(self.settings) if one.name not in kept))
 
     @cached_property
-    def metrics_port(self) -> int:
-        return self._ports.claim("temporal.metrics_port", self.settings.temporal.metrics_port)
+    def _adb_port_kept(self) -> int:
+        """That is not tried: a port somebody chose, or one of an orphan of ours, which the worker ends."""
+        if "port" in self.settings.adb.model_fields_set and self.settings.adb.port:
+            return self.settings.adb.port
+        orphan = pidfile.read(pid_path(self.layout.adb))
+        return parse_address(orphan.address).port if orphan is not None and orphan.lives() else 0
 
     def settle(self) -> None:
         """Judge the policies and claim every port, so that what is wrong is named before anything starts."""
@@ -84,38 +74,46 @@ class Instance:
         )
 
         catalogue_of(self.settings).check_policies()
-        if self.settings.temporal.embedded:
-            _ = (self.ui_port, self.metrics_port)
-        _ = (self.temporal, self.api, self.adb_port)
+        _ = self.ports
 
-    @property
-    def environment(self) -> Mapping[str, str]:
+    @cached_property
+    def _chosen(self) -> Mapping[str, str]:
         """What every process of the instance is told: flags and chosen ports reach them as settings."""
         return {
             "DROIDHERD_DATA": str(self.layout.data),
+            "DROIDHERD_CONFIG": str(config_file(os.environ).absolute()),
             "DROIDHERD_TEMPORAL__ADDRESS": str(self.temporal),
             "DROIDHERD_API__HOST": self.api.host,
             "DROIDHERD_API__PORT": str(self.api.port),
-            "DROIDHERD_ADB__PORT": str(self.adb_port),
+            "DROIDHERD_ADB__PORT": str(self._adb_port_kept or self.ports["adb.port"]),
             "DROIDHERD_VIRTUAL": str(self.settings.virtual),
         }
 
     @property
+    def worker_environment(self) -> Mapping[str, str]:
+        return {**children.worker_environment(os.environ), **self._chosen}
+
+    @property
+    def api_environment(self) -> Mapping[str, str]:
+        return {**children.api_environment(os.environ), **self._chosen}
+
+    @property
     def urls(self) -> dict[str, str]:
-        base = f"http://{self.api}"
-        found = {"api": base, "docs": f"{base}/docs", "temporal": str(self.temporal)}
-        if self.settings.temporal.embedded:
-            found["temporal_ui"] = f"http://127.0.0.1:{self.ui_port}"
+        """Where a person finds what."""
+        base = f"http://{self.api.reachable}"
+        namespace = self.settings.temporal.namespace
+        found = {"api": base, "docs": f"{base}/docs", "temporal": str(self.temporal), "namespace": namespace}
+        if "temporal.ui_port" in self.ports:
+            ui_port = self.ports["temporal.ui_port"]
+            found["temporal_ui"] = f"http://127.0.0.1:{ui_port}/namespaces/{namespace}/workflows"
         return found
 
-    def specs(self) -> list[tuple[str, Callable[[], ProcessSpec]]]:
-        """What to start, in order. A spec is made when its turn comes, since it may need what came before."""
-        found: list[tuple[str, Callable[[], ProcessSpec]]] = []
-        if self.settings.temporal.embedded:
-            found.append(("temporal", self._temporal))
+    def specs(self) -> Sequence[Sequence[Callable[[], ProcessSpec]]]:
+        """What to start: group after group, each at once. A spec is made when its turn comes."""
+        first = [self._temporal] if self.settings.temporal.embedded else []
         if self.settings.virtual:
-            found.append((VIRTUAL, self._virtual))
-        return [*found, ("worker", self._worker), ("api", self._api)]
+            first.append(self._virtual)
+        return [first, [self._worker, self._api]]
 
     def _temporal(self) -> ProcessSpec:
         temporal = self.settings.temporal
@@ -127,66 +125,84 @@ class Instance:
             database=self.layout.database,
             namespace=temporal.namespace,
             retention_days=temporal.retention_days,
-            ui_port=self.ui_port,
-            metrics_port=self.metrics_port,
+            ui_port=self.ports.get("temporal.ui_port", 0),
+            metrics_port=self.ports["temporal.metrics_port"],
         )
+        environment = children.system_environment(os.environ)
 
-        def ready(pid: int) -> None:
-            embedded.prepare(program, profile, alive=lambda: bool(pidfile.birth(pid)))
+        def ready(_pid: int) -> str:
+            if not ports.answers(profile.port):
+                return f"does not listen at {profile.address}"
+            return embedded.not_ready(program, profile)
 
-        return ProcessSpec("temporal", embedded.command(program, profile), ready, address=profile.address)
+        line = embedded.command(program, profile)
+        return ProcessSpec("temporal", line, ready, environment, address=profile.address)
 
     def _virtual(self) -> ProcessSpec:
         self.layout.virtual.mkdir(parents=True, exist_ok=True)
         self.layout.virtual_ready.unlink(missing_ok=True)
-        control = self._ports.claim("virtual.control_port", 0)
-        line = [sys.executable, "-m", "droidherd.virtual", "--count", str(self.settings.virtual)]
+        control = self._ports.claim(PortSetting("virtual.control_port", 0, chosen=False))
+        line = children.python("droidherd.virtual", "--count", str(self.settings.virtual))
         line += ["--state", str(self.layout.virtual), "--ready-file", str(self.layout.virtual_ready)]
         line += ["--control-port", str(control)]
 
-        def ready(pid: int) -> None:
-            content = wait_file(self.layout.virtual_ready, pid)
+        def ready(pid: int) -> str:
+            content = written_by(self.layout.virtual_ready, pid)
+            if content is None:
+                return f"does not say that it is ready ({self.layout.virtual_ready.name})"
             enlist(Inventory(self.layout.data), content["emulators"])
+            return ""
 
-        return ProcessSpec(VIRTUAL, line, ready, self.environment, address=f"127.0.0.1:{control}")
+        environment = children.system_environment(os.environ)
+        # After a restart they may be at other addresses.
+        return ProcessSpec(VIRTUAL, line, ready, environment, address=f"127.0.0.1:{control}", checks_again=True)
 
     def _worker(self) -> ProcessSpec:
         if not self.settings.virtual:
             enlist(Inventory(self.layout.data), [])
-        found = importlib.util.find_spec("worker_main")
-        if found is None or found.origin is None:
-            raise CliError("worker_main.py is not installed", remedy="run `make setup` in the tree")
         program = embedded.find_program(self.layout.programs)
         # The host's own queue is the last one a worker opens; who polls it says so by pid and machine.
         queue = names.host_id(self.settings.host.id)
 
-        def ready(pid: int) -> None:
+        def ready(pid: int) -> str:
             who = f"{pid}@{socket.gethostname()}"
-            for _ in patience(READY_S, pid, f"does not poll {queue}"):
-                if who in embedded.pollers(program, str(self.temporal), self.settings.temporal.namespace, queue):
-                    return
+            polling = embedded.pollers(program, str(self.temporal), self.settings.temporal.namespace, queue)
+            return "" if who in polling else f"does not poll {queue}"
 
-        line = [sys.executable, found.origin, "run"]
+        # By its path: its folder, ours, is the first in which it looks for modules.
+        line = [sys.executable, str(children.ROOT / "worker_main.py"), "run"]
         metrics = self.settings.telemetry.worker_metrics_port
-        address = f"127.0.0.1:{metrics}" if metrics else ""
         timing = self.settings.timing
-        hurry_s = timing.cleanup_s + HURRY_SLACK_S
-        return ProcessSpec("worker", line, ready, self.environment, address, grace_s=timing.drain_s, hurry_s=hurry_s)
+        return ProcessSpec(
+            "worker",
+            line,
+            ready,
+            self.worker_environment,
+            f"127.0.0.1:{metrics}" if metrics else "",
+            grace_s=timing.drain_s,
+            hurry_s=timing.cleanup_s + HURRY_SLACK_S,
+            refusals=frozenset({WORKER_REFUSED}),
+        )
 
     def _api(self) -> ProcessSpec:
-        line = [sys.executable, "-m", "api"]
+        def ready(_pid: int) -> str:
+            return not_serving(f"http://{self.api.reachable}/readyz", serves=serves)
 
-        def ready(pid: int) -> None:
-            wait_http(f"http://{self.api}/readyz", pid, serves=serves)
-
-        return ProcessSpec("api", line, ready, self.environment, address=str(self.api))
+        line, refusals = children.python("api"), frozenset({API_REFUSED})
+        return ProcessSpec("api", line, ready, self.api_environment, address=str(self.api), refusals=refusals)
 
 
-def parse_address(text: str) -> HostPort:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise CliError(f"`temporal.address` is {text!r}", remedy="write host:port, for example 127.0.0.1:7243")
-    return HostPort(host, int(port))
+def wanted_ports(settings: Settings) -> Iterator[PortSetting]:
+    """What an instance with these settings listens on."""
+    temporal, api, adb = settings.temporal, settings.api, settings.adb
+    if temporal.embedded:
+        port = parse_address(temporal.address).port
+        yield PortSetting(TEMPORAL_PORT, port, "address" in temporal.model_fields_set)
+        if temporal.ui:
+            yield PortSetting("temporal.ui_port", temporal.ui_port, "ui_port" in temporal.model_fields_set)
+        yield PortSetting("temporal.metrics_port", temporal.metrics_port, "metrics_port" in temporal.model_fields_set)
+    yield PortSetting("api.port", api.port, "port" in api.model_fields_set, api.host)
+    yield PortSetting("adb.port", adb.port, "port" in adb.model_fields_set)
 
 
 def enlist(inventory: Inventory, emulators: list[dict[str, str]]) -> None:
@@ -204,16 +220,13 @@ def enlist(inventory: Inventory, emulators: list[dict[str, str]]) -> None:
     inventory.enlist(VIRTUAL, wanted)
 
 
-def wait_file(path: Path, pid: int, *, seconds: float = READY_S) -> dict[str, Any]:
+def written_by(path: Path, pid: int) -> dict[str, Any] | None:
     """What the process of this pid wrote when it was ready."""
-    for _ in patience(seconds, pid, f"does not say that it is ready ({path.name})"):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and content.get("pid") == pid:
-            return content
-    return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.get("pid") == pid else None
 
 
 def serves(answer: httpx.Response) -> bool:
@@ -229,24 +242,11 @@ def _is_success(answer: httpx.Response) -> bool:
     return answer.is_success
 
 
-def wait_http(
-    url: str, pid: int, *, seconds: float = READY_S, serves: Callable[[httpx.Response], bool] = _is_success
-) -> None:
-    with httpx.Client(timeout=5, trust_env=False) as client:
-        for _ in patience(seconds, pid, f"{url} does not answer 200"):
-            try:
-                if serves(client.get(url)):
-                    return
-            except httpx.HTTPError:
-                continue
-
-
-def patience(seconds: float, pid: int, what: str) -> Iterator[None]:
-    """Turns of a waiting loop; NotReadyError when time is up or the process is gone."""
-    until = time.monotonic() + seconds
-    while pidfile.birth(pid):
-        yield
-        if time.monotonic() >= until:
-            raise NotReadyError(what)
-        time.sleep(POLL_S)
-    raise NotReadyError("it ended while it started")
+def not_serving(url: str, *, serves: Callable[[httpx.Response], bool] = _is_success) -> str:
+    """Why nobody serves there yet; empty when somebody does."""
+    try:
+        with httpx.Client(timeout=ANSWER_S, trust_env=False) as client:
+            answer = client.get(url)
+    except httpx.HTTPError as error:
+        return f"{url} does not answer ({type(error).__name__})"
+    return "" if serves(answer) else f"{url} answers {answer.status_code}: {answer.text[:500]}"

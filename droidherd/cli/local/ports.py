@@ -5,9 +5,10 @@ import secrets
 import socket
 import sys
 from collections.abc import Container
+from dataclasses import dataclass
 from pathlib import Path
 
-from droidherd.cli.errors import PortTakenError
+from droidherd.cli.errors import CliError, PortTakenError
 from droidherd.processes.pidfile import write_json
 
 ADB_PORTS = range(5554, 5684)
@@ -15,6 +16,28 @@ ADB_PORTS = range(5554, 5684)
 
 QUIET_PORTS = range(20_000, 32_000)
 TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def reachable(self) -> str:
+        """As this machine reaches it: nobody connects to `0.0.0.0`."""
+        host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> HostPort:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit():
+        raise CliError(f"`temporal.address` is {text!r}", remedy="write host:port, for example 127.0.0.1:7243")
+    return HostPort(host, int(port))
 
 
 def free(host: str = "127.0.0.1", *, besides: Container[int] = ()) -> int:
@@ -33,7 +56,7 @@ def free(host: str = "127.0.0.1", *, besides: Container[int] = ()) -> int:
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         if sys.platform != "win32":
             # A port in TIME_WAIT is free for a server; without this a restart right after a crash is refused.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,32 +75,66 @@ def answers(port: int, host: str = "127.0.0.1") -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class PortSetting:
+    """A port that the settings name, and whether somebody chose it."""
+
+    name: str
+    """`api.port`."""
+    wanted: int
+    chosen: bool
+    """False: the default, in whose place any other will do."""
+    host: str = "127.0.0.1"
+
+
 class PortRegistry:
-    """Ports by the name of their setting. 0 means: any free one, and the same again next time if it is still free."""
+    """The ports of one instance, by the name of their setting; what was found free is taken again next time.
+
+    A port that a person chose is taken as it is. Port 0 and a default that is in use become any free port.
+    """
 
     def __init__(self, path: Path) -> None:
         """`path` is where the choices are kept."""
         self._path = path
         self._chosen: dict[str, int] = _read(path)
 
-    def claim(self, setting: str, wanted: int, *, host: str = "127.0.0.1") -> int:
+    def claim_all(self, *settings: PortSetting) -> dict[str, int]:
+        """All of them, by name. PortTakenError names each that cannot be had, not only the first."""
+        found: dict[str, int] = {}
+        errors: list[PortTakenError] = []
+        for setting in settings:
+            try:
+                found[setting.name] = self._claim(setting)
+            except PortTakenError as error:
+                errors.append(error)
+        if errors:
+            what, remedy = ("; ".join(texts) for texts in zip(*((one.what, one.remedy) for one in errors), strict=True))
+            raise PortTakenError(what, remedy=remedy)
+        return found
+
+    def claim(self, setting: PortSetting) -> int:
+        return self.claim_all(setting)[setting.name]
+
+    def _claim(self, setting: PortSetting) -> int:
+        name, wanted, host = setting.name, setting.wanted, setting.host
         if wanted in ADB_PORTS:
             raise PortTakenError(
-                f"port {wanted} of `{setting}` lies where adb looks for emulators (5554-5683)",
-                remedy=f"choose another port for `{setting}`",
+                f"port {wanted} of `{name}` lies where adb looks for emulators (5554-5683)",
+                remedy=f"choose another port for `{name}`",
             )
-        if wanted:
+        if wanted and setting.chosen:
             if not is_free(wanted, host):
                 raise PortTakenError(
-                    f"port {wanted} of `{setting}` is in use",
-                    remedy=f"set `{setting}` in droidherd.toml (or {variable(setting)}) to another port, or to 0",
+                    f"port {wanted} of `{name}` is in use",
+                    remedy=f"set `{name}` in droidherd.toml (or {variable(name)}) to another port, or to 0",
                 )
             return wanted
-        known = self._chosen.get(setting, 0)
-        port = known if known and is_free(known, host) else free(host, besides=self._chosen.values())
-        self._chosen[setting] = port
+        others = {port for other, port in self._chosen.items() if other != name}
+        known = (self._chosen.get(name, 0), wanted)
+        port = next((one for one in known if one and one not in others and is_free(one, host)), 0)
+        self._chosen[name] = port or free(host, besides=others)
         write_json(self._path, self._chosen)
-        return port
+        return self._chosen[name]
 
 
 def variable(setting: str) -> str:

@@ -16,6 +16,7 @@ from droidherd.adb.server import AdbServer, end_leftover
 from droidherd.cli.errors import CliError, invalid_emulator
 from droidherd.cli.local.layout import Layout
 from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.processes import children
 from droidherd.settings import Settings
 from droidherd.virtual.process import VirtualFleet
 
@@ -98,6 +99,6 @@ def _behind_adb(settings: Settings, entry: InventoryEntry, home: Path) -> Genera
     Inventory(home).add(entry)
     key = Layout(settings.data.absolute()).adb / ".android" / "adbkey"
     trusted = [one for one in (os.environ.get("ADB_VENDOR_KEYS", ""), str(key) if key.exists() else "") if one]
-    environment = {**os.environ, "ADB_VENDOR_KEYS": os.pathsep.join(trusted)}
+    environment = {**children.system_environment(os.environ), "ADB_VENDOR_KEYS": os.pathsep.join(trusted)}
     with AdbServer(0, home / "adb", settings.adb.program, environment=environment) as server:
         yield ReachedEmulator(entry, server.client(), home)

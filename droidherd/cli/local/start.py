@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
@@ -21,13 +21,14 @@ from droidherd.cli.local import supervise
 from droidherd.cli.local.instance import END_ORDER, Instance
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import InstanceLock
-from droidherd.cli.local.supervise import ProcessFolders, Supervisor
-from droidherd.processes import pidfile
+from droidherd.cli.local.stop import end_orphaned_adb
+from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, Supervisor, tail
+from droidherd.processes import children, pidfile
 from droidherd.settings import Settings
 
 LEFTOVER_GRACE_S = 3.0
 DETACHED_READY_S = 180.0
-PROGRAM: tuple[str, ...] = (sys.executable, "-m", "droidherd.cli")
+PROGRAM: tuple[str, ...] = tuple(children.python("droidherd.cli"))
 """This command, to start itself in the background."""
 
 _log = logging.getLogger("droidherd.up")
@@ -75,11 +76,11 @@ class StartProgress:
         else:
             output.err.print(escape(text))
 
-    def ready(self, urls: dict[str, str]) -> None:
+    def ready(self, urls: Mapping[str, str], problems: Mapping[str, str]) -> None:
         if self._as_json:
-            self._line(event="ready", **urls)
+            self._line(event="ready", **urls, **({"problems": dict(problems)} if problems else {}))
             return
-        output.err.print("[bold green]up[/bold green]")
+        output.err.print("[bold green]up[/bold green]" if not problems else "[bold yellow]up, in parts[/bold yellow]")
         for name, url in urls.items():
             output.err.print(f"  {name:<12} {escape(url)}")
 
@@ -91,42 +92,50 @@ class StartProgress:
 def run(instance: Instance, *, as_json: bool) -> None:
     """In the foreground, until somebody stops it."""
     progress = StartProgress(as_json=as_json)
-    with InstanceLock(instance.layout.lock):
+    layout = instance.layout
+    children.keep_private(layout.data, layout.run, layout.logs, layout.database.parent)
+    with InstanceLock(layout.lock):
         stop = StopSignals()
-        _clean_up(instance.layout, progress)
-        pidfile.record(instance.layout.run, "up", os.getpid(), command=tuple(sys.argv))
-        supervisor = Supervisor(ProcessFolders(instance.layout.run, instance.layout.logs))
+        _clean_up(layout, progress)
+        pidfile.record(layout.run, "up", os.getpid(), command=tuple(sys.argv))
+        supervisor = Supervisor(ProcessFolders(layout.run, layout.logs))
         try:
             instance.settle()
-            _start(instance, supervisor, progress, stop)
+            problems = _start(instance, supervisor, progress, stop)
             if not stop():
-                pidfile.write_json(instance.layout.ready, {"pid": os.getpid(), **instance.urls})
-                progress.ready(instance.urls)
+                served = {"pid": os.getpid(), **instance.urls}
+                pidfile.write_json(layout.ready, served | ({"problems": problems} if problems else {}))
+                progress.ready(instance.urls, problems)
             supervisor.watch(stop)
         except KeyboardInterrupt:
             progress.say("stopping at once")
             supervisor.stop(grace_s=0)
         finally:
-            _go_down(instance.layout, supervisor, progress)
+            _go_down(layout, supervisor, progress)
 
 
 def detach(settings: Settings, *, as_json: bool) -> None:
     """Start the instance as a process of its own, and return when it serves."""
-    with StartProgress(as_json=as_json).working("starting"):
+    progress = StartProgress(as_json=as_json)
+    with progress.working("starting"):
         content = launch(settings)
     if as_json:
         output.emit(content)
     else:
-        StartProgress(as_json=False).ready({name: str(value) for name, value in content.items() if name != "pid"})
+        urls = {name: str(value) for name, value in content.items() if name != "pid"}
+        StartProgress(as_json=False).ready(urls, {})
         output.err.print(f"[dim]in the background as process {content['pid']}; end it with `droidherd down`[/dim]")
 
 
 def launch(settings: Settings) -> dict[str, Any]:
-    """Start the instance as a process of its own; what it says when it serves. Who is interrupted meanwhile ends it."""
+    """Start the instance as a process of its own; what it says when it serves. Who is interrupted meanwhile ends it.
+
+    NotReadyError: a part of it does not serve. The others do, and go on.
+    """
     layout = Layout(settings.data.absolute())
     # Whoever holds the lock is named here, not in the log of a process that gave up.
+    children.keep_private(layout.data, layout.logs)
     InstanceLock(layout.lock).take().give_back()
-    layout.logs.mkdir(parents=True, exist_ok=True)
     layout.ready.unlink(missing_ok=True)
     log = layout.logs / "up.log"
     with log.open("ab") as output_file:
@@ -139,11 +148,17 @@ def launch(settings: Settings) -> dict[str, Any]:
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
     try:
-        return _wait_ready(process, layout, log)
+        content = _wait_ready(process, layout, log)
     except KeyboardInterrupt:
         process.terminate()
         process.wait(DETACHED_READY_S)
         raise
+    if problems := content.get("problems"):
+        raise NotReadyError(
+            "; ".join(f"{name}: {why}" for name, why in problems.items()),
+            remedy="the other parts serve; see `droidherd status` and `droidherd logs`, or end them: `droidherd down`",
+        )
+    return content
 
 
 def _clean_up(layout: Layout, progress: StartProgress) -> None:
@@ -156,14 +171,33 @@ def _clean_up(layout: Layout, progress: StartProgress) -> None:
         )
 
 
-def _start(instance: Instance, supervisor: Supervisor, progress: StartProgress, stop: Callable[[], bool]) -> None:
-    for name, make in instance.specs():
+def _start(
+    instance: Instance, supervisor: Supervisor, progress: StartProgress, stop: Callable[[], bool]
+) -> dict[str, str]:
+    """Start group after group. Returns which parts do not serve, and why: they never take down those that do.
+
+    Raises CliError when nothing can work: without Temporal, or where a process refuses its settings.
+    """
+    problems: dict[str, str] = {}
+    for group in instance.specs():
         if stop():
-            return
-        started = time.monotonic()
-        with progress.working(f"starting {name}"):
-            child = supervisor.start(make())
-        progress.done(name, child.spec.address, time.monotonic() - started)
+            break
+        for child in [supervisor.start(make()) for make in group]:
+            name = child.spec.name
+            with progress.working(f"starting {name}"):
+                why = supervisor.wait_ready(child, stop)
+            if why and not stop():
+                _judge(child, why)
+                problems[name] = why
+                progress.say(f"{name}: {why}; the rest goes on. Its log, {child.log}, ends with:\n{tail(child.log)}")
+            elif not why:
+                progress.done(name, child.spec.address, time.monotonic() - child.started_s)
+    return problems
+
+
+def _judge(child: ChildProcess, why: str) -> None:
+    if child.refused or child.spec.name == "temporal":
+        raise CliError(f"{child.spec.name} {why}", remedy=f"its log, {child.log}, ends with:\n{tail(child.log)}")
 
 
 def _go_down(layout: Layout, supervisor: Supervisor, progress: StartProgress) -> None:
@@ -174,6 +208,7 @@ def _go_down(layout: Layout, supervisor: Supervisor, progress: StartProgress) ->
         supervisor.stop(grace_s=drain_s(layout))
     except KeyboardInterrupt:
         supervisor.stop(grace_s=0)
+    end_orphaned_adb(layout)
     (layout.run / "up.json").unlink(missing_ok=True)
     layout.order.unlink(missing_ok=True)
 
@@ -187,7 +222,8 @@ def drain_s(layout: Layout) -> float | None:
 
 
 def _flags(settings: Settings, layout: Layout) -> list[str]:
-    return ["--data", str(layout.data), "--virtual", str(settings.virtual)]
+    ui = ["--ui"] if settings.temporal.ui else []
+    return ["--data", str(layout.data), "--virtual", str(settings.virtual), *ui]
 
 
 def _wait_ready(process: "subprocess.Popen[bytes]", layout: Layout, log: Path) -> dict[str, Any]:
@@ -199,5 +235,5 @@ def _wait_ready(process: "subprocess.Popen[bytes]", layout: Layout, log: Path) -
             time.sleep(supervise.POLL_S)
     if process.poll() is None:
         process.terminate()
-        raise NotReadyError("the instance does not get ready", remedy=f"{log} ends with:\n{supervise.tail(log)}")
-    raise CliError("the instance ended while it started", remedy=f"{log} ends with:\n{supervise.tail(log)}")
+        raise NotReadyError("the instance does not get ready", remedy=f"{log} ends with:\n{tail(log)}")
+    raise CliError("the instance ended while it started", remedy=f"{log} ends with:\n{tail(log)}")

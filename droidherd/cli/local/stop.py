@@ -27,8 +27,14 @@ def down(layout: Layout, *, drain_s: float | None) -> list[str]:
     supervise.end_leftovers(layout.run, END_ORDER, grace_s=0 if drain_s is None else drain_s)
     layout.ready.unlink(missing_ok=True)
     layout.order.unlink(missing_ok=True)
-    # A worker that was killed could not take its adb server along, nor the file that names it.
-    adb = pidfile.read(pid_path(layout.adb))
-    if files or adb is None or not adb.lives():
+    if files:
         end_leftover(layout.adb)
+    end_orphaned_adb(layout)
     return names
+
+
+def end_orphaned_adb(layout: Layout) -> None:
+    """A worker that was killed could not take its adb server along, nor the file that names it."""
+    adb = pidfile.read(pid_path(layout.adb))
+    if adb is None or not adb.lives() or not adb.has_owner():
+        end_leftover(layout.adb)

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from droidherd.cli.errors import CliError, NotReadyError
 from droidherd.processes import pidfile
 from droidherd.processes.pidfile import PidFile
 
-POLL_S = 0.1
+POLL_S = 0.05
+READY_S = 60.0
+"""How long one start of a process may take until it serves."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 RESTARTS_A_MINUTE = 8
@@ -31,14 +32,19 @@ class ProcessSpec:
 
     name: str
     command: Sequence[str]
-    ready: Callable[[int], None]
-    """Returns when the process of this pid serves; raises NotReadyError when it does not in time."""
+    ready: Callable[[int], str]
+    """Why the process of this pid does not serve yet; empty when it does. Returns soon, and is asked again."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The whole environment of the process."""
     address: str = ""
     grace_s: float = 10.0
     """How long it may take to stop when asked."""
     hurry_s: float = 0.0
     """And how long when asked a second time. 0: it is not."""
+    checks_again: bool = False
+    """Whether `ready` has something to do after a restart, too."""
+    refusals: frozenset[int] = frozenset()
+    """Exit codes that say: not with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +63,44 @@ class ChildProcess:
         self.spec = spec
         self.log = places.logs / f"{spec.name}.log"
         self.gave_up = False
+        self.ended: int | None = None
+        """How it ended the last time, if it did."""
         self.restarts = 0
+        self.is_late = False
+        """Started again, and not seen ready since."""
+        self.started_s = 0.0
         self._places = places
         self._process: subprocess.Popen[bytes] | None = None
         self._ends: deque[float] = deque()
-        self._due = 0.0
+        self._due: float | None = None
+
+    @property
+    def refused(self) -> bool:
+        """It said itself that it cannot work with these settings: starting it again brings nothing."""
+        return self.ended in self.spec.refusals
 
     def start(self) -> None:
-        """Start it and wait until it is ready."""
-        self._spawn()
-        process = self._running()
-        try:
-            self.spec.ready(process.pid)
-        except NotReadyError as error:
-            ended = process.poll()
-            what = f"{self.spec.name} ended with {ended}" if ended is not None else f"{self.spec.name}: {error.what}"
-            raise CliError(what, remedy=f"its log, {self.log}, ends with:\n{tail(self.log)}") from error
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.started_s = time.monotonic()
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                list(self.spec.command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(self.spec.environment),
+                # Ctrl-C in the terminal is for us: we end them, in order.
+                start_new_session=sys.platform != "win32",
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        known = {"command": tuple(self.spec.command), "address": self.spec.address, "restarts": self.restarts}
+        pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
+
+    def not_ready(self) -> str:
+        """Why it does not serve yet; empty when it does."""
+        if self._process is None or self._process.poll() is not None:
+            return "it ended while it started"
+        return self.spec.ready(self._process.pid)
 
     def keep_running(self, now: float) -> None:
         """Bring it back when it died, later each time, and not for ever."""
@@ -81,13 +109,16 @@ class ChildProcess:
             return
         code = self._process.poll()
         if code is None:
+            self.is_late = self.is_late and bool(self.not_ready())
             return
-        if not self._due:
+        if self._due is None:
+            self.ended = code
             self._plan_restart(code, now)
         elif now >= self._due:
-            self._due = 0.0
+            self._due = None
             self.restarts += 1
-            self._spawn()
+            self.start()
+            self.is_late = self.spec.checks_again
 
     def stop(self, *, grace_s: float) -> None:
         self.gave_up = True
@@ -103,27 +134,6 @@ class ChildProcess:
     def _pid_path(self) -> Path:
         return self._places.run / f"{self.spec.name}.json"
 
-    def _running(self) -> "subprocess.Popen[bytes]":
-        if self._process is None:
-            raise NotReadyError(f"{self.spec.name} was not started")
-        return self._process
-
-    def _spawn(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                list(self.spec.command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **self.spec.environment},
-                # Ctrl-C in the terminal is for us: we end them, in order.
-                start_new_session=sys.platform != "win32",
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
-        known = {"command": tuple(self.spec.command), "address": self.spec.address, "restarts": self.restarts}
-        pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
-
     def _plan_restart(self, code: int, now: float) -> None:
         self._ends.append(now)
         while self._ends and self._ends[0] < now - 60:
@@ -135,13 +145,13 @@ class ChildProcess:
                 *(self.spec.name, len(self._ends), ending(code), self.log),
             )
             return
-        pause = min(FIRST_PAUSE_S * 2 ** (len(self._ends) - 1), LONGEST_PAUSE_S)
+        pause = min(FIRST_PAUSE_S * 2 ** (len(self._ends) - 2), LONGEST_PAUSE_S) if len(self._ends) > 1 else 0.0
         self._due = now + pause
         _log.warning("%s ended with %s: started again in %.1f s", self.spec.name, ending(code), pause)
 
 
 class Supervisor:
-    """Starts children in order and keeps them."""
+    """Starts children, and keeps all of them from the first moment on."""
 
     def __init__(self, places: ProcessFolders) -> None:
         """No children yet."""
@@ -154,12 +164,32 @@ class Supervisor:
         child.start()
         return child
 
+    def wait_ready(self, child: ChildProcess, stop: Callable[[], bool], *, seconds: float = READY_S) -> str:
+        """Until it serves; then an empty text. Otherwise why it does not: given up, refused, or late.
+
+        A child that dies in its start has its whole time again; how often it may die is bounded.
+        """
+        why = ""
+        while not stop():
+            now = time.monotonic()
+            self.tend(now)
+            if child.refused or child.gave_up:
+                return f"ended with {ending(child.ended or 0)}"
+            why = child.not_ready()
+            if not why or now - child.started_s > seconds:
+                return why
+            time.sleep(POLL_S)
+        return why
+
+    def tend(self, now: float) -> None:
+        """Bring back who died."""
+        for child in self.children:
+            child.keep_running(now)
+
     def watch(self, stop: Callable[[], bool]) -> None:
         """Until `stop` says so."""
         while not stop():
-            now = time.monotonic()
-            for child in self.children:
-                child.keep_running(now)
+            self.tend(time.monotonic())
             time.sleep(POLL_S)
 
     def stop(self, *, grace_s: float | None = None) -> None:

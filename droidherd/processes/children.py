@@ -1,0 +1,75 @@
+"""How our own programs are started: with our code first, files for nobody else, and no more secrets than needed."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder with our packages: this tree, or where they were installed."""
+
+_MODULE = (
+    "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+_SYSTEM = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|TERM|NO_COLOR|XDG_\w+|VIRTUAL_ENV|LD_LIBRARY_PATH"
+    r"|PYTHON\w*|SSL_CERT_(?:FILE|DIR)"
+    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA|USERPROFILE",
+    re.IGNORECASE,
+)
+"""What every program may know."""
+_OURS = re.compile(r"(?:DROIDHERD|TEMPORAL|OTEL)_\w+|(?:HTTPS?|ALL|NO)_PROXY", re.IGNORECASE)
+_API_KEYS = re.compile(r"DROIDHERD_API__KEYS?(?:__\w+)?", re.IGNORECASE)
+
+
+def python(module: str, *words: str) -> list[str]:
+    """The command line that runs a module of ours, wherever it is started.
+
+    `python -m` looks for it in the current folder first, then where PYTHONPATH says: an `api/` of somebody else's
+    would be run.
+    """
+    return [sys.executable, "-P", "-c", _MODULE, str(ROOT), module, *words]
+
+
+def system_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """For a program that needs no secret: Temporal, virtual emulators."""
+    return {name: value for name, value in environment.items() if _SYSTEM.fullmatch(name)}
+
+
+def adb_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """For an adb server: beside the system, only which keys emulators trust already."""
+    trusted = environment.get("ADB_VENDOR_KEYS")
+    return system_environment(environment) | ({"ADB_VENDOR_KEYS": trusted} if trusted else {})
+
+
+def api_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """For the API: our settings with its keys, but no credential of an account."""
+    return {name: value for name, value in environment.items() if _SYSTEM.fullmatch(name) or _OURS.fullmatch(name)}
+
+
+def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """For a worker: everything, since references of accounts name variables; but the keys of the API."""
+    return {name: value for name, value in environment.items() if not _API_KEYS.fullmatch(name)}
+
+
+def keep_private(*folders: Path) -> None:
+    """Whatever the umask was: from now on this process makes files for its own user alone.
+
+    `folders` are made when they do not exist, and closed to others with the files that lie in them.
+    """
+    os.umask(0o077)
+    if sys.platform == "win32":
+        return
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in (folder, *folder.iterdir()):
+            _close_to_others(path)
+
+
+def _close_to_others(path: Path) -> None:
+    known = path.lstat()
+    plain = (path.is_dir() or path.is_file()) and not path.is_symlink()
+    if plain and known.st_uid == os.getuid() and known.st_mode & 0o077:
+        path.chmod(known.st_mode & 0o7700)
