@@ -20,6 +20,8 @@ LIMIT_S = 200
 class Stand:
     def __init__(self, data: Path, program: Sequence[str]) -> None:
         self.data = data
+        self.umask = -1
+        """Of the commands; -1: ours."""
         self._program = program
         free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
         ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "TIMING__DRAIN_S": "30"}
@@ -38,6 +40,7 @@ class Stand:
             text=True,
             timeout=LIMIT_S,
             check=False,
+            umask=self.umask,
         )
 
     def up(self, *words: str) -> dict[str, Any]:

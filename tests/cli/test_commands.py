@@ -21,6 +21,7 @@ from tests.support.terminal import Terminal
 @pytest.fixture
 def api_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiState]:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / ".droidherd").mkdir()
     with running() as (url, one):
         monkeypatch.setenv("DROIDHERD_API__PORT", url.rpartition(":")[2])
         yield one
@@ -398,3 +399,36 @@ def test_an_api_that_is_not_ready_says_what_is_wrong(api_state: ApiState):
 def test_an_instance_short_of_nothing_but_disk_space_serves(status: int, content: object, expected: bool):
     """Whoever frees disk space needs the API."""
     assert expected == serves(httpx.Response(status, json=content))
+
+
+def test_connect_where_no_instance_is_writes_nothing(
+    droidherd: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / ".droidherd").rmdir()
+    monkeypatch.delenv("DROIDHERD_API__PORT")
+    code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "0s")
+    assert (1, True, False) == (code, "there is no instance here" in printed, (tmp_path / ".droidherd").exists())
+    assert (3, True) == ((done := droidherd("tasks"))[0], "there is no instance here" in done[1])
+
+
+def test_connect_says_why_an_emulator_does_not_come(droidherd: Terminal):
+    code, printed = droidherd("connect", "127.0.0.1:1", "--name", "phone", "--wait", "100ms")
+    assert (1, True) == (code, "phone is not seen yet after 0 s: nothing listens at 127.0.0.1:1" in printed)
+    assert "droidherd emulator forget phone" in printed
+
+
+def test_a_forgotten_emulator_is_off_the_list(droidherd: Terminal, tmp_path: Path):
+    droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
+    assert (0, "phone at 127.0.0.1:7777: taken off the list\n") == droidherd("emulator", "forget", "phone")
+    assert [] == json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
+    code, printed = droidherd("emulator", "forget", "phone")
+    assert (1, True) == (code, "no emulator 'phone' is in the list" in printed)
+
+
+def test_a_command_says_which_instance_it_means_from_below(
+    droidherd: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    code, printed = droidherd("tasks")
+    assert (0, True) == (code, f"instance {tmp_path / '.droidherd'}" in printed)

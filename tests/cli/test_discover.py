@@ -13,6 +13,7 @@ from tests.support.terminal import Terminal
 @pytest.fixture
 def droidherd(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / ".droidherd").mkdir()
     tool = Tool(tmp_path / "mumu", "MuMuManager", MUMU, n7=False, n8=False)
     monkeypatch.setenv("DROIDHERD_CONTROLLERS__MUMU_PROGRAM", tool.program)
     monkeypatch.setenv("DROIDHERD_CONTROLLERS__LDPLAYER_PROGRAM", "no-such-ldconsole")

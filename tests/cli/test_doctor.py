@@ -84,3 +84,13 @@ def test_this_machine_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert {} == {what: grade for what, grade in found.items() if grade == Grade.FAIL}
     assert {"python", "packages", "temporal", "adb", "settings", "data", "emulators", "ports"} <= set(found)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_default_port_that_is_taken_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ports, "is_free", lambda port, host: False)
+    found = grades([*doctor.free_ports(Settings.model_validate({"data": tmp_path}))])
+    assert {"ports": Grade.WARN} == found
+    away = {"data": tmp_path, "temporal": {"address": "10.0.0.9:7233", "embedded": False}, "adb": {"port": 0}}
+    assert ["8800 of `api.port` is in use; `droidherd up` takes another"] == [
+        one.detail for one in doctor.free_ports(Settings.model_validate(away))
+    ]

@@ -2,8 +2,10 @@ import asyncio
 import json
 import mmap
 import socket
+import sqlite3
 import urllib.request
 from collections.abc import Container
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -213,6 +215,22 @@ def test_a_database_of_unknown_version_is_refused(tmp_path: Path, note: str | No
         (tmp_path / "engine.json").write_text(note)
     with pytest.raises(TemporalVersionError, match="unknown"):
         embedded.claim_database(database, "1.9.1")
+
+
+def test_a_database_whose_maker_was_killed_is_made_anew(tmp_path: Path):
+    database = tmp_path / "temporal.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE namespaces (name TEXT)")
+        connection.commit()
+        assert embedded.discard_unfinished(database)
+    assert not database.exists()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE namespaces (name TEXT)")
+        connection.execute("INSERT INTO namespaces VALUES ('droidherd')")
+        connection.commit()
+    assert (False, True) == (embedded.discard_unfinished(database), database.exists())
+    database.write_bytes(b"no database at all, but somebody's file")
+    assert (False, True) == (embedded.discard_unfinished(database), database.exists())
 
 
 def test_the_pinned_version_is_the_installed_one():

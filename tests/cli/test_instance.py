@@ -10,15 +10,27 @@ from pathlib import Path
 import httpx
 import pytest
 
+from droidherd.adb.server import pid_path
 from droidherd.processes import pidfile
+from droidherd.virtual.control import VirtualControl
+from tests.cli import foreign_page
 from tests.cli.stand import Stand, eventually
 
-PROGRAM = [sys.executable, "-m", "droidherd.cli"]
+PROGRAM = [sys.executable, "-P", "-m", "droidherd.cli"]
+KEY, PASSWORD = "key-of-the-api", "password-of-a-player"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
+    """With secrets in its environment, no umask, and a folder and a PYTHONPATH full of modules called like ours."""
     one = Stand(tmp_path / "data", PROGRAM)
+    one.umask = 0
+    one.environment |= {"PYTHONPATH": str(tmp_path), "DROIDHERD_API__KEY": KEY, "PLAYER_PASSWORD": PASSWORD}
+    for name in ("api", "activities", "workflows"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('code of somebody else')")
+    (tmp_path / "worker_main.py").write_text("raise SystemExit('code of somebody else')")
     yield one
     one.run("down", "--now")
 
@@ -28,13 +40,18 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     status = stand.status()
     emulators = {one["emulator_id"]: one["address"] for one in status["emulators"]}
     assert {"virtual-1", "virtual-2"} == set(emulators)
+    _is_closed_to_others(stand)
+    _knows_only_its_secrets(stand)
+    _is_no_door_for_a_foreign_page(stand)
     expected = ["temporal", "virtual", "worker", "api", "up", "adb"]
     assert [(name, "healthy") for name in expected] == [(one["name"], one["health"]) for one in status["processes"]]
     submitted = stand.run("submit", "long_walk", "--param", "rounds=2", "--json")
     assert 0 == submitted.returncode, submitted.stdout + submitted.stderr
     task = json.loads(submitted.stdout)["id"]
     # Asked over HTTP: a command takes longer to start than a busy machine leaves between two states.
-    assert eventually(lambda: httpx.get(f"{api}/api/tasks/{task}", timeout=60).json().get("state") == "running")
+    assert eventually(
+        lambda: httpx.get(f"{api}/api/tasks/{task}", headers=HEADERS, timeout=60).json().get("state") == "running"
+    )
 
     before = stand.processes()
     for name in ("up", "worker", "api", "temporal", "virtual"):
@@ -51,3 +68,32 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     ended = stand.run("down", "--drain", "10s")
     assert 0 == ended.returncode
     assert [] == [one for one in family if one.lives()]
+
+
+def _is_closed_to_others(stand: Stand) -> None:
+    open_ones = [path for path in (stand.data, *stand.data.rglob("*")) if path.lstat().st_mode & 0o077]
+    assert [] == [path for path in open_ones if not path.is_symlink()]
+
+
+def _knows_only_its_secrets(stand: Stand) -> None:
+    known = {name: Path(f"/proc/{one.pid}/environ").read_text() for name, one in stand.processes().items()}
+    adb = pidfile.read(pid_path(stand.data / "adb"))
+    assert adb is not None
+    known["adb"] = Path(f"/proc/{adb.pid}/environ").read_text()
+    assert {"up", "api"} == {name for name, text in known.items() if KEY in text}
+    assert {"up", "worker"} == {name for name, text in known.items() if PASSWORD in text}
+
+
+def _is_no_door_for_a_foreign_page(stand: Stand) -> None:
+    """Only the metrics of Temporal answer, which the server cannot do without: counts, and names of queues."""
+    family = stand.family()
+    metrics = int(json.loads((stand.data / "ports.json").read_text())["temporal.metrics_port"])
+    for address, port in foreign_page.ports_of(family):
+        found = {path: foreign_page.visit(address, port, path) for path in foreign_page.PATHS}
+        answered = {path for path, (status, _) in found.items() if 200 <= status < 400}
+        assert answered <= ({"/metrics"} if port == metrics else set[str]()), (port, answered)
+        assert all(b"virtual-1" not in content for path, (_, content) in found.items() if path != "/metrics")
+        foreign_page.post_order(address, port)
+    assert {True} == {one.lives() for one in family}
+    with VirtualControl(stand.processes()["virtual"].address) as control:
+        assert {True} == {bool(one["listening"]) for one in control.list()}

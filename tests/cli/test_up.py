@@ -158,7 +158,7 @@ def test_a_down_after_a_failed_up_leaves_no_adb_server(stand: Stand):
 
 def test_a_database_of_another_temporal_version_is_refused(stand: Stand):
     stand.data.joinpath("temporal").mkdir(parents=True)
-    stand.data.joinpath("temporal/temporal.db").touch()
+    stand.data.joinpath("temporal/temporal.db").write_text("not empty")
     stand.data.joinpath("temporal/engine.json").write_text('{"cli": "0.9.0"}')
     done = stand.run("up")
     assert 1 == done.returncode

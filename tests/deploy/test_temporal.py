@@ -93,7 +93,7 @@ def test_a_database_is_claimed_or_refused_for_a_service_manager(tmp_path: Path):
         return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
 
     assert 0 == claim().returncode
-    (tmp_path / "new/temporal.db").touch()
+    (tmp_path / "new/temporal.db").write_text("not empty")
     assert 0 == claim().returncode
     (tmp_path / "new/engine.json").write_text('{"cli": "0.1.0"}')
     refused = claim()

@@ -117,3 +117,44 @@ def test_an_origin_that_is_none_stops_the_start():
     with pytest.raises(ValidationError, match="not an origin"):
         WebSettings(allow=("https://files.example.com/path",))
     assert ("https://*.example.com",) == WebSettings(allow=("https://*.example.com",)).allow
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("DROIDHERD_FLOWS__PATHS", "flows"), ("DROIDHERD_QUEUE__CAPACITIES", "a=1"), ("DROIDHERD_POLICIES", "none")],
+)
+def test_a_list_in_the_environment_that_is_no_json_is_named(variable: str, value: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ValueError, match=f"{variable} is a list or a table, and is written as JSON") as error:
+        load()
+    assert repr(value) in str(error.value)
+
+
+def test_an_instance_is_found_from_any_folder_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    below = tmp_path / "project" / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert Path(".droidherd") == load().data
+    (tmp_path / "project/.droidherd").mkdir()
+    (tmp_path / "project/droidherd.toml").write_text("virtual = 3\n")
+    assert (tmp_path / "project/.droidherd", 3) == (load().data, load().virtual)
+    (below / ".droidherd").mkdir()
+    assert Path(".droidherd") == load().data
+    monkeypatch.setenv("DROIDHERD_DATA", "from-the-environment")
+    assert Path("from-the-environment") == load().data
+    assert Path("from-a-flag") == load(data=Path("from-a-flag")).data
+
+
+def test_a_data_directory_in_the_file_lies_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "droidherd.toml").write_text('data = "kept"\n')
+    monkeypatch.chdir(tmp_path / "below")
+    assert tmp_path / "kept" == load().data
+
+
+def test_an_instance_of_somebody_else_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / ".droidherd").mkdir()
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.setattr("os.getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert Path(".droidherd") == load().data

@@ -220,7 +220,6 @@ def _say_where(show: Show) -> None:
     if show.choices.keep:
         lines = {
             "API docs": show.urls["docs"],
-            "Temporal Web UI": show.urls.get("temporal_ui", ""),
             **lines,
             "look": f"{_command()} task list --data {show.data}",
             "stop": f"{_command()} down --data {show.data}",
@@ -228,7 +227,7 @@ def _say_where(show: Show) -> None:
     for name, value in lines.items():
         output.out.print(f"  {name:<16} {escape(value)}")
     if not show.choices.keep:
-        output.out.print("  API docs and Temporal Web UI: [bold]KEEP=1 make demo[/bold] leaves everything running")
+        output.out.print("  API docs: [bold]KEEP=1 make demo[/bold] leaves everything running")
 
 
 def _take_down(show: Show) -> None:

@@ -7,10 +7,12 @@ effect back.
 import asyncio
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -141,6 +143,25 @@ def claim_database(database: Path, version: str) -> None:
                 f"or move {database.parent} away to begin anew"
             ),
         )
+
+
+def discard_unfinished(database: Path) -> bool:
+    """Before a start: remove a database whose maker was killed before it had made all tables. True when it was one.
+
+    The server makes them in a new file only. Its namespaces come last; without one nothing was ever kept there.
+    """
+    if not database.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if "namespaces" in tables and connection.execute("SELECT 1 FROM namespaces LIMIT 1").fetchone():
+                return False
+    except sqlite3.Error:
+        return False  # something else is wrong with it: only a person may throw it away
+    for suffix in ("", "-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+    return True
 
 
 def prepare(program: Path, profile: Profile, *, alive: Callable[[], bool], seconds: float = READY_S) -> None:
@@ -364,6 +385,7 @@ def _download(cache: Path) -> Path:
 if __name__ == "__main__":
     # For service managers that start Temporal themselves: claim the database, or say why not.
     try:
+        discard_unfinished(Path(sys.argv[1]))
         claim_database(Path(sys.argv[1]), program_version(find_program()))
     except CliError as refusal:
         sys.exit(str(refusal))

@@ -91,11 +91,11 @@ class Instance:
 
     @property
     def worker_environment(self) -> Mapping[str, str]:
-        return {**children.worker_environment(os.environ), **self._chosen}
+        return children.compiled_in({**children.worker_environment(os.environ), **self._chosen}, self.layout.compiled)
 
     @property
     def api_environment(self) -> Mapping[str, str]:
-        return {**children.api_environment(os.environ), **self._chosen}
+        return children.compiled_in({**children.api_environment(os.environ), **self._chosen}, self.layout.compiled)
 
     @property
     def urls(self) -> dict[str, str]:
@@ -119,6 +119,7 @@ class Instance:
         temporal = self.settings.temporal
         program = embedded.find_program(self.layout.programs)
         self.layout.database.parent.mkdir(parents=True, exist_ok=True)
+        embedded.discard_unfinished(self.layout.database)
         embedded.claim_database(self.layout.database, embedded.program_version(program))
         profile = Profile(
             port=self.temporal.port,
@@ -136,7 +137,11 @@ class Instance:
             return embedded.not_ready(program, profile)
 
         line = embedded.command(program, profile)
-        return ProcessSpec("temporal", line, ready, environment, address=profile.address)
+
+        def before() -> None:
+            embedded.discard_unfinished(self.layout.database)
+
+        return ProcessSpec("temporal", line, ready, environment, address=profile.address, before=before)
 
     def _virtual(self) -> ProcessSpec:
         self.layout.virtual.mkdir(parents=True, exist_ok=True)
@@ -153,7 +158,7 @@ class Instance:
             enlist(Inventory(self.layout.data), content["emulators"])
             return ""
 
-        environment = children.system_environment(os.environ)
+        environment = children.compiled_in(children.system_environment(os.environ), self.layout.compiled)
         # After a restart they may be at other addresses.
         return ProcessSpec(VIRTUAL, line, ready, environment, address=f"127.0.0.1:{control}", checks_again=True)
 

@@ -46,6 +46,11 @@ class Layout:
         return self.data / "bin"
 
     @property
+    def compiled(self) -> Path:
+        """Our modules as Python compiled them, when they cannot lie beside their source."""
+        return self.data / "python"
+
+    @property
     def virtual(self) -> Path:
         return self.data / "virtual"
 

@@ -26,6 +26,10 @@ LOG_LIMIT_BYTES = 10_000_000
 _log = logging.getLogger("droidherd.up")
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
     """What to start, and how to see that it is ready."""
@@ -41,6 +45,8 @@ class ProcessSpec:
     """How long it may take to stop when asked."""
     hurry_s: float = 0.0
     """And how long when asked a second time. 0: it is not."""
+    before: Callable[[], None] = _nothing
+    """Done before each start of the process."""
     checks_again: bool = False
     """Whether `ready` has something to do after a restart, too."""
     refusals: frozenset[int] = frozenset()
@@ -81,6 +87,7 @@ class ChildProcess:
 
     def start(self) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.spec.before()
         self.started_s = time.monotonic()
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
