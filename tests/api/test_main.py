@@ -27,6 +27,26 @@ def environment(**more: str) -> Mapping[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
+def run(tmp_path: Path, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, "-m", "api", *words]
+    return subprocess.run(
+        line, env=environment(**more), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_helps_and_starts_nothing(tmp_path: Path):
+    done = run(tmp_path, "--help")
+    assert (0, True) == (done.returncode, "usage: python -m api" in done.stdout)
+    assert "docs/operations.md" in done.stdout
+    assert (2, True) == ((refused := run(tmp_path, "--port", "1")).returncode, "unrecognized" in refused.stderr)
+
+
+def test_settings_that_make_no_sense_are_a_sentence(tmp_path: Path):
+    done = run(tmp_path, DROIDHERD_FLOWS__PATHS="flows")
+    assert (2, False) == (done.returncode, "Traceback" in done.stderr)
+    assert "DROIDHERD_FLOWS__PATHS is a list or a table" in done.stderr
+
+
 def test_it_refuses_to_start_open_to_everyone(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-m", "api"],

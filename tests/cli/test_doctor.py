@@ -87,7 +87,10 @@ def test_this_machine_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_default_port_that_is_taken_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ports, "is_free", lambda port, host: False)
+    def taken(_port: int, _host: str) -> bool:
+        return False
+
+    monkeypatch.setattr(ports, "is_free", taken)
     found = grades([*doctor.free_ports(Settings.model_validate({"data": tmp_path}))])
     assert {"ports": Grade.WARN} == found
     away = {"data": tmp_path, "temporal": {"address": "10.0.0.9:7233", "embedded": False}, "adb": {"port": 0}}
