@@ -408,7 +408,7 @@ def test_connect_where_no_instance_is_writes_nothing(
     monkeypatch.delenv("DROIDHERD_API__PORT")
     code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "0s")
     assert (1, True, False) == (code, "there is no instance here" in printed, (tmp_path / ".droidherd").exists())
-    assert (3, True) == ((done := droidherd("tasks"))[0], "there is no instance here" in done[1])
+    assert (3, True) == ((done := droidherd("task", "list"))[0], "there is no instance here" in done[1])
 
 
 def test_connect_says_why_an_emulator_does_not_come(droidherd: Terminal):
@@ -430,5 +430,5 @@ def test_a_command_says_which_instance_it_means_from_below(
 ):
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    code, printed = droidherd("tasks")
+    code, printed = droidherd("task", "list")
     assert (0, True) == (code, f"instance {tmp_path / '.droidherd'}" in printed)
