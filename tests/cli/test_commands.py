@@ -406,19 +406,19 @@ def test_connect_where_no_instance_is_writes_nothing(
 ):
     (tmp_path / ".droidherd").rmdir()
     monkeypatch.delenv("DROIDHERD_API__PORT")
-    code, printed = droidherd("connect", "127.0.0.1:7777", "--wait", "0s")
+    code, printed = droidherd("emulator", "connect", "127.0.0.1:7777", "--wait", "0s")
     assert (1, True, False) == (code, "there is no instance here" in printed, (tmp_path / ".droidherd").exists())
     assert (3, True) == ((done := droidherd("task", "list"))[0], "there is no instance here" in done[1])
 
 
 def test_connect_says_why_an_emulator_does_not_come(droidherd: Terminal):
-    code, printed = droidherd("connect", "127.0.0.1:1", "--name", "phone", "--wait", "100ms")
+    code, printed = droidherd("emulator", "connect", "127.0.0.1:1", "--name", "phone", "--wait", "100ms")
     assert (1, True) == (code, "phone is not seen yet after 0 s: nothing listens at 127.0.0.1:1" in printed)
     assert "droidherd emulator forget phone" in printed
 
 
 def test_a_forgotten_emulator_is_off_the_list(droidherd: Terminal, tmp_path: Path):
-    droidherd("connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
+    droidherd("emulator", "connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
     assert (0, "phone at 127.0.0.1:7777: taken off the list\n") == droidherd("emulator", "forget", "phone")
     assert [] == json.loads((tmp_path / ".droidherd/emulators.json").read_text())["emulators"]
     code, printed = droidherd("emulator", "forget", "phone")

@@ -42,7 +42,7 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     assert {"virtual-1", "virtual-2"} == set(emulators)
     _is_closed_to_others(stand)
     _knows_only_its_secrets(stand)
-    _is_no_door_for_a_foreign_page(stand)
+    _answers_no_foreign_page(stand)
     expected = ["temporal", "virtual", "worker", "api", "up", "adb"]
     assert [(name, "healthy") for name in expected] == [(one["name"], one["health"]) for one in status["processes"]]
     submitted = stand.run("submit", "long_walk", "--param", "rounds=2", "--json")
@@ -84,7 +84,7 @@ def _knows_only_its_secrets(stand: Stand) -> None:
     assert {"up", "worker"} == {name for name, text in known.items() if PASSWORD in text}
 
 
-def _is_no_door_for_a_foreign_page(stand: Stand) -> None:
+def _answers_no_foreign_page(stand: Stand) -> None:
     """Only the metrics of Temporal answer, which the server cannot do without: counts, and names of queues."""
     family = stand.family()
     metrics = int(json.loads((stand.data / "ports.json").read_text())["temporal.metrics_port"])

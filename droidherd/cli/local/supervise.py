@@ -179,7 +179,7 @@ class Supervisor:
         why = ""
         while not stop():
             now = time.monotonic()
-            self.tend(now)
+            self.restart_dead(now)
             if child.refused or child.gave_up:
                 return f"ended with {ending(child.ended or 0)}"
             why = child.not_ready()
@@ -188,7 +188,7 @@ class Supervisor:
             time.sleep(POLL_S)
         return why
 
-    def tend(self, now: float) -> None:
+    def restart_dead(self, now: float) -> None:
         """Bring back who died."""
         for child in self.children:
             child.keep_running(now)
@@ -196,7 +196,7 @@ class Supervisor:
     def watch(self, stop: Callable[[], bool]) -> None:
         """Until `stop` says so."""
         while not stop():
-            self.tend(time.monotonic())
+            self.restart_dead(time.monotonic())
             time.sleep(POLL_S)
 
     def stop(self, *, grace_s: float | None = None) -> None:
