@@ -192,6 +192,8 @@ class Revoked:
     token: int
     reason: RevokeReason
     incarnation: int = 0
+    fenced: bool = False
+    """The emulator booted anew and passed its gate since: it refuses whatever this lease still sends."""
     kind: Literal["revoked"] = "revoked"
 
 

@@ -242,7 +242,7 @@ class TaskActor(Actor):
                 self.tries += 1
                 self._schedule()
             else:
-                self._leave("again")
+                self._leave("again", at_once=revoked.fenced)
             return True
         if self.intent == "force":
             self._let_go("cancelled", clean=False, abandoned=True)
@@ -326,8 +326,10 @@ class TaskActor(Actor):
         self.wait_until_ms = self.world.now + (0 if at_once else LEAVING_MS)
 
     def _leaving(self) -> bool:
-        if self.world.now < self.wait_until_ms:
+        if self.world.now < self.wait_until_ms and not self.claim.is_fenced:
             return False
+        if self.claim.is_fenced:
+            self.world.count("left when it was fenced")
         lost = self.claim.lease
         self._let_go("cancelled" if self.then == "cancel" else "", clean=False)
         self.activity = None

@@ -14,8 +14,8 @@ from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.hosts import HostsClient
-from tests.workflows.plays import Hold, asks, completes, fails
-from tests.workflows.timing import FLEET_TIMING, IMPATIENT_FLEET
+from tests.workflows.plays import Deaf, Hold, asks, completes, fails
+from tests.workflows.timing import FLEET_TIMING, IMPATIENT_FLEET, TASK_TIMING
 from tests.workflows.world import World, until, wake, world
 from workflows import options
 
@@ -296,3 +296,19 @@ async def test_host_emulator_and_pool_tell_the_web_ui_how_they_are(client: Clien
         here.presence.leaving.set()
         await here.emulator_is("e1", "retired")
         assert "**host h1**: watched by nobody, 0 emulators" == await here.details(names.host_id("h1"))
+
+
+async def test_a_task_of_a_rebooted_emulator_and_a_dead_worker_waits_for_neither(client: Client):
+    """Not for the heartbeats of the worker, nor for the guard on the emulator: that refuses the lease by now."""
+    patient = TASK_TIMING.model_copy(update={"heartbeat_timeout_s": 90.0, "lease_ttl_s": 80.0})
+    async with world(client, "e1", "e2", timing=patient) as here:
+        dead = Deaf()
+        await here.submit("task", dead, completes, account="42")
+        await dead.began.wait()
+        left = here.stages.of("task")[0].emulator_id
+        here.presence.last_seen[left] = replace(here.presence.last_seen[left], boot="boot-2")
+        await here.join(2)
+        view = await here.ended("task")
+        assert (TaskStatus.COMPLETED, [left]) == (view.state, [one.emulator for one in view.attempts][:1])
+        assert [1, 1] == [one.n for one in view.attempts]
+        dead.let_go.set()

@@ -148,8 +148,9 @@ async def run_jobs(task: TaskLoop, jobs: Jobs) -> Ended | None:
     state.attempt_began(lease)
     ended = await LeaseRun(task, lease, jobs).run()
     if not ended.clean and not ended.abandoned and (state.account or state.spec.mutex):
-        # A line of ours may still stand in the emulator; until its guard has run out the account stays ours.
-        await task.wait(lambda: False, state.timing.lease_ttl_s + 1.0)
+        # A line of ours may still stand in the emulator. The account stays ours until its guard has run out, or until
+        # the emulator, booted anew, refuses it.
+        await task.wait(lambda: state.claim.is_fenced, state.timing.lease_ttl_s + 1.0)
     return ended
 
 
@@ -500,7 +501,8 @@ class LeaseRun:
         handle.cancel()
         timing = self._state.timing
         patience_s = timing.heartbeat_timeout_s + timing.cleanup_s + timing.lease_ttl_s + SLACK_S
-        if not await self._task.wait(handle.done, patience_s):
+        await self._task.wait(lambda: handle.done() or self._claim.is_over, patience_s)
+        if not handle.done():
             ignore(handle)
             return self._revoke(reason, clean=False)
         result = await self._result(handle)

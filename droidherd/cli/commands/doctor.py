@@ -176,7 +176,9 @@ def emulators(layout: Layout) -> Iterator[Finding]:
         yield Finding("emulators", Grade.FAIL, str(error), "")
         return
     if not listed:
-        yield Finding("emulators", Grade.WARN, "none in the list", "`droidherd connect HOST:PORT`, or `up --virtual 4`")
+        yield Finding(
+            "emulators", Grade.WARN, "none in the list", "`droidherd emulator connect HOST:PORT`, or `up --virtual 4`"
+        )
         return
     silent = [one.address for one in listed if not _answers(one.address)]
     if silent:

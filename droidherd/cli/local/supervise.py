@@ -20,6 +20,8 @@ READY_S = 60.0
 """How long one start of a process may take until it serves."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+WELL_S = 10.0
+"""Who lived so long had started well."""
 RESTARTS_A_MINUTE = 8
 LOG_LIMIT_BYTES = 10_000_000
 
@@ -78,6 +80,8 @@ class ChildProcess:
         self._places = places
         self._process: subprocess.Popen[bytes] | None = None
         self._ends: deque[float] = deque()
+        self._failed_starts = 0
+        """In a row."""
         self._due: float | None = None
 
     @property
@@ -152,7 +156,9 @@ class ChildProcess:
                 *(self.spec.name, len(self._ends), ending(code), self.log),
             )
             return
-        pause = min(FIRST_PAUSE_S * 2 ** (len(self._ends) - 2), LONGEST_PAUSE_S) if len(self._ends) > 1 else 0.0
+        # Who did well until it died is back at once; who dies again and again while it starts comes back later and later.
+        self._failed_starts = self._failed_starts + 1 if now - self.started_s < WELL_S else 0
+        pause = min(FIRST_PAUSE_S * 2 ** (self._failed_starts - 2), LONGEST_PAUSE_S) if self._failed_starts > 1 else 0.0
         self._due = now + pause
         _log.warning("%s ended with %s: started again in %.1f s", self.spec.name, ending(code), pause)
 

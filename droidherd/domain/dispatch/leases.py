@@ -246,29 +246,37 @@ class Leases:
 
     # --- revoking ---------------------------------------------------------------------------------------------
 
-    def revoke(self, task_id: str, reason: RevokeReason, incarnation: int = 0) -> None:
+    def revoke(self, task_id: str, reason: RevokeReason, incarnation: int = 0, *, fenced: bool = False) -> None:
         """Ask a holder to let go, once for each reason."""
         entry = self._board.entries.get(task_id)
         if entry is None or entry.lease is None or entry.state is EntryState.FENCING:
             return
-        if entry.revoked == f"{reason} {incarnation}":
+        said = f"{reason} {incarnation}{' fenced' if fenced else ''}"
+        if entry.revoked == said:
             return
-        entry.revoked = f"{reason} {incarnation}"
-        self._messenger.to_task(task_id, m.Revoked(entry.key, entry.lease.token, reason, incarnation))
+        entry.revoked = said
+        self._messenger.to_task(task_id, m.Revoked(entry.key, entry.lease.token, reason, incarnation, fenced))
 
     def emulator_changed(self, emulator: PoolEmulator, *, rebooted: bool) -> None:
         """Tell those who hold it what its new state means for them."""
         if emulator.state in (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED, EmulatorStatus.RETIRED):
             self.revoke(emulator.active, RevokeReason.DOWN)
             self.revoke(emulator.deck, RevokeReason.DECK)
-        elif rebooted:
-            self.revoke(emulator.active, RevokeReason.REBOOTED)
-            self.revoke(emulator.deck, RevokeReason.DECK)
+        elif rebooted or self._is_told_of_reboot(emulator.active):
+            # Who is up has passed its boot gate, which has every older lease refused.
+            fenced = emulator.state is EmulatorStatus.UP
+            self.revoke(emulator.active, RevokeReason.REBOOTED, emulator.incarnation, fenced=fenced)
+            if rebooted:
+                self.revoke(emulator.deck, RevokeReason.DECK)
         elif emulator.state is EmulatorStatus.DRAINING:
             self.revoke(emulator.deck, RevokeReason.DECK)
             self._tell_restarted(emulator)
         elif emulator.state is EmulatorStatus.UP:
             self._tell_restarted(emulator)
+
+    def _is_told_of_reboot(self, task_id: str) -> bool:
+        entry = self._board.entries.get(task_id)
+        return entry is not None and entry.revoked.startswith(RevokeReason.REBOOTED)
 
     def _tell_restarted(self, emulator: PoolEmulator) -> None:
         """Stages that ran under an older worker are lost: by word, not by waiting for their heartbeats to run out."""

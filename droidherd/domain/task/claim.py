@@ -210,7 +210,20 @@ class Claim:
             if news.incarnation <= self.lease.incarnation:
                 return  # that worker is the one we run on already
             self.lease = replace(self.lease, incarnation=news.incarnation)
-        self.revoked = news
+        if not self.is_fenced:
+            self.revoked = news
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the emulator refuses whatever the present lease still sends."""
+        return self.revoked is not None and self.revoked.fenced
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing that began under the present lease can act any more: fenced, and its worker is gone."""
+        if self.lease is None or self.revoked is None:
+            return False
+        return self.revoked.fenced and self.revoked.incarnation > self.lease.incarnation
 
     def on_recall(self, news: m.Recall | None = None) -> None:
         """The dispatcher forgot: say again what is wanted or held, and what is no longer."""

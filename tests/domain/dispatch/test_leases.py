@@ -186,6 +186,20 @@ def test_holders_hear_what_the_state_of_their_emulator_means_for_them(
     assert (active, deck) == tuple([one.reason for one in parts.sent_to(task)] for task in ("t1", "t2"))
 
 
+def test_a_holder_hears_when_its_rebooted_emulator_refuses_what_it_still_sends():
+    parts = Parts()
+    emulator = parts.emulator()
+    parts.holds("t1", emulator)
+    parts.sent_to("t1")
+    emulator.incarnation = 2
+    news = ((EmulatorStatus.RECOVERING, True), (EmulatorStatus.UP, False), (EmulatorStatus.UP, False))
+    for emulator.state, rebooted in news:
+        parts.leases.emulator_changed(emulator, rebooted=rebooted)
+    assert [(RevokeReason.REBOOTED, 2, False), (RevokeReason.REBOOTED, 2, True)] == [
+        (one.reason, one.incarnation, one.fenced) for one in parts.sent_to("t1")
+    ]
+
+
 def test_a_holder_under_an_older_worker_hears_that_its_stage_is_lost():
     parts = Parts()
     emulator = parts.emulator()
