@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,8 @@ from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
 from tests.chaos.effects import Campaign
 from tests.chaos.judge import Judgement, wrong
+from tests.chaos.recovery import PARTS, RecoveringInstance, Recovery, percentile
 from tests.chaos.replayed import diverged
-from tests.chaos.resume import resume_after_restart_s
 from tests.chaos.rollback import Returned, furnish, write_flows
 from tests.chaos.rollback import rehearse as rehearse_rollback
 from tests.chaos.test_crash import EMULATORS, FLOWS, rehearse
@@ -26,7 +25,12 @@ from tests.support.api_server import api_server
 from tests.support.farm import Farm, farm
 
 ROOT = Path(__file__).resolve().parents[1]
-RESUME_TARGET_S = 2.0
+RESUME_TARGETS_S = {
+    "worker": {"p50": 1.5, "p95": 4.0},
+    "api": {"p95": 2.0},
+    "virtual": {"max": 20.0},
+    "everything": {"max": 20.0},
+}
 ROLLBACK_EMULATORS = 5
 SUSPECT_TARGET_S, DOWN_TARGET_S = 5.0, 15.0
 
@@ -87,19 +91,39 @@ def crash_engine_away(rounds: int, seconds: float, seed: int, progress: Progress
 
 
 def resume(rounds: int, seed: int, progress: Progress) -> Figures:
-    """How long interrupted tasks stand still after a worker's restart."""
+    """How long interrupted tasks stand still after a death of a worker, of all emulators, of everything; and the API.
+
+    The instance is one that `droidherd up` started, so the supervisor's share is in the figures.
+    """
     chance = random.Random(seed)
-    gaps: list[float] = []
-
-    async def all_rounds(place: Farm) -> None:
-        for number in range(rounds):
-            gaps.extend(await asyncio.wait_for(resume_after_restart_s(place, chance, f"q{number}"), 300))
-            progress(f"resume after restart: round {number + 1} of {rounds}")
-
-    _on_a_farm(EMULATORS, all_rounds)
-    p50 = statistics.median(gaps)
-    figures = {"resume_after_restart_s_p50": p50, "max": max(gaps), "samples": len(gaps), "target": RESUME_TARGET_S}
-    return Figures("resume_after_restart", p50 <= RESUME_TARGET_S, figures=figures)
+    deaths = {"worker": (("worker",), rounds), "api": (("api",), rounds),
+              "virtual": (("virtual",), max(1, rounds // 2)), "everything": (PARTS, max(1, rounds // 4))}  # fmt: skip
+    found: dict[str, list[Recovery]] = {name: [] for name in deaths}
+    with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder:
+        instance = RecoveringInstance(Path(folder) / "data", chance)
+        try:
+            instance.start()
+            for name, (victims, count) in deaths.items():
+                for number in range(count):
+                    found[name].append(instance.strike(*victims))
+                    progress(f"resume after the death of {name}: round {number + 1} of {count}")
+        finally:
+            instance.stop()
+    values = {
+        name: [one.api_s for one in ones] if name == "api" else [gap for one in ones for gap in one.acts_s]
+        for name, ones in found.items()
+    }
+    figures: dict[str, Any] = {"seed": seed}
+    for name, ones in values.items():
+        p50, p95 = percentile(ones, 0.5), percentile(ones, 0.95)
+        figures[name] = {"p50": p50, "p95": p95, "max": round(max(ones), 2), "samples": len(ones)}
+    missed = [
+        f"{name} {which} {figures[name][which]} s, wanted {wanted} s"
+        for name, targets in RESUME_TARGETS_S.items()
+        for which, wanted in targets.items()
+        if figures[name][which] > wanted
+    ]
+    return Figures("resume_after_restart", not missed, figures=figures, problems=missed)
 
 
 def rollback(rounds: int, seed: int, progress: Progress) -> Figures:

@@ -156,7 +156,7 @@ class ChildProcess:
                 *(self.spec.name, len(self._ends), ending(code), self.log),
             )
             return
-        # Who did well until it died is back at once; who dies again and again while it starts comes back later and later.
+        # Who did well until it died is back at once; who dies in each start, later and later.
         self._failed_starts = self._failed_starts + 1 if now - self.started_s < WELL_S else 0
         pause = min(FIRST_PAUSE_S * 2 ** (self._failed_starts - 2), LONGEST_PAUSE_S) if self._failed_starts > 1 else 0.0
         self._due = now + pause
