@@ -251,10 +251,10 @@ class Leases:
         entry = self._board.entries.get(task_id)
         if entry is None or entry.lease is None or entry.state is EntryState.FENCING:
             return
-        said = f"{reason} {incarnation}{' fenced' if fenced else ''}"
-        if entry.revoked == said:
+        request = f"{reason} {incarnation}{' fenced' if fenced else ''}"
+        if entry.revoked == request:
             return
-        entry.revoked = said
+        entry.revoked = request
         self._messenger.to_task(task_id, m.Revoked(entry.key, entry.lease.token, reason, incarnation, fenced))
 
     def emulator_changed(self, emulator: PoolEmulator, *, rebooted: bool) -> None:
@@ -262,7 +262,7 @@ class Leases:
         if emulator.state in (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED, EmulatorStatus.RETIRED):
             self.revoke(emulator.active, RevokeReason.DOWN)
             self.revoke(emulator.deck, RevokeReason.DECK)
-        elif rebooted or self._is_told_of_reboot(emulator.active):
+        elif rebooted or self._is_revoked_for_reboot(emulator.active):
             # Who is up has passed its boot gate, which has every older lease refused.
             fenced = emulator.state is EmulatorStatus.UP
             self.revoke(emulator.active, RevokeReason.REBOOTED, emulator.incarnation, fenced=fenced)
@@ -274,7 +274,7 @@ class Leases:
         elif emulator.state is EmulatorStatus.UP:
             self._tell_restarted(emulator)
 
-    def _is_told_of_reboot(self, task_id: str) -> bool:
+    def _is_revoked_for_reboot(self, task_id: str) -> bool:
         entry = self._board.entries.get(task_id)
         return entry is not None and entry.revoked.startswith(RevokeReason.REBOOTED)
 
