@@ -85,7 +85,7 @@ def _knows_only_its_secrets(stand: Stand) -> None:
 
 
 def _answers_no_foreign_page(stand: Stand) -> None:
-    """Only what tells nothing of this instance: two pages of the API, and the metrics that Temporal cannot do without."""
+    """Only what tells nothing of this instance: two pages of the API, and the metrics of Temporal."""
     family = stand.family()
     chosen = json.loads((stand.data / "ports.json").read_text())
     public = {chosen["temporal.metrics_port"]: {"/metrics"}, chosen["api.port"]: {"/", "/docs"}}
