@@ -186,7 +186,7 @@ def test_holders_hear_what_the_state_of_their_emulator_means_for_them(
     assert (active, deck) == tuple([one.reason for one in parts.sent_to(task)] for task in ("t1", "t2"))
 
 
-def test_a_holder_hears_when_its_rebooted_emulator_refuses_what_it_still_sends():
+def test_a_holder_hears_when_its_rebooted_emulator_refuses_its_lease():
     parts = Parts()
     emulator = parts.emulator()
     parts.holds("t1", emulator)
