@@ -7,8 +7,10 @@ from droidherd.contracts.accounts import AccountActionRequest, AccountInput, Acc
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.outbox import Outbox
 from workflows.delivery import Delivery
+from workflows.inbound import protected
 
 
+@protected(cancellable=False)
 @workflow.defn(name=names.Workflow.ACCOUNT)
 class AccountWorkflow:
     """Waits for changes, for ever. Its memo holds the record, so that nobody needs a worker to read it.

@@ -32,6 +32,7 @@ from droidherd.domain.fleet.recovery import BOOTS, EmulatorTrouble, PlannedStep,
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.handles import ignore
+from workflows.inbound import protected
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -59,6 +60,7 @@ class _Pause:
         self.over = True
 
 
+@protected(cancellable=False)
 @workflow.defn(name=names.Workflow.EMULATOR)
 class EmulatorWorkflow:
     """Drives the machine of `droidherd.domain.fleet.emulator`. Only `_turn` issues commands."""

@@ -35,6 +35,8 @@ from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.workflow import Info
 
+from workflows.inbound import SENDERS
+
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
 COARSE_NS = 1_000_000
@@ -60,6 +62,8 @@ class _Guarded(WorkflowInstance):
             refused.failed.failure.message = AHEAD if self._ahead else LATE
             return refused
         self._ahead = self._is_early(act)
+        signals = [job.signal_workflow for job in act.jobs if job.HasField("signal_workflow")]
+        SENDERS.set({signal.signal_name: signal.identity for signal in signals})
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
         done = self._inner.activate(act)
         self._note_updates(done)

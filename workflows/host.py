@@ -15,6 +15,7 @@ from droidherd.domain.outbox import Outbox
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.handles import ignore
+from workflows.inbound import protected
 
 SHOWN = 100
 """Emulators listed in the Web UI."""
@@ -28,6 +29,7 @@ class _Presence:
     activity: workflow.ActivityHandle[PresenceEnd]
 
 
+@protected(cancellable=False)
 @workflow.defn(name=names.Workflow.HOST)
 class HostWorkflow:
     """Passes on what its worker sees. Silence makes emulators suspect, longer silence down.

@@ -13,10 +13,12 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.outbox import Outbox
 from workflows import options
 from workflows.delivery import Delivery
+from workflows.inbound import protected
 
 R = TypeVar("R")
 
 
+@protected()
 @workflow.defn(name=names.Workflow.MAINTENANCE)
 class MaintenanceWorkflow:
     """Reports what went: as its result, in its memo and in the Web UI. The pool's audit says who wanted it, and when.

@@ -34,6 +34,7 @@ from droidherd.domain.schedule.catchup import CatchUp, Overlap, latest
 from droidherd.domain.task.lifecycle import TaskStatus
 from workflows import options
 from workflows.children import Task, start_task
+from workflows.inbound import protected
 
 OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
 REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
@@ -41,6 +42,7 @@ MARK = 6
 """Characters of the run id that tell two runs of the same second apart."""
 
 
+@protected()
 @workflow.defn(name=names.Workflow.SUBSCRIPTION_RUN)
 class SubscriptionRunWorkflow:
     """From the time it is due to the end of its task.

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from droidherd.contracts.base import Contract, EntityState, Id, MaybeId
+from droidherd.contracts.base import Contract, EntityState, Id, MaybeId, Request
 from droidherd.contracts.tasks import OperatorRequest, Text
 from droidherd.domain.dispatch.audit import AuditEntry
 
@@ -37,7 +37,7 @@ class AccountActionRequest(OperatorRequest):
     pool: Id = "default"
 
 
-class SetAccount(Contract):
+class SetAccount(Request):
     """An account's record from now on, whole. Argument of the update `set`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -72,7 +72,7 @@ class AccountState(EntityState):
     outbox: dict[str, list[AuditEntry]] = Field(default_factory=dict)
 
 
-class AccountInput(Contract):
+class AccountInput(Request):
     """Input of `AccountWorkflow`. A client starts one with `{}`, and `set` in the same call."""
 
     state: AccountState | None = None

@@ -1,11 +1,11 @@
 """What passes between hosts, emulators, their activities and those who look at them."""
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract, EntityState, Id
+from droidherd.contracts.base import Contract, EntityState, Id, Request
 from droidherd.contracts.tasks import Text
 from droidherd.domain.fleet.emulator import EmulatorState
 from droidherd.domain.messages import Seen
@@ -14,10 +14,10 @@ from droidherd.domain.messages import Seen
 class FleetTiming(Contract):
     """Times the host's and the emulators' workflows need."""
 
-    presence_timeout_s: float = 10.0
-    presence_grace_s: float = 5.0
-    gate_timeout_s: float = 180.0
-    gate_backoff_s: float = 2.0
+    presence_timeout_s: float = Field(default=10.0, gt=0, le=3_600)
+    presence_grace_s: float = Field(default=5.0, gt=0, le=3_600)
+    gate_timeout_s: float = Field(default=180.0, gt=0, le=86_400)
+    gate_backoff_s: float = Field(default=2.0, ge=0, le=3_600)
 
 
 class Join(Contract):
@@ -51,7 +51,7 @@ class HostState(EntityState):
     outbox: dict[str, list[Seen]] = Field(default_factory=dict)
 
 
-class HostInput(Contract):
+class HostInput(Request):
     """Input of `HostWorkflow`."""
 
     host_id: Id
@@ -83,7 +83,7 @@ class PresenceEnd(Contract):
     seen: tuple[Seen, ...] = ()
 
 
-class EmulatorInput(Contract):
+class EmulatorInput(Request):
     """Input of `EmulatorWorkflow`."""
 
     emulator_id: Id
@@ -172,7 +172,7 @@ class EmulatorView(Contract):
     """What its host does for it now, or is about to do."""
 
 
-class DrainRequest(Contract):
+class DrainRequest(Request):
     """The argument of the signals `drain` and `undrain` of an emulator."""
 
     actor: Text = "somebody"
@@ -182,10 +182,10 @@ class DrainRequest(Contract):
 ControlAction: TypeAlias = Literal["restart", "recover", "quarantine", "release", "drain", "undrain"]
 
 
-class EmulatorControl(Contract):
+class EmulatorControl(Request):
     """What a person orders for one emulator. The argument of the update `control`."""
 
     action: ControlAction
     actor: Text = "somebody"
     reason: Text = ""
-    request_id: str = ""
+    request_id: Annotated[str, StringConstraints(max_length=128)] = ""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, Request
 from droidherd.contracts.tasks import Text
 
 LISTED = 200
@@ -13,7 +13,7 @@ LISTED = 200
 TROUBLES = 20
 
 
-class CleanupInput(Contract):
+class CleanupInput(Request):
     """Input of `MaintenanceWorkflow`."""
 
     actor: Text = "somebody"

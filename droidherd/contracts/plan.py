@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field, JsonValue
 
-from droidherd.contracts.base import Contract
+from droidherd.contracts.base import Contract, Request
 from droidherd.contracts.changes import Change
 from droidherd.contracts.screen_map import ScreenMap
 
@@ -56,7 +56,7 @@ class Policy(Contract):
         return policy
 
 
-class PolicyChange(Contract):
+class PolicyChange(Request):
     """What is wanted otherwise than a task type says. What is left out stays."""
 
     time_limit_s: float | None = Field(default=None, gt=0, le=86_400)

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract, Id, MaybeId
+from droidherd.contracts.base import Contract, Id, MaybeId, Request
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
 from droidherd.domain.dispatch.audit import Event
 
 
-class QueueSettings(Contract):
+class QueueSettings(Request):
     """What the operator's settings say of a pool's queue: argument of the signal `configure`.
 
     What somebody set by hand stays as it is.
@@ -40,7 +40,7 @@ class PoolSettings(QueueSettings):
     """Continue as new after this many messages; 0: when Temporal suggests it."""
 
 
-class DispatcherInput(Contract):
+class DispatcherInput(Request):
     """Input of `DispatcherWorkflow`. Whoever starts one names its pool, and nothing else."""
 
     pool: Id
@@ -50,7 +50,7 @@ class DispatcherInput(Contract):
     """Of the run before; read anew without a snapshot."""
 
 
-class QueueQuery(Contract):
+class QueueQuery(Request):
     """A page of the queue."""
 
     after: int = 0
@@ -179,7 +179,7 @@ class StatsPage(Contract):
     """It looks for what its predecessor knew: this is not all yet."""
 
 
-class AuditQuery(Contract):
+class AuditQuery(Request):
     """A page of a pool's audit, newest first. Argument of the query `audit`."""
 
     before: int = 0
@@ -225,7 +225,7 @@ class AccountView(Contract):
     """Nothing is granted to it."""
 
 
-class AccountsQuery(Contract):
+class AccountsQuery(Request):
     """Which accounts are asked about. Argument of the query `accounts`."""
 
     accounts: tuple[Id, ...] = Field(default=(), max_length=500)
@@ -240,7 +240,7 @@ class AccountsPage(Contract):
     """It looks for what its predecessor knew: this is not all yet."""
 
 
-class DisabledQuery(Contract):
+class DisabledQuery(Request):
     """A page of the disabled accounts, by name. Argument of the query `disabled`."""
 
     after: str = ""
@@ -264,7 +264,7 @@ class QueuePosition(Contract):
     prioritized: int = 0
 
 
-class PositionsQuery(Contract):
+class PositionsQuery(Request):
     """Which tasks are asked about. Argument of the query `places`."""
 
     tasks: tuple[str, ...] = Field(default=(), max_length=500)
@@ -289,7 +289,7 @@ class EmulatorsPage(Contract):
     """It looks for what its predecessor knew: this is not all yet."""
 
 
-class OperatorCommand(Contract):
+class OperatorCommand(Request):
     """An operator's order to a pool.
 
     Argument of `pause_lane`, `resume_lane`, `set_capacity`, `set_order`, `reset_lane`, `prioritize`, `disable_account`
@@ -302,7 +302,7 @@ class OperatorCommand(Contract):
     lane: MaybeId = ""
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
-    task_id: str = ""
+    task_id: MaybeId = ""
     account: MaybeId = ""
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"

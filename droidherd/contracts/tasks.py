@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from droidherd.contracts import names
-from droidherd.contracts.base import Contract, Id, MaybeId
+from droidherd.contracts.base import Contract, Id, MaybeId, Moment, Request
 from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import PolicyChange
 from droidherd.domain import ids
@@ -35,7 +35,7 @@ BANDS: Mapping[str, int] = {Origin.PERSON: 2, Origin.SCHEDULE: 5, Origin.MAINTEN
 """Priority by origin when nothing is said."""
 
 
-class ChainLink(Contract):
+class ChainLink(Request):
     """What is to follow a task. Account, pool, lane, priority, labels and the rest are those of the task before."""
 
     type: Id
@@ -46,7 +46,7 @@ class ChainLink(Contract):
     """When it fails, nothing follows."""
 
 
-class Chain(Contract):
+class Chain(Request):
     """Where in a chain a task stands. Said by the task before; the first one says it itself."""
 
     head: Id
@@ -56,7 +56,7 @@ class Chain(Contract):
     """Empty for the first one."""
 
 
-class TaskSpec(Contract):
+class TaskSpec(Request):
     """What somebody wants done. The input of a `TaskWorkflow`; only `type` is required."""
 
     type: Id
@@ -76,8 +76,8 @@ class TaskSpec(Contract):
     )
     mutex: tuple[Id, ...] = Field(default=(), max_length=4)
     labels: dict[Label, Label] = Field(default_factory=dict, max_length=16)
-    not_before: datetime | None = None
-    expires_at: datetime | None = None
+    not_before: Moment | None = None
+    expires_at: Moment | None = None
     actor: Text = "somebody"
     policy: PolicyChange | None = None
     """Otherwise than the type says, for this task alone."""
@@ -113,7 +113,7 @@ class TaskSpec(Contract):
         return fields if band is None else {**fields, "priority": band}
 
 
-class OperatorRequest(Contract):
+class OperatorRequest(Request):
     """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
 
     actor: Text = "somebody"
@@ -143,14 +143,14 @@ class Question(Contract):
     until: datetime | None = None
 
 
-class Answer(Contract):
+class Answer(Request):
     """Argument of the signal `answer`."""
 
-    choice: str
+    choice: Text
     ask: OperatorRequest = OperatorRequest()
 
 
-class Rollback(Contract):
+class Rollback(Request):
     """That a task is taken back, and how."""
 
     force: bool = False
@@ -161,7 +161,7 @@ class Rollback(Contract):
     """Emulators that are gone: what was changed there stays as it is."""
 
 
-class Rerun(Contract):
+class Rerun(Request):
     """A new run of a task that ended, under the same id: tried again, or taken back."""
 
     past: "TaskView"
@@ -170,14 +170,14 @@ class Rerun(Contract):
     rollback: Rollback | None = None
 
 
-class TaskInput(Contract):
+class TaskInput(Request):
     """What a client starts a task with."""
 
     spec: TaskSpec
     again: Rerun | None = None
 
 
-class Control(Contract):
+class Control(Request):
     """The argument of the update `control`: like the signals, with an answer."""
 
     action: Literal["pause", "resume", "cancel", "rollback", "answer"]

@@ -1,9 +1,14 @@
 """The connection to Temporal: one data converter and one way to connect, for workers, the API and the command line."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from google.protobuf.json_format import ParseError
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
@@ -16,11 +21,23 @@ from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import GrpcCompression, RetryConfig
 
 from droidherd import telemetry
+from droidherd.contracts.base import Request
 from droidherd.contracts.engine import PoolSettings
 from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Settings, Temporal
 
-_JSON = PydanticJSONPlainPayloadConverter()
+
+class _Json(PydanticJSONPlainPayloadConverter):
+    """Sends of a request only what was set: a receiver of an older version then knows every field."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        if isinstance(value, Request):
+            data = value.model_dump_json(exclude_unset=True).encode()
+            return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
+        return super().to_payload(value)
+
+
+_JSON = _Json()
 _SECURITY = ("tls", "api_key", "rpc_metadata")
 
 
@@ -58,6 +75,18 @@ class PayloadConverter(CompositePayloadConverter):
         """Reuses the JSON converter, whose type adapters are expensive to build."""
         usual = DefaultPayloadConverter.default_encoding_payload_converters
         super().__init__(*(_JSON if isinstance(one, JSONPlainPayloadConverter) else one for one in usual))
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """Without type hints, what cannot be read stays as it is: who gets too many arguments refuses them."""
+        if type_hints:
+            return super().from_payloads(payloads, type_hints)
+        return [self._read_untyped(payload) for payload in payloads]
+
+    def _read_untyped(self, payload: Payload) -> Any:
+        try:
+            return super().from_payloads([payload])[0]
+        except (ValueError, KeyError, RuntimeError, DecodeError, ParseError):
+            return RawValue(payload)
 
 
 CONVERTER = DataConverter(payload_converter_class=PayloadConverter)

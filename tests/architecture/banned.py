@@ -59,7 +59,13 @@ ENVIRONMENT_ROOTS = (
 )
 """Who may read the environment: settings, and the roots that start processes."""
 
-BROAD_EDGES = ("activities/errors.py", "api/errors.py", "droidherd/stage/attempt.py", "worker_main.py")
+BROAD_EDGES = (
+    "activities/errors.py",
+    "api/errors.py",
+    "droidherd/stage/attempt.py",
+    "worker_main.py",
+    "workflows/inbound.py",
+)
 """Where an exception nobody foresaw is turned into something people can read."""
 
 CLIENT_HOMES = (

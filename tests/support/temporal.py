@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.engine.connection import CONVERTER
 
 NEW_NAMESPACES = {"system.forceSearchAttributesCacheRefreshOnRead": True}
 """As a development server has it: a namespace made a moment ago is served at once, for three reads more per start."""
@@ -34,6 +34,4 @@ def temporal_namespace(temporal_server: EmbeddedTemporal) -> str:
 
 @pytest.fixture
 async def temporal_client(temporal_server: EmbeddedTemporal, temporal_namespace: str) -> Client:
-    return await Client.connect(
-        temporal_server.address, namespace=temporal_namespace, data_converter=pydantic_data_converter
-    )
+    return await Client.connect(temporal_server.address, namespace=temporal_namespace, data_converter=CONVERTER)

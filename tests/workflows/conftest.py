@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Iterator
 import pytest
 import pytest_asyncio
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.cli.local import ports
 from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
+from droidherd.engine.connection import CONVERTER
 from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.world import World, world
 
@@ -21,7 +21,7 @@ async def namespace_client(server: EmbeddedTemporal) -> Client:
     """A client in a namespace of its own."""
     name = f"workflows-{os.getpid()}-{next(_numbers)}"
     server.add_namespace(name)
-    return await Client.connect(server.address, namespace=name, data_converter=pydantic_data_converter)
+    return await Client.connect(server.address, namespace=name, data_converter=CONVERTER)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -70,4 +70,4 @@ async def prompt(prompt_engine: EmbeddedTemporal) -> Client:
     """In a namespace of its own."""
     name = f"keep-{next(_numbers)}"
     prompt_engine.add_namespace(name)
-    return await Client.connect(prompt_engine.address, namespace=name, data_converter=pydantic_data_converter)
+    return await Client.connect(prompt_engine.address, namespace=name, data_converter=CONVERTER)

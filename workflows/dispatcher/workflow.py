@@ -40,6 +40,7 @@ from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
+from workflows.inbound import protected
 
 WHICH_ACCOUNT = "say which account"
 WHICH_LANE = "say which lane"
@@ -73,6 +74,7 @@ class DueTimer:
             self.rang, self._timer = True, None
 
 
+@protected(cancellable=False)
 @workflow.defn(name=names.Workflow.DISPATCHER)
 class DispatcherWorkflow:
     """FIFO hand-over of a pool's emulators to its tasks.

@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 from droidherd.contracts import names
-from droidherd.contracts.base import readable
 from droidherd.contracts.engine import CancelWork
+from droidherd.contracts.inbound import UnreadableError
 from droidherd.contracts.stage import Planned, PlanRequest
 from droidherd.contracts.tasks import (
     Admission,
@@ -45,6 +43,7 @@ from droidherd.domain.task.lifecycle import (
 from droidherd.domain.task.reaction import delay_s
 from workflows import options
 from workflows.children import start_task
+from workflows.inbound import protected
 from workflows.task.loop import TaskLoop
 from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
@@ -58,16 +57,17 @@ UNCUT = (TaskStatus.RUNNING, TaskStatus.ROLLBACK_RUNNING, TaskStatus.WAITING)
 RUN_ID_CHARACTERS = 6
 """Of the run id, that tell the next link of a chain from another task of its name."""
 
-Given = Annotated[TaskState | TaskInput | Any, Field(union_mode="left_to_right")]
+Given = TaskState | TaskInput | UnreadableError
 """The state of the run before; or what a client gave, which may be anything."""
 
 
+@protected(start=TaskInput, state=TaskState, tells=True)
 @workflow.defn(name=names.Workflow.TASK)
 class TaskWorkflow:
     """A task's life. Its id is the workflow's id."""
 
     @workflow.init
-    def __init__(self, given: Given = None) -> None:
+    def __init__(self, given: Given) -> None:
         """Input that cannot be read fails the task, and does not block it."""
         self._again: Rerun | None = None
         self._unreadable = ""
@@ -81,7 +81,7 @@ class TaskWorkflow:
         self._lived = False
 
     @workflow.run
-    async def run(self, given: Given = None) -> TaskView:  # noqa: ARG002 - taken by __init__
+    async def run(self, given: Given) -> TaskView:  # noqa: ARG002 - taken by __init__
         state = self._state
         await self._live()
         self._lived = True
@@ -333,16 +333,11 @@ def _leave_line(state: TaskState) -> None:
 # --- beginning and end --------------------------------------------------------------------------------------------
 
 
-def read_input(given: Any) -> tuple[TaskInput, str]:
+def read_input(given: TaskInput | UnreadableError) -> tuple[TaskInput, str]:
     """The input, or a stand-in and why it cannot be read."""
-    if isinstance(given, TaskInput):
-        return _possible(given)
-    try:
-        return _possible(TaskInput.model_validate(given))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the input"
-        return TaskInput(spec=TaskSpec(type="unreadable")), f"{where}: {readable(first)}"
+    if isinstance(given, UnreadableError):
+        return TaskInput(spec=TaskSpec(type="unreadable")), str(given)
+    return _possible(given)
 
 
 def _possible(start: TaskInput) -> tuple[TaskInput, str]:

@@ -1,0 +1,190 @@
+"""Reads what anybody may send to a workflow: bytes, then JSON, then a model. What is wrong is said in one sentence.
+
+The limits here hold for every message. Fields that are kept have narrower ones in their models.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from droidherd.contracts.base import Request
+from droidherd.domain import ids
+
+JSON = "json/plain"
+NULL = "binary/null"
+START_BYTES = 1_000_000
+MESSAGE_BYTES = 65_536
+DEPTH = 40
+"""Levels of nesting. Temporal, its Web UI and other SDKs all have limits of their own, above this."""
+ENTRIES = 2_000
+"""Of one list or object."""
+TEXT = 1_000
+"""Characters of one text."""
+WHOLE = 2**53
+"""Beyond this, JSON's numbers are not exact in every language."""
+DURATION_S = 10 * 366 * 86_400
+FREE = frozenset({"params", "past"})
+"""Below these, texts and numbers are what a flow, or the task before, made of them."""
+NAMES = frozenset({"task_id", "emulator_id", "host_id", "account", "lane", "pool", "emulator"})
+"""Fields that hold a name. They become workflow ids, so that a wrong one would be tried again and again."""
+
+
+class UnreadableError(ValueError):
+    """What was sent is not what the receiver takes."""
+
+
+def read(kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, strict: bool = False) -> Any:
+    """The value that was sent. `strict`: fields that a `Request` does not have are refused, too.
+
+    Raises UnreadableError.
+    """
+    if encoding != JSON:
+        raise UnreadableError(f"the argument must be JSON ({JSON}), not {encoding[:TEXT]!r}")
+    if len(data) > most:
+        raise UnreadableError(f"the argument has {len(data)} bytes; at most {most} are taken")
+    try:
+        problem = next(_beyond(from_json(data, allow_inf_nan=False)), "")
+    except ValueError as error:
+        raise UnreadableError(f"the argument is not JSON: {error}") from error
+    if problem:
+        raise UnreadableError(problem)
+    try:
+        value = _adapter(kind).validate_json(data)
+    except ValidationError as error:
+        raise UnreadableError(explain(error)) from error
+    if strict and (unknown := _unknown(kind, data, value)):
+        raise UnreadableError(unknown)
+    return value
+
+
+def read_own(kind: Any, data: bytes) -> Any:
+    """What a workflow of ours left for its next run: without limits, since nobody else wrote it."""
+    return _adapter(kind).validate_json(data)
+
+
+def has_defaults(kind: Any) -> bool:
+    """Whether everything of it may be left out."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return False
+    return not any(field.is_required() for field in kind.model_fields.values())
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: Any) -> "TypeAdapter[Any]":
+    return TypeAdapter(kind)
+
+
+# --- limits of every message --------------------------------------------------------------------------------------
+
+
+def _beyond(value: Any, where: str = "", name: str = "", *, depth: int = 1, free: bool = False) -> Iterator[str]:
+    """What is beyond the limits."""
+    if depth > DEPTH:
+        yield f"the argument is nested deeper than {DEPTH} levels"
+    elif isinstance(value, dict | list):
+        yield from _beyond_in(value, where, depth=depth, free=free)
+    elif isinstance(value, str):
+        if not free and len(value) > TEXT:
+            yield f"{where or 'the argument'} has {len(value)} characters; at most {TEXT} are taken"
+        elif name in NAMES and not free and value and not ids.is_id(value):
+            yield f"{where} {ids.RULES[ids.OPTIONAL]}"
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _beyond_number(value, where or "the argument", duration=name.endswith("_s") and not free)
+
+
+def _beyond_in(value: "dict[str, Any] | list[Any]", where: str, *, depth: int, free: bool) -> Iterator[str]:
+    if not free and len(value) > ENTRIES:
+        yield f"{where or 'the argument'} has {len(value)} entries; at most {ENTRIES} are taken"
+        return
+    entries = value.items() if isinstance(value, dict) else ((str(at), one) for at, one in enumerate(value))
+    for key, one in entries:
+        if not free and len(key) > TEXT:
+            yield f"{where or 'the argument'} has a field whose name is longer than {TEXT} characters"
+            return
+        path = f"{where}.{key}" if where else key
+        yield from _beyond(one, path, key, depth=depth + 1, free=free or key in FREE)
+
+
+def _beyond_number(value: float, where: str, *, duration: bool) -> Iterator[str]:
+    if not math.isfinite(value) or abs(value) > WHOLE:
+        yield f"{where} must be a number between -2^53 and 2^53"
+    elif duration and not 0 <= value <= DURATION_S:
+        yield f"{where} must be a number of seconds between 0 and {DURATION_S}"
+
+
+# --- what is wrong, for people ------------------------------------------------------------------------------------
+
+
+def explain(error: ValidationError) -> str:
+    """The first thing that is wrong: the field, and what it may be."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{_path(first['loc']) or 'the argument'} {_rule(first)}"
+
+
+TEXTS: Mapping[str, str] = {
+    "missing": "is missing",
+    "bool": "must be true or false",
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "string": "must be text",
+    "tuple": "must be a list",
+    "list": "must be a list",
+    "dict": "must be an object",
+    "model": "must be an object",
+    "dataclass": "must be an object",
+    "datetime": "must be a time with a time zone, as 2026-11-20T08:00:00Z",
+    "timezone": "must be a time with a time zone, as 2026-11-20T08:00:00Z",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be one of: {expected}",
+    "enum": "must be one of: {expected}",
+    "string_too_long": "has too many characters; at most {max_length} are taken",
+    "too_long": "has too many entries; at most {max_length} are taken",
+    "value_error": "{error}",
+}
+"""By pydantic's type of the error, or how that begins."""
+
+
+def _rule(found: ErrorDetails) -> str:
+    context = found.get("ctx", {})
+    if rule := ids.RULES.get(str(context.get("pattern", ""))):
+        return rule
+    kind = found["type"]
+    text = TEXTS.get(kind) or TEXTS.get(kind.partition("_")[0])
+    if text is None or kind == "string_pattern_mismatch":
+        return f"is not what it may be: {found['msg']}"
+    return text.format(**context)
+
+
+def _path(loc: "tuple[int | str, ...]") -> str:
+    return ".".join(str(part) for part in loc)
+
+
+def _unknown(kind: Any, data: bytes, value: Any) -> str:
+    """Fields that the receiver does not know; for one that looks like a known field, which that is."""
+    if not (isinstance(kind, type) and issubclass(kind, Request)):
+        return ""
+    try:
+        _adapter(kind).validate_json(data, extra="forbid")
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False):
+            if one["type"] == "extra_forbidden" and not FREE.intersection(one["loc"]):
+                return f"{_path(one['loc'])} is not known here{_meant(value, one['loc'])}"
+    return ""
+
+
+def _meant(value: Any, loc: "tuple[int | str, ...]") -> str:
+    for part in loc[:-1]:
+        value = value[part] if isinstance(part, int) or isinstance(value, Mapping) else getattr(value, part, None)
+    known = list(type(value).model_fields) if isinstance(value, BaseModel) else []
+    wanted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(loc[-1])).lower()
+    near = difflib.get_close_matches(wanted, known, 1)
+    return f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known)}" if known else ""

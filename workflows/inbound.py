@@ -1,0 +1,309 @@
+"""Everything anybody sends to a workflow is read here: no message can fail a workflow task (docs/adr/0053).
+
+The SDK decodes arguments before an interceptor sees them. What it cannot decode, and arguments that are too many, too
+few or null, raise in the workflow task, which Temporal then tries again for ever. So `protected` has the SDK pass on
+payloads as they are, and reads them itself, in front of each handler:
+
+- a signal that cannot be read is dropped, logged and counted;
+- an update is refused before it is accepted, and a query fails, with what is wrong and what is allowed;
+- a start that cannot be read ends the workflow as failed (`BadInputError`), or goes to the workflow to say so itself;
+- a signal of an unknown name is dropped instead of kept for a handler that may come;
+- what a handler raises is a fault of ours: logged, and no reason for the workflow to stand still.
+
+It stands on the SDK's definitions of handlers, which have no public way to be changed: see `pyproject.toml` for the
+upper bound of `temporalio`.
+"""
+
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.workflow._handlers import _QueryDefinition, _SignalDefinition, _UpdateDefinition
+
+from droidherd.contracts import inbound
+from droidherd.contracts.inbound import UnreadableError
+
+C = TypeVar("C", bound=type)
+BAD_INPUT = "BadInputError"
+BAD_MESSAGE = "BadMessageError"
+INTERNAL = "InternalError"
+LARGE = frozenset({"Reports"})
+"""What a host's presence reports may list a thousand emulators."""
+SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # noqa: B039 - never changed
+"""Signals of this workflow task → the identity of the client that sent them. The guard knows it, a handler does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a handler takes."""
+
+    kind: Any
+    default: Any = inspect.Parameter.empty
+
+    @classmethod
+    def of(cls, handler: Callable[..., Any]) -> "Parameter | None":
+        """None: it takes nothing."""
+        parameters = list(inspect.signature(handler).parameters.values())[1:]
+        if not parameters:
+            return None
+        if len(parameters) > 1:
+            raise TypeError(f"{handler.__qualname__} takes {len(parameters)} arguments; a message carries one model")
+        kind = get_type_hints(handler).get(parameters[0].name, Any)
+        return cls(kind, parameters[0].default)
+
+
+def protected(
+    *, start: Any = None, state: Any = None, tells: bool = False, cancellable: bool = True
+) -> "Callable[[C], C]":
+    """Read everything that comes in. Above `@workflow.defn`.
+
+    `start` and `state`: what a client starts it with, and what a run continues with, where these are not the same.
+    `tells`: it takes an `UnreadableError` in place of its input, and says so itself. Not `cancellable`: Temporal's
+    cancel changes nothing.
+    """
+
+    def decorate(cls: C) -> C:
+        definition: Any = workflow._Definition.must_from_class(cls)  # noqa: SLF001 (see above)
+        for name, one in list(definition.signals.items()):
+            definition.signals[name] = _signal(one)
+        for name, one in list(definition.updates.items()):
+            definition.updates[name] = _update(one)
+        for name, one in list(definition.queries.items()):
+            definition.queries[name] = _query(one)
+        definition.signals[None] = _SignalDefinition(
+            name=None, fn=_drop_unknown, is_method=True, arg_types=[str, Sequence[RawValue]]
+        )
+        _protect_start(cls, definition, _Start(Parameter.of(definition.run_fn), start, state, tells, cancellable))
+        return cls
+
+    return decorate
+
+
+def parameter_of(definition: Any) -> Parameter | None:
+    """What the handler behind a definition takes: the schemas and the tests ask."""
+    return Parameter.of(inspect.unwrap(definition.fn))
+
+
+# --- messages -----------------------------------------------------------------------------------------------------
+
+
+def _signal(definition: _SignalDefinition) -> _SignalDefinition:
+    handler, name = definition.fn, str(definition.name)
+    parameter = Parameter.of(handler)
+    if inspect.iscoroutinefunction(handler):
+        raise TypeError(f"{handler.__qualname__} must not await: handlers change the state, the loop does the rest")
+
+    def take(self: Any, *given: Any) -> None:
+        try:
+            _check_begun(self)
+            arguments = _read(parameter, given, strict=True)
+        except UnreadableError as error:
+            _drop(name, str(error))
+            return
+        try:
+            handler(self, *arguments)
+        except Exception:  # noqa: BLE001 (a fault of ours must not stop the workflow for ever)
+            workflow.logger.exception("the handler of signal %s raised an error; the signal is dropped", name)
+            _count(name)
+
+    return dataclasses.replace(definition, fn=_like(take, handler), arg_types=_raw(parameter))
+
+
+def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
+    handler, check, name = definition.fn, definition.validator, str(definition.name)
+    parameter = Parameter.of(handler)
+
+    def validate(self: Any, *given: Any) -> None:
+        with _refusing(name):
+            _check_begun(self)
+            arguments = _read(parameter, given, strict=True)
+            if check is not None:
+                check(self, *arguments)
+
+    async def take(self: Any, *given: Any) -> Any:
+        with _refusing(name):
+            arguments = _read(parameter, given)
+            result = handler(self, *arguments)
+            return await result if inspect.isawaitable(result) else result
+
+    return dataclasses.replace(
+        definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=_raw(parameter)
+    )
+
+
+def _query(definition: _QueryDefinition) -> _QueryDefinition:
+    handler, name = definition.fn, str(definition.name)
+    parameter = Parameter.of(handler)
+
+    def answer(self: Any, *given: Any) -> Any:
+        with _refusing(name):
+            _check_begun(self)
+            return handler(self, *_read(parameter, given, strict=True, sparing=True))
+
+    return dataclasses.replace(definition, fn=_like(answer, handler), arg_types=_raw(parameter))
+
+
+@contextmanager
+def _refusing(name: str) -> Generator[None]:
+    """What is wrong, as an error that its sender can read."""
+    try:
+        yield
+    except UnreadableError as error:
+        raise ApplicationError(f"{name}: {error}", type=BAD_MESSAGE, non_retryable=True) from None
+    except FailureError:
+        raise
+    except Exception as error:
+        workflow.logger.exception("the handler of %s raised an error", name)
+        text = f"{name}: this is a fault of droidherd: {type(error).__name__}: {error}"
+        raise ApplicationError(text, type=INTERNAL, non_retryable=True) from error
+
+
+def _drop_unknown(_self: Any, name: str, _given: Sequence[RawValue]) -> None:
+    _drop(name[: inbound.TEXT], "this workflow has no signal of this name")
+
+
+def _drop(name: str, problem: str) -> None:
+    sender = SENDERS.get().get(name) or "unknown"
+    workflow.logger.warning("signal %r of sender %r is dropped: %s", name, sender, problem)
+    _count(name)
+
+
+def _count(_name: str) -> None:
+    """Without the name, which anybody may choose."""
+    workflow.metric_meter().create_counter("droidherd_signals_dropped", "signals that could not be read").add(1)
+
+
+def _read(
+    parameter: Parameter | None, given: Sequence[Any], *, strict: bool = False, sparing: bool = False, most: int = 0
+) -> tuple[Any, ...]:
+    """The handler's arguments. `sparing`: what has a default need not be sent."""
+    if parameter is None:
+        if given:
+            raise UnreadableError(f"it takes no argument, and {len(given)} were sent")
+        return ()
+    if len(given) > 1:
+        raise UnreadableError(f"it takes one argument, and {len(given)} were sent")
+    raw = given[0].payload if given and isinstance(given[0], RawValue) else None
+    if given and raw is None:
+        return tuple(given)
+    encoding = _encoding(raw)
+    if raw is None or encoding == inbound.NULL or (encoding == inbound.JSON and raw.data.strip() == b"null"):
+        if parameter.default is not inspect.Parameter.empty:
+            return (parameter.default,)
+        if sparing and inbound.has_defaults(parameter.kind):
+            return (parameter.kind(),)
+        raise UnreadableError(f"it takes one argument, {_name_of(parameter.kind)}, and none was sent")
+    if not most:
+        most = inbound.START_BYTES if _name_of(parameter.kind) in LARGE else inbound.MESSAGE_BYTES
+    return (inbound.read(parameter.kind, encoding, raw.data, most=most, strict=strict),)
+
+
+def _encoding(payload: Any) -> str:
+    return payload.metadata.get("encoding", b"").decode(errors="replace") if payload is not None else ""
+
+
+def _name_of(kind: Any) -> str:
+    return {str: "a text", int: "a whole number"}.get(kind) or getattr(kind, "__name__", "JSON")
+
+
+def _raw(parameter: Parameter | None) -> list[type]:
+    return [] if parameter is None else [RawValue]
+
+
+def _like(wrapper: Callable[..., Any], handler: Callable[..., Any]) -> Callable[..., Any]:
+    wrapper.__name__, wrapper.__qualname__, wrapper.__doc__ = handler.__name__, handler.__qualname__, handler.__doc__
+    wrapper.__wrapped__ = handler  # type: ignore[attr-defined]
+    return wrapper
+
+
+# --- starts -------------------------------------------------------------------------------------------------------
+
+REFUSED = "_refused"
+ARGUMENTS = "_arguments"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    parameter: Parameter | None
+    kind: Any
+    """What a client starts it with."""
+    state: Any
+    """What the run before hands over."""
+    tells: bool
+    cancellable: bool
+
+
+def continues() -> bool:
+    """Whether the run before left the input. A retry or a cron of Temporal's own repeats what a client sent."""
+    info = workflow.info()
+    return bool(info.continued_run_id) and info.attempt == 1 and not info.cron_schedule
+
+
+def _protect_start(cls: type, definition: Any, start: _Start) -> None:
+    run = definition.run_fn
+
+    async def live(self: Any, *given: Any) -> Any:
+        if problem := getattr(self, REFUSED):
+            raise ApplicationError(problem, type=BAD_INPUT, non_retryable=True)
+        return await run(self, *getattr(self, ARGUMENTS, given))
+
+    async def live_on(self: Any, *given: Any) -> Any:
+        life = asyncio.create_task(live(self, *given))
+        while not life.done():
+            try:
+                await workflow.wait_condition(life.done)
+            except asyncio.CancelledError:
+                workflow.logger.warning("Temporal's cancel changes nothing here: see docs/contract.md")
+        return await life
+
+    cls.__init__ = _init(cls.__init__, start)
+    object.__setattr__(definition, "run_fn", _like(live if start.cancellable else live_on, run))
+    object.__setattr__(definition, "arg_types", _raw(start.parameter))
+
+
+def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
+    def init(self: Any, *given: Any) -> None:
+        setattr(self, REFUSED, "")
+        if given and not any(isinstance(one, RawValue) for one in given):
+            begin(self, *given)  # called by us, with values
+            return
+        try:
+            arguments = _read_start(start, given)
+        except UnreadableError as error:
+            arguments = (error,)
+            if not start.tells:
+                setattr(self, REFUSED, f"the input of this workflow cannot be read: {error}")
+                return
+        setattr(self, ARGUMENTS, arguments)
+        try:
+            begin(self, *arguments)
+        except Exception as error:
+            if continues():
+                raise
+            workflow.logger.exception("the workflow cannot begin with this input")
+            setattr(self, REFUSED, f"this workflow cannot begin with this input: {type(error).__name__}: {error}")
+
+    setattr(init, "__temporal_workflow_init", True)
+    return _like(init, begin)
+
+
+def _read_start(start: _Start, given: Sequence[Any]) -> tuple[Any, ...]:
+    parameter = start.parameter
+    if continues() and len(given) == 1 and parameter is not None:
+        return (inbound.read_own(start.state or parameter.kind, given[0].payload.data),)
+    if parameter is not None and start.kind is not None:
+        parameter = Parameter(start.kind)
+    return _read(parameter, given, strict=workflow.info().parent is None, most=inbound.START_BYTES)
+
+
+def _check_begun(instance: Any) -> None:
+    if problem := getattr(instance, REFUSED, ""):
+        raise UnreadableError(problem)
