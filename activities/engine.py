@@ -5,7 +5,7 @@ from collections.abc import Callable
 from temporalio import activity
 from temporalio.client import Client
 
-from droidherd.contracts.engine import CancelWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.engine import CancelWork, EarlierRun, EarlierRunWork, PoolSettings, PoolWork, Predecessor
 from droidherd.engine import rebuild
 
 
@@ -29,5 +29,9 @@ class EngineActivities:
     async def request_cancel(self, work: CancelWork) -> None:
         await self._client.get_workflow_handle(work.task_id, run_id=work.run_id).cancel()
 
+    @activity.defn
+    async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:
+        return await rebuild.find_earlier_run(self._client, work.task_id, work.run_id)
+
     def all(self) -> list[Callable[..., object]]:
-        return [self.read_pool, self.find_predecessor, self.request_cancel]
+        return [self.read_pool, self.find_predecessor, self.request_cancel, self.find_earlier_run]

@@ -5,7 +5,7 @@ from pydantic import Field
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.queue import PoolSettings
 
-__all__ = ["CancelWork", "Holders", "PoolSettings", "PoolWork", "Predecessor"]
+__all__ = ["CancelWork", "EarlierRun", "EarlierRunWork", "Holders", "PoolSettings", "PoolWork", "Predecessor"]
 
 
 class PoolWork(Contract):
@@ -31,6 +31,20 @@ class Holders(Contract):
     """Task id → first run id: those a dispatcher waits for (query `holders`), and those closed (signal `closed`)."""
 
     holders: dict[str, str] = Field(default_factory=dict)
+
+
+class EarlierRunWork(Contract):
+    """Input of `find_earlier_run`: a task that did not come through a client of ours."""
+
+    task_id: Id
+    run_id: str
+
+
+class EarlierRun(Contract):
+    """A run of the same id that ended before; empty: there is none."""
+
+    run_id: str = ""
+    status: str = ""
 
 
 class CancelWork(Contract):

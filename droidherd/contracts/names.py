@@ -101,6 +101,9 @@ RERUN_TAG = "rerun"
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""
 
+MEMO_REQUEST = "request"
+"""The memo by which a client of ours shows that it had Temporal refuse an id that was used before."""
+
 MEMO_ACCOUNT = "account"
 """The memo in which an account keeps its record."""
 

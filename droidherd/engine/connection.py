@@ -32,9 +32,17 @@ class _Json(PydanticJSONPlainPayloadConverter):
 
     def to_payload(self, value: Any) -> Payload | None:
         if isinstance(value, Request):
-            data = value.model_dump_json(exclude_unset=True).encode()
-            return Payload(metadata={"encoding": self.encoding.encode()}, data=data)
+            return super().to_payload(_said(value))
         return super().to_payload(value)
+
+
+def _said(value: Any) -> Any:
+    """The fields that were set, of requests alone: what a workflow knows changes in place, and is sent whole."""
+    if isinstance(value, Request):
+        return {name: _said(getattr(value, name)) for name in sorted(value.model_fields_set)}
+    if isinstance(value, tuple):
+        return [_said(one) for one in value]
+    return value
 
 
 _JSON = _Json()

@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, W
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.engine import Predecessor
+from droidherd.contracts.engine import EarlierRun, Predecessor
 from droidherd.contracts.names import Attribute, Workflow
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.visibility import quote, running
@@ -17,6 +17,8 @@ from droidherd.engine.visibility import quote, running
 AT_ONCE = 16
 ADMITTED = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.RETRY_PENDING, TaskStatus.WAITING, TaskStatus.COMPLETED)
 """States that a task reaches only after some dispatcher admitted it."""
+
+OPEN_OR_CONTINUED = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 
 log = logging.getLogger("droidherd.engine")
 
@@ -44,6 +46,14 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
         open_tasks=open_tasks,
         emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
     )
+
+
+async def find_earlier_run(client: Client, task_id: str, run_id: str) -> EarlierRun:
+    """A run of this task id that ended before this one. Temporal lists a run from its start on."""
+    async for run in client.list_workflows(f"WorkflowId = {quote(task_id)}", page_size=10):
+        if run.run_id != run_id and run.status not in OPEN_OR_CONTINUED:
+            return EarlierRun(run_id=run.run_id, status=run.status.name.lower() if run.status else "ended")
+    return EarlierRun()
 
 
 async def closed_holders(client: Client, holders: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,6 @@ from droidherd.contracts.tasks import Rerun, TaskSpec, TaskView
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 
-MEMO_REQUEST = "request"
 MEMO_KEY = "key"
 KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
 _TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
@@ -26,7 +25,7 @@ _TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
 
 def first_run(task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str, key: str) -> dict[str, Any]:
     """Options of a task whose id was never used. `digest` identifies the request, `key` its idempotency key."""
-    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), MEMO_REQUEST: digest}
+    memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), names.MEMO_REQUEST: digest}
     return {
         **_options(task_id, spec, config, {Attribute.TASK_STATE: TaskStatus.PENDING}, spec.tags(task_id)),
         "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,

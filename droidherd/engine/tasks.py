@@ -56,7 +56,7 @@ from droidherd.engine.errors import (
     limit_call,
 )
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.task_options import KEYWORD, MEMO_KEY, MEMO_REQUEST
+from droidherd.engine.task_options import KEYWORD, MEMO_KEY
 from droidherd.engine.visibility import (
     ENDS,
     OPEN,
@@ -436,7 +436,7 @@ def not_possible(action: str, now: TaskView) -> str:
 
 
 async def _refuse_another(new: NewTask, known: WorkflowExecution) -> None:
-    if await known.memo_value(MEMO_REQUEST, "") != new.digest:
+    if await known.memo_value(names.MEMO_REQUEST, "") != new.digest:
         raise (KeyReusedError if new.key else IdTakenError)(new.task_id)
 
 

@@ -33,7 +33,7 @@ from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountRecord
-from droidherd.contracts.engine import PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.engine import EarlierRun, EarlierRunWork, PoolSettings, PoolWork, Predecessor
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskTiming
 from droidherd.contracts.queue import CommandResult, DispatcherInput, EmulatorsPage, OperatorCommand
@@ -181,11 +181,15 @@ class StandIn(FakeThings):
 
 
 class _WithoutLists(EngineActivities):
-    """The one question that needs lists is answered for the server: there was no dispatcher before."""
+    """The questions that need lists are answered for the server: nothing was there before."""
 
     @activity.defn
     async def find_predecessor(self, work: PoolWork) -> Predecessor:  # noqa: ARG002 - the shape of the activity
         return Predecessor()
+
+    @activity.defn
+    async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:  # noqa: ARG002 - the shape of the activity
+        return EarlierRun()
 
 
 class _Plans:

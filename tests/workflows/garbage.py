@@ -115,7 +115,9 @@ class Sampler:
             return self.fill(next((one for one in branches if one.get("type") != "null"), {}))
         if "const" in part or "enum" in part:
             return part.get("const", (part.get("enum") or [None])[0])
-        kind = part.get("type")
+        return self._plain(part, part.get("type"))
+
+    def _plain(self, part: Any, kind: Any) -> Any:
         if kind == "object":
             extra = part.get("additionalProperties")
             value = {name: self.fill(one) for name, one in part.get("properties", {}).items()}

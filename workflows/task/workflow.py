@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 from droidherd.contracts import names
-from droidherd.contracts.engine import CancelWork
+from droidherd.contracts.engine import CancelWork, EarlierRun, EarlierRunWork
 from droidherd.contracts.inbound import UnreadableError
 from droidherd.contracts.stage import Planned, PlanRequest
 from droidherd.contracts.tasks import (
@@ -43,13 +43,15 @@ from droidherd.domain.task.lifecycle import (
 from droidherd.domain.task.reaction import delay_s
 from workflows import options
 from workflows.children import start_task
-from workflows.inbound import protected
+from workflows.inbound import continues, protected
 from workflows.task.loop import TaskLoop
 from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
 from workflows.task.running import failure_of, running
 from workflows.task.state import TaskState
 
+ALREADY_RUN = "already_run"
+ANOTHER_ID = "submit under another id; to try it again or take it back, see docs/contract.md"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
 UNCUT = (TaskStatus.RUNNING, TaskStatus.ROLLBACK_RUNNING, TaskStatus.WAITING)
@@ -113,6 +115,10 @@ class TaskWorkflow:
         if problem:
             state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
             return
+        if self._again is None and (earlier := await self._earlier_run()):
+            state.error = Failure(kind=ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
+            state.move(TaskEvent.REJECTED, reason=earlier)
+            return
         planning = workflow.start_local_activity(
             "plan_task",
             PlanRequest(spec=state.spec),
@@ -131,6 +137,25 @@ class TaskWorkflow:
         else:
             state.set_plan(planned.plan)
             state.timing = planned.timing
+
+    async def _earlier_run(self) -> str:
+        """Why this would be done twice. Our own clients and workflows have Temporal refuse an id that was used."""
+        info, state = workflow.info(), self._state
+        if info.attempt > 1 or info.cron_schedule or (info.continued_run_id and not continues()):
+            return f"task {state.task_id} ran before: Temporal's own retries and cron do not apply to tasks"
+        if info.parent is not None or names.MEMO_REQUEST in info.raw_memo:
+            return ""
+        looking = workflow.start_activity(
+            "find_earlier_run",
+            EarlierRunWork(task_id=state.task_id, run_id=info.run_id),
+            result_type=EarlierRun,
+            start_to_close_timeout=options.ENGINE_TIMEOUT,
+            retry_policy=options.ENGINE_RETRY,
+            summary="looks for an earlier run of this id",
+        )
+        await self._task.wait(looking.done)
+        earlier = await looking
+        return f"task {state.task_id} has {earlier.status} before, in run {earlier.run_id}" if earlier.run_id else ""
 
     # --- people -----------------------------------------------------------------------------------------------
 
@@ -343,11 +368,25 @@ def read_input(given: TaskInput | UnreadableError) -> tuple[TaskInput, str]:
 def _possible(start: TaskInput) -> tuple[TaskInput, str]:
     """A new run of a task that ended must be one that the table allows."""
     again = start.again
-    if again is None or may(again.past.state, event_of(again)):
+    if again is None:
+        return start, ""
+    if changed := _changed(start.spec, again.past):
+        refused = f"again: the spec must be that of the task that ended; {changed} is another"
+        return start.model_copy(update={"again": None}), refused
+    if may(again.past.state, event_of(again)):
         return start, ""
     action, past = (TaskAction.ROLLBACK if again.rollback else TaskAction.RETRY), again.past
     refused = f"again: {refusal(action, past.state, Intent.NONE, possible(past.state))}"
     return start.model_copy(update={"again": None}), refused
+
+
+def _changed(spec: TaskSpec, past: TaskView) -> str:
+    """What is not as in the task that ended; a view has the parameters with their defaults."""
+    for name in ("type", "account", "pool", "labels"):
+        if getattr(spec, name) != (getattr(past, name) or getattr(spec, name)):
+            return name
+    known = past.params
+    return next((f"params.{name}" for name in spec.params if name in known and known[name] != spec.params[name]), "")
 
 
 def event_of(again: Rerun) -> TaskEvent:
