@@ -219,9 +219,7 @@ class Target:
     async def check(self, after: str) -> None:
         """It completes a further workflow task, answers a query, and failed no workflow task."""
         try:
-            await self.handle.signal("are_you_there")
-            await asyncio.wait_for(until(self._has_heard, "a further workflow task"), ANSWER_S)
-            await asyncio.wait_for(self.handle.query("__temporal_workflow_metadata"), ANSWER_S)
+            await self.hears()
         except (TimeoutError, AssertionError) as error:
             self.table.wedged.append(f"{self.name}: stands still after {after}: {error}")
         except RPCError as error:
@@ -230,6 +228,11 @@ class Target:
         self.table.wedged += [f"{self.name}: {after}: {one}" for one in failed_tasks(await self._history())]
         if (await self.handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
             await self.renew()
+
+    async def hears(self) -> None:
+        await self.handle.signal("are_you_there")
+        await asyncio.wait_for(until(self._has_heard, "a further workflow task"), ANSWER_S)
+        await asyncio.wait_for(self.handle.query("__temporal_workflow_metadata"), ANSWER_S)
 
     async def _has_heard(self) -> bool | None:
         events = (await self._history()).events
@@ -290,6 +293,7 @@ ID_OF = {
     "HostWorkflow": "host/",
     "AccountWorkflow": "account/",
     "MaintenanceWorkflow": "maintenance/cleanup/",
+    "SubscriptionRunWorkflow": "subscription-run/",
 }
 
 
@@ -325,7 +329,7 @@ VALID: Mapping[str, Any] = {
         task=TaskSpec(type="sample", not_before=datetime(2100, 1, 1, tzinfo=UTC)),
         every_s=3600,
         created_at=datetime(2026, 11, 1, tzinfo=UTC),
-        catch_up=CatchUp(until=0),
+        catch_up=CatchUp(until=datetime(2026, 11, 1, tzinfo=UTC)),
     ),
 }
 

@@ -1,0 +1,105 @@
+"""No message wedges a workflow; Temporal's cancel takes no service away; a task is not done twice."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Replayer
+
+from droidherd.contracts import names
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import CONVERTER
+from droidherd.worker.workflow_workers import WORKFLOWS
+from tests.workflows import garbage
+from tests.workflows.plays import completes
+from tests.workflows.world import World, wake, world
+from workflows.guard import GuardedRunner
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_no_message_and_no_start_wedges_a_workflow(client: Client):
+    table = await garbage.play(client, large=False)
+    assert [] == table.wedged
+    assert {str(kind.__name__) for kind in WORKFLOWS} == {workflow for workflow, _, _ in table.cells}
+
+
+async def test_what_it_leaves_can_be_replayed(client: Client):
+    async with world(client, "e1"):
+        table = garbage.Table()
+        for cls in WORKFLOWS:
+            target = await garbage.Target.begin(client, cls, table)
+            await target.play(large=False)
+    replayer = Replayer(workflows=WORKFLOWS, workflow_runner=GuardedRunner(), data_converter=CONVERTER)
+    async for run in client.list_workflows():
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        await replayer.replay_workflow(history)
+
+
+async def refused(sending: Any) -> str:
+    with pytest.raises((WorkflowUpdateFailedError, WorkflowQueryFailedError)) as raised:
+        await asyncio.wait_for(sending, 20)
+    cause = raised.value.cause if isinstance(raised.value, WorkflowUpdateFailedError) else raised.value
+    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+
+
+async def test_an_update_and_a_query_say_what_is_wrong(here: World, task: str):
+    await wake(here)
+    pool = here.dispatcher()
+    wrong = await refused(pool.execute_update("set_capacity", {"lane": "account", "capasity": 3}))
+    assert "set_capacity: capasity is not known here; did you mean capacity?" == wrong
+    wrong = await refused(pool.execute_update("set_capacity", {"lane": "account", "capacity": -3}))
+    assert "set_capacity: capacity must be at least 0" == wrong
+    assert "queue: limit must be at most 1000" in await refused(pool.query("queue", {"limit": 5_000}))
+    assert here.pool == (await pool.query("queue"))["pool"]  # all of its argument may be left out
+
+
+async def test_a_misspelt_field_fails_a_start_and_names_the_right_one(here: World, task: str):
+    given = {"spec": {"type": "sample", "notBefore": "2100-01-01T00:00:00Z"}}
+    handle = await here.client.start_workflow("TaskWorkflow", given, id=task, task_queue=names.QUEUE)
+    with pytest.raises(WorkflowFailureError) as failed:
+        await asyncio.wait_for(handle.result(), 20)
+    assert "spec.notBefore is not known here; did you mean not_before?" == str(failed.value.cause)
+
+
+async def test_a_second_start_of_an_id_does_nothing(here: World, task: str):
+    await here.submit(task, completes())
+    first = await here.ended(task)
+    handle = await here.submit(task, completes())
+    with pytest.raises(WorkflowFailureError) as failed:
+        await asyncio.wait_for(handle.result(), 20)
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "already_run" == failed.value.cause.type
+    assert first.run_id in str(failed.value.cause)
+    view = await here.view(task)
+    assert (TaskStatus.REJECTED, ()) == (view.state, view.attempts)
+
+
+async def started(here: World) -> "list[WorkflowHandle[Any, Any]]":
+    await wake(here)
+    account = await here.client.start_workflow(
+        names.Workflow.ACCOUNT, id=names.account_id("cancelled"), task_queue=names.FLEET_QUEUE
+    )
+    ids = [names.dispatcher_id(here.pool), names.emulator_id("e1"), names.host_id(here.host)]
+    return [account, *map(here.client.get_workflow_handle, ids)]
+
+
+async def test_cancel_in_temporal_takes_no_service_away(here: World, task: str):
+    services = await started(here)
+    for handle in services:
+        await handle.cancel()
+    for handle in services:
+        await garbage.Target(here.client, "", None, garbage.Table(), handle).hears()
+        description = await handle.describe()
+        assert description.close_time is None, handle.id
+    await here.submit(task, completes())
+    assert TaskStatus.COMPLETED == (await here.ended(task)).state
+    await services[0].terminate()
