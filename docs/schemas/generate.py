@@ -25,6 +25,7 @@ ORDERS = (
 CONTRACT: dict[names.Workflow, dict[str, Any]] = {
     names.Workflow.TASK: {
         "id": "the task's id: 1 to 64 of A-Z a-z 0-9 . _ -",
+        "id_reuse_policy": "REJECT_DUPLICATE",
         "input": tasks.TaskInput,
         "signals": {
             **dict.fromkeys(WISHES, tasks.OperatorRequest),
@@ -116,6 +117,7 @@ def _index() -> dict[str, Any]:
         "workflows": {
             workflow.value: {
                 "id": spoken["id"],
+                **({"id_reuse_policy": spoken["id_reuse_policy"]} if "id_reuse_policy" in spoken else {}),
                 "input": _reference(spoken["input"]),
                 "signals": {name: {"argument": _reference(kind)} for name, kind in spoken["signals"].items()},
                 "updates": {name: _pair(pair) for name, pair in spoken["updates"].items()},

@@ -52,6 +52,8 @@ class Request(Contract):
     senders. droidherd itself sends only the fields that were set (`engine/connection.py`).
     """
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"additionalProperties": False})
+
 
 class EntityState(BaseModel):
     """Base of what a workflow knows. It changes in place; continue-as-new and queries get it whole."""

@@ -1,7 +1,9 @@
 """The written contract says what the code does."""
 
 import importlib.util
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -15,6 +17,7 @@ from droidherd.contracts.tasks import Admission, TaskInput, TaskSpec
 from droidherd.domain.task.lifecycle import TaskStatus
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
+from workflows.inbound import Parameter
 from workflows.maintenance import MaintenanceWorkflow
 from workflows.task.workflow import TaskWorkflow
 
@@ -38,6 +41,11 @@ def generate() -> ModuleType:
     return module
 
 
+def kind_of(handler: Callable[..., Any]) -> Any:
+    parameter = Parameter.of(inspect.unwrap(handler))
+    return parameter.kind if parameter else None
+
+
 def load(name: str) -> Any:
     return json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
 
@@ -57,18 +65,18 @@ def test_the_index_names_only_what_a_workflow_understands_with_these_types(name:
     definition = workflow._Definition.must_from_class(DEFINED[name])
     spoken = next(value for key, value in generate.CONTRACT.items() if key == name)
     assert name == definition.name
-    arguments = definition.arg_types or []
-    # A task takes anything, so that rubbish ends as a failed task; what it understands is one of these.
-    assert (1, True) == (len(arguments), spoken["input"] in {*arguments, *get_args(arguments[0])})
+    taken = kind_of(definition.run_fn)
+    # A task also takes its own state, and what it cannot read, which ends as a failed task.
+    assert spoken["input"] in {taken, *get_args(taken)}
     none = type(None)
     for message, kind in spoken["signals"].items():
-        assert ([] if kind is none else [kind]) == definition.signals[message].arg_types, message
+        assert kind is (kind_of(definition.signals[message].fn) or none), message
     for message, (argument, answer) in spoken["updates"].items():
         update = definition.updates[message]
-        assert (([] if argument is none else [argument]), answer) == (update.arg_types, update.ret_type), message
+        assert (argument, answer) == (kind_of(update.fn) or none, update.ret_type), message
     for message, (argument, answer) in spoken["queries"].items():
         query = definition.queries[message]
-        assert (([] if argument is none else [argument]), answer) == (query.arg_types, query.ret_type), message
+        assert (argument, answer) == (kind_of(query.fn) or none, query.ret_type), message
 
 
 def test_everything_a_person_may_send_is_in_the_index():
@@ -85,7 +93,7 @@ def test_everything_a_person_may_send_is_in_the_index():
         definition = workflow._Definition.must_from_class(kind)
         handled = {*definition.signals, *definition.updates, *definition.queries}
         written = {message for group in ("signals", "updates", "queries") for message in index[name][group]}
-        assert written == {str(one) for one in handled} - ours[name]
+        assert written == {str(one) for one in handled if one} - ours[name]
 
 
 def misfits(document: Any, schema: str) -> list[str]:
@@ -102,6 +110,15 @@ def test_the_least_that_may_be_sent_fits_the_schemas():
     assert [] == misfits({"spec": {"type": "tap_once"}}, "TaskInput.json")
     assert [] == misfits({}, "OperatorRequest.json")
     assert ["'type' is a required property"] == misfits({"spec": {}}, "TaskInput.json")
+
+
+def test_a_misspelt_field_does_not_fit_the_schemas():
+    assert misfits({"spec": {"type": "tap_once", "notBefore": "2026-11-20T08:00:00Z"}}, "TaskInput.json")
+    assert misfits({"actr": "ann"}, "OperatorRequest.json")
+
+
+def test_the_index_says_that_an_id_is_used_once():
+    assert "REJECT_DUPLICATE" == load("index.json")["workflows"]["TaskWorkflow"]["id_reuse_policy"]
 
 
 def test_every_link_of_the_page_leads_somewhere():
