@@ -190,6 +190,7 @@ async def _ask(target: str, message: m.Enqueue) -> Outcome:
             result_type=DispatcherAnswer,
             start_to_close_timeout=options.DIRECT_TIMEOUT,
             retry_policy=options.ONCE,
+            summary=f"asks {target} for an emulator",
         )
     except FailureError as error:  # as an ActivityError the first time, and unwrapped when it is replayed
         workflow.logger.debug("%s is asked by a signal: %s", target, error)
@@ -206,6 +207,7 @@ async def _tell(target: str, message: object) -> Outcome:
             result_type=BatchResult,
             start_to_close_timeout=options.DIRECT_TIMEOUT,
             retry_policy=options.ONCE,
+            summary=f"tells {target} that it ended",
         )
     except FailureError as error:
         workflow.logger.debug("%s is told by a signal: %s", target, error)

@@ -76,6 +76,7 @@ class MaintenanceWorkflow:
             workflow.start_activity(
                 "remove_tasks",
                 work,
+                summary="would remove old tasks" if work.dry_run else "removes old tasks",
                 result_type=CleanupStats,
                 start_to_close_timeout=options.CLEANUP_TOTAL,
                 heartbeat_timeout=options.CLEANUP_HEARTBEAT,
@@ -87,6 +88,7 @@ class MaintenanceWorkflow:
         return await self._result_of(
             workflow.start_activity(
                 "list_hosts",
+                summary="lists the hosts",
                 result_type=Hosts,
                 start_to_close_timeout=options.ENGINE_TIMEOUT,
                 schedule_to_close_timeout=options.ENGINE_TOTAL,
@@ -101,6 +103,7 @@ class MaintenanceWorkflow:
                 workflow.start_activity(
                     "sweep_artifacts",
                     work,
+                    summary=f"sweeps the artifacts of host {host}",
                     task_queue=names.host_id(host),
                     result_type=CleanupStats,
                     schedule_to_start_timeout=options.SWEEP_START,

@@ -110,6 +110,7 @@ class SubscriptionRunWorkflow:
                     before=before,
                 ),
                 result_type=CatchUp,
+                summary="looks for runs that were missed",
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
             )

@@ -15,6 +15,8 @@ from droidherd.contracts import accounts, fleet, maintenance, names, queue, task
 from droidherd.domain.dispatch import audit
 
 HERE = Path(__file__).parent
+TYPES = "droidherd.d.ts"
+PLAIN = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}
 NONE = type(None)
 WISHES = ("pause", "resume", "cancel", "force_cancel")
 ORDERS = (
@@ -146,14 +148,70 @@ def _reference(kind: type) -> Any:
     return {"type": {str: "string", int: "integer"}[kind]} if kind in {str, int} else {"$ref": f"{kind.__name__}.json"}
 
 
+class TypeScript:
+    """The same as types for TypeScript: what is sent, and, with every field, what is answered."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, str] = {}
+        self._suffix = ""
+        self._sent = {kind.__name__ for kind in _models() if _is_sent(kind)}
+
+    def text(self) -> str:
+        for kind in sorted(_models(), key=_is_sent):
+            self._suffix = "Sent" if _is_sent(kind) else ""
+            schema = _schema(kind)
+            for name, one in schema.get("$defs", {}).items():
+                self._add(self._named(name), one)
+            self._add(kind.__name__, schema)
+        return "// Written by docs/schemas/generate.py\n\n" + "\n".join(dict(sorted(self._types.items())).values())
+
+    def _named(self, name: str) -> str:
+        return name if name in self._sent else name + self._suffix
+
+    def _add(self, name: str, schema: Any) -> None:
+        if schema.get("type") != "object" or "properties" not in schema:
+            self._types.setdefault(name, f"export type {name} = {self._type(schema)};\n")
+            return
+        required = schema.get("required", []) if self._suffix else schema["properties"]
+        fields = [
+            f"  {field}{'' if field in required else '?'}: {self._type(one)};\n"
+            for field, one in schema["properties"].items()
+        ]
+        self._types.setdefault(name, f"export interface {name} {{\n{''.join(fields)}}}\n")
+
+    def _type(self, schema: Any) -> str:
+        if "$ref" in schema:
+            return self._named(schema["$ref"].rpartition("/")[2])
+        if "const" in schema or "enum" in schema:
+            return " | ".join(json.dumps(one) for one in schema.get("enum", [schema.get("const")]))
+        if branches := schema.get("anyOf") or schema.get("oneOf"):
+            return " | ".join(dict.fromkeys(map(self._type, branches)))
+        kind = schema.get("type")
+        if kind == "array":
+            return f"Array<{self._type(schema.get('items', {}))}>"
+        if kind == "object":
+            extra = schema.get("additionalProperties", {})
+            return f"Record<string, {self._type(extra) if isinstance(extra, dict) else 'unknown'}>"
+        return PLAIN.get(str(kind), "unknown")
+
+
 def text_of(document: Any) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
+def files() -> dict[str, str]:
+    """File name → text."""
+    return {name: text_of(document) for name, document in documents().items()} | {TYPES: TypeScript().text()}
+
+
+def _written() -> list[Path]:
+    return [*HERE.glob("*.json"), *HERE.glob("*.ts")]
+
+
 def out_of_step() -> list[str]:
     """Names of files that differ from what the code says, are missing, or should not be there."""
-    wanted = {name: text_of(document) for name, document in documents().items()}
-    there = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.json")}
+    wanted = files()
+    there = {path.name: path.read_text(encoding="utf-8") for path in _written()}
     return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
 
 
@@ -163,12 +221,12 @@ def main() -> int:
         stale = out_of_step()
         sys.stdout.write("".join(f"{name} is out of step\n" for name in stale))
         return 1 if stale else 0
-    wanted = documents()
-    for path in HERE.glob("*.json"):
+    wanted = files()
+    for path in _written():
         if path.name not in wanted:
             path.unlink()
-    for name, document in wanted.items():
-        (HERE / name).write_text(text_of(document), encoding="utf-8")
+    for name, text in wanted.items():
+        (HERE / name).write_text(text, encoding="utf-8")
     return 0
 
 

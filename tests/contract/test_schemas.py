@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -115,6 +116,14 @@ def test_the_least_that_may_be_sent_fits_the_schemas():
 def test_a_misspelt_field_does_not_fit_the_schemas():
     assert misfits({"spec": {"type": "tap_once", "notBefore": "2026-11-20T08:00:00Z"}}, "TaskInput.json")
     assert misfits({"actr": "ann"}, "OperatorRequest.json")
+
+
+def test_every_type_that_the_typescript_file_names_is_defined_there():
+    text = (SCHEMAS / "droidherd.d.ts").read_text(encoding="utf-8")
+    defined = set(re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE))
+    used = set(re.findall(r"\b[A-Z]\w+", re.sub(r'"[^"]*"|//.*', "", text))) - {"Array", "Record"}
+    assert used <= defined
+    assert {"TaskInput", "TaskView", "OperatorCommand"} <= defined
 
 
 def test_the_index_says_that_an_id_is_used_once():

@@ -125,6 +125,7 @@ class TaskWorkflow:
             result_type=Planned,
             start_to_close_timeout=options.PLANNING_TIMEOUT,
             retry_policy=options.PLANNING_RETRY,
+            summary=f"plans {state.type}",
         )
         await self._task.wait(planning.done)
         try:
@@ -465,5 +466,6 @@ async def _cancel_in_temporal(state: TaskState) -> None:
         schedule_to_close_timeout=options.ENGINE_TOTAL,
         retry_policy=options.ENGINE_RETRY,
         cancellation_type=workflow.ActivityCancellationType.ABANDON,
+        summary="closes as cancelled",
     )
-    await workflow.sleep(options.ENGINE_TOTAL)
+    await workflow.sleep(options.ENGINE_TOTAL, summary="waits to be closed as cancelled")
