@@ -42,14 +42,14 @@ SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # no
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class Argument:
     """What a handler takes."""
 
     kind: Any
     default: Any = inspect.Parameter.empty
 
     @classmethod
-    def of(cls, handler: Callable[..., Any]) -> "Parameter | None":
+    def of(cls, handler: Callable[..., Any]) -> "Argument | None":
         """None: it takes nothing."""
         parameters = list(inspect.signature(handler).parameters.values())[1:]
         if not parameters:
@@ -81,15 +81,15 @@ def protected(
         definition.signals[None] = _SignalDefinition(
             name=None, fn=_drop_unknown, is_method=True, arg_types=[str, Sequence[RawValue]]
         )
-        _protect_start(cls, definition, _Start(Parameter.of(definition.run_fn), start, state, tells, cancellable))
+        _protect_start(cls, definition, _Start(Argument.of(definition.run_fn), start, state, tells, cancellable))
         return cls
 
     return decorate
 
 
-def parameter_of(definition: Any) -> Parameter | None:
+def parameter_of(definition: Any) -> Argument | None:
     """What the handler behind a definition takes: the schemas and the tests ask."""
-    return Parameter.of(inspect.unwrap(definition.fn))
+    return Argument.of(inspect.unwrap(definition.fn))
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def parameter_of(definition: Any) -> Parameter | None:
 
 def _signal(definition: _SignalDefinition) -> _SignalDefinition:
     handler, name = definition.fn, str(definition.name)
-    parameter = Parameter.of(handler)
+    parameter = Argument.of(handler)
     if inspect.iscoroutinefunction(handler):
         raise TypeError(f"{handler.__qualname__} must not await: handlers change the state, the loop does the rest")
 
@@ -119,7 +119,7 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
 
 def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
     handler, check, name = definition.fn, definition.validator, str(definition.name)
-    parameter = Parameter.of(handler)
+    parameter = Argument.of(handler)
 
     def validate(self: Any, *given: Any) -> None:
         with _refusing(name):
@@ -141,7 +141,7 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
 
 def _query(definition: _QueryDefinition) -> _QueryDefinition:
     handler, name = definition.fn, str(definition.name)
-    parameter = Parameter.of(handler)
+    parameter = Argument.of(handler)
 
     def answer(self: Any, *given: Any) -> Any:
         with _refusing(name):
@@ -182,7 +182,7 @@ def _count(_name: str) -> None:
 
 
 def _read(
-    parameter: Parameter | None, given: Sequence[Any], *, strict: bool = False, sparing: bool = False, most: int = 0
+    parameter: Argument | None, given: Sequence[Any], *, strict: bool = False, sparing: bool = False, most: int = 0
 ) -> tuple[Any, ...]:
     """The handler's arguments. `sparing`: what has a default need not be sent."""
     if parameter is None:
@@ -214,7 +214,7 @@ def _name_of(kind: Any) -> str:
     return {str: "a text", int: "a whole number"}.get(kind) or getattr(kind, "__name__", "JSON")
 
 
-def _raw(parameter: Parameter | None) -> list[type]:
+def _raw(parameter: Argument | None) -> list[type]:
     return [] if parameter is None else [RawValue]
 
 
@@ -232,7 +232,7 @@ ARGUMENTS = "_arguments"
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    parameter: Parameter | None
+    parameter: Argument | None
     kind: Any
     """What a client starts it with."""
     state: Any
@@ -272,7 +272,7 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
 def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
     def init(self: Any, *given: Any) -> None:
         setattr(self, REFUSED, "")
-        if given and not any(isinstance(one, RawValue) for one in given):
+        if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
             begin(self, *given)  # called by us, with values
             return
         try:
@@ -300,7 +300,7 @@ def _read_start(start: _Start, given: Sequence[Any]) -> tuple[Any, ...]:
     if continues() and len(given) == 1 and parameter is not None:
         return (inbound.read_own(start.state or parameter.kind, given[0].payload.data),)
     if parameter is not None and start.kind is not None:
-        parameter = Parameter(start.kind)
+        parameter = Argument(start.kind)
     return _read(parameter, given, strict=workflow.info().parent is None, most=inbound.START_BYTES)
 
 

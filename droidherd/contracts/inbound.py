@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, from_json
 
 from droidherd.contracts.base import Request
 from droidherd.domain import ids
@@ -49,9 +48,10 @@ def read(kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, st
     if len(data) > most:
         raise UnreadableError(f"the argument has {len(data)} bytes; at most {most} are taken")
     try:
-        problem = next(_beyond(from_json(data, allow_inf_nan=False)), "")
-    except ValueError as error:
-        raise UnreadableError(f"the argument is not JSON: {error}") from error
+        problem = next(_beyond(_adapter(Any).validate_json(data)), "")
+    except ValidationError as error:
+        why = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error", "")
+        raise UnreadableError(f"the argument is not JSON: {why}") from error
     if problem:
         raise UnreadableError(problem)
     try:
@@ -153,7 +153,7 @@ TEXTS: Mapping[str, str] = {
 """By pydantic's type of the error, or how that begins."""
 
 
-def _rule(found: ErrorDetails) -> str:
+def _rule(found: Mapping[str, Any]) -> str:
     context = found.get("ctx", {})
     if rule := ids.RULES.get(str(context.get("pattern", ""))):
         return rule

@@ -18,7 +18,7 @@ from droidherd.contracts.tasks import Admission, TaskInput, TaskSpec
 from droidherd.domain.task.lifecycle import TaskStatus
 from workflows.dispatcher.workflow import DispatcherWorkflow
 from workflows.emulator import EmulatorWorkflow
-from workflows.inbound import Parameter
+from workflows.inbound import Argument
 from workflows.maintenance import MaintenanceWorkflow
 from workflows.task.workflow import TaskWorkflow
 
@@ -43,7 +43,7 @@ def generate() -> ModuleType:
 
 
 def kind_of(handler: Callable[..., Any]) -> Any:
-    parameter = Parameter.of(inspect.unwrap(handler))
+    parameter = Argument.of(inspect.unwrap(handler))
     return parameter.kind if parameter else None
 
 

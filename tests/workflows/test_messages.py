@@ -67,13 +67,14 @@ async def test_a_misspelt_field_fails_a_start_and_names_the_right_one(here: Worl
     handle = await here.client.start_workflow("TaskWorkflow", given, id=task, task_queue=names.QUEUE)
     with pytest.raises(WorkflowFailureError) as failed:
         await asyncio.wait_for(handle.result(), 20)
-    assert "spec.notBefore is not known here; did you mean not_before?" == str(failed.value.cause)
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "spec.notBefore is not known here; did you mean not_before?" == failed.value.cause.message
 
 
 async def test_a_second_start_of_an_id_does_nothing(here: World, task: str):
-    await here.submit(task, completes())
+    await here.submit(task, completes)
     first = await here.ended(task)
-    handle = await here.submit(task, completes())
+    handle = await here.submit(task, completes)
     with pytest.raises(WorkflowFailureError) as failed:
         await asyncio.wait_for(handle.result(), 20)
     assert isinstance(failed.value.cause, ApplicationError)
@@ -100,6 +101,6 @@ async def test_cancel_in_temporal_takes_no_service_away(here: World, task: str):
         await garbage.Target(here.client, "", None, garbage.Table(), handle).hears()
         description = await handle.describe()
         assert description.close_time is None, handle.id
-    await here.submit(task, completes())
+    await here.submit(task, completes)
     assert TaskStatus.COMPLETED == (await here.ended(task)).state
     await services[0].terminate()
