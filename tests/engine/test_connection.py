@@ -5,14 +5,16 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.contracts.fleet import HostInput, HostState
 from droidherd.contracts.tasks import TaskInput, TaskSpec
-from droidherd.domain.messages import Key
+from droidherd.domain.messages import Health, Key, Seen
 from droidherd.engine.connection import CONVERTER, PayloadConverter, connect
 from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Temporal
 from tests.support.tls import papers, tls_proxy
 
-VALUES = [TaskInput(spec=TaskSpec(type="press")), Key("a", "b", 1), {"a": [1, None]}, "text", timedelta(days=2)]
+SAID = TaskInput(spec=TaskSpec(type="press"))
+VALUES = [Key("a", "b", 1), {"a": [1, None]}, "text", timedelta(days=2)]
 
 PROFILE = """
 [profile.farm.tls]
@@ -27,6 +29,19 @@ async def test_payloads_are_what_every_other_pydantic_client_writes_and_reads(va
     written = await CONVERTER.encode([value])
     assert written == await pydantic_data_converter.encode([value])
     assert [value] == await CONVERTER.decode(written, [type(value)])
+
+
+async def test_of_a_request_only_what_was_set_is_written_and_every_client_reads_it():
+    written = await CONVERTER.encode([SAID])
+    assert b'{"spec":{"type":"press"}}' == written[0].data
+    assert [SAID] == await pydantic_data_converter.decode(written, [TaskInput])
+
+
+async def test_what_a_workflow_knows_is_written_whole_inside_a_request():
+    state = HostState()
+    state.last["e1"] = Seen("e1", "h1", 1, 1, Health.GOOD)  # in place: pydantic does not count it as set
+    [written] = await CONVERTER.encode([HostInput(host_id="h1", state=state)])
+    assert [HostInput(host_id="h1", state=state)] == await CONVERTER.decode([written], [HostInput])
 
 
 def test_a_type_is_learned_to_be_read_once_and_not_by_each_workflow():
