@@ -32,16 +32,16 @@ class _Json(PydanticJSONPlainPayloadConverter):
 
     def to_payload(self, value: Any) -> Payload | None:
         if isinstance(value, Request):
-            return super().to_payload(_said(value))
+            return super().to_payload(_set_fields(value))
         return super().to_payload(value)
 
 
-def _said(value: Any) -> Any:
+def _set_fields(value: Any) -> Any:
     """The fields that were set, of requests alone: what a workflow knows changes in place, and is sent whole."""
     if isinstance(value, Request):
-        return {name: _said(getattr(value, name)) for name in sorted(value.model_fields_set)}
+        return {name: _set_fields(getattr(value, name)) for name in sorted(value.model_fields_set)}
     if isinstance(value, tuple):
-        return [_said(one) for one in value]
+        return [_set_fields(one) for one in value]
     return value
 
 

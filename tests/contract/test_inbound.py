@@ -41,7 +41,7 @@ def spec(**fields: Any) -> dict[str, Any]:
         (b"\xff", "the argument is not JSON"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_field_and_what_is_allowed(given: object, expected: str):
+def test_a_refusal_names_the_field_and_what_is_allowed(given: object, expected: str):
     assert refusal(TaskInput, given).startswith(expected)
 
 

@@ -13,7 +13,7 @@ from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Temporal
 from tests.support.tls import papers, tls_proxy
 
-SAID = TaskInput(spec=TaskSpec(type="press"))
+REQUEST = TaskInput(spec=TaskSpec(type="press"))
 VALUES = [Key("a", "b", 1), {"a": [1, None]}, "text", timedelta(days=2)]
 
 PROFILE = """
@@ -32,9 +32,9 @@ async def test_payloads_are_what_every_other_pydantic_client_writes_and_reads(va
 
 
 async def test_of_a_request_only_what_was_set_is_written_and_every_client_reads_it():
-    written = await CONVERTER.encode([SAID])
+    written = await CONVERTER.encode([REQUEST])
     assert b'{"spec":{"type":"press"}}' == written[0].data
-    assert [SAID] == await pydantic_data_converter.decode(written, [TaskInput])
+    assert [REQUEST] == await pydantic_data_converter.decode(written, [TaskInput])
 
 
 async def test_what_a_workflow_knows_is_written_whole_inside_a_request():
