@@ -94,10 +94,13 @@ def test_a_command_line_that_is_not_understood_is_seen():
             parse(words)
 
 
-def test_commands_in_prose_are_commands():
+def test_commands_in_prose_and_messages_are_commands():
     """Their words; what follows stands for something."""
     wrong: list[str] = []
-    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "deploy" / "README.md"]:
+    product = [
+        path for folder in ("droidherd", "workflows", "activities", "api") for path in ROOT.glob(f"{folder}/**/*.py")
+    ]
+    for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "deploy" / "README.md", *sorted(product)]:
         for span in SPAN.findall(path.read_text(encoding="utf-8")):
             command: Any = ROOT_COMMAND
             words = span.replace("...", "").split()
