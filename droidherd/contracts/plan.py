@@ -119,5 +119,7 @@ class TaskTiming(Contract):
     start_grace_s: float = 5.0
     moves: int = 10
     """How often a task may lose its emulator before it fails."""
+    home_wait_s: float = 300.0
+    """So long a task waits for the emulator on which its stages completed, while that lives."""
     startup_lead_s: float = 0.0
     """So long before its time a task says that it will need an emulator; 0: it does not."""

@@ -69,6 +69,7 @@ class TaskSpec(Request):
     """1 is first. Not said: by origin. Only lanes ordered by priority look at it."""
     origin: Origin = Origin.PERSON
     on_busy: OnBusy = OnBusy.REJECT
+    """Not said: `queue` for a task with `not_before`, which nobody would be there to hear refused; else `reject`."""
     emulator: MaybeId = ""
     """Only this emulator will do."""
     requires: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$")], ...] = (
@@ -104,8 +105,12 @@ class TaskSpec(Request):
     @model_validator(mode="before")
     @classmethod
     def _by_origin(cls, given: Any) -> Any:
-        """The priority of its origin, for a task of which nobody said one."""
-        if not isinstance(given, Mapping) or given.get("priority") is not None:
+        """The priority of its origin, for a task of which nobody said one; and that one for later waits its turn."""
+        if not isinstance(given, Mapping):
+            return given
+        if given.get("not_before") is not None and given.get("on_busy") is None:
+            given = {**given, "on_busy": OnBusy.QUEUE}
+        if given.get("priority") is not None:
             return given
         origin = given.get("origin")
         band = BANDS.get(origin) if isinstance(origin, str) else None

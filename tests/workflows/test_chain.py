@@ -1,10 +1,11 @@
 """What follows a task: whether, when, for whom and where."""
 
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 
-from droidherd.contracts.tasks import Rollback
+from droidherd.contracts.tasks import Rollback, TaskSpec
 from droidherd.domain.errors import ScreenNotReachedError
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, fails
@@ -120,3 +121,16 @@ async def test_a_stranger_with_the_name_of_a_link_does_not_stand_in_for_it(here:
     assert following.startswith(f"{task}.2-")
     await here.ended(following)
     assert "second" == (await here.view(following)).type
+
+
+async def test_a_link_does_not_inherit_when_its_head_was_to_have_started(here: World, task: str):
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    await here.submit(task, expires_at=soon, then=[{"type": "second"}])
+    assert soon == (await here.ended(task)).expires_at
+    assert (await here.ended(f"{task}.2")).expires_at is None
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "queue"), ({"on_busy": "reject"}, "reject")])
+async def test_a_task_for_tonight_waits_unless_it_says_otherwise(given: dict[str, str], expected: str):
+    spec = TaskSpec.model_validate({"type": "check", "not_before": "2030-01-01T00:00:00Z", **given})
+    assert expected == spec.on_busy

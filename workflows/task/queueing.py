@@ -4,6 +4,7 @@ Each state of the lifecycle is a coroutine that ends in another state.
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from temporalio import workflow
 
@@ -19,6 +20,8 @@ REPEAT_S = 300.0
 UNANSWERED_S = 5.0
 """After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
 FOREVER = float("inf")
+AWAY_S = 30.0
+"""A timer that rings so late says that Temporal or its workers were away."""
 NO_EMULATOR = "cannot_be_satisfied"
 REASONS = {
     "queue_full": "the queue is full",
@@ -43,6 +46,8 @@ async def pending(task: TaskLoop) -> None:
         claim.disclaim(state.key())
         _expire(state)
     else:
+        if state.waits_for() and state.home_until is None:
+            _wait_for_home(state)
         # A ticket once drawn is kept until a retry or a resume throws it away.
         claim.request(request_of(state))
         await _admission(task)
@@ -60,6 +65,14 @@ async def wait_in_line(task: TaskLoop) -> None:
             claim.done()
             _expire(state)
             return
+        if _is_home_overdue(state):
+            claim.done()
+            state.move(TaskEvent.LEASE_LOST, reason=state.left_home)
+            return
+        if workflow.info().is_continue_as_new_suggested():
+            claim.done()
+            state.move(TaskEvent.LEASE_LOST, reason="continues as new")
+            return
     if state.intent and claim.lease is None:
         claim.done()
         state.take_effect()
@@ -73,7 +86,8 @@ async def wait_in_line(task: TaskLoop) -> None:
 def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
     """What it asks its dispatcher for."""
     spec, plan, timing = state.spec, state.the_plan(), state.timing
-    bound = state.bound_to() or spec.emulator or plan.emulator
+    home = "" if rolls_back else state.waits_for()
+    bound = state.bound_to() or spec.emulator or plan.emulator or home
     # A rollback needs the emulator that was changed, whatever its labels are by now.
     labels = () if state.rollback is not None else (*plan.requires, *spec.requires)
     requires = {*labels, *((f"emulator_id={bound}",) if bound else ())}
@@ -90,6 +104,7 @@ def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
         ticket=state.claim.ticket,
         hold_s=plan.policy.time_limit_s + timing.cleanup_s + timing.lease_margin_s,
         single=state.jobs_left() == 1,
+        sticky=home,
         avoid="" if bound or rolls_back else state.avoid,
     )
 
@@ -140,7 +155,12 @@ async def _admission(task: TaskLoop) -> None:
             claim.done()
             _expire(state)
             return
-    if claim.rejected:
+        if _is_home_overdue(state):
+            claim.done()
+            return
+    if claim.rejected and claim.rejected.reason == NO_EMULATOR and _needs_no_other(state):
+        state.leave_home(f"{state.home()} is gone")
+    elif claim.rejected:
         _reject(state, claim.rejected)
     elif claim.lease or claim.admitted:
         show_place(state)
@@ -173,8 +193,29 @@ def _reject(state: TaskState, news: m.Rejected) -> None:
 def _patience_s(state: TaskState) -> float:
     """How long a task that has not started yet may wait; `expires_at` says so."""
     if state.attempts:
-        return FOREVER
+        return max(until_s(state.home_until, far=FOREVER), 0.01) if state.waits_for() else FOREVER
     return max(until_s(state.spec.expires_at, far=FOREVER), 0.01)
+
+
+def _wait_for_home(state: TaskState) -> None:
+    state.home_until = workflow.now() + timedelta(seconds=state.timing.home_wait_s)
+
+
+def _is_home_overdue(state: TaskState) -> bool:
+    """Whether it has waited long enough for the emulator of its stages, not counting time in which nobody was there."""
+    late_s = -until_s(state.home_until, far=FOREVER)
+    if not state.waits_for() or late_s < 0:
+        return False
+    if late_s > AWAY_S:
+        _wait_for_home(state)
+        return False
+    state.leave_home(f"{state.home()} was not free within {state.timing.home_wait_s:g} s")
+    return True
+
+
+def _needs_no_other(state: TaskState) -> bool:
+    """Whether it asked for one emulator only because its stages completed there."""
+    return bool(state.waits_for()) and not (state.bound_to() or state.spec.emulator or state.the_plan().emulator)
 
 
 def _is_too_late(state: TaskState) -> bool:

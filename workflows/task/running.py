@@ -81,6 +81,8 @@ class Ended:
     seconds: float = 0.0
     """Of work; time on deck is none."""
     question: Question | None = None
+    returns: bool = False
+    """The emulator lives: it was not lost for anything that it did or could not do."""
 
 
 class StageJobs:
@@ -135,6 +137,7 @@ async def running(task: TaskLoop) -> None:
         state.take_effect() if state.intent else state.next_round()
     else:
         _let_go(state, ended, "completed", "completed", final=True)
+        state.error = None  # that of an earlier attempt stands with that attempt
         state.move(TaskEvent.COMPLETED)
 
 
@@ -161,7 +164,7 @@ def _go_on(state: TaskState, ended: Ended, following: Next) -> None:
     if following is Next.MOVE:
         _let_go(state, ended, "lost", "")
         state.moves += ended.counts
-        state.avoid = emulator
+        state.avoid = "" if ended.returns and emulator == state.home() else emulator
         state.move(TaskEvent.LEASE_LOST, reason=reason)
     elif following is Next.ASK:
         _let_go(state, ended, "waiting", "")
@@ -194,6 +197,7 @@ class _Failed:
     counts: bool = True
     after: tuple[Value, ...] = ()
     question: Question | None = None
+    returns: bool = False
 
 
 class LeaseRun:
@@ -253,7 +257,7 @@ class LeaseRun:
             if self._stop_asked() or (self._asked_to_stop and result.outcome is StageOutcome.STOPPED):
                 return Ended(None, stopped=True, clean=result.clean, seconds=self._spent_s)
             lost = _infrastructure("its worker was shut down")
-            result = _Failed(FailureCause.REVOKED, lost, self._is_clean(result), counts=False)
+            result = _Failed(FailureCause.REVOKED, lost, self._is_clean(result), counts=False, returns=True)
         return await self._after_failure(job, result)
 
     async def _after_failure(self, job: EmulatorJob, result: _Failed) -> Ended | None:
@@ -267,7 +271,8 @@ class LeaseRun:
             return await self._ask(result.question, result)
         if following is Next.ASK:
             following = Next.FAIL  # it does not say what; and who takes something back asks nobody
-        return Ended(following, clean=result.clean, failure=result.failure, counts=result.counts, seconds=self._spent_s)
+        ended = Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
+        return replace(ended, seconds=self._spent_s, returns=result.returns)
 
     def _end_of(self, job: EmulatorJob, report: StageReport) -> Ended | None:
         """It did what it could. Whether that is good, the report itself may deny."""
@@ -279,7 +284,8 @@ class LeaseRun:
             return None
         # Its worker ends, and left the emulator in order after the stage it was at; what follows, another one does.
         lost = _infrastructure("its worker was shut down")
-        return Ended(Next.MOVE, clean=report.clean, failure=lost, counts=False, seconds=self._spent_s)
+        ended = Ended(Next.MOVE, clean=report.clean, failure=lost, counts=False, seconds=self._spent_s)
+        return replace(ended, returns=True)
 
     async def _before_again(self, failed: _Failed) -> None:
         """A moment for the emulator to come back; or, on deck, ask whether the one before is through."""
@@ -312,8 +318,8 @@ class LeaseRun:
         if self._is_taken():
             return ended
         stops = self._stop_asked()
-        if not stops and (answer := state.take_answer()) is not None:
-            state.go_on_with(answer, later=False)
+        if (answer := state.take_answer()) is not None:
+            state.go_on_with(answer, later=False)  # a stop that comes with it takes effect before the next job
             self._failures = 0
             return None
         left = await self._leave()
@@ -517,7 +523,8 @@ class LeaseRun:
     def _revoke(self, reason: RevokeReason, *, clean: bool) -> _Failed:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
-        return _Failed(FailureCause.REVOKED, failure, clean=clean, counts=counts)
+        returns = reason is not RevokeReason.DOWN
+        return _Failed(FailureCause.REVOKED, failure, clean=clean, counts=counts, returns=returns)
 
 
 def _cleanup(plan: Plan) -> EmulatorJob:

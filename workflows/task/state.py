@@ -36,6 +36,7 @@ DROIDHERD = "droidherd"
 BEEN_IN_LINE = (TaskEvent.ADMITTED, TaskEvent.MANUAL_RETRY, TaskEvent.ROLLBACK_ASKED)
 ROUND_MIN = timedelta(seconds=1)
 KEPT_EVENTS = 200
+REASON_MAX = 1_000
 KEPT_ATTEMPTS = 40
 
 
@@ -83,6 +84,10 @@ class TaskState(BaseModel):
     """The one it holds."""
     avoid: str = ""
     """The one it lost last."""
+    home_until: Annotated[datetime | None, Lasts.ROUND] = None
+    """Until then it waits for the emulator on which its stages completed."""
+    left_home: Annotated[str, Lasts.ROUND] = ""
+    """Why it waits for that no longer."""
     stage_now: int = -1
     done_on: list[str] = Field(default_factory=list)
     """Per stage: the emulator it completed on; empty while it has not."""
@@ -147,10 +152,19 @@ class TaskState(BaseModel):
         now = workflow.now()
         step = transition(self.status, event, int(now.timestamp() * 1000), actor, reason)
         self.status, self.updated_at = step.after, now
-        line = EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason)
-        self.events = [*self.events[-KEPT_EVENTS + 1 :], line]
+        self._write(EventView(at=now, before=step.before, event=event, after=step.after, actor=actor, reason=reason))
         if self.status in FINAL:
             self.intent = Intent.NONE  # what was asked for came too late
+
+    def note(self, event: str, reason: str, actor: str = DROIDHERD) -> None:
+        """A line in the audit about something that changes no state."""
+        now, here = workflow.now(), self.status
+        self._write(EventView(at=now, before=here, event=event, after=here, actor=actor, reason=reason[:REASON_MAX]))
+
+    def _write(self, line: EventView) -> None:
+        """The first line stays: it says how the task began."""
+        kept = self.events if len(self.events) < KEPT_EVENTS else [self.events[0], *self.events[-KEPT_EVENTS + 2 :]]
+        self.events = [*kept, line]
 
     def fail(self, failure: Failure | None) -> None:
         self.error = failure
@@ -202,9 +216,11 @@ class TaskState(BaseModel):
     def set_plan(self, plan: Plan) -> None:
         self.plan = plan
         if len(self.done_on) != len(plan.stages):
-            # Of a run before, only what has its effect in the account still counts.
-            past = self.past_stages
-            self.done_on = [past.get(s.name, "") if s.effect is Effect.ACCOUNT else "" for s in plan.stages]
+            # Of a run before, what has its effect in the account still counts. The rest does under the same flow, if
+            # nobody began to take anything back: how far that came is not known.
+            past, same = self.past_stages, bool(self.attempts) and self.attempts[-1].flow_hash == plan.flow_hash
+            same = same and not any(line.event == TaskEvent.ROLLBACK_ASKED for line in self.events)
+            self.done_on = [past.get(s.name, "") if same or s.effect is Effect.ACCOUNT else "" for s in plan.stages]
 
     def next_stage(self) -> int | None:
         """The first stage to run on this emulator. What has its effect on an emulator is not there after a move."""
@@ -212,6 +228,32 @@ class TaskState(BaseModel):
             if not done_on or (self._effect(index) is Effect.EMULATOR and done_on != self.emulator):
                 return index
         return None
+
+    def home(self) -> str:
+        """The emulator on which most of its completed stages have their effects; elsewhere they would run again."""
+        there = [on for index, on in enumerate(self.done_on) if on and self._effect(index) is Effect.EMULATOR]
+        return max(there, key=there.count, default="") if self.rollback is None else ""
+
+    def waits_for(self) -> str:
+        """That emulator, as long as it is worth waiting for."""
+        home = self.home()
+        return home if home != self.avoid and not self.left_home else ""
+
+    def leave_home(self, why: str) -> None:
+        """Go on wherever there is an emulator."""
+        self.home_until, self.left_home = None, why
+
+    def _note_reruns(self) -> None:
+        """Say in the audit which stages run again, and why."""
+        again = [stage.name for index, stage in enumerate(self.the_plan().stages) if self._is_elsewhere(index)]
+        if again and self.rollback is None:
+            why = self.left_home or f"emulator {self.home()} was lost"
+            self.note("stages_repeated", f"{', '.join(again)} run again on {self.emulator}: {why}")
+        self.home_until, self.left_home = None, ""
+
+    def _is_elsewhere(self, index: int) -> bool:
+        on = self.done_on[index]
+        return bool(on) and self._effect(index) is Effect.EMULATOR and on != self.emulator
 
     def jobs_left(self) -> int:
         """How many activities would still run on the emulator that comes: stages and captures, or undos."""
@@ -388,6 +430,7 @@ class TaskState(BaseModel):
             started=workflow.now(),
         )
         self.attempts = [*self.attempts[-KEPT_ATTEMPTS + 1 :], view]
+        self._note_reruns()
 
     def attempt_ended(self, outcome: str, error: Failure | None = None) -> None:
         self.emulator = ""

@@ -440,6 +440,7 @@ def _next_link(state: TaskState) -> tuple[str, TaskSpec]:
         "emulator": last or spec.emulator,
         "on_busy": OnBusy.QUEUE,
         "not_before": None,
+        "expires_at": None,
     }
     return f"{chain.head}.{chain.place}", spec.model_copy(update=changes)
 
