@@ -21,6 +21,8 @@ class Predecessor(Contract):
     existed: bool = False
     """Whether there ever was one: only then may somebody hold what we do not know of."""
     snapshot: str = ""
+    kept: str = ""
+    """Without a snapshot: what people had set, and the audit, as its history tells."""
     open_tasks: dict[str, str] = Field(default_factory=dict)
     """Open tasks of the pool: id → first run id."""
     emulators: tuple[str, ...] = ()

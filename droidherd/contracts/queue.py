@@ -1,6 +1,6 @@
 """What can be asked of a pool's dispatcher."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -8,6 +8,8 @@ from droidherd.contracts.base import Contract, Id, MaybeId, Request
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
 from droidherd.domain.dispatch.audit import Event
+from droidherd.domain.dispatch.lane import LaneRules
+from droidherd.domain.dispatch.state import PoolConfig
 
 
 class QueueSettings(Request):
@@ -38,6 +40,18 @@ class PoolSettings(QueueSettings):
     fence_s: float = 15.0
     continue_after: int = 0
     """Continue as new after this many messages; 0: when Temporal suggests it."""
+
+    def pool_config(self) -> PoolConfig:
+        """The same, for the dispatcher's machine."""
+        return PoolConfig(
+            limit=self.limit,
+            repeat_min_s=self.repeat_min_s,
+            fence_s=self.fence_s,
+            mutex_hold_s=self.mutex_hold_s,
+            idle_stop_s=self.idle_stop_s,
+            idle_keep=self.idle_keep,
+            rules=LaneRules(self.capacities, self.by_priority, self.ageing),
+        )
 
 
 class DispatcherInput(Request):
@@ -314,3 +328,7 @@ class OperatorCommand(Request):
 class CommandResult(Contract):
     done: bool
     detail: str = ""
+
+    def adding(self, detail: str) -> Self:
+        """With this detail, if there is none yet."""
+        return self.model_copy(update={"detail": detail}) if detail and not self.detail else self

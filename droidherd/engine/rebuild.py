@@ -2,19 +2,36 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.history.v1 import (
+    ActivityTaskCompletedEventAttributes,
+    HistoryEvent,
+    WorkflowExecutionSignaledEventAttributes,
+)
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.engine import EarlierRun, Predecessor
+from droidherd.contracts.engine import EarlierRun, PoolSettings, Predecessor
 from droidherd.contracts.names import Attribute, Workflow
+from droidherd.contracts.queue import DispatcherInput, OperatorCommand, QueueSettings
+from droidherd.domain import messages as m
+from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.dispatch.commands import COMMANDS, Command, Said, recovered
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.visibility import quote, running
 
+T = TypeVar("T")
+
 AT_ONCE = 16
+RUNS_READ = 10
+"""Runs of a dispatcher that cannot be asked, one before the other, whose histories are read at most."""
 ADMITTED = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.RETRY_PENDING, TaskStatus.WAITING, TaskStatus.COMPLETED)
 """States that a task reaches only after some dispatcher admitted it."""
 
@@ -27,15 +44,23 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
     """The snapshot of the run before `run_id`, if that can still be queried, and all open tasks of the pool."""
     workflow_id = names.dispatcher_id(pool)
     snapshot, existed = "", False
+    silent: list[str] = []
     async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
         if run.run_id == run_id or run.status is WorkflowExecutionStatus.CONTINUED_AS_NEW:
             continue
+        existed = True
         # A run that was terminated before it found its own predecessor knows nothing: ask the run before it. If a run
-        # knew more and cannot be asked, what the run before it knew is out of date.
-        known, existed = await _snapshot(client, workflow_id, run.run_id), True
+        # knew more and cannot be asked, what the run before it knew is out of date, but for what people set.
+        known = None if silent else await _snapshot(client, workflow_id, run.run_id)
+        if known == "":
+            continue
         snapshot = known or ""
-        if known != "":
+        if known is not None:
             break
+        silent.append(run.run_id)
+        if len(silent) == RUNS_READ:
+            break
+    kept = await _kept(client, pool, silent) if silent else ""
     ours = f"({Attribute.POOL_ID} = '{pool}' OR {Attribute.POOL_ID} IS NULL)"
     tasks = client.list_workflows(f"{running(Workflow.TASK)} AND {ours}", page_size=1000)
     open_tasks = {task.id: task.run_id async for task in tasks}
@@ -43,7 +68,8 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
     return Predecessor(
         existed=existed or await _admitted_any(client, pool),
         snapshot=snapshot,
-        open_tasks=open_tasks,
+        kept=kept,
+        open_tasks=_but_waiting(open_tasks, snapshot),
         emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
     )
 
@@ -54,6 +80,15 @@ async def find_earlier_run(client: Client, task_id: str, run_id: str) -> Earlier
         if run.run_id != run_id and run.status not in OPEN_OR_CONTINUED:
             return EarlierRun(run_id=run.run_id, status=run.status.name.lower() if run.status else "ended")
     return EarlierRun()
+
+
+def _but_waiting(tasks: dict[str, str], snapshot: str) -> dict[str, str]:
+    """Those that do not stand in line by the snapshot: nobody asks the others, and both are to fit into one message."""
+    if not snapshot:
+        return tasks
+    entries = DispatcherState.load(snapshot, PoolConfig()).board.entries
+    waiting = {task_id: entry.key.run for task_id, entry in entries.items() if entry.lease is None}
+    return {task_id: run for task_id, run in tasks.items() if waiting.get(task_id) != run}
 
 
 async def closed_holders(client: Client, holders: Mapping[str, str]) -> dict[str, str]:
@@ -86,6 +121,108 @@ async def _snapshot(client: Client, workflow_id: str, run_id: str) -> str | None
             return ""  # otherwise its last workflow tasks failed one after the other
         log.warning("the predecessor of %s cannot be asked: %s", workflow_id, error)
         return None
+
+
+# --- what a run that cannot be asked was told -----------------------------------------------------------------------
+
+
+class _Story:
+    """What stands in the history of a dispatcher's run, as far as it concerns people."""
+
+    def __init__(self, converter: DataConverter) -> None:
+        self.before: str | None = None
+        """The state it began with, as text. None: it did not learn it."""
+        self.settings: PoolSettings | None = None
+        self.told: list[Said] = []
+        self._converter = converter
+        self._asked: dict[int, str] = {}
+        """Its activities, by the event that scheduled them."""
+
+    async def read(self, event: HistoryEvent) -> None:
+        match event.WhichOneof("attributes"):
+            case "workflow_execution_started_event_attributes":
+                start = await self._decode(event.workflow_execution_started_event_attributes.input, DispatcherInput)
+                if start.snapshot:
+                    self.before, self.settings = start.snapshot, start.settings
+            case "activity_task_scheduled_event_attributes":
+                self._asked[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+            case "activity_task_completed_event_attributes":
+                await self._learn(event.activity_task_completed_event_attributes)
+            case "workflow_execution_update_accepted_event_attributes":
+                update = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
+                if update.name in COMMANDS:
+                    self._add(event, await self._decode(update.args, OperatorCommand), update.name)
+            case "workflow_execution_signaled_event_attributes":
+                await self._hear(event, event.workflow_execution_signaled_event_attributes)
+            case _:
+                pass
+
+    async def _learn(self, done: ActivityTaskCompletedEventAttributes) -> None:
+        kind = self._asked.get(done.scheduled_event_id, "")
+        if kind == "find_predecessor":
+            found = await self._decode(done.result, Predecessor)
+            self.before = found.snapshot or found.kept
+        elif kind == "read_pool":
+            self.settings = await self._decode(done.result, PoolSettings)
+
+    async def _hear(self, event: HistoryEvent, signal: WorkflowExecutionSignaledEventAttributes) -> None:
+        if signal.signal_name == "announce":
+            self._add(event, await self._decode(signal.input, m.Announce))
+        elif signal.signal_name == names.Signal.AUDIT_ENTRY:
+            self._add(event, await self._decode(signal.input, AuditEntry))
+        elif signal.signal_name == names.Signal.CONFIGURE and self.settings:
+            new = await self._decode(signal.input, QueueSettings)
+            self.settings = self.settings.model_copy(update=new.model_dump())
+            self._add(event, self.settings.pool_config())
+
+    def _add(
+        self, event: HistoryEvent, what: Command | AuditEntry | m.Announce | PoolConfig, command: str = ""
+    ) -> None:
+        self.told.append(Said(event.event_time.ToMilliseconds(), what, command))
+
+    async def _decode(self, payloads: Payloads, kind: type[T]) -> T:
+        (value,) = await self._converter.decode(list(payloads.payloads)[:1], [kind])
+        return value
+
+
+async def _kept(client: Client, pool: str, runs: Sequence[str]) -> str:
+    """What people set in the newest of these runs, by its history: no replay is needed to read that.
+
+    A run that did not learn with what it began goes on from the run before it.
+    """
+    stories: list[_Story] = []
+    for run_id in runs:
+        stories.insert(0, await _read(client, client.get_workflow_handle(names.dispatcher_id(pool), run_id=run_id)))
+        if stories[0].before is not None:
+            break
+    config = next((one.settings for one in reversed(stories) if one.settings), PoolSettings()).pool_config()
+    state = _loaded(stories[0].before or "", pool, config)
+    told = [said for story in stories for said in story.told]
+    kept = recovered(state, told)
+    log.warning("what people set in pool %s is read from the history of its dispatcher: %d events", pool, len(told))
+    return kept.dump_short()
+
+
+def _loaded(text: str, pool: str, config: PoolConfig) -> DispatcherState:
+    if text:
+        try:
+            return DispatcherState.load(text, config)
+        except (ValueError, TypeError, LookupError, zlib.error) as error:
+            log.error("the state of the dispatcher of pool %s cannot be read: %s", pool, error)  # noqa: TRY400
+    state = DispatcherState(pool)
+    state.apply(config)
+    return state
+
+
+async def _read(client: Client, run: WorkflowHandle[Any, Any]) -> _Story:
+    """What can be read of it. What is told in a form of another version is left out."""
+    story = _Story(client.data_converter)
+    async for event in run.fetch_history_events():
+        try:
+            await story.read(event)
+        except (ValueError, TypeError, RuntimeError) as error:
+            log.warning("event %d of %s is left out: %s", event.event_id, run.id, error)
+    return story
 
 
 async def _completed_a_task(run: WorkflowHandle[Any, Any]) -> bool:

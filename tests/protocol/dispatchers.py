@@ -7,6 +7,7 @@ from droidherd.contracts.queue import AuditQuery, DisabledQuery, QueueQuery
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, PoolEmulator
+from droidherd.domain.dispatch.commands import recovered
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import EmulatorStatus
@@ -117,6 +118,8 @@ class DispatcherActor(Actor):
         self.ready_ms = 0
         self.memory = ""
         """Of the predecessor; empty: none was found."""
+        self.kept = ""
+        """What its history tells of people; empty: it has none."""
         self.restored = True
 
     @property
@@ -225,6 +228,7 @@ class DispatcherActor(Actor):
     def terminate(self) -> None:
         """Closed without a word; what was delivered and not handled is lost."""
         self.world.remembered = self.machine.state.dump() if self.restored else self.memory
+        self.world.told = recovered(self.machine.state, []).dump_short() if self.restored else self.kept
         self.alive = False
         self.run += 1
         for message in self.inbox:
@@ -240,6 +244,9 @@ class DispatcherActor(Actor):
         world.witness.counting.looks_around()
         if self.memory:
             self.machine = self._load(self.memory)
+        elif self.kept:
+            self.machine = self._load(self.kept)
+            world.begin_anew(self.machine, kept=True)
         else:
             world.begin_anew(self.machine)
         if "roll-call" not in world.without:

@@ -58,6 +58,8 @@ class World:
         self.hosts = {name: HostActor(self, name, self.now) for name in self.script.hosts}
         self.tasks: dict[str, TaskActor] = {}
         self.remembered = ""
+        self.told = ""
+        """What people set by the history of the dispatcher before, which cannot be asked."""
         self.config = PoolConfig(
             limit=self.script.limit,
             mutex_hold_s=self.script.mutex_hold_s,
@@ -94,10 +96,11 @@ class World:
         )
         self._faults = Faults(self)
 
-    def begin_anew(self, d: Dispatcher) -> None:
-        """A dispatcher that remembers nothing."""
-        self.by_hand.clear()
-        self.disabled.clear()
+    def begin_anew(self, d: Dispatcher, *, kept: bool = False) -> None:
+        """A dispatcher that remembers nothing, or nothing but what people set."""
+        if not kept:
+            self.by_hand.clear()
+            self.disabled.clear()
         claims = {(task.name, task.first_run): task.claim for task in self.tasks.values()}
         heard = {one: (claim.ticket, claim.priority) for one, claim in claims.items() if claim.ticket < 0}
         self.preferred = {one: heard[one] for one in self.preferred if one in heard}
@@ -369,8 +372,11 @@ class World:
             return
         self.dispatcher = DispatcherActor(self, self.config)
         self.dispatcher.restored = False
-        self.dispatcher.memory = self.remembered if self.below(4) < 3 else ""
-        self.count("successor with memory" if self.dispatcher.memory else "successor without memory")
+        chance = self.below(8)
+        self.dispatcher.memory = self.remembered if chance < 6 else ""
+        self.dispatcher.kept = self.told if chance == 6 else ""
+        kind = "with memory" if self.dispatcher.memory else "with what people set" if self.dispatcher.kept else ""
+        self.count(f"successor {kind or 'without memory'}")
         self.dispatcher.frozen_until_ms = self.now + self.below(3) * 500
 
     # --- the engine's activities ------------------------------------------------------------------------------

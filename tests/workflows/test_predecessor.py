@@ -1,16 +1,26 @@
 """What a dispatcher that begins finds out about the one before it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RawValue
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.engine import EngineActivities
 from droidherd.contracts import names
 from droidherd.contracts.engine import PoolWork, Predecessor
-from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.queue import (
+    AuditPage,
+    AuditQuery,
+    CommandResult,
+    DisabledPage,
+    DisabledQuery,
+    DispatcherInput,
+)
+from droidherd.domain.dispatch.audit import AuditEntry
 from tests.workflows.world import POOL, World, until, wake, world
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,6 +39,10 @@ class Another:
     @workflow.run
     async def run(self, start: DispatcherInput) -> None:
         await workflow.sleep(3600 if start.pool else 0)
+
+    @workflow.update(dynamic=True)
+    def any_order(self, name: str, arguments: Sequence[RawValue]) -> CommandResult:
+        return CommandResult(done=True)
 
     @workflow.signal
     def stumble(self) -> None:
@@ -82,3 +96,44 @@ async def test_dispatcher_with_deleted_predecessors_learns_from_its_tasks_of_the
             return (await found_in(here)).existed or None
 
         await until(known, "the engine's lists to show the task")
+
+
+async def test_what_people_set_is_known_after_a_run_that_nobody_can_replay(client: Client):
+    """Read from the histories of both runs before: of one that took over from another, and of that other one."""
+    async with world(client) as here:
+        await wake(here)
+        dispatcher = here.dispatcher()
+        await until(lambda: knows_all(here), "the first one to know all")
+        await here.order("set_capacity", lane="account", capacity=3, actor="anna", reason="slow hosts")
+        await here.order("set_order", lane="anonymous", order="priority", ageing=2, actor="anna")
+        await here.order("pause_lane", lane="account", actor="anna")
+        await here.order("disable_account", account="player-1", actor="ben", reason="banned")
+    await dispatcher.terminate("knew everything")
+    queue, start = names.FLEET_QUEUE, DispatcherInput(pool=here.pool)
+    async with Worker(client, task_queue=queue, workflows=[Another], workflow_runner=UnsandboxedWorkflowRunner()):
+        another = await client.start_workflow(names.Workflow.DISPATCHER, start, id=dispatcher.id, task_queue=queue)
+        await here.order("resume_lane", lane="account", actor="ben")
+        await here.order("pause_lane", lane="video", actor="ben", reason="codec", request_id="r-1")
+        await here.order("pause_lane", lane="video", actor="ben", reason="codec", request_id="r-1")
+        entry = AuditEntry("task_cancelled", "carla", "by mistake", once="x")
+        for _ in range(2):
+            await another.signal(names.Signal.AUDIT_ENTRY, entry)
+        await until(lambda: has_decided(another), "the other one to decide")
+    await another.terminate("cannot be replayed")
+    async with world(client) as here:
+        await wake(here)
+        await until(lambda: knows_all(here), "the successor to know all")
+        lanes = {one.name: one for one in (await here.queue()).lanes}
+        assert (3, "anna", "") == (lanes["account"].capacity, lanes["account"].capacity_by, lanes["account"].paused_by)
+        assert ("priority", 2) == (lanes["anonymous"].order, lanes["anonymous"].ageing)
+        assert ("ben", "codec") == (lanes["video"].paused_by, lanes["video"].paused_why)
+        disabled = await here.dispatcher().query(names.Query.DISABLED, DisabledQuery(), result_type=DisabledPage)
+        assert ["player-1"] == [one.account for one in disabled.accounts]
+        page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(), result_type=AuditPage)
+        told = [(event.kind, event.actor) for event in reversed(page.events) if not event.actor.startswith("system:")]
+        expected = [
+            ("lane_capacity", "anna"), ("lane_ordering", "anna"), ("lane_paused", "anna"), ("account_disabled", "ben"),
+            ("lane_resumed", "ben"), ("lane_paused", "ben"), ("task_cancelled", "carla"),
+        ]  # fmt: skip
+        assert expected == told
+        assert ("rebuilt", "system:rebuild") in [(event.kind, event.actor) for event in page.events]

@@ -34,16 +34,14 @@ from droidherd.contracts.queue import (
 )
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.dispatch.commands import COMMANDS
 from droidherd.domain.dispatch.dispatcher import Dispatcher
-from droidherd.domain.dispatch.lane import LaneRules, Ordering
-from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
 from workflows.inbound import protected
 
-WHICH_ACCOUNT = "say which account"
-WHICH_LANE = "say which lane"
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
 
 
@@ -98,7 +96,7 @@ class DispatcherWorkflow:
 
     def _use(self, text: str) -> None:
         """Go on with this snapshot; empty: with nothing."""
-        config = _config(self._settings)
+        config = self._settings.pool_config()
         state = DispatcherState.load(text, config) if text else None
         self._machine = Dispatcher(self._pool, config, state)
         self._delivery = Delivery(self._machine.outbox, batched=True)
@@ -219,70 +217,48 @@ class DispatcherWorkflow:
 
     @workflow.update
     def pause_lane(self, command: OperatorCommand) -> CommandResult:
-        return self._set(command, lambda d: d.pause(command.lane, command.actor, command.reason, _now_ms()))
+        return self._of_lane("pause_lane", command)
 
     @workflow.update
     def resume_lane(self, command: OperatorCommand) -> CommandResult:
-        return self._set(command, lambda d: d.resume(command.lane, command.actor, _now_ms(), command.reason))
+        return self._of_lane("resume_lane", command)
 
     @workflow.update
     def set_capacity(self, command: OperatorCommand) -> CommandResult:
-        return self._set_one(
-            command, lambda d: d.set_capacity(command.lane, command.capacity, command.actor, _now_ms(), command.reason)
-        )
+        return self._of_lane("set_capacity", command)
 
     @workflow.update
     def set_order(self, command: OperatorCommand) -> CommandResult:
         """Who goes first in a lane."""
-        ordering = Ordering(command.order == "priority", command.ageing)
-        return self._set_one(
-            command, lambda d: d.set_ordering(command.lane, ordering, command.actor, _now_ms(), command.reason)
-        )
+        return self._of_lane("set_order", command)
 
     @workflow.update
     def reset_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
-        if not command.lane:
-            return CommandResult(done=False, detail=WHICH_LANE)
         lane = self._machine.board.lanes.get(command.lane)
         was = self._ready and (lane is None or not self._machine.board.by_hand(lane))
-        done = self._obey(command, lambda d: d.reset_lane(command.lane, command.actor, _now_ms(), command.reason))
-        return CommandResult(done=True, detail=f"nothing was set by hand on lane {command.lane}") if was else done
+        done = self._obey("reset_lane", command)
+        return done.adding(f"nothing was set by hand on lane {command.lane}" if was else "")
 
     @workflow.update
     def prioritize(self, command: OperatorCommand) -> CommandResult:
         """More urgent, never less."""
         entry = self._machine.board.entries.get(command.task_id)
-        if entry is None or entry.lease is not None:
-            return CommandResult(done=False, detail=f"task {command.task_id} does not wait in pool {self._pool}")
-        before = entry.ask.priority
-        done = self._obey(
-            command,
-            lambda d: (d.prioritize_in_bulk if command.bulk else d.prioritize)(
-                command.task_id, command.priority, command.actor, _now_ms(), command.reason
-            ),
-        )
-        if done.detail or command.priority <= before:
-            return done
-        return CommandResult(
-            done=True, detail=f"in front of priority {before}, which it keeps: {command.priority} is less urgent"
-        )
+        before = entry.ask.priority if entry is not None else 0
+        done = self._obey("prioritize", command)
+        less = f"in front of priority {before}, which it keeps: {command.priority} is less urgent"
+        return done.adding(less if command.priority > before else "")
 
     @workflow.update
     def disable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more to an account; what runs goes on."""
-        refused = self._machine.accounts.refusal(command.account) if command.account else WHICH_ACCOUNT
-        if refused:
-            return CommandResult(done=False, detail=refused)
-        return self._obey(command, lambda d: d.disable(command.account, command.actor, command.reason, _now_ms()))
+        return self._obey("disable_account", command)
 
     @workflow.update
     def enable_account(self, command: OperatorCommand) -> CommandResult:
-        if not command.account:
-            return CommandResult(done=False, detail=WHICH_ACCOUNT)
         was = self._ready and not self._machine.accounts.is_disabled(command.account)
-        done = self._obey(command, lambda d: d.enable(command.account, command.actor, _now_ms(), command.reason))
-        return CommandResult(done=True, detail=f"account {command.account} was not disabled") if was else done
+        done = self._obey("enable_account", command)
+        return done.adding(f"account {command.account} was not disabled" if was else "")
 
     @workflow.signal
     def configure(self, settings: QueueSettings) -> None:
@@ -297,30 +273,25 @@ class DispatcherWorkflow:
 
     def _configure(self, settings: QueueSettings) -> None:
         self._settings = self._settings.model_copy(update=settings.model_dump())
-        self._machine.configure(_config(self._settings), _now_ms())
+        self._machine.configure(self._settings.pool_config(), _now_ms())
 
-    def _set_one(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
-        if not command.lane:
-            return CommandResult(done=False, detail="say which lane: this is not set for all of them at once")
-        return self._set(command, apply)
-
-    def _set(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
+    def _of_lane(self, name: str, command: OperatorCommand) -> CommandResult:
         """Something about a lane, or about all of them."""
-        refused = self._machine.lanes.refusal(command.lane)
+        known = list(self._machine.board.lanes)
+        done = self._obey(name, command)
+        if not self._ready or not command.lane or command.lane in known:
+            return done
+        return done.adding(f"nobody is in lane {command.lane} yet; the others are: {', '.join(known) or 'none'}")
+
+    def _obey(self, name: str, command: OperatorCommand) -> CommandResult:
+        """An operator's order, once: the engine de-duplicates per run only."""
+        kind = COMMANDS[name]
+        refused = kind.refusal(self._machine, command)
         if refused:
             return CommandResult(done=False, detail=refused)
-        known = list(self._machine.board.lanes)
-        done = self._obey(command, apply)
-        if done.detail or not self._ready or not command.lane or command.lane in known:
-            return done
-        others = ", ".join(known) or "none"
-        return CommandResult(done=True, detail=f"nobody is in lane {command.lane} yet; the others are: {others}")
-
-    def _obey(self, command: OperatorCommand, apply: Callable[[Dispatcher], object]) -> CommandResult:
-        """An operator's order, once: the engine de-duplicates per run only."""
         if not self._machine.state.handled.is_new(command.request_id):
             return CommandResult(done=True, detail="done before")
-        self._take(lambda: apply(self._machine))
+        self._take(lambda: kind.apply(self._machine, command, _now_ms()))
         return CommandResult(done=True)
 
     # --- questions --------------------------------------------------------------------------------------------
@@ -389,7 +360,7 @@ class DispatcherWorkflow:
         """Take over from a terminated predecessor; without one, ask every open task of the pool."""
         self._settings = await self._read_settings()
         before = await self._find_predecessor()
-        self._use(before.snapshot)
+        self._use(before.snapshot or before.kept)
         for lane in self._settings.capacities:
             self._machine.board.lane(lane)
         self._ready = True
@@ -439,18 +410,6 @@ class DispatcherWorkflow:
 
     def _show(self) -> None:
         workflow.set_current_details(views.details(self._machine))
-
-
-def _config(settings: PoolSettings) -> PoolConfig:
-    return PoolConfig(
-        limit=settings.limit,
-        repeat_min_s=settings.repeat_min_s,
-        fence_s=settings.fence_s,
-        mutex_hold_s=settings.mutex_hold_s,
-        idle_stop_s=settings.idle_stop_s,
-        idle_keep=settings.idle_keep,
-        rules=LaneRules(settings.capacities, settings.by_priority, settings.ageing),
-    )
 
 
 def _now_ms() -> int:

@@ -204,9 +204,7 @@ class Dispatcher:
         emulator.labels, emulator.boot = news.labels, news.boot or emulator.boot
         if emulator.state is not news.state:
             self.state.events.append(now_ms, f"emulator_{news.state}", "", news.emulator_id)
-        if news.action:
-            entry = AuditEntry(f"emulator_{news.action}", news.actor, news.reason, "", "", news.emulator_id)
-            self.audit_recorder.record(entry, now_ms)
+        self.audit_announced(news, now_ms)
         emulator.state = news.state
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
         if succeeded:
@@ -216,6 +214,12 @@ class Dispatcher:
         if emulator.state is EmulatorStatus.RETIRED:
             self._forget_retired()
         self.assign(now_ms)
+
+    def audit_announced(self, news: m.Announce, now_ms: int) -> None:
+        """What a person did to an emulator."""
+        if news.action:
+            entry = AuditEntry(f"emulator_{news.action}", news.actor, news.reason, "", "", news.emulator_id)
+            self.audit_recorder.record(entry, now_ms)
 
     def _forget_retired(self) -> None:
         """A retired emulator is remembered for a while, so that a late repeat does not bring it back to life."""
@@ -259,10 +263,17 @@ class Dispatcher:
         `blind`: nothing is known. A pool that never had a life before, without tasks and emulators, waits for nobody.
         """
         if blind or self.state.rebuild.generation:
-            reason = "without any memory of what was before" if blind else "with what its predecessor knew"
+            reason = self._reason_of_rebuild(blind=blind)
             self.audit_recorder.record(AuditEntry("rebuilt", "system:rebuild", reason), now_ms)
         self.rebuild.begin(open_tasks, now_ms, patience_s, blind=blind, emulators=emulators)
         self.assign(now_ms)
+
+    def _reason_of_rebuild(self, *, blind: bool) -> str:
+        if not blind:
+            return "with what its predecessor knew"
+        if self.state.events.cursor:
+            return "with what people had set; its predecessor cannot be asked for more"
+        return "without any memory of what was before"
 
     # --- operators and settings -------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """What a dispatcher knows: one model, carried whole to its next run and to whoever takes over from it."""
 
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Self
 
 from droidherd.domain import columns
 from droidherd.domain import messages as m
 from droidherd.domain.columns import DERIVED
-from droidherd.domain.dispatch.audit import AuditLog, EventRing
+from droidherd.domain.dispatch.audit import AUDIT_ENTRIES, AuditLog, EventRing
 from droidherd.domain.dispatch.board import Board, Entry, EntryState
 from droidherd.domain.dispatch.keys import DisabledKey, Keys, account_key
 from droidherd.domain.dispatch.lane import LaneRules
@@ -28,6 +29,10 @@ TEXT_BYTES_PER_100 = 96
 """A random character of an id is 6.02 bits, so 0.94 characters of base85; a little more, to be on the safe side."""
 RECENT = 512
 HANDLED = 256
+REQUEST_ID_MAX = 128
+"""Of a longer one its digest is kept."""
+KEPT_BYTES = 400_000
+"""What a dispatcher leaves that cannot be asked may weigh: it travels with the list of all open tasks."""
 
 
 @dataclass(slots=True)
@@ -117,6 +122,8 @@ class HandledRequests:
 
     def is_new(self, request_id: str) -> bool:
         """Whether this request was not handled before; from now on it was. One without an id is always new."""
+        if len(request_id) > REQUEST_ID_MAX:
+            request_id = sha256(request_id.encode(errors="replace")).hexdigest()
         if request_id in self.ids:
             return False
         if request_id:
@@ -186,6 +193,14 @@ class DispatcherState:
         if len(text) > FULL_BYTES:
             outbox = self.outbox.without(m.Admitted, m.Rejected)
             text = columns.dump(replace(self._shorten(FEWEST), outbox=outbox))
+        return text
+
+    def dump_short(self) -> str:
+        """Without a board: as much of the audit as there is room for."""
+        text = columns.dump(self._shorten(AUDIT_ENTRIES))
+        for lines in (AUDIT_ENTRIES // 4, FEW_EVENTS, FEWEST):
+            if len(text) > KEPT_BYTES:
+                text = columns.dump(self._shorten(lines))
         return text
 
     def _shorten(self, lines: int) -> Self:
