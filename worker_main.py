@@ -22,16 +22,18 @@ from droidherd.adb.server import AdbServer
 from droidherd.credentials import CredentialStore
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
-from droidherd.engine.connection import connect
+from droidherd.domain.replay import ReplayRecord
+from droidherd.engine.connection import EngineConfig, connect
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
 from droidherd.engine.queue import LaneControl
+from droidherd.engine.replacement import RunReplacement
 from droidherd.flows.catalogue import catalogue_of
 from droidherd.processes import children
 from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
-from droidherd.worker.resource_monitor import DiskMonitor, HolderMonitor, MemoryMonitor, run_monitor
+from droidherd.worker.resource_monitor import DiskMonitor, HolderMonitor, MemoryMonitor, ReplayMonitor, run_monitor
 from droidherd.worker.shutdown import ShutdownRequest
 from droidherd.worker.workflow_workers import WORKFLOWS, workflow_workers
 
@@ -40,6 +42,7 @@ REFUSED = 3
 AGAIN = 75
 """Exit code: drained, and to be started again."""
 MEMORY_CHECK_S = 1.0
+REPLAY_CHECK_S = 1.0
 HOLDERS_CHECK_S = 15.0
 """Between two looks whether holders of leases are closed. A lease is looked at from the second look on."""
 
@@ -68,8 +71,11 @@ async def run(settings: Settings, roles: set[str]) -> int:
         starting: list[Awaitable[object]] = []
         if "workflow" in roles:
             starting.append(_keep_schedule(settings, client))
-            for worker in workflow_workers(settings, client, shared):
+            record = ReplayRecord(settings.limits.replay_failures)
+            for worker in workflow_workers(settings, client, shared, record):
                 await stack.enter_async_context(worker)
+            replays = ReplayMonitor(record, RunReplacement(client, EngineConfig.of(settings), shared.queue))
+            await stack.enter_async_context(run_monitor(REPLAY_CHECK_S, replays.check, stop.asked))
         if "host" in roles:
             stack.callback(server.stop)
             starting.append(asyncio.to_thread(server.start))

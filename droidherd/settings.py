@@ -299,6 +299,9 @@ class Limits(Group):
     )
     writes_at_once: int = Field(default=4, ge=1, le=1024, description="artifacts a process writes at once")
     write_wait_s: float = Field(default=10.0, gt=0, description="how long a write waits for its turn")
+    replay_failures: int = Field(
+        default=5, ge=0, description="failures in a row after which a workflow that cannot go on is replaced; 0: never"
+    )
 
     @model_validator(mode="after")
     def _pause_before_refusing(self) -> Self:

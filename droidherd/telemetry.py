@@ -278,6 +278,10 @@ class Metrics:
         self.disk_free = Gauge("droidherd_disk_free_bytes", "free disk space of this machine", ["place"], registry=r)
         self.frames = Counter("droidherd_frames", "frames of emulators", ["camera", "outcome"], registry=r)
         self.cameras = Gauge("droidherd_cameras", "emulators by the camera they are seen with", ["camera"], registry=r)
+        self.unplayable = Gauge(
+            "droidherd_unplayable_workflows", "runs whose workflow tasks fail here", ["state"], registry=r
+        )
+        self.replaced = Counter("droidherd_workflows_replaced", "runs that nobody could play", ["workflow"], registry=r)
         self.frame_buffer = Gauge(
             "droidherd_frame_buffer_bytes", "the last frames of all emulators, kept", ["state"], registry=r
         )

@@ -28,7 +28,7 @@ be replayed.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
@@ -42,11 +42,23 @@ LATE = "a local answer came late, since a query was answered first; this workflo
 COARSE_NS = 1_000_000
 
 
+class Witness(Protocol):
+    """Hears of runs that fail again and again. Called from the threads that play workflows."""
+
+    def on_failed(self, run_id: str, workflow_id: str, kind: str, error: str) -> object: ...
+    def on_advanced(self, run_id: str, kind: str, *, replayed: bool) -> object: ...
+
+
 class _Guarded(WorkflowInstance):
     """A workflow run whose activations are looked at before it hears them."""
 
-    def __init__(self, inner: WorkflowInstance) -> None:
+    def __init__(self, inner: WorkflowInstance, info: Info, witness: Witness | None = None) -> None:
         self._inner = inner
+        self._info, self._witness = info, witness
+        self._refused = False
+        """The guard itself refused the last activation."""
+        self._replayed = False
+        """This life of the run began with history."""
         self._reached: tuple[int, int] = (0, 0)
         """How much history was played, and the time of its last workflow task."""
         self._ahead = False
@@ -56,8 +68,11 @@ class _Guarded(WorkflowInstance):
 
     def activate(self, act: Any) -> Any:
         if all(job.HasField("query_workflow") or job.HasField("remove_from_cache") for job in act.jobs):
+            self._note_eviction(act)
             return self._inner.activate(act)
+        self._replayed = self._replayed or act.is_replaying
         if self._ahead or self._is_late(act):
+            self._refused = True
             refused = WorkflowActivationCompletion()
             refused.failed.failure.message = AHEAD if self._ahead else LATE
             return refused
@@ -67,7 +82,19 @@ class _Guarded(WorkflowInstance):
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
         done = self._inner.activate(act)
         self._note_updates(done)
+        if self._witness is not None and not act.is_replaying and done.HasField("successful"):
+            self._witness.on_advanced(self._info.run_id, self._info.workflow_type, replayed=self._replayed)
         return done
+
+    def _note_eviction(self, act: Any) -> None:
+        """A run leaves the cache after each failure: an exception, a deadlock, or a replay that diverged."""
+        for job in act.jobs:
+            if self._witness is None or self._refused or not job.HasField("remove_from_cache"):
+                continue
+            removed = job.remove_from_cache
+            if removed.reason in (removed.NONDETERMINISM, removed.LANG_FAIL):
+                info = self._info
+                self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, removed.message)
 
     def _note_updates(self, done: Any) -> None:
         for command in done.successful.commands:
@@ -167,14 +194,16 @@ def _first(noted: dict[str, str], run: str, error: str) -> None:
 class GuardedRunner(WorkflowRunner):
     """Runs workflows without a sandbox, behind the guard."""
 
-    def __init__(self, inner: WorkflowRunner | None = None) -> None:
+    def __init__(self, inner: WorkflowRunner | None = None, witness: Witness | None = None) -> None:
+        """`witness` hears of the runs that this worker cannot play."""
         self._inner = inner or UnsandboxedWorkflowRunner()
+        self._witness = witness
 
     def prepare_workflow(self, defn: Any) -> None:
         self._inner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        return _Guarded(self._inner.create_instance(det))
+        return _Guarded(self._inner.create_instance(det), det.info, self._witness)
 
     def set_worker_level_failure_exception_types(self, types: Any) -> None:
         self._inner.set_worker_level_failure_exception_types(types)

@@ -22,7 +22,7 @@ from droidherd.contracts.names import Attribute, Workflow
 from droidherd.contracts.queue import DispatcherInput, OperatorCommand, QueueSettings
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry
-from droidherd.domain.dispatch.commands import COMMANDS, Command, Said, recovered
+from droidherd.domain.dispatch.commands import COMMANDS, Command, CommandRecord, recovered
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.visibility import quote, running
@@ -123,7 +123,7 @@ async def _snapshot(client: Client, workflow_id: str, run_id: str) -> str | None
         return None
 
 
-# --- what a run that cannot be asked was told -----------------------------------------------------------------------
+# --- what a run heard that cannot be asked ---------------------------------------------------------------------------
 
 
 class _Story:
@@ -133,7 +133,7 @@ class _Story:
         self.before: str | None = None
         """The state it began with, as text. None: it did not learn it."""
         self.settings: PoolSettings | None = None
-        self.told: list[Said] = []
+        self.heard: list[CommandRecord] = []
         self._converter = converter
         self._asked: dict[int, str] = {}
         """Its activities, by the event that scheduled them."""
@@ -178,7 +178,7 @@ class _Story:
     def _add(
         self, event: HistoryEvent, what: Command | AuditEntry | m.Announce | PoolConfig, command: str = ""
     ) -> None:
-        self.told.append(Said(event.event_time.ToMilliseconds(), what, command))
+        self.heard.append(CommandRecord(event.event_time.ToMilliseconds(), what, command))
 
     async def _decode(self, payloads: Payloads, kind: type[T]) -> T:
         (value,) = await self._converter.decode(list(payloads.payloads)[:1], [kind])
@@ -197,9 +197,9 @@ async def _kept(client: Client, pool: str, runs: Sequence[str]) -> str:
             break
     config = next((one.settings for one in reversed(stories) if one.settings), PoolSettings()).pool_config()
     state = _loaded(stories[0].before or "", pool, config)
-    told = [said for story in stories for said in story.told]
-    kept = recovered(state, told)
-    log.warning("what people set in pool %s is read from the history of its dispatcher: %d events", pool, len(told))
+    heard = [record for story in stories for record in story.heard]
+    kept = recovered(state, heard)
+    log.warning("what people set in pool %s is read from the history of its dispatcher: %d events", pool, len(heard))
     return kept.dump_short()
 
 
@@ -215,7 +215,7 @@ def _loaded(text: str, pool: str, config: PoolConfig) -> DispatcherState:
 
 
 async def _read(client: Client, run: WorkflowHandle[Any, Any]) -> _Story:
-    """What can be read of it. What is told in a form of another version is left out."""
+    """What can be read of it. What it heard in a form of another version is left out."""
     story = _Story(client.data_converter)
     async for event in run.fetch_history_events():
         try:

@@ -1,14 +1,16 @@
-"""What a worker monitors while it works: free disk space, its own memory, and whether holders of leases still live."""
+"""What a worker monitors while it works: disk space, its own memory, holders of leases, runs that it cannot play."""
 
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from droidherd.contracts.queue import LaneView
 from droidherd.domain.fleet.disk_space import ACTOR, DiskSpace, Need, describe
+from droidherd.domain.replay import FailedRun, ReplayRecord
 from droidherd.engine.errors import EngineError
 from droidherd.processes import resources
 from droidherd.telemetry import metrics
@@ -44,6 +46,53 @@ class HolderMonitor:
             self._seen = await self._holders.report_closed_holders(self._host, self._seen)
         except EngineError as error:
             log.warning("whether holders of leases are closed is not known, looking again: %s", error)
+
+
+class Replacement(Protocol):
+    """What Temporal knows of a run, and its end."""
+
+    async def failures(self, run: FailedRun) -> int | None: ...
+    async def replace(self, run: FailedRun) -> None: ...
+
+
+class ReplayMonitor:
+    """Replaces a run that failed too often in a row, here and by Temporal's count; never a whole kind of workflow."""
+
+    def __init__(self, record: ReplayRecord, replacement: Replacement) -> None:
+        """`record` hears of each failure from the worker's workflow runner."""
+        self._record = record
+        self._replacement = replacement
+        self._refused: dict[str, None] = {}
+        """Runs that were not replaced: said once."""
+
+    async def check(self) -> None:
+        stuck = self._record.stuck()
+        metrics.unplayable.labels(state="failing").set(len(self._record.failed))
+        metrics.unplayable.labels(state="stuck").set(len(stuck))
+        self._refused = {run.run_id: None for run in stuck if run.run_id in self._refused}
+        for run in stuck:
+            try:
+                await self._look_after(run)
+            except EngineError as error:
+                log.warning("%s cannot be looked after, trying again: %s", run.workflow_id, error)
+
+    async def _look_after(self, run: FailedRun) -> None:
+        failures = await self._replacement.failures(run)
+        if failures is None:
+            self._record.forget(run.run_id)
+            return
+        if failures < self._record.limit:
+            return  # another worker can play it, or nothing is asked of it
+        now_s = time.monotonic()
+        why_not = self._record.why_not(run, now_s)
+        if why_not:
+            if run.run_id not in self._refused:
+                self._refused[run.run_id] = None
+                log.error("%s %s cannot go on (%s), and stays: %s", run.kind, run.workflow_id, run.error, why_not)
+            return
+        await self._replacement.replace(run)
+        self._record.on_replaced(run.run_id, now_s)
+        metrics.replaced.labels(workflow=run.kind).inc()
 
 
 class DiskMonitor:

@@ -12,6 +12,7 @@ from activities.delivery import DeliveryActivities
 from activities.planning import PlanningActivities
 from droidherd.contracts import names
 from droidherd.contracts.plan import TaskTiming
+from droidherd.domain.replay import ReplayRecord
 from droidherd.flows.catalogue import catalogue_of
 from droidherd.settings import Settings, Timing
 from droidherd.worker.activities import SharedActivities
@@ -37,8 +38,10 @@ CACHED = {names.QUEUE: 320, names.FLEET_QUEUE: 1000}
 """Workflows a worker keeps in memory. A task that waits is some 0.4 MB there, and a short history to read again."""
 
 
-def workflow_workers(settings: Settings, client: Client, shared: SharedActivities) -> list[Worker]:
-    """One for tasks and one for the fleet.
+def workflow_workers(
+    settings: Settings, client: Client, shared: SharedActivities, record: ReplayRecord
+) -> list[Worker]:
+    """One for tasks and one for the fleet. `record` hears which runs they cannot play.
 
     A task may wait for its dispatcher's answer, and no number of tasks that do may keep the dispatcher from giving it.
     """
@@ -59,25 +62,32 @@ def workflow_workers(settings: Settings, client: Client, shared: SharedActivitie
         *shared.maintenance.all(),
     ]
     threads = ThreadPoolExecutor(thread_name_prefix="plan", max_workers=8)
-    return [workflow_worker(client, queue, activities, threads, timing) for queue in names.WORKFLOW_QUEUES]
+    return workers_of_queues(client, activities, threads, timing, GuardedRunner(witness=record))
 
 
-def workflow_worker(
-    client: Client, queue: str, activities: Sequence[Callable[..., object]], threads: Executor, timing: Timing
-) -> Worker:
-    """One that runs workflows of this queue, and these activities."""
-    return Worker(
-        client,
-        task_queue=queue,
-        workflows=WORKFLOWS,
-        activities=activities,
-        activity_executor=threads,
-        workflow_runner=GuardedRunner(),
-        max_cached_workflows=CACHED[queue],
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
-        graceful_shutdown_timeout=timedelta(seconds=5),
-        # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
-        max_workflow_task_external_storage_concurrency=1,
-        # Whoever goes on with a cleanup begins where its last heartbeat said.
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-    )
+def workers_of_queues(
+    client: Client,
+    activities: Sequence[Callable[..., object]],
+    threads: Executor,
+    timing: Timing,
+    runner: GuardedRunner,
+) -> list[Worker]:
+    """Those that run workflows and these activities, one per queue."""
+    return [
+        Worker(
+            client,
+            task_queue=queue,
+            workflows=WORKFLOWS,
+            activities=activities,
+            activity_executor=threads,
+            workflow_runner=runner,
+            max_cached_workflows=CACHED[queue],
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=timing.sticky_s),
+            graceful_shutdown_timeout=timedelta(seconds=5),
+            # No payload is stored outside Temporal: more than one at a time would be a task per payload, for nothing.
+            max_workflow_task_external_storage_concurrency=1,
+            # Whoever goes on with a cleanup begins where its last heartbeat said.
+            max_heartbeat_throttle_interval=timedelta(seconds=1),
+        )
+        for queue in names.WORKFLOW_QUEUES
+    ]

@@ -49,7 +49,7 @@ from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskS
 from droidherd.domain import messages as m
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.settings import Timing
-from droidherd.worker.workflow_workers import WORKFLOWS, workflow_worker
+from droidherd.worker.workflow_workers import WORKFLOWS, workers_of_queues
 from tests.support.serving import serving
 from tests.workflows.subscription_runs import subscription
 from tests.workflows.world import until
@@ -334,9 +334,9 @@ async def workers(client: Client, stubs: Stubs) -> AsyncGenerator[None]:
     async with AsyncExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(2))
         asks = DeliveryActivities(client).ask_dispatcher
-        for queue in names.WORKFLOW_QUEUES:
-            activities = [*stubs.of_workflows(), asks]
-            await stack.enter_async_context(serving(workflow_worker(client, queue, activities, threads, timing)))
+        activities = [*stubs.of_workflows(), asks]
+        for worker in workers_of_queues(client, activities, threads, timing, GuardedRunner()):
+            await stack.enter_async_context(serving(worker))
         yield
 
 

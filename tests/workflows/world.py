@@ -61,14 +61,16 @@ from droidherd.domain import messages as m
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import Health, RecoveryPolicy, Seen
+from droidherd.domain.replay import ReplayRecord
 from droidherd.domain.retention import Retention
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from droidherd.engine.archive import TaskArchive
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.hosts import HostsClient
 from droidherd.engine.queue import QueueClient
+from droidherd.engine.replacement import RunReplacement
 from droidherd.testing.skipping import until
-from droidherd.worker.resource_monitor import HolderMonitor, run_monitor
+from droidherd.worker.resource_monitor import HolderMonitor, ReplayMonitor, run_monitor
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.support.serving import serving
 from tests.workflows.plays import BEAT_S, Gates, Planner, Play, Recoveries, Stages
@@ -461,6 +463,7 @@ async def world(
     delivery: DeliveryActivities | None = None,
     cleanup: CleanupSetup = CLEANUP_SETUP,
     find_predecessor: Callable[..., object] | None = None,
+    record: ReplayRecord | None = None,
 ) -> AsyncGenerator[World]:
     """A pool with these emulators up, and workers for all of it."""
     presence = Presence(client, {})
@@ -484,11 +487,15 @@ async def world(
                 workflows=WORKFLOWS,
                 activities=activities,
                 activity_executor=threads,
-                workflow_runner=GuardedRunner(),
+                workflow_runner=GuardedRunner(witness=record),
                 sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
             )
             await stack.enter_async_context(serving(workflows))
-        holders = HolderMonitor(QueueClient(client, EngineConfig(pool=here.pool)), here.host)
+        config = EngineConfig(pool=here.pool)
+        if record is not None:
+            replays = ReplayMonitor(record, RunReplacement(client, config, QueueClient(client, config)))
+            await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, replays.check, asyncio.Event()))
+        holders = HolderMonitor(QueueClient(client, config), here.host)
         await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, holders.check, asyncio.Event()))
         here.owns(*emulators)
         if joined:

@@ -109,8 +109,8 @@ COMMANDS: Mapping[str, PoolCommand] = MappingProxyType({
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Something that a dispatcher was told, and when."""
+class CommandRecord:
+    """Something that a dispatcher was heard, and when."""
 
     at_ms: int
     what: Command | AuditEntry | m.Announce | PoolConfig
@@ -118,7 +118,7 @@ class Said:
     """The name of a command."""
 
 
-def recovered(before: DispatcherState, told: Iterable[Said]) -> DispatcherState:
+def recovered(before: DispatcherState, heard: Iterable[CommandRecord]) -> DispatcherState:
     """What people set and who did what, of a dispatcher that cannot be asked. It began with `before` and heard this.
 
     Nothing of its tasks, emulators and leases: what became of those, its history does not say without a replay.
@@ -126,7 +126,7 @@ def recovered(before: DispatcherState, told: Iterable[Said]) -> DispatcherState:
     machine = Dispatcher(state=before)
     machine.held_back = True
     announced = {one.emulator_id: (one.incarnation, one.seq) for one in before.board.emulators.values()}
-    for one in told:
+    for one in heard:
         if isinstance(one.what, m.Announce):
             number = one.what.incarnation, one.what.seq
             if number <= announced.get(one.what.emulator_id, (0, -1)):
@@ -136,25 +136,25 @@ def recovered(before: DispatcherState, told: Iterable[Said]) -> DispatcherState:
     return _set_by_people(machine.state)
 
 
-def _hear(machine: Dispatcher, said: Said) -> None:
-    match said.what:
+def _hear(machine: Dispatcher, record: CommandRecord) -> None:
+    match record.what:
         case PoolConfig():
-            machine.configure(said.what, said.at_ms)
+            machine.configure(record.what, record.at_ms)
         case AuditEntry():
-            if machine.state.handled.is_new(said.what.once):
-                machine.audit_recorder.record(said.what, said.at_ms)
+            if machine.state.handled.is_new(record.what.once):
+                machine.audit_recorder.record(record.what, record.at_ms)
         case m.Announce():
-            machine.audit_announced(said.what, said.at_ms)
+            machine.audit_announced(record.what, record.at_ms)
         case command:
-            kind = COMMANDS.get(said.command)
+            kind = COMMANDS.get(record.command)
             if kind is None or not machine.state.handled.is_new(command.request_id):
                 return
             if not kind.refusal(machine, command):
-                kind.apply(machine, command, said.at_ms)
-            elif said.command == "prioritize" and not command.bulk:  # a task that is forgotten, and who preferred it
+                kind.apply(machine, command, record.at_ms)
+            elif record.command == "prioritize" and not command.bulk:  # a task that is forgotten, and who preferred it
                 detail = f"priority {command.priority} by {command.actor}"
                 entry = AuditEntry("prioritized", command.actor, command.reason, "", command.task_id, detail=detail)
-                machine.audit_recorder.record(entry, said.at_ms)
+                machine.audit_recorder.record(entry, record.at_ms)
 
 
 def _set_by_people(state: DispatcherState) -> DispatcherState:

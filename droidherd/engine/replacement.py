@@ -1,0 +1,101 @@
+"""Ends a workflow run that no worker can play, and starts what takes its place."""
+
+import logging
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError
+
+from droidherd.contracts import names
+from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountState
+from droidherd.contracts.engine import Holders
+from droidherd.contracts.fleet import EmulatorInput
+from droidherd.contracts.names import Signal, Workflow
+from droidherd.contracts.queue import DispatcherInput
+from droidherd.contracts.tasks import TaskView
+from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.domain.replay import FailedRun
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.errors import NotFoundError, limit_call
+from droidherd.engine.queue import QueueClient
+
+ACTOR = "system:replay"
+REPLACE_S = 10.0
+TEXT_MAX = 1_000
+
+log = logging.getLogger("droidherd.engine")
+
+
+class RunReplacement:
+    """Terminates, starts anew, and tells the pool's audit. Raises EngineError."""
+
+    def __init__(self, client: Client, config: EngineConfig, queue: QueueClient) -> None:
+        """`queue` is told who is closed, and keeps the audit."""
+        self._client = client
+        self._config = config
+        self._queue = queue
+
+    async def failures(self, run: FailedRun) -> int | None:
+        """How often its workflow task failed in a row by Temporal's count, on whatever worker. None: it is closed."""
+        try:
+            async with limit_call(REPLACE_S):
+                described = await self._handle(run).describe()
+        except NotFoundError:
+            return None
+        if described.status is not WorkflowExecutionStatus.RUNNING:
+            return None
+        return described.raw_description.pending_workflow_task.attempt
+
+    async def replace(self, run: FailedRun) -> None:
+        """What it was waiting for goes on elsewhere: its successor asks, its lease is fenced, its task is failed."""
+        reason = f"its workflow failed {run.times} times in a row and is replaced: {run.error}"[:TEXT_MAX]
+        async with limit_call(REPLACE_S):
+            handle = self._handle(run)
+            described = await handle.describe()
+            record = await described.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
+            view = await described.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+            first_run = described.raw_description.workflow_execution_info.first_run_id or run.run_id
+            await handle.terminate({"error": run.error[:TEXT_MAX], "failures": run.times}, reason=reason)
+        log.error("%s %s was terminated: %s", run.kind, run.workflow_id, reason)
+        pool = view.pool if view is not None else self._config.pool
+        async with limit_call(REPLACE_S):
+            await self._start_successor(run, record)
+            if run.kind == Workflow.TASK:
+                await self._free(run.workflow_id, first_run, pool)
+        name = run.workflow_id
+        entry = AuditEntry("replaced", ACTOR, reason, task_id=name if run.kind == Workflow.TASK else "", detail=name)
+        await self._queue.note(pool, entry)
+
+    def _handle(self, run: FailedRun) -> "WorkflowHandle[object, object]":
+        return self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
+
+    async def _start_successor(self, run: FailedRun, record: AccountRecord | None) -> None:
+        """A host's is started by its worker, that of a task by nobody: who wants it done submits it again."""
+        name = run.workflow_id.partition("/")[2]
+        start: DispatcherInput | EmulatorInput | AccountInput
+        if run.kind == Workflow.DISPATCHER:
+            start = DispatcherInput(pool=name)
+        elif run.kind == Workflow.EMULATOR:
+            start = EmulatorInput(emulator_id=name)
+        elif run.kind == Workflow.ACCOUNT and record is not None:
+            start = AccountInput(state=AccountState(record=record))
+        else:
+            return
+        await self._client.start_workflow(
+            run.kind,
+            start,
+            id=run.workflow_id,
+            task_queue=names.FLEET_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            task_timeout=timedelta(seconds=self._config.workflow_task_s),
+            static_summary=run.workflow_id.replace("/", " "),
+        )
+
+    async def _free(self, task_id: str, first_run: str, pool: str) -> None:
+        """Have its emulator fenced, and its keys freed after that."""
+        try:
+            dispatcher = self._client.get_workflow_handle(names.dispatcher_id(pool))
+            await dispatcher.signal(Signal.CLOSED.value, Holders(holders={task_id: first_run}))
+        except RPCError as error:
+            log.warning("the dispatcher of %s is not told of %s, a worker will find it: %s", pool, task_id, error)
