@@ -74,10 +74,10 @@ class ReplayRecord:
         All runs count that fail now, however often: a release that cannot replay a kind fails all of them at once.
         """
         broken = sum(1 for one in list(self.failed.values()) if one.kind == run.kind)
-        sound = len(self.played.get(run.kind, {}))
-        if broken > max(1, sound // SHARE):
+        valid = len(self.played.get(run.kind, {}))
+        if broken > max(1, valid // SHARE):
             return (
-                f"{broken} runs of {run.kind} fail here and {sound} could be replayed: this looks like a release that "
+                f"{broken} runs of {run.kind} fail here and {valid} could be replayed: this looks like a release that "
                 "cannot replay them; go back to the one before, or terminate them by hand"
             )
         while self.replaced and now_s - self.replaced[0] > WINDOW_S:

@@ -42,10 +42,10 @@ def test_a_release_that_cannot_replay_a_kind_replaces_none_of_its_runs():
     assert "" == record.why_not(record.failed["other"], 0.0)
 
 
-def test_few_broken_runs_among_many_sound_ones_are_replaced():
+def test_few_broken_runs_among_many_valid_ones_are_replaced():
     record = ReplayRecord(limit=3)
     for number in range(20):
-        record.on_advanced(f"sound-{number}", KIND, replayed=True)
+        record.on_advanced(f"valid-{number}", KIND, replayed=True)
         record.on_advanced(f"never-replayed-{number}", KIND, replayed=False)
     runs = [failing(record, run) for run in "ab"]
     assert ["", ""] == [record.why_not(run, 0.0) for run in runs]

@@ -228,7 +228,7 @@ class DispatcherActor(Actor):
     def terminate(self) -> None:
         """Closed without a word; what was delivered and not handled is lost."""
         self.world.remembered = self.machine.state.dump() if self.restored else self.memory
-        self.world.told = recovered(self.machine.state, []).dump_short() if self.restored else self.kept
+        self.world.heard = recovered(self.machine.state, []).dump_short() if self.restored else self.kept
         self.alive = False
         self.run += 1
         for message in self.inbox:

@@ -58,7 +58,7 @@ class World:
         self.hosts = {name: HostActor(self, name, self.now) for name in self.script.hosts}
         self.tasks: dict[str, TaskActor] = {}
         self.remembered = ""
-        self.told = ""
+        self.heard = ""
         """What people set by the history of the dispatcher before, which cannot be asked."""
         self.config = PoolConfig(
             limit=self.script.limit,
@@ -374,7 +374,7 @@ class World:
         self.dispatcher.restored = False
         chance = self.below(8)
         self.dispatcher.memory = self.remembered if chance < 6 else ""
-        self.dispatcher.kept = self.told if chance == 6 else ""
+        self.dispatcher.kept = self.heard if chance == 6 else ""
         kind = "with memory" if self.dispatcher.memory else "with what people set" if self.dispatcher.kept else ""
         self.count(f"successor {kind or 'without memory'}")
         self.dispatcher.frozen_until_ms = self.now + self.below(3) * 500

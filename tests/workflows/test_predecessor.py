@@ -27,7 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def found_in(here: World) -> Predecessor:
-    """As the present run of its dispatcher would be told."""
+    """As the present run of its dispatcher would be listed."""
     run = (await here.dispatcher().describe()).run_id
     return await EngineActivities(here.client, POOL).find_predecessor(PoolWork(pool=here.pool, run_id=run))
 
@@ -130,10 +130,10 @@ async def test_what_people_set_is_known_after_a_run_that_nobody_can_replay(clien
         disabled = await here.dispatcher().query(names.Query.DISABLED, DisabledQuery(), result_type=DisabledPage)
         assert ["player-1"] == [one.account for one in disabled.accounts]
         page = await here.dispatcher().query(names.Query.AUDIT, AuditQuery(), result_type=AuditPage)
-        told = [(event.kind, event.actor) for event in reversed(page.events) if not event.actor.startswith("system:")]
+        listed = [(event.kind, event.actor) for event in reversed(page.events) if not event.actor.startswith("system:")]
         expected = [
             ("lane_capacity", "anna"), ("lane_ordering", "anna"), ("lane_paused", "anna"), ("account_disabled", "ben"),
             ("lane_resumed", "ben"), ("lane_paused", "ben"), ("task_cancelled", "carla"),
         ]  # fmt: skip
-        assert expected == told
+        assert expected == listed
         assert ("rebuilt", "system:rebuild") in [(event.kind, event.actor) for event in page.events]

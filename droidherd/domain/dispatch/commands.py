@@ -110,7 +110,7 @@ COMMANDS: Mapping[str, PoolCommand] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class CommandRecord:
-    """Something that a dispatcher was heard, and when."""
+    """Something that a dispatcher heard, and when."""
 
     at_ms: int
     what: Command | AuditEntry | m.Announce | PoolConfig
