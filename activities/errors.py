@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts.stage import StageFailure
 from droidherd.contracts.tasks import Question
-from droidherd.domain.errors import DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
+from droidherd.domain.errors import TEXT_MAX, DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
 from droidherd.stage.attempt import StageFailedError
 
 P = ParamSpec("P")
@@ -27,7 +27,8 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
         except DroidherdError as error:
             raise translate(error) from error
         except Exception as error:
-            raise unclassified(error) from error
+            # Causes travel too, and one that quotes megabytes would never arrive.
+            raise unclassified(error) from (error if len(str(error)) <= TEXT_MAX else None)
 
     return inner
 

@@ -14,8 +14,8 @@ from PIL import UnidentifiedImageError
 from typing_extensions import override
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.picture import uniform, whole_png
-from droidherd.adb.wire import CallInterrupt, WireClosedError
+from droidherd.adb.picture import PIXEL_BYTES, possible, uniform, whole_png
+from droidherd.adb.wire import REQUEST_LIMIT_BYTES, CallInterrupt, WireClosedError
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
 
@@ -24,6 +24,10 @@ Decode = Callable[[memoryview], tuple[int, int, memoryview]]
 
 REFUSALS = ("not found", "offline", "unauthorized")
 """Of the adb server, which knows such an emulator or does not."""
+
+
+SIZE_FROM_END = 10
+"""Where width and height stand among the numbers before the pixels of a framebuffer."""
 
 
 class Camera(Protocol):
@@ -140,8 +144,25 @@ class Device(AdbDevice):
 def _lend_device(adb: AdbClient, serial: str, deadline_s: float, stop: CallInterrupt) -> Generator[Device]:
     """A device of adbutils whose connections end with the deadline, with `stop`, and with this block."""
     sockets: list[socket.socket] = []
+    numbers: list[int] = []
 
     class Connection(AdbConnection):
+        """One that makes no room for a picture that no screen can show."""
+
+        @override
+        def read_uint32(self) -> int:
+            numbers.append(super().read_uint32())
+            return numbers[-1]
+
+        @override
+        def read(self, n: int) -> bytes:
+            if n > REQUEST_LIMIT_BYTES:
+                # Behind width and height stand offset and length of each of the four colours.
+                width, height = numbers[-SIZE_FROM_END:][:2] if len(numbers) >= SIZE_FROM_END else (0, 0)
+                if not possible(width, height) or n > width * height * PIXEL_BYTES:
+                    raise InvalidFrameError(f"framebuffer announced {n} bytes for {width}x{height} pixels")
+            return super().read(n)
+
         @override
         def _safe_connect(self) -> socket.socket:
             # What it would call itself starts a server when there is none.

@@ -15,6 +15,8 @@ from droidherd.domain.ports import Sink
 HEAD = struct.Struct("<4sI")
 STAT = struct.Struct("<4sIII")
 CHUNK_BYTES = 64 << 10
+PIECE_LIMIT_BYTES = 1 << 20
+"""Adb's own pieces have 64 kB. Pieces without a byte would keep a transfer alive for ever."""
 PATH_LIMIT_BYTES = 1024
 PULL_LIMIT_BYTES = 256 << 20
 REASON_LIMIT_BYTES = 64 << 10
@@ -126,6 +128,8 @@ class DeviceFiles:
                 return received
             if word != b"DATA":
                 self._refuse(word, _reason(wire, size) if word == b"FAIL" else b"", path)
+            if not 0 < size <= PIECE_LIMIT_BYTES:
+                raise WireClosedError(f"the emulator sent a piece of {size} bytes in a file transfer")
             received += size
             if received > limit_bytes:
                 raise BadParametersError(f"{path} is larger than {limit_bytes} bytes", to=self._serial)

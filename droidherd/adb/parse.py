@@ -4,27 +4,32 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from droidherd.domain.errors import InfrastructureError
 from droidherd.domain.fleet.facts import InstalledPackage, Storage
 
 _PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)$")
 _SIZE = re.compile(r"^\s*(Physical|Override) size:\s*(\d{1,6})x(\d{1,6})\s*$")
 _DENSITY = re.compile(r"^\s*(Physical|Override) density:\s*(\d{1,6})\s*$")
+TEXT_MAX, LINES_MAX = 4 << 20, 100_000
+"""Of an answer in characters and in lines: a whole `dumpsys activity` has a tenth of either."""
 _LINE_MAX = 2_000
-"""Of a line about a window: what is longer is none, and searching it could take minutes."""
+"""Of a line about a window or an activity: what is longer is none, and searching it could take minutes."""
 _FOCUS = re.compile(r"mCurrentFocus=Window\{[0-9a-f]+(?: u\d+)? (.+?)(?: EXITING| paused=\w+)*\}\s*$")
 _DISPLAY = re.compile(r"\bDisplay: mDisplayId=(\d+)")
 _FOCUSED_DISPLAY = re.compile(r"\bmTopFocusedDisplayId=(\d+)")
 _RESUMED = re.compile(
     r"\b(topResumedActivity|mResumedActivity|ResumedActivity|mFocusedActivity)[=:] ?"
-    r"ActivityRecord\{[0-9a-f]+(?: u\d+)? (\S+/\S+?)(?: t-?\d+)?(?: d\d+)?(?: f)?\}"
+    r"ActivityRecord\{[0-9a-f]+(?: u\d+)? ([^\s/]+/[^\s/]+?)(?: t-?\d+)?(?: d\d+)?(?: f)?\}"
 )
 _RESUMED_BY_RANK = ("topResumedActivity", "ResumedActivity", "mResumedActivity", "mFocusedActivity")
 _SETTING = re.compile(r"^([A-Za-z0-9_][A-Za-z0-9_.:@/-]*)=(.*)$")
 _COMPONENT = re.compile(r"^[A-Za-z0-9_.$]+/[A-Za-z0-9_.$]+$")
 _PACKAGE = re.compile(r"^package:(?:.*=)?([A-Za-z0-9_.]+)\s*$")
 _INSTALLED = re.compile(r"^package:(/.*)=([A-Za-z0-9_.]+)(?: versionCode:(\d{1,20}))?(?: uid:[\d,]+)?\s*$")
-_STORAGE = re.compile(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d{1,3}%\s")
+_STORAGE = re.compile(r"\s(\d{1,18})\s+(\d{1,18})\s+(\d{1,18})\s+\d{1,3}%\s")
 _UPTIME = re.compile(r"^\s*(\d{1,12}\.\d{1,6})\s+\d+(?:\.\d+)?\s*$")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _LISTED = re.compile(r"^(\S+)\s+(no permissions|\S+)(?:\s+(.*))?$")
 
 
@@ -66,7 +71,17 @@ class Focus:
 
 
 def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return _bounded(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _bounded(text: str) -> str:
+    """The answer, unless nothing of Android prints so much."""
+    if len(text) > TEXT_MAX or text.count("\n") + text.count("\r") > LINES_MAX:
+        raise InfrastructureError(
+            f"answered with {len(text)} characters, more than any command of Android prints",
+            remedy="see what the emulator itself answers, and restart it",
+        )
+    return text
 
 
 def properties(text: str) -> dict[str, str]:
@@ -86,14 +101,14 @@ def properties(text: str) -> dict[str, str]:
 
 def settings(text: str) -> dict[str, str]:
     """`settings list`. What is no `name=value` belongs to the value before."""
-    found: dict[str, str] = {}
-    last = ""
+    found: dict[str, list[str]] = {}
+    last: list[str] = []
     for line in _lines(text)[:-1] if text.endswith("\n") else _lines(text):
         if one := _SETTING.match(line):
-            last, found[one[1]] = one[1], one[2]
+            last = found[one[1]] = [one[2]]
         elif last:
-            found[last] += f"\n{line}"
-    return found
+            last.append(line)
+    return {name: "\n".join(parts) for name, parts in found.items()}
 
 
 def window_size(text: str) -> Size | None:
@@ -131,8 +146,21 @@ def focus(text: str) -> Focus | None:
 
 def resumed_activity(text: str) -> str:
     """`dumpsys activity activities`: the `package/activity` that is at work in front; empty while there is none."""
-    found = {one[1]: one[2] for one in reversed([*_RESUMED.finditer(text)])}
+    found: dict[str, str] = {}
+    for line in _lines(text):
+        for one in _RESUMED.finditer(line[:_LINE_MAX]):
+            found.setdefault(one[1], one[2])
     return next((found[name] for name in _RESUMED_BY_RANK if name in found), "")
+
+
+def number(text: str) -> int | None:
+    """A whole number as programs print it, and nothing else that Python would take for one."""
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def seconds(text: str) -> float | None:
+    """The same of seconds, with or without a fraction."""
+    return float(text) if _SECONDS.fullmatch(text) else None
 
 
 def uptime_s(text: str) -> float | None:
@@ -173,15 +201,17 @@ def installed_packages(text: str) -> tuple[InstalledPackage, ...]:
 
 def storage(text: str) -> Storage | None:
     """`df -k`: the last file system it names. A long name may stand on a line of its own."""
-    found = _STORAGE.findall(text.replace("\r\n", "\n"))
+    found = _STORAGE.findall(_bounded(text).replace("\r\n", "\n"))
     return Storage(int(found[-1][0]), int(found[-1][2])) if found else None
 
 
 _LOG_LINE = re.compile(
     r"^(?P<at>(?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,6}(?: [+-]\d{4})?)|\d{1,12}\.\d{3,6})"
-    r"\s+(?:(?P<uid>[A-Za-z_][\w-]*|\d+)\s+(?=\d+\s+\d+\s+[VDIWEFS]\s))?(?P<pid>\d+)\s+(?P<tid>\d+)"
-    r"\s(?P<level>[VDIWEFS])\s(?P<tag>.*?)\s*:(?: (?P<text>.*))?$"
+    r"\s+(?:(?P<uid>[A-Za-z_][\w-]*|\d+)\s+(?=\d+\s+\d+\s+[VDIWEFS]\s))?(?P<pid>\d{1,10})\s+(?P<tid>\d{1,10})"
+    r"\s(?P<level>[VDIWEFS])\s"
 )
+_LOG_LINE_MAX = 8_192
+"""The log keeps lines of half that length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +229,13 @@ class LogcatLine:
 
 def log_line(text: str) -> LogcatLine | None:
     """None: where a buffer begins, and what is no line of a log."""
-    one = _LOG_LINE.match(text)
+    one = _LOG_LINE.match(text) if len(text) <= _LOG_LINE_MAX else None
     if one is None:
         return None
-    return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], one["tag"], one["text"] or "")
+    tag, colon, said = f"{text[one.end() :]} ".partition(": ")
+    if not colon:
+        return None
+    return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], tag.rstrip(), said[:-1])
 
 
 def log_moment(at: str, now: datetime | None = None) -> datetime | None:
@@ -219,4 +252,4 @@ def log_moment(at: str, now: datetime | None = None) -> datetime | None:
 
 def log_lines(text: str) -> tuple[LogcatLine, ...]:
     """All of them."""
-    return tuple(one for raw in text.replace("\r\n", "\n").split("\n") if (one := log_line(raw)))
+    return tuple(one for raw in _bounded(text).replace("\r\n", "\n").split("\n") if (one := log_line(raw)))

@@ -20,6 +20,9 @@ from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin,
 DERIVED = {"derived": True}
 """Metadata of a field that is not carried: whoever loads the value derives it again."""
 
+RAW_MAX = 64 << 20
+"""Bytes that a text stands for: a few of them could unpack to gigabytes."""
+
 T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _UUID_CHARS = 22
@@ -38,7 +41,11 @@ def dump(value: object) -> str:
 
 def load(text: str, kind: type[T]) -> T:
     """The dataclass that a text stands for."""
-    lengths_and_texts, columns = json.loads(zlib.decompress(base64.b85decode(text)))
+    packed = zlib.decompressobj()
+    raw = packed.decompress(base64.b85decode(text), RAW_MAX)
+    if packed.unconsumed_tail or not packed.eof:
+        raise ValueError(f"a snapshot that is broken, or has more than {RAW_MAX} bytes")
+    lengths_and_texts, columns = json.loads(raw)
     texts = _Texts.read(*lengths_and_texts)
     (value,) = _column_of(kind).read(columns, 1, texts)
     return value

@@ -9,6 +9,10 @@ from enum import StrEnum
 from typing import ClassVar
 
 
+TEXT_MAX = 4_000
+"""Characters of what an error says. It may quote an emulator, and what does not fit into a message wedges its task."""
+
+
 class Verdict(StrEnum):
     """What an error means for the task that met it."""
 
@@ -25,14 +29,14 @@ class DroidherdError(Exception):
 
     def __init__(self, what: str, *, to: str = "", remedy: str = "") -> None:
         """`what` happened, `to` what, and the `remedy`."""
-        super().__init__(what)
         self.what = _whole(what)
         self.to = _whole(to)
         self.remedy = _whole(remedy)
+        super().__init__(self.what)
 
     def locate(self, place: str) -> None:
         """Say where in the work it was met."""
-        self.what = f"{place}: {self.what}"
+        self.what = _whole(f"{place}: {self.what}")
 
     def __str__(self) -> str:
         """One line for people."""
@@ -42,7 +46,9 @@ class DroidherdError(Exception):
 
 def _whole(text: str) -> str:
     """What went wrong goes over wires and into files, which take no half of a character: file names may hold some."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    end = TEXT_MAX // 2
+    shown = text if len(text) <= TEXT_MAX else f"{text[:end]} … ({len(text)} characters) … {text[-end:]}"
+    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # --- infrastructure: a new lease, a budget of its own, no attempt is counted ---------------------------------

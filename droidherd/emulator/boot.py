@@ -153,5 +153,5 @@ def baseline(adb: AdbClient, serial: str, token: Token, app: str = "") -> None:
     if answer.word != "acted":
         answer.refuse(serial)
     if answer.rest != ("0",):
-        rc = answer.rest[0] if answer.rest else ""
-        raise CommandFailedError(f"baseline: {answer.output}", rc=int(rc) if rc.isdigit() else -1, to=serial)
+        rc = parse.number(answer.rest[0] if answer.rest else "")
+        raise CommandFailedError(f"baseline: {answer.output}", rc=-1 if rc is None else rc, to=serial)

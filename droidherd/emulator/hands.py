@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.quote import is_plain
 from droidherd.adb.shell import ShellResult
@@ -244,12 +245,14 @@ def _lines(journal: str, stage: int) -> Iterator[tuple[str, str]]:
 def _meaning(words: str) -> Recalled:
     word, _, rest = words.partition(" ")
     rc, _, kept = rest.partition(" ")
-    if word == "done" and rc.isdecimal() and lines.value_of(kept) is not None:
-        return Recalled.FAILED if int(rc) else Recalled.DONE
+    code = parse.number(rc)
+    if word == "done" and code is not None and lines.value_of(kept) is not None:
+        return Recalled.FAILED if code else Recalled.DONE
     return Recalled.DONE if words == "settled" else Recalled.UNKNOWN
 
 
 def _number(rc: str) -> int:
-    if not rc.isdigit():
+    code = parse.number(rc)
+    if code is None:
         raise UnknownOutcomeError(f"the journal holds {rc!r} where a return code belongs")
-    return int(rc)
+    return code

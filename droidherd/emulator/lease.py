@@ -4,6 +4,7 @@ import math
 import time
 from dataclasses import dataclass
 
+from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import UnknownOutcomeError
 from droidherd.emulator import lines
@@ -66,9 +67,12 @@ def seize(
         answer.refuse(serial)
     try:
         before, uptime, boot_id, known = answer.rest
-        return Seized(token, before, boot_id, UptimeClock(float(uptime), read_at_s), known == "new")
     except ValueError as error:
         raise UnknownOutcomeError(f"seized, but without a clock: {answer.rest}", to=serial) from error
+    uptime_s = parse.seconds(uptime)
+    if uptime_s is None:
+        raise UnknownOutcomeError(f"seized, but its clock says {uptime!r}", to=serial)
+    return Seized(token, before, boot_id, UptimeClock(uptime_s, read_at_s), known == "new")
 
 
 def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> None:

@@ -358,6 +358,8 @@ def value_of(word: str) -> str | None:
 # --- what the lines answered, and which error that is
 
 MARK = "dh:"
+REPLY_MAX = 4_000
+"""Characters of the line that begins with it."""
 NOBODY_THERE = "Can't find service"
 """What a command says that reached nobody: Android's services are not up, or not yet again."""
 
@@ -375,7 +377,7 @@ class ShellReply:
     def of(cls, result: ShellResult, to: str) -> "ShellReply":
         """Only a line that got as far as its marker said anything; without one nobody knows what it did."""
         first, _, output = result.text.replace("\r\n", "\n").partition("\n")
-        if not first.startswith(MARK):
+        if not first.startswith(MARK) or len(first) > REPLY_MAX:
             shown = (first or result.error_text).strip()[:200]
             raise UnknownOutcomeError(f"the emulator's shell answered {shown!r}, rc {result.rc}", to=to)
         word, *rest = first.removeprefix(MARK).split()

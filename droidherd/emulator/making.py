@@ -14,7 +14,9 @@ from droidherd.domain.errors import BadParametersError, FinalError, UnknownOutco
 from droidherd.domain.ports import Wanted
 from droidherd.domain.task.things import ABSENT, State, problem_with, problem_with_value, spare_of
 
-_FACTS = re.compile(r"file ([0-7]{3,5}) ([0-9]+)\n")
+_FACTS = re.compile(r"file ([0-7]{3,5}) ([0-9]{1,18})\n")
+FILES_MAX = 1_000
+"""Of one package."""
 _DIGEST = re.compile(r"([0-9a-f]{64})\b")
 _MODE = re.compile(r"[0-7]{3,4}")
 _ANSWERS = {"folder": "is a folder", "link": "is a link", "odd": "is neither a file nor a folder"}
@@ -100,8 +102,8 @@ def package_files(package: str, result: ShellResult) -> tuple[str, ...]:
     if result.rc == 1 and not result.out.strip() and not result.err.strip():
         return ()
     lines = [line.strip() for line in _text(result, f"package {package}").splitlines() if line.strip()]
-    if not lines or not all(line.startswith("package:/") for line in lines):
-        raise UnknownOutcomeError(f"`pm path` answered {lines!r}"[:300], to=package)
+    if not 0 < len(lines) <= FILES_MAX or not all(line.startswith("package:/") for line in lines):
+        raise UnknownOutcomeError(f"`pm path` answered {lines[:5]!r}"[:300], to=package)
     return tuple(line.removeprefix("package:") for line in lines)
 
 
@@ -115,9 +117,10 @@ def digest_of(path: str) -> str:
 
 def size(result: ShellResult, path: str) -> int:
     text = _text(result, path).strip()
-    if not text.isdecimal():
+    found = parse.number(text)
+    if found is None:
         raise UnknownOutcomeError(f"its size is {text[:100]!r}", to=path)
-    return int(text)
+    return found
 
 
 def digest(result: ShellResult, path: str) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import CallInterrupt, WireRefusedError
 from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
@@ -69,10 +70,10 @@ def probe(
         raise EmulatorLostError(f"answered a probe with {' '.join((answer.word, *answer.rest))!r}", to=serial)
     _, uptime, boot_id, *words = answer.rest
     fields = {name: value for name, _, value in (word.partition("=") for word in words)}
-    try:
-        clock = UptimeClock(float(uptime), read_at_s)
-    except ValueError as error:
-        raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial) from error
+    uptime_s = parse.seconds(uptime)
+    if uptime_s is None:
+        raise EmulatorLostError(f"said its uptime is {uptime!r}", to=serial)
+    clock = UptimeClock(uptime_s, read_at_s)
     booted = fields["booted"] == "1"
     return ProbeResult(fields["serialno"], boot_id, booted, fields["token"], fields["free"], clock, fields["name"])
 

@@ -38,6 +38,7 @@ QUALITY = 92
 TEMPLATE_BYTES = 512_000
 LOG_READ_S = 5.0
 LOG_READ_LINES = 2_000
+LINE_CHARS = 8_000
 LOG_KEPT_LINES = 400
 LOG_KEPT_CHARS = 64_000
 CLOCK_S = 1.0
@@ -233,10 +234,10 @@ def read_app_log(adb: AdbClient, serial: str, wanted: AppLog, note: Callable[[st
 def lines_of_app(text: str, wanted: AppLog) -> str:
     """Lines the app's processes wrote, also those that died, and lines in which the system speaks of it."""
     app = wanted.app
-    raw = text.replace("\r\n", "\n").split("\n")
+    raw = text.replace("\r\n", "\n").split("\n", 2 * LOG_READ_LINES)
     named = re.compile(_BORN_OR_DIED.format(app=re.escape(app)))
-    pids = {int(pid) for line in raw if line.startswith(_PIDS) for pid in line.split()[1:] if pid.isdecimal()}
-    pids |= {int(pid) for found in named.findall(text) for pid in found if pid}
+    pids = {parse.number(pid) for line in raw if line.startswith(_PIDS) for pid in line[:LINE_CHARS].split()}
+    pids |= {parse.number(pid) for found in named.findall(text) for pid in found if pid}
     parsed = ((line, parse.log_line(line)) for line in raw)
     now = next((parse.log_moment(line.removeprefix(_NOW).strip()) for line in raw if line.startswith(_NOW)), None)
     begin = now - timedelta(seconds=wanted.lasts_s + CLOCK_S) if now else None

@@ -21,10 +21,13 @@ from typing_extensions import override
 
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.ports import Box, Frame, Match, Recalled
-from droidherd.vision.pixels import encode_png
+from droidherd.domain.zipfiles import UNREADABLE, open_zip
+from droidherd.vision.pixels import UndecodableError, decode_image, encode_png
 
 FILE = "run.jsonl"
 FORMAT = 1
+RUN_MAX = 16 << 20
+"""Bytes of `run.jsonl`: as values they take twenty times as much."""
 FRAMES_MAX = 1_000
 LINES_MAX = 100_000
 COMPLETED = "completed"
@@ -34,7 +37,8 @@ COPY = ".jpg"
 PACKED = ".run.zip"
 """How the name of a recording ends that a task leaves."""
 PACKED_MAX = 64 << 20
-"""Bytes of such a file, unpacked."""
+"""Bytes of such a file, unpacked, and of any file in a recording."""
+PACKED_AS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 SearchResults = Mapping[str, Match]
 """What was searched for, and what was found."""
 
@@ -140,7 +144,7 @@ class Recording:
         return read_frame(self.folder / name)
 
     def tree(self, name: str) -> str:
-        return (self.folder / name).read_text(encoding="utf-8")
+        return _content(self.folder / name).decode("utf-8", "replace")
 
 
 def read(place: Path) -> Recording:
@@ -149,13 +153,13 @@ def read(place: Path) -> Recording:
     BadParametersError says which line makes no sense.
     """
     folder = _unpack(place)
-    path = folder / FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, KeyError) as error:
+        lines = _content(folder / FILE, RUN_MAX).decode().split("\n", LINES_MAX)
+    except (BadParametersError, UnicodeDecodeError) as error:
         remedy = "name the folder that `droidherd flow run` or `record` wrote, or that of a task's artifacts"
-        why = error.strerror if isinstance(error, OSError) else f"there is no {FILE} in it"
-        raise BadParametersError(f"is no recorded run: {why}", to=str(place), remedy=remedy) from error
+        raise BadParametersError(f"is no recorded run: {error}", to=str(place), remedy=remedy) from error
+    if len(lines) > LINES_MAX:
+        raise BadParametersError(f"has more than {LINES_MAX} lines", to=str(place))
     moments: list[Moment] = []
     head: dict[str, JsonValue] = {}
     answers: dict[str, str] = {}
@@ -202,12 +206,30 @@ def _unpack(place: Path) -> Traversable:
     if not place.is_file():
         return place
     try:
-        file = zipfile.ZipFile(place)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise BadParametersError("is no recorded run", to=str(place)) from error
-    if sum(one.file_size for one in file.infolist()) > PACKED_MAX:
+        with place.open("rb") as file:
+            content = file.read(PACKED_MAX + 1)
+        packed = open_zip(io.BytesIO(content))
+    except (*UNREADABLE, OSError) as error:
+        raise BadParametersError(f"is no recorded run: {error}", to=str(place)) from error
+    entries = packed.infolist()
+    if len(content) > PACKED_MAX or sum(one.file_size for one in entries) > PACKED_MAX:
         raise BadParametersError(f"holds more than {PACKED_MAX} bytes", to=str(place))
-    return zipfile.Path(file)
+    if any("/" in one.filename or one.compress_type not in PACKED_AS for one in entries):
+        raise BadParametersError("holds what no recording holds: folders, or files packed in other ways", to=str(place))
+    return zipfile.Path(packed)
+
+
+def _content(path: Traversable, limit_bytes: int = PACKED_MAX) -> bytes:
+    """Of a file in a recording. BadParametersError says why not."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit_bytes + 1)
+    except (*UNREADABLE, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not there, or broken"
+        raise BadParametersError(f"cannot be read: {why}", to=path.name) from error
+    if len(content) > limit_bytes:
+        raise BadParametersError(f"has more than {limit_bytes} bytes", to=path.name)
+    return content
 
 
 def _in_order(path: Path) -> tuple[tuple[int, ...], str]:
@@ -261,9 +283,11 @@ def _number(value: JsonValue) -> float:
 
 def _parse_lines(path: str, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
     for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadParametersError(f"line {number} is not JSON", to=path) from error
         if not isinstance(value, dict):
             raise BadParametersError(f"line {number} is not a mapping", to=path)
@@ -280,13 +304,9 @@ def _inside(path: str, number: int, name: JsonValue) -> str:
 def read_frame(path: Traversable) -> Frame:
     """A PNG or JPEG file as a frame."""
     try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
-    except (OSError, KeyError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not there"
-        raise BadParametersError(f"cannot be read: {why}", to=str(path)) from error
-    picture = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
-    if picture is None:
-        raise BadParametersError("is no picture", to=str(path))
+        picture = decode_image(_content(path))
+    except UndecodableError as error:
+        raise BadParametersError(f"is no picture: {error}", to=str(path)) from error
     rgba = cv2.cvtColor(picture, cv2.COLOR_BGR2RGBA)
     return Frame(rgba.shape[1], rgba.shape[0], rgba.tobytes(), 0.0)
 

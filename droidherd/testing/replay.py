@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from droidherd.engine.connection import CONVERTER
 from workflows.guard import GuardedRunner, ObservedRunner
 
 SUFFIXES = (".json", ".json.gz")
+HISTORY_MAX_BYTES = 256 << 20
+"""Of a history as JSON. Temporal itself ends a run at 50 MB."""
 WIDTH = 120
 
 
@@ -85,12 +88,15 @@ def find(paths: Sequence[Path]) -> list[Path]:
 def read(path: Path) -> Recorded:
     """A history as `temporal workflow show --output json`, the Web UI or our recorder wrote it, zipped or not."""
     try:
-        raw = path.read_bytes()
-        document: Any = json.loads(gzip.decompress(raw) if path.name.endswith(".gz") else raw)
+        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+            raw = file.read(HISTORY_MAX_BYTES + 1)
+        if len(raw) > HISTORY_MAX_BYTES:
+            raise UnreadableHistoryError(f"{path} has more than {HISTORY_MAX_BYTES} bytes")
+        document: Any = json.loads(raw)
         first = document["events"][0]["workflowExecutionStartedEventAttributes"]
         workflow_id = str(first.get("workflowId") or path.name.partition(".")[0])
         return Recorded(path, str(first["workflowType"]["name"]), WorkflowHistory.from_json(workflow_id, document))
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, RecursionError, zlib.error) as error:
         raise UnreadableHistoryError(f"{path} is not a history: {type(error).__name__}: {error}") from error
 
 

@@ -1,5 +1,6 @@
 """Frames as arrays, and arrays as files."""
 
+import struct
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +15,13 @@ Pixels: TypeAlias = NDArray[np.uint8]
 OPAQUE = 250
 """What is less solid than that, of 255, does not count."""
 _ALPHA = 4
+SIDE_MAX, PIXELS_MAX = 16_384, 40_000_000
+"""Of an image that is decoded."""
+_PNG, _PNG_HEAD = b"\x89PNG\r\n\x1a\n", struct.Struct(">8sI4sII")
+_JPEG, _MARKER = b"\xff\xd8\xff", 0xFF
+_JPEG_FRAME = struct.Struct(">BHBHH")
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_SEGMENTS_MAX = 1_000
 
 # One emulator, one thread: OpenCV's own pool would let a hundred emulators fight for the same cores.
 cv2.setNumThreads(1)
@@ -44,14 +52,58 @@ def encode_jpeg(frame: Frame, quality: int = 80) -> bytes:
     return content.tobytes()
 
 
+class UndecodableError(ValueError):
+    """What is wrong with the bytes of an image file."""
+
+
+def image_size(content: bytes | memoryview) -> tuple[int, int]:
+    """Width and height as a PNG or JPEG file announces them. UndecodableError: it is neither."""
+    head = bytes(content[:_PNG_HEAD.size])
+    if head.startswith(_PNG) and len(head) == _PNG_HEAD.size:
+        _, _, kind, width, height = _PNG_HEAD.unpack(head)
+        if kind == b"IHDR":
+            return width, height
+    if head.startswith(_JPEG):
+        return _jpeg_size(content)
+    raise UndecodableError("is not an image")
+
+
+def _jpeg_size(content: bytes | memoryview) -> tuple[int, int]:
+    """From the one segment that names it: sizes of JPEG stand behind whatever a camera wrote there first."""
+    at = len(_JPEG) - 1
+    for _ in range(_JPEG_SEGMENTS_MAX):
+        if len(content) - at <= _JPEG_FRAME.size or content[at] != _MARKER:
+            break
+        marker, size, _, height, width = _JPEG_FRAME.unpack_from(content, at + 1)
+        if marker in _JPEG_FRAMES:
+            return width, height
+        at += 2 + size
+    raise UndecodableError("cannot be decoded: a JPEG without a size")
+
+
+def decode_image(content: bytes | memoryview, how: int = cv2.IMREAD_COLOR) -> NDArray[Any]:
+    """A PNG or JPEG file as OpenCV reads it, if it is no larger than a screen. UndecodableError: why not.
+
+    OpenCV itself reads a dozen formats, and makes room for a thousand million pixels that a few bytes announce.
+    """
+    width, height = image_size(content)
+    if not (0 < width <= SIDE_MAX and 0 < height <= SIDE_MAX and width * height <= PIXELS_MAX):
+        raise UndecodableError(f"cannot be decoded: {width}x{height} pixels are not the size of a screen")
+    try:
+        picture: Any = cv2.imdecode(np.frombuffer(content, np.uint8), how)
+    except cv2.error as error:
+        raise UndecodableError(f"cannot be decoded: {error.err}") from error
+    if picture is None:
+        raise UndecodableError("cannot be decoded: its content is broken")
+    return picture
+
+
 def decode_png(content: memoryview) -> tuple[int, int, memoryview]:
     """Width, height and RGBA rows of a PNG file."""
     try:
-        picture: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    except cv2.error as error:
-        raise InvalidFrameError(f"a PNG that cannot be decoded: {error.err}") from error
-    if picture is None:
-        raise InvalidFrameError("a PNG that cannot be decoded")
+        picture = decode_image(content)
+    except UndecodableError as error:
+        raise InvalidFrameError(f"a PNG that {error}") from error
     rgba = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGBA), np.uint8)
     return rgba.shape[1], rgba.shape[0], rgba.data.cast("B")
 
@@ -65,15 +117,11 @@ def difference(one: Frame, other: Frame) -> float:
 def read_image(path: Path) -> tuple[Pixels, Pixels | None]:
     """An image file as height x width x RGB, and its mask where it has transparent pixels."""
     try:
-        content = np.frombuffer(path.read_bytes(), np.uint8)
+        picture: Any = decode_image(path.read_bytes(), cv2.IMREAD_UNCHANGED)
     except OSError as error:
         raise FlowError(f"cannot be read: {error.strerror}", to=path.name) from error
-    try:
-        picture: Any = cv2.imdecode(content, cv2.IMREAD_UNCHANGED) if content.size else None
-    except cv2.error as error:  # a size that nobody has memory for
-        raise FlowError(f"cannot be decoded: {error.err}", to=path.name, remedy="save it as PNG") from error
-    if picture is None:
-        raise FlowError("is not an image", to=path.name, remedy="save it as PNG")
+    except UndecodableError as error:
+        raise FlowError(str(error), to=path.name, remedy="save it as PNG") from error
     if picture.dtype != np.uint8:
         raise FlowError("has more than 8 bits a channel", to=path.name, remedy="save it as an ordinary PNG")
     if picture.ndim == 2:  # noqa: PLR2004 - rows and columns only: no channels

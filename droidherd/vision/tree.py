@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 
 import regex
 
@@ -16,6 +17,10 @@ from droidherd.flows import patterns
 
 NODES_MAX = 5_000
 """A screen of more elements is none that anybody could use."""
+TREE_MAX = 8 << 20
+"""Characters of a dump; one element of Android's takes some 500."""
+ATTRIBUTES_MAX = 100
+"""Of one element."""
 SPAN_MAX = 1_000
 """Of a text that a pattern is tried on."""
 _NOWHERE = Box(0, 0, 0, 0)
@@ -72,18 +77,20 @@ class ElementQuery:
 
 def is_tree(text: str) -> bool:
     """Whether this holds a dump from its beginning to its end."""
-    return "<hierarchy" in text and ("</hierarchy>" in text or re.search(r"<hierarchy[^<>]*/>", text) is not None)
+    if len(text) > TREE_MAX or "<hierarchy" not in text:
+        return False
+    return "</hierarchy>" in text or re.search(r"<hierarchy[^<>]*/>", text) is not None
 
 
 def parse(text: str) -> tuple[Node, ...]:
     """Every element of a dump, outer ones before those in them."""
     found: list[Node] = []
     depth = 0
-    for tag in _TAG.finditer(text):
+    for tag in _TAG.finditer(text[:TREE_MAX]):
         if tag[1]:
             depth = max(0, depth - 1)
             continue
-        attributes = {one[1]: _plain(one[2] if one[2] is not None else one[3]) for one in _ATTRIBUTE.finditer(tag[2])}
+        attributes = {one[1]: _plain(one[2] if one[2] is not None else one[3]) for one in islice(_ATTRIBUTE.finditer(tag[2]), ATTRIBUTES_MAX)}
         found.append(Node(attributes, _box(attributes.get("bounds", "")), depth))
         if len(found) == NODES_MAX:
             break
