@@ -6,6 +6,7 @@ BIN   := $(VENV)/bin
 PY    := $(BIN)/python
 STAMP := $(VENV)/.stamp
 SEEDS := 0 1 2
+SECONDS_EACH := 3600
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 # Programs of the environment (adb, temporal) are found on PATH by the tests as a user would find them.
@@ -14,7 +15,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-more lint types replay record bench long conformance
+.PHONY: help setup demo up test test-more lint types replay record bench long fuzz conformance
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -72,6 +73,10 @@ bench: setup ## benchmarks into bench/results/latest.json
 
 long: setup ## the full sizes into long/results/latest.json
 	@$(PY) -m long
+
+fuzz: setup ## the parsers, an hour each, with atheris where it can be installed (SECONDS_EACH=60 for a try)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || echo 'without atheris' >&2
+	@$(PY) -m tests.fuzz --seconds $(SECONDS_EACH) --keep
 
 conformance: setup ## against programs that are not on PyPI; says what is missing
 	@$(PY) -m pytest -m conformance -rs

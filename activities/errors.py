@@ -27,8 +27,9 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
         except DroidherdError as error:
             raise translate(error) from error
         except Exception as error:
-            # Causes travel too, and one that quotes megabytes would never arrive.
-            raise unclassified(error) from (error if len(str(error)) <= TEXT_MAX else None)
+            if len(str(error)) > TEXT_MAX:  # causes travel too, and one that quotes megabytes would never arrive
+                raise unclassified(error) from None
+            raise unclassified(error) from error
 
     return inner
 

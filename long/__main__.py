@@ -22,6 +22,7 @@ from rich.table import Table
 from long import parts
 from long.parts import Figures
 from tests.chaos import strikes
+from tests.fuzz.parsers import PARSERS
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 VICTIMS: dict[str, strikes.Strike] = {
@@ -56,6 +57,8 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "rollback": lambda progress: parts.rollback(rounds, seed, progress),
         "engine_away": lambda progress: parts.crash_engine_away(rounds, 60.0, seed, progress),
     }  # fmt: skip
+    for parser in PARSERS:
+        found[f"fuzz_{parser.name}"] = _fuzz(parser.name, 30 * rounds, seed)
     for name, strike in VICTIMS.items():
         found[f"crash_{name}"] = _crash(name, strike, rounds, seed)
     found["others"] = lambda _: parts.pytest_part(
@@ -67,6 +70,11 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "--ignore=tests/api/test_subscriptions_outage.py",
     )
     return found
+
+
+def _fuzz(parser: str, seconds: int, seed: int) -> Part:
+    line = ("-m", "tests.fuzz", "--seconds", str(seconds), "--seed", str(seed), parser)
+    return lambda _: parts.command_part(f"fuzz_{parser}", *line)
 
 
 def _crash(name: str, strike: strikes.Strike, rounds: int, seed: int) -> Part:

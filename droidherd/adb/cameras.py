@@ -140,6 +140,15 @@ class Device(AdbDevice):
         return super().open_transport(command, timeout=None)
 
 
+def _refuse_size(size: int, numbers: list[int]) -> None:
+    """Of a read: behind width and height stand offset and length of each of the four colours."""
+    if size <= REQUEST_LIMIT_BYTES:
+        return
+    width, height = numbers[-SIZE_FROM_END:][:2] if len(numbers) >= SIZE_FROM_END else (0, 0)
+    if not possible(width, height) or size > width * height * PIXEL_BYTES:
+        raise InvalidFrameError(f"framebuffer announced {size} bytes for {width}x{height} pixels")
+
+
 @contextlib.contextmanager
 def _lend_device(adb: AdbClient, serial: str, deadline_s: float, stop: CallInterrupt) -> Generator[Device]:
     """A device of adbutils whose connections end with the deadline, with `stop`, and with this block."""
@@ -156,11 +165,7 @@ def _lend_device(adb: AdbClient, serial: str, deadline_s: float, stop: CallInter
 
         @override
         def read(self, n: int) -> bytes:
-            if n > REQUEST_LIMIT_BYTES:
-                # Behind width and height stand offset and length of each of the four colours.
-                width, height = numbers[-SIZE_FROM_END:][:2] if len(numbers) >= SIZE_FROM_END else (0, 0)
-                if not possible(width, height) or n > width * height * PIXEL_BYTES:
-                    raise InvalidFrameError(f"framebuffer announced {n} bytes for {width}x{height} pixels")
+            _refuse_size(n, numbers)
             return super().read(n)
 
         @override

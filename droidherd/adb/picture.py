@@ -13,6 +13,8 @@ SHORT_PROLOGUE = 12
 PIXEL_BYTES = 4
 SIDE_LIMIT = 16_384
 PIXELS_LIMIT = 40_000_000
+ROOM_BYTES = 16 << 20
+"""Room that is made at once: for four million pixels."""
 STDERR_LIMIT_BYTES = 1 << 16
 TEXT_LIMIT_BYTES = 1 << 12
 """Of warnings before a picture."""
@@ -101,10 +103,22 @@ class RawPicture:
         """Read a payload together with the header behind it, which the next payload overwrites."""
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
+        while size > ROOM_BYTES:
+            self._fill(wire, ROOM_BYTES)
+            self.length += ROOM_BYTES
+            size -= ROOM_BYTES
+        self._fill(wire, size + HEADER.size)
+        self.length += size
+        return bytes(self._view[self.length : self.length + HEADER.size])
+
+    def _fill(self, wire: Wire, size: int) -> None:
+        """A few bytes announce a picture of any size: room for a large one is made as it comes."""
         end = self.length + size
-        wire.fill(self._view[self.length : end + HEADER.size])
-        self.length = end
-        return bytes(self._view[end : end + HEADER.size])
+        if end > len(self._view):
+            grown = bytearray(min(self._capacity, len(self._view) + ROOM_BYTES) + HEADER.size)
+            grown[: self.length] = self._view[: self.length]
+            self._view = memoryview(grown)
+        wire.fill(self._view[self.length : end])
 
     def _begin(self) -> None:
         """Make room for the picture once its prologue is there."""
@@ -115,7 +129,7 @@ class RawPicture:
         self.width, self.height, self.format = struct.unpack_from("<III", self._head, start)
         self._capacity = LONG_PROLOGUE + self.pixel_bytes
         self.length = len(self._head) - start
-        self._view = memoryview(bytearray(self._capacity + HEADER.size))
+        self._view = memoryview(bytearray(min(self._capacity, ROOM_BYTES) + HEADER.size))
         self._view[: self.length] = self._head[start:]
 
     def _refuse_nonsense(self) -> None:

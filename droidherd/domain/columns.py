@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin,
 DERIVED = {"derived": True}
 """Metadata of a field that is not carried: whoever loads the value derives it again."""
 
-RAW_MAX = 64 << 20
+RAW_MAX = 32 << 20
 """Bytes that a text stands for: a few of them could unpack to gigabytes."""
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-
 TEXT_MAX = 4_000
 """Characters of what an error says. It may quote an emulator, and what does not fit into a message wedges its task."""
 

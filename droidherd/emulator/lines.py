@@ -7,7 +7,6 @@ above 31 bits are compared as text of fixed width.
 """
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass
 from typing import NoReturn
@@ -351,7 +350,7 @@ def value_of(word: str) -> str | None:
     text = word[1:-1]
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not ASCII, not base 64, or not UTF-8
         return None
 
 
@@ -377,11 +376,11 @@ class ShellReply:
     def of(cls, result: ShellResult, to: str) -> "ShellReply":
         """Only a line that got as far as its marker said anything; without one nobody knows what it did."""
         first, _, output = result.text.replace("\r\n", "\n").partition("\n")
-        if not first.startswith(MARK) or len(first) > REPLY_MAX:
+        words = first.removeprefix(MARK).split() if first.startswith(MARK) and len(first) <= REPLY_MAX else []
+        if not words:
             shown = (first or result.error_text).strip()[:200]
             raise UnknownOutcomeError(f"the emulator's shell answered {shown!r}, rc {result.rc}", to=to)
-        word, *rest = first.removeprefix(MARK).split()
-        return cls(word, tuple(rest), output.strip(), result.error_text.strip())
+        return cls(words[0], tuple(words[1:]), output.strip(), result.error_text.strip())
 
     def refuse(self, to: str) -> NoReturn:
         """Raise what a marker that is not success means."""

@@ -15,7 +15,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import cv2
-import numpy as np
 from pydantic import JsonValue
 from typing_extensions import override
 

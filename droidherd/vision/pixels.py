@@ -58,7 +58,7 @@ class UndecodableError(ValueError):
 
 def image_size(content: bytes | memoryview) -> tuple[int, int]:
     """Width and height as a PNG or JPEG file announces them. UndecodableError: it is neither."""
-    head = bytes(content[:_PNG_HEAD.size])
+    head = bytes(content[: _PNG_HEAD.size])
     if head.startswith(_PNG) and len(head) == _PNG_HEAD.size:
         _, _, kind, width, height = _PNG_HEAD.unpack(head)
         if kind == b"IHDR":

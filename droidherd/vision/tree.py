@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import islice
 
 import regex
 
@@ -19,12 +18,11 @@ NODES_MAX = 5_000
 """A screen of more elements is none that anybody could use."""
 TREE_MAX = 8 << 20
 """Characters of a dump; one element of Android's takes some 500."""
-ATTRIBUTES_MAX = 100
-"""Of one element."""
 SPAN_MAX = 1_000
 """Of a text that a pattern is tried on."""
 _NOWHERE = Box(0, 0, 0, 0)
-_TAG = re.compile(r"<(/?)node((?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
+_TAG = re.compile(r"<(/?)node((?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*')){0,100})\s*(/?)>")
+"""What has more than a hundred attributes is no element: Android's have twenty."""
 _ATTRIBUTE = re.compile(r"([\w:.-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _BOUNDS = re.compile(r"\[(-?\d{1,6}),(-?\d{1,6})\]\[(-?\d{1,6}),(-?\d{1,6})\]")
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
@@ -90,7 +88,7 @@ def parse(text: str) -> tuple[Node, ...]:
         if tag[1]:
             depth = max(0, depth - 1)
             continue
-        attributes = {one[1]: _plain(one[2] if one[2] is not None else one[3]) for one in islice(_ATTRIBUTE.finditer(tag[2]), ATTRIBUTES_MAX)}
+        attributes = {one[1]: _plain(one[2] if one[2] is not None else one[3]) for one in _ATTRIBUTE.finditer(tag[2])}
         found.append(Node(attributes, _box(attributes.get("bounds", "")), depth))
         if len(found) == NODES_MAX:
             break

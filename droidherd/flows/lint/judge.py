@@ -23,6 +23,8 @@ from droidherd.vision.template import Template, load
 
 _RECORDED = re.compile(r"([1-9]\d{1,4})x([1-9]\d{1,4})")
 _CORNERS = 4
+FILE_NAME_MAX_BYTES = 255
+"""A system answers longer names with an error."""
 
 
 def lint(paths: Iterable[Path]) -> list[LintProblem]:
@@ -86,7 +88,12 @@ def _refusals(document: Document, folder: Path) -> Iterator[tuple[Place, str, Fl
 
 def _is_image(folder: Path, name: str) -> bool:
     path = folder / name
-    return name.endswith(".png") and path.is_file() and not image_problem(folder, path)
+    return (
+        name.endswith(".png")
+        and len(name.encode()) <= FILE_NAME_MAX_BYTES
+        and path.is_file()
+        and not image_problem(folder, path)
+    )
 
 
 def _size(data: JsonValue) -> tuple[int, int] | None:
