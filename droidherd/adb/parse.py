@@ -232,10 +232,10 @@ def log_line(text: str) -> LogcatLine | None:
     one = _LOG_LINE.match(text) if len(text) <= _LOG_LINE_MAX else None
     if one is None:
         return None
-    tag, colon, said = f"{text[one.end() :]} ".partition(": ")
+    tag, colon, message = f"{text[one.end() :]} ".partition(": ")
     if not colon:
         return None
-    return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], tag.rstrip(), said[:-1])
+    return LogcatLine(one["at"], int(one["pid"]), int(one["tid"]), one["level"], tag.rstrip(), message[:-1])
 
 
 def log_moment(at: str, now: datetime | None = None) -> datetime | None:

@@ -13,7 +13,7 @@ SHORT_PROLOGUE = 12
 PIXEL_BYTES = 4
 SIDE_LIMIT = 16_384
 PIXELS_LIMIT = 40_000_000
-ROOM_BYTES = 16 << 20
+PART_BYTES = 16 << 20
 """Room that is made at once: for four million pixels."""
 STDERR_LIMIT_BYTES = 1 << 16
 TEXT_LIMIT_BYTES = 1 << 12
@@ -103,10 +103,10 @@ class RawPicture:
         """Read a payload together with the header behind it, which the next payload overwrites."""
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
-        while size > ROOM_BYTES:
-            self._fill(wire, ROOM_BYTES)
-            self.length += ROOM_BYTES
-            size -= ROOM_BYTES
+        while size > PART_BYTES:
+            self._fill(wire, PART_BYTES)
+            self.length += PART_BYTES
+            size -= PART_BYTES
         self._fill(wire, size + HEADER.size)
         self.length += size
         return bytes(self._view[self.length : self.length + HEADER.size])
@@ -115,7 +115,7 @@ class RawPicture:
         """A few bytes announce a picture of any size: room for a large one is made as it comes."""
         end = self.length + size
         if end > len(self._view):
-            grown = bytearray(min(self._capacity, len(self._view) + ROOM_BYTES) + HEADER.size)
+            grown = bytearray(min(self._capacity, len(self._view) + PART_BYTES) + HEADER.size)
             grown[: self.length] = self._view[: self.length]
             self._view = memoryview(grown)
         wire.fill(self._view[self.length : end])
@@ -129,7 +129,7 @@ class RawPicture:
         self.width, self.height, self.format = struct.unpack_from("<III", self._head, start)
         self._capacity = LONG_PROLOGUE + self.pixel_bytes
         self.length = len(self._head) - start
-        self._view = memoryview(bytearray(min(self._capacity, ROOM_BYTES) + HEADER.size))
+        self._view = memoryview(bytearray(min(self._capacity, PART_BYTES) + HEADER.size))
         self._view[: self.length] = self._head[start:]
 
     def _refuse_nonsense(self) -> None:
