@@ -244,6 +244,8 @@ def log_moment(at: str, now: datetime | None = None) -> datetime | None:
     year = f"{now.year}-" if now and re.fullmatch(r"\d\d-\d\d .*", stamp) else ""
     try:
         moment = datetime.fromisoformat(f"{year}{stamp}")
+        if moment.tzinfo is not None or not 1970 <= moment.year < 10_000 - 1:  # noqa: PLR2004 - no Android is elsewhere
+            return None
         is_ahead = year and now and moment - now > timedelta(days=1)
         return moment.replace(year=moment.year - 1) if is_ahead else moment
     except ValueError:
