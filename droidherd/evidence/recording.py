@@ -157,8 +157,6 @@ def read(place: Path) -> Recording:
     except (BadParametersError, UnicodeDecodeError) as error:
         remedy = "name the folder that `droidherd flow run` or `record` wrote, or that of a task's artifacts"
         raise BadParametersError(f"is no recorded run: {error}", to=str(place), remedy=remedy) from error
-    if len(lines) > LINES_MAX:
-        raise BadParametersError(f"has more than {LINES_MAX} lines", to=str(place))
     moments: list[Moment] = []
     head: dict[str, JsonValue] = {}
     answers: dict[str, str] = {}
@@ -281,6 +279,8 @@ def _number(value: JsonValue) -> float:
 
 
 def _parse_lines(path: str, lines: list[str]) -> Iterator[dict[str, JsonValue]]:
+    if len(lines) > LINES_MAX:
+        raise BadParametersError(f"has more than {LINES_MAX} lines", to=path)
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

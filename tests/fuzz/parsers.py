@@ -358,7 +358,8 @@ PARSERS: tuple[Parser, ...] = (
     Parser("server", _server, lambda: [
         b"OKAY%04x%b" % (len(LISTED), LISTED),
         b"FAIL0009not found"], (WireError,), (b"OKAY", b"FAIL", b"ffff")),
-    Parser("tables", _tables, lambda: [CLOCKS, *(path.read_bytes()[:20_000] for path in sorted(SHAPES.glob("*/*.txt")))],
+    Parser("tables", _tables, lambda: [
+        CLOCKS, *(path.read_bytes()[:20_000] for path in sorted(SHAPES.glob("*/*.txt")))],
            (DroidherdError,), (
                b"mCurrentFocus=Window{1f ", b" EXITING", b" paused=x", b"topResumedActivity=ActivityRecord{1f u0 ",
                b"package:", b"=", b" versionCode:1", b"DisplayViewport{", b"Start proc ", b"9" * 5_000, b"[a]: [",
