@@ -69,7 +69,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    errors.install(app)
+    errors.install(app, ROUTERS)
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(known_query)])
     # The last one added is the outermost.

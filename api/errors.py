@@ -6,13 +6,13 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match
 
 from droidherd.artifacts.store import MissingArtifactError
 from droidherd.contracts.base import readable
@@ -202,17 +202,14 @@ def _of_engine(error: e.EngineError) -> ProblemError:
             return ProblemError(_ENGINE.get(type(error), Kind.UNAVAILABLE), str(error))
 
 
-def _methods(app: FastAPI, request: Request) -> list[str]:
-    """Of all routes of this path; the router names those of one."""
-    found: set[str] = set()
-    for route in app.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            found |= getattr(route, "methods", None) or set()
-    return sorted(found)
+def _methods(routers: Sequence[APIRouter], path: str) -> list[str]:
+    """Of all routes of this path; the framework names those of one."""
+    routes = (route for router in routers for route in router.routes if isinstance(route, APIRoute))
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of this application here."""
+def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Answer every error of this application here. `routers` are those that it serves."""
 
     async def known(_: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
@@ -228,7 +225,7 @@ def install(app: FastAPI) -> None:
     async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.BAD_REQUEST
         kind = next((one for one in Kind if one.status == status), Kind.OTHER)
-        headers = {"allow": ", ".join(_methods(app, request))} if kind is Kind.METHOD else None
+        headers = {"allow": ", ".join(_methods(routers, request.url.path))} if kind is Kind.METHOD else None
         return _answer(kind, status, ProblemError(kind, ""), headers)
 
     async def gone(_: Request, __: Exception) -> Response:

@@ -50,6 +50,8 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "buttons": lambda _: parts.pytest_part("buttons", "tests/chaos/test_buttons.py"),
         "flood": lambda _: parts.pytest_part("flood", "tests/e2e/test_flood.py"),
+        "fuzz": lambda _: parts.pytest_part("fuzz", "tests/api/test_fuzz.py", "-k", "without_a_key"),
+        "fuzz_with_key": lambda _: parts.pytest_part("fuzz_with_key", "tests/api/test_fuzz.py", "-k", "behind_a_key"),
         "effects": lambda progress: parts.effects(50 * rounds, round(2.5 * rounds), seed, progress),
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),
@@ -67,6 +69,7 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         "--ignore=tests/e2e",
         "--ignore=tests/conformance",
         "--ignore=tests/protocol",
+        "--ignore=tests/api/test_fuzz.py",
         "--ignore=tests/api/test_subscriptions_outage.py",
     )
     return found

@@ -1,7 +1,8 @@
 """Emulators: list, read, look at, command."""
 
 import secrets
-from typing import Final, Self
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, Self
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -20,6 +21,14 @@ from droidherd.domain.messages import EmulatorStatus
 
 router: Final = APIRouter(prefix="/api/emulators", tags=["emulators"])
 
+COMMANDS: Final[Mapping[ControlAction, str]] = {
+    "restart": "Switch it off and on.",
+    "recover": "All recovery steps, from the first.",
+    "quarantine": "Grant it to nobody, and leave it as it is.",
+    "release": "Take it out of quarantine.",
+    "drain": "Grant it to nobody else. What runs there ends.",
+    "undrain": "Grant it again.",
+}
 _READ: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.UNAVAILABLE)
 
 
@@ -71,16 +80,29 @@ async def frame(app: App, emulator_id: str) -> Response:
     return Response(shown.content, headers=headers, media_type="image/jpeg")
 
 
-@router.post(
-    "/{emulator_id}/{action}",
-    responses=answers(CommandResult, *_READ, Kind.REFUSED),
-    openapi_extra=body(ActionRequest),
-)
-async def command(app: App, emulator_id: str, action: ControlAction, caller: Caller, request: Request) -> Response:
-    """`restart` it; `recover`: all recovery steps from the first; `quarantine` and `release`; `drain` and `undrain`."""
-    wanted = with_actor(await optional(ActionRequest, request), caller)
-    control = EmulatorControl(action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12))
-    done = await app.emulators.command(path_id(emulator_id, "emulator"), control)
-    if not done.done:
-        raise ProblemError(Kind.REFUSED, done.detail)
-    return answer(done)
+def _command(action: ControlAction) -> Callable[..., Coroutine[Any, Any, Response]]:
+    """The route of one command."""
+
+    async def command(app: App, emulator_id: str, caller: Caller, request: Request) -> Response:
+        wanted = with_actor(await optional(ActionRequest, request), caller)
+        control = EmulatorControl(
+            action=action, actor=wanted.actor, reason=wanted.reason, request_id=secrets.token_hex(12)
+        )
+        done = await app.emulators.command(path_id(emulator_id, "emulator"), control)
+        if not done.done:
+            raise ProblemError(Kind.REFUSED, done.detail)
+        return answer(done)
+
+    return command
+
+
+for _action, _about in COMMANDS.items():
+    router.add_api_route(
+        f"/{{emulator_id}}/{_action}",
+        _command(_action),
+        name=_action,
+        methods=["POST"],
+        description=_about,
+        responses=answers(CommandResult, *_READ, Kind.REFUSED),
+        openapi_extra=body(ActionRequest),
+    )

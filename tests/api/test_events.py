@@ -1,10 +1,17 @@
 """A task's audit: as JSON, and as a stream that lives as long as the task."""
 
 import json
-from typing import Any
+import re
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import httpx
+import pytest
 
+from api.tasks import service
+from droidherd.contracts.tasks import EventView, TaskView
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.tasks import TaskReading, TasksClient
 from tests.api.test_tasks import submit, until
 from tests.api.world import World
 
@@ -63,3 +70,30 @@ def _messages(stream: httpx.Response) -> Any:
             message[name] = value
         elif name == "data":
             message["data"] = json.loads(value)
+
+
+class Absent:
+    """Tasks whose worker answers from the third question on."""
+
+    def __init__(self, whole: TaskReading) -> None:
+        self.whole, self.asked = whole, 0
+
+    async def audit(self, task_id: str) -> TaskReading:
+        self.asked += 1
+        written = self.whole.view.model_copy(update={"events": ()})
+        return self.whole if self.asked > 2 else TaskReading(written, open=False, stale=True)
+
+
+@pytest.mark.parametrize(("patience_s", "last"), [(60.0, ["completed", "end"]), (-1.0, ["end"])])
+async def test_a_stream_waits_for_a_worker_that_knows_the_last_events(
+    monkeypatch: pytest.MonkeyPatch, patience_s: float, last: list[str]
+):
+    monkeypatch.setattr(service, "POLL_S", 0.0)
+    monkeypatch.setattr(service, "POLL_MAX_S", 0.0)
+    monkeypatch.setattr(service, "LAST_EVENTS_S", patience_s)
+    now = datetime.now(UTC)
+    event = EventView(at=now, event="completed", before="running", after="completed", actor="droidherd")
+    view = TaskView(task_id="t", type="x", state=TaskStatus.COMPLETED, created_at=now, updated_at=now, events=(event,))
+    tasks = cast("TasksClient", Absent(TaskReading(view, open=False)))
+    sent = b"".join([piece async for piece in service.event_stream(tasks, "t", "")]).decode()
+    assert last == re.findall(r"event: (\w+)", sent)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
@@ -29,9 +29,11 @@ from activities.planning import PlanningActivities
 from api.app import create_app
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.contracts import names
-from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
+from droidherd.contracts.fleet import EmulatorInput, FrameTaken, FrameWork, GateResult, GateWork
 from droidherd.contracts.plan import TaskTiming
-from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
+from droidherd.contracts.stage import StageFailure, StageOutcome, StageReport, StageWork
+from droidherd.domain.errors import Verdict
+from droidherd.domain.ids import LIVE_FRAMES
 from droidherd.domain.messages import Health, Seen
 from droidherd.engine.accounts import CachedAccounts
 from droidherd.engine.archive import TaskArchive
@@ -69,9 +71,16 @@ class Hands:
     store: DirectoryStore
     held: set[str] = field(default_factory=set[str])
     broken: set[str] = field(default_factory=set[str])
+    stumbling: set[str] = field(default_factory=set[str])
+    """Of these, a stage fails in a way that is worth another attempt."""
+    deaf: set[str] = field(default_factory=set[str])
+    """Of these, a stage that is to stop goes on for a while."""
 
     @activity.defn(name="run_stage")
     async def run_stage(self, work: StageWork) -> StageReport:
+        if work.account in self.stumbling:
+            failure = StageFailure(verdict=Verdict.RETRYABLE, message="not now")
+            raise ApplicationError("not now", failure, type="NoAnswerError", non_retryable=True)
         if work.account in self.broken:
             raise ApplicationError("the app said no", type="FlowError", non_retryable=True)
         try:
@@ -79,9 +88,17 @@ class Hands:
                 activity.heartbeat()
                 await asyncio.sleep(0.05)
         except asyncio.CancelledError:
+            while work.account in self.deaf:  # noqa: ASYNC110 (the test's thread changes it)
+                await asyncio.sleep(0.05)
             return StageReport(outcome=StageOutcome.STOPPED, worker="hands", released=True)
         self.store.put(work.task_id, f"log-{work.key.attempt}-{work.stage_index}.jsonl", b'{"event": "tapped"}\n')
         return StageReport(outcome=StageOutcome.COMPLETED, worker="hands", released=True)
+
+    @activity.defn(name="take_frame")
+    async def take_frame(self, work: FrameWork) -> FrameTaken:
+        name = f"{work.emulator_id}.jpg"
+        self.store.put(LIVE_FRAMES, name, b"\xff\xd8\xff\xd9", synced=False)
+        return FrameTaken(name=name, taken_at=datetime.now(UTC), width=1, height=1, size=4, by="viewers")
 
 
 @activity.defn(name="pass_gate")
@@ -148,7 +165,7 @@ class World:
         # The protocol is named: asyncio turns Nagle's delay off only for sockets that say they are TCP.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.bind(("127.0.0.1", 0))
-        app = create_app(self.settings)
+        app = self.app = create_app(self.settings)
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -178,6 +195,25 @@ class World:
             yield
         finally:
             self.hands.held.discard(account)
+
+    @contextmanager
+    def having(self, accounts: set[str], account: str) -> Generator[None]:
+        """Within, one of the sets of `hands` has this account."""
+        accounts.add(account)
+        try:
+            yield
+        finally:
+            accounts.discard(account)
+
+    @contextmanager
+    def waits_at_most(self, most: int) -> Generator[None]:
+        """Within, only so many streams and waits may be open."""
+        waits = self.app.state.droidherd.waits
+        before, waits._most = waits._most, most
+        try:
+            yield
+        finally:
+            waits._most = before
 
     @contextmanager
     def breaking(self, account: str) -> Generator[None]:
@@ -231,7 +267,7 @@ class World:
             TaskArchive(self.client), self.store, retention_limits(self.settings.retention)
         )
         activities = [*engine.all(), *carried, *planning.all(), *CatchUpActivities().all(), *maintenance.all()]
-        await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate]))
+        await enter(Worker(self.client, task_queue=names.host_id(HOST), activities=[pass_gate, self.hands.take_frame]))
         for emulator_id in EMULATORS:
             await enter(
                 Worker(

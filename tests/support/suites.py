@@ -1,6 +1,7 @@
 """Which tests `make test` leaves to `make test-more`, and with which it begins. Paths below `tests/`."""
 
 MORE = (
+    "api/test_fuzz.py",
     "api/test_subscriptions_outage.py",
     "chaos/",
     "e2e/test_binding.py",
