@@ -95,7 +95,7 @@ def test_a_filter_has_a_bounded_number_of_values(http: httpx.Client, name: str):
     assert (422, name) == (refused.status_code, refused.json()["errors"][0]["field"])
 
 
-def test_streams_and_waits_are_bounded_and_a_submission_beyond_starts_nothing(world: World, http: httpx.Client):
+def test_streams_and_waits_are_bounded_and_one_more_submits_nothing(world: World, http: httpx.Client):
     with world.holding("truth-6"):
         task_id = submit(http, "truth-6").json()["id"]
         until(http, task_id, "running")
