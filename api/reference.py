@@ -98,10 +98,8 @@ EVERYWHERE: Final = (Kind.FORBIDDEN, Kind.INVALID, Kind.UNAVAILABLE)
 WITH_KEY: Final = (Kind.UNAUTHORIZED, Kind.NOT_ALLOWED, Kind.OVERLOADED)
 WITH_BODY: Final = (Kind.MALFORMED, Kind.TOO_LARGE, Kind.MEDIA)
 WITH_NAME: Final = (Kind.NOT_FOUND,)
-SCHEMES: Final[Mapping[str, Any]] = {
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-}
+SCHEMES: Final[Mapping[str, Any]] = {"bearer": {"type": "http", "scheme": "bearer"}}
+"""`X-API-Key` is another place for the same key. It is looked at only where no bearer token is sent."""
 REPLACED: Final = ("HTTPValidationError", "ValidationError")
 """FastAPI's own form of a 422."""
 

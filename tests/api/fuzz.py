@@ -30,7 +30,7 @@ def fuzz(url: str, folder: Path, *, examples: int, key: str = "") -> Fuzzed:
     """Send requests to every operation: each limit of its schema, and `examples` at random, valid and invalid."""
     config = folder / "schemathesis.toml"
     config.write_text(EXCEPTIONS)
-    header = ["--header", f"X-API-Key: {key}"] if key else []
+    header = ["--header", f"Authorization: Bearer {key}"] if key else []
     before = _served(url, key)
     done = subprocess.run(
         [
