@@ -11,7 +11,7 @@ refused task empties the cache of its run, and the engine gives it again to be p
 - AHEAD (ADR 30): a query brought history that no workflow task had begun for, and the SDK kept what it played.
 - LATE (ADR 40): the answer of a local activity comes behind signals and updates that a replay hears after it.
 
-Both come from how the SDK's core cuts a history into activations. Open faults of that kind:
+Both come from how the SDK's core cuts a history into activations (docs/upstream/cold-update.md). Open faults:
 
 - https://github.com/temporalio/sdk-python/issues/1591: an update on a worker without the run in its cache writes a
   history that no worker can replay
