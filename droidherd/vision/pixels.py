@@ -94,7 +94,7 @@ def decode_image(content: bytes | memoryview, how: int = cv2.IMREAD_COLOR) -> ND
     except cv2.error as error:
         raise UndecodableError(f"cannot be decoded: {error.err}") from error
     if picture is None:
-        raise UndecodableError("cannot be decoded: its content is broken")
+        raise UndecodableError("is not an image")
     return picture
 
 
@@ -103,7 +103,7 @@ def decode_png(content: memoryview) -> tuple[int, int, memoryview]:
     try:
         picture = decode_image(content)
     except UndecodableError as error:
-        raise InvalidFrameError(f"a PNG that {error}") from error
+        raise InvalidFrameError(f"a PNG that cannot be decoded: it {error}") from error
     rgba = np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGBA), np.uint8)
     return rgba.shape[1], rgba.shape[0], rgba.data.cast("B")
 
