@@ -18,7 +18,7 @@ from api.state import AppState
 from api.tasks.schemas import ParamOut, SubmissionOut, SubmitRequest, TaskEvents, TaskTypeOut, TaskTypes
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import CommandResult, OperatorCommand
-from droidherd.contracts.tasks import Admission, Control, OperatorRequest, Rollback
+from droidherd.contracts.tasks import Admission, Control, OperatorRequest, Rollback, TaskSpec
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possible
@@ -73,7 +73,10 @@ async def _new_task(app: AppState, raw: bytes, key: str) -> NewTask:
         raise invalid("emulator", f"no emulator `{body.emulator}`")
     digest = hashlib.sha256(body.model_dump_json().encode()).hexdigest()[:32]
     update_id = f"{key_digest}-{digest}" if key_digest else secrets.token_hex(16)
-    return NewTask(task_id=task_id, spec=body, digest=digest, key=key_digest, update_id=update_id)
+    # Without `id`: the task refuses fields that its contract does not have.
+    named = {name: getattr(body, name) for name in TaskSpec.model_fields}
+    spec = TaskSpec.model_construct(body.model_fields_set - {"id"}, **named)
+    return NewTask(task_id=task_id, spec=spec, digest=digest, key=key_digest, update_id=update_id)
 
 
 def _answer_of(result: SubmitResult) -> SubmissionOut:
