@@ -210,8 +210,8 @@ def keep(parser: Parser, found: Sequence[bytes]) -> int:
     """Put new inputs into the corpus, small ones first and no more than it may hold; returns how many."""
     folder = CORPUS / parser.name
     folder.mkdir(parents=True, exist_ok=True)
-    room = CORPUS_MAX_FILES - len([*folder.iterdir()])
-    chosen = sorted((one for one in found if 0 < len(one) <= CORPUS_MAX_BYTES), key=len)[: max(0, room)]
+    left = CORPUS_MAX_FILES - len([*folder.iterdir()])
+    chosen = sorted((one for one in found if 0 < len(one) <= CORPUS_MAX_BYTES), key=len)[: max(0, left)]
     for data in chosen:
         (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
     return len(chosen)
@@ -244,14 +244,14 @@ def run_atheris(parser: Parser, seconds: float, seed: int) -> Outcome:
         [*line, f"-artifact_prefix={folder.parent}/{parser.name}-"],
         cwd=ROOT, capture_output=True, check=False, timeout=seconds + 120,
     )  # fmt: skip
-    said = done.stderr.decode("utf-8", "replace")
-    for words in (one.split() for one in said.splitlines()):
+    output = done.stderr.decode("utf-8", "replace")
+    for words in (one.split() for one in output.splitlines()):
         if words[:1] == ["stat::number_of_executed_units:"]:
             outcome.inputs = int(words[1])
     if done.returncode:
         artifacts = sorted(folder.parent.glob(f"{parser.name}-*"), key=lambda path: path.stat().st_mtime)
         data = artifacts[-1].read_bytes() if artifacts else b""
-        outcome.findings.append(Finding(parser.name, data, said[-1_500:]))
+        outcome.findings.append(Finding(parser.name, data, output[-1_500:]))
     outcome.kept = [path.read_bytes() for path in sorted(folder.iterdir()) if path.name not in known]
     return outcome
 

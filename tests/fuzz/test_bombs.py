@@ -166,7 +166,7 @@ def test_formats_that_no_flow_uses_never_reach_their_decoders(head: bytes):
     refused_cheaply(lambda: decode_image(head + bytes(200)), UndecodableError, "is not an image")
 
 
-def test_a_screen_that_is_announced_takes_room_only_as_it_comes():
+def test_a_screen_that_is_announced_takes_memory_only_as_it_comes():
     def read() -> None:
         with wired(frames_of((1, struct.pack("<4I", 6_000, 6_000, 1, 0) + bytes(1_000)))) as wire:
             RawPicture().read(wire)
@@ -244,12 +244,12 @@ def test_a_dump_gives_so_many_elements_and_no_more():
 
 
 def test_an_error_that_quotes_megabytes_travels_as_a_few_lines():
-    said = "x" * (30 << 20)
-    error = CommandFailedError(f"it said: {said} and went on", rc=1, to=said, remedy=said)
+    text = "x" * (30 << 20)
+    error = CommandFailedError(f"it printed: {text} and went on", rc=1, to=text, remedy=text)
     error.locate("collect 1")
     failure = translate(error)
     assert len(str(failure)) < 20_000
     assert len(json.dumps([str(one) for one in failure.details])) < 30_000
-    assert error.what.startswith("collect 1: it said: x")
+    assert error.what.startswith("collect 1: it printed: x")
     assert error.what.endswith("and went on")
-    assert len(str(unclassified(ValueError(said)))) < 20_000
+    assert len(str(unclassified(ValueError(text)))) < 20_000

@@ -30,7 +30,7 @@ async def _play(real: Farm, folder: Path) -> None:
     await real.all_up(client)
     await real.submit(client, "reward", "daily_reward", account="42")
     await real.ended(client, "reward")
-    await real.submit(client, "walk", "long_walk")
+    await real.submit(client, "walk", "long_walk", account="43")
     await real.reached(client, "walk", TaskStatus.RUNNING)
     await asyncio.sleep(1.0)
     real.worker.kill()
