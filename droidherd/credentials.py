@@ -10,10 +10,10 @@ from xml.sax.saxutils import escape
 
 from droidherd.adb.quote import SPACE
 from droidherd.contracts.accounts import AccountRecord
+from droidherd.contracts.tasks import MASK
 from droidherd.domain.errors import CredentialError, DroidherdError
 from droidherd.domain.references import AllowedReferences
 
-MASK = "***"
 SIZE_MAX = 4_096
 ANYWHERE = AllowedReferences()
 

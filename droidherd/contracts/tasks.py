@@ -1,5 +1,7 @@
 """A task as others see it: what is submitted, what can be asked of it, what it answers."""
 
+import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -19,6 +21,8 @@ Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
+MASK = "***"
+_SECRET = re.compile(r"(?i)pass(word|wd|phrase|code)|secret|token|credential|api_?key|private_?key|(^|_)(pin|otp)($|_)")
 CHAIN_MAX = 16
 """Tasks that may follow one."""
 
@@ -96,6 +100,12 @@ class TaskSpec(Request):
         tags = [names.tag(name, value) for name, value in sorted(self.labels.items())]
         return [*tags, names.tag("chain", chain.head)] if chain else tags
 
+    def summary(self) -> str:
+        """What was submitted, in one line, without secrets."""
+        account = f" for account {self.account}" if self.account else ""
+        params = json.dumps(without_secrets(self.params), ensure_ascii=False) if self.params else ""
+        return f"{self.type}{account}{' with ' if params else ''}{params}"
+
     def place(self, task_id: str) -> Chain | None:
         """Where in its chain this task stands; None: it is alone."""
         if self.chain is None and self.then and ids.is_id(task_id):
@@ -116,6 +126,13 @@ class TaskSpec(Request):
         band = BANDS.get(origin) if isinstance(origin, str) else None
         fields = {name: value for name, value in given.items() if name != "priority"}
         return fields if band is None else {**fields, "priority": band}
+
+
+def without_secrets(value: JsonValue) -> JsonValue:
+    """The same with the values masked whose names say that nobody may read them, whatever a submitter put there."""
+    if isinstance(value, dict):
+        return {name: MASK if _SECRET.search(name) else without_secrets(one) for name, one in value.items()}
+    return [without_secrets(one) for one in value] if isinstance(value, list) else value
 
 
 class OperatorRequest(Request):

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from pydantic import BaseModel, ConfigDict, Field
 
 from droidherd.adb.client import AdbClient
-from droidherd.credentials import MASK
+from droidherd.contracts.tasks import MASK
 from droidherd.domain.errors import BadParametersError, DroidherdError, InvalidFrameError
 from droidherd.domain.ports import Box, Frame
 from droidherd.emulator import eyes, lease

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from droidherd.contracts.plan import Plan, TaskTiming
-from droidherd.credentials import MASK
+from droidherd.contracts.tasks import MASK
 from droidherd.domain.errors import BadParametersError, CommandFailedError, DroidherdError, FinalError
 from droidherd.domain.ports import Acted, Frame, Match, Recalled, Wanted
 from droidherd.domain.task.things import State

@@ -25,7 +25,7 @@ def test_the_audit_says_who_changed_what_and_why(world: World, http: httpx.Clien
         http.post(f"/api/tasks/{task_id}/cancel", json={"actor": "ann", "reason": "enough"})
         until(http, task_id, "cancelled")
     audit = http.get(f"/api/tasks/{task_id}/events").json()
-    assert ["admitted", "granted", "cancelled"] == [one["event"] for one in audit["events"]]
+    assert ["created", "admitted", "granted", "cancelled"] == [one["event"] for one in audit["events"]]
     last = audit["events"][-1]
     assert ("ann", "enough", "running", "cancelled") == (last["actor"], last["reason"], last["before"], last["after"])
     assert sorted(one["id"] for one in audit["events"]) == [one["id"] for one in audit["events"]]
@@ -42,7 +42,7 @@ def test_a_stream_follows_a_task_to_its_end(world: World, http: httpx.Client):
                 seen.append(message)
                 if message["event"] == "granted":
                     world.hands.held.discard("stream-1")
-    assert ["admitted", "granted", "completed", "end"] == [one["event"] for one in seen]
+    assert ["created", "admitted", "granted", "completed", "end"] == [one["event"] for one in seen]
     assert "completed" == seen[-1]["data"]["state"]
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from droidherd.domain.task.lifecycle import FINAL, TABLE, TaskEvent, TaskStatus
+from droidherd.domain.task.lifecycle import FINAL, TABLE, TaskEvent, TaskNote, TaskStatus
 from droidherd.virtual import journal
 from tests.chaos.judge import HEIGHT, TAPS, WIDTH
 from tests.support.farm import Farm
@@ -74,7 +74,11 @@ def _audit(view: Document, events: list[Document]) -> list[str]:
     """The audit is one line without a gap, every step of it is in the table, and it leads to the state."""
     found: list[str] = []
     state = TaskStatus.PENDING
-    for line in events:
+    notes = [line for line in events if line["event"] in {*TaskNote}]
+    found += [f"{line['event']} changed the state" for line in notes if line["before"] != line["after"]]
+    if not events or events[0]["event"] != TaskNote.CREATED:
+        found.append("the audit does not begin with who submitted the task")
+    for line in [line for line in events if line not in notes]:
         step = (TaskStatus(line["before"]), TaskEvent(line["event"]))
         if step[0] is not state:
             found.append(f"after {state} the audit goes on with {line['before']} → {line['after']}")

@@ -47,7 +47,7 @@ async def test_a_task_is_submitted_paused_resumed_read_and_cancelled(herd: World
             await asyncio.wait_for(task.result(), LIMIT_S)
     assert isinstance(ended.value.cause, CancelledError)
     view = await task.query("view")
-    assert ["admitted", "granted", "paused", "resumed"] == [one["event"] for one in view["events"]][:4]
+    assert ["created", "admitted", "granted", "paused", "resumed"] == [one["event"] for one in view["events"]][:5]
     assert ("cancelled", "ann") == (view["state"], view["events"][-1]["actor"])
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from droidherd.contracts.accounts import AccountRecord
-from droidherd.credentials import MASK, SIZE_MAX, CredentialStore, Redactor
+from droidherd.contracts.tasks import MASK
+from droidherd.credentials import SIZE_MAX, CredentialStore, Redactor
 from droidherd.domain.errors import CommandFailedError, CredentialError, FinalError
 from droidherd.domain.references import AllowedReferences
 

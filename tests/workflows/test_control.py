@@ -95,7 +95,7 @@ async def test_a_pause_taken_back_in_time_leaves_no_trace(here: World, task: str
     deaf.let_go.set()
     view = await here.ended(task)
     assert (TaskStatus.COMPLETED, 1) == (view.state, len(view.attempts))
-    assert ["admitted", "granted", "completed"] == [line.event for line in view.events]
+    assert ["created", "admitted", "granted", "completed"] == [line.event for line in view.events]
 
 
 async def test_a_pause_frees_the_emulator_and_completed_stages_are_not_repeated(here: World, task: str):
@@ -171,7 +171,7 @@ async def test_a_task_that_waits_for_its_time_can_be_paused_and_cancelled(here: 
     await here.reached(task, TaskStatus.PAUSED)
     await here.control(task, "cancel")
     view = await here.ended(task)
-    assert (["paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
+    assert (["created", "paused", "cancelled"], ()) == ([line.event for line in view.events], view.attempts)
 
 
 async def test_a_task_paused_between_attempts_waits_for_the_next_when_resumed(here: World, task: str):

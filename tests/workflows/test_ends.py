@@ -39,9 +39,16 @@ async def test_a_completed_task_is_a_completed_workflow_with_its_view_as_result(
     (attempt,) = view.attempts
     assert (1, "h1", "w1", "completed") == (attempt.n, attempt.host, attempt.worker, attempt.outcome)
     assert (ArtifactView(name="1-0.png", size=7, content_type="image/png"),) == attempt.artifacts
-    assert ["admitted", "granted", "completed"] == [line.event for line in view.events]
-    assert ["pending", "queued", "running"] == [line.before for line in view.events]
-    assert {"droidherd"} == {line.actor for line in view.events}
+    assert ["created", "admitted", "granted", "completed"] == [line.event for line in view.events]
+    assert ["pending", "pending", "queued", "running"] == [line.before for line in view.events]
+    assert ["somebody", *["droidherd"] * 3] == [line.actor for line in view.events]
+
+
+async def test_events_begin_with_who_submitted_what_and_tell_no_secret(here: World, task: str):
+    await here.submit(task, account="42", actor="ann", params={"tab": "gift", "api_token": "s3cret"})
+    first = (await here.ended(task)).events[0]
+    expected = 'sample for account 42 with {"tab": "gift", "api_token": "***"}'
+    assert ("created", "ann", expected) == (first.event, first.actor, first.reason)
 
 
 async def test_the_memo_keeps_the_outcome_for_readers_without_a_worker(here: World, task: str):
@@ -87,7 +94,7 @@ async def test_a_failed_attempt_and_the_one_that_completed_both_stand_in_the_vie
     await here.submit(task, missed, completes, params={"policy": {"retries": 1, "backoff_s": 0}})
     view = await here.ended(task)
     assert [(1, "failed"), (2, "completed")] == [(one.n, one.outcome) for one in view.attempts]
-    events = ["admitted", "granted", "retry", "delay_over", "admitted", "granted", "completed"]
+    events = ["created", "admitted", "granted", "retry", "delay_over", "admitted", "granted", "completed"]
     assert events == [line.event for line in view.events]
 
 
@@ -96,7 +103,7 @@ async def test_bad_parameters_fail_the_task_before_it_is_queued(here: World, tas
     cause = await failure(here, task)
     assert ("BadParametersError", True) == (cause.type, "wrong is not a parameter of it" in cause.message)
     view = TaskView.model_validate(cause.details[0])
-    assert (["failed"], ()) == ([line.event for line in view.events], view.attempts)
+    assert (["created", "failed"], ()) == ([line.event for line in view.events], view.attempts)
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,18 @@ async def test_host_emulator_and_pool_tell_the_web_ui_how_they_are(client: Clien
         assert "**host h1**: watched by nobody, 0 emulators" == await here.details(names.host_id("h1"))
 
 
+async def test_a_task_tells_that_its_worker_was_restarted_and_what_runs_again(client: Client):
+    async with world(client, "e1") as here:
+        dead = Deaf()
+        await here.submit("task", dead, completes)
+        await dead.began.wait()
+        await here.join(2)
+        view = await here.ended("task")
+        dead.let_go.set()
+        line = next(line for line in view.events if line.event == "interrupted")
+        assert line.reason.endswith(" on e1 of host h1, try 1: the worker was restarted; it runs again there")
+
+
 async def test_a_task_of_a_rebooted_emulator_and_a_dead_worker_waits_for_neither(client: Client):
     """Not for the heartbeats of the worker, nor for the guard on the emulator: that refuses the lease by now."""
     patient = TASK_TIMING.model_copy(update={"heartbeat_timeout_s": 90.0, "lease_ttl_s": 80.0})

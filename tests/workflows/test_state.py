@@ -14,6 +14,7 @@ from droidherd.contracts.changes import Change, Thing, Value
 from droidherd.contracts.plan import Effect, Plan, Stage
 from droidherd.contracts.tasks import (
     Answer,
+    EventView,
     Failure,
     OperatorRequest,
     Question,
@@ -26,7 +27,7 @@ from droidherd.contracts.tasks import (
 from droidherd.domain import messages as m
 from droidherd.domain.errors import IllegalTransitionError
 from droidherd.domain.task.claim import Claim
-from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskStatus
+from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote, TaskStatus
 from workflows.task import state as module
 from workflows.task.state import Lasts, TaskState
 from workflows.task.workflow import Given
@@ -43,6 +44,7 @@ PLAN = Plan(
 )
 VALUE = Value(step="0", thing=Thing.SETTING, name="a", value="1")
 QUESTION = Question(text="which?", step="0", choices=("a", "b"))
+CREATED = EventView(at=NOW, before="pending", event="created", after="pending", actor="ann", reason="sample")
 LEASE = m.Lease(7, "e1", "h1", 99_000, after=3)
 
 
@@ -65,6 +67,7 @@ def fresh() -> TaskState:
         claim=Claim("dispatcher/default", 5, run="r1"),
         created_at=NOW,
         updated_at=NOW,
+        events=[CREATED],
     )
 
 
@@ -205,6 +208,14 @@ def test_a_task_that_ended_begins_its_next_run_with_its_whole_past(steps: list[i
     same = ("created_at", "updated_at", "state", "attempts", "events", "undo", "following", "rounds", "priority")
     assert [getattr(past, name) for name in same] == [getattr(again, name) for name in same]
     assert (state.attempt + 1, "r2") == (again.attempt, TaskState.begin(once_more(past)).run)
+
+
+def test_who_created_a_task_stands_first_however_much_happens():
+    state = TaskState.begin(TaskInput(spec=TaskSpec(type="sample", actor="ann")))
+    for _ in range(300):
+        state.note(TaskNote.INTERRUPTED, "its worker fell silent")
+    assert 200 == len(state.events)
+    assert ("created", "ann", "sample") == (state.events[0].event, state.events[0].actor, state.events[0].reason)
 
 
 def test_a_field_that_lasts_over_reruns_is_kept_without_another_line():

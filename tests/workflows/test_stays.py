@@ -150,6 +150,9 @@ async def test_a_silent_worker_costs_no_attempt(here: World, task: str, monkeypa
     first, second = here.stages.of(task)
     assert (first.lease, 1) == (second.lease, view.attempt)
     assert rank(first) < rank(second)
+    (line,) = [line for line in view.events if line.event == "interrupted"]
+    assert line.reason.endswith("its worker fell silent; it runs again there")
+    assert first.emulator_id in line.reason
 
 
 async def test_an_emulator_that_goes_down_loses_its_task_to_another(here: World, task: str):
@@ -162,7 +165,16 @@ async def test_an_emulator_that_goes_down_loses_its_task_to_another(here: World,
     assert [(emulator, "lost"), (view.attempts[1].emulator, "completed")] == [
         (one.emulator, one.outcome) for one in view.attempts
     ]
-    assert emulator != view.attempts[1].emulator
+    other = view.attempts[1].emulator
+    assert emulator != other
+    stage = view.stages[0].name
+    reasons = {line.event: line.reason for line in view.events}
+    taken = f"emulator {emulator} was taken back: down"
+    assert (
+        f"{stage} on {emulator} of host h1, try 1: {taken}; the task asks for an emulator again"
+        == reasons["interrupted"]
+    )
+    assert f"{stage} begins anew on {other}: emulator {emulator} was lost" == reasons["stages_repeated"]
     await here.sees(emulator, Health.GOOD)
     await here.emulator_is(emulator, "up")
 

@@ -19,7 +19,7 @@ from droidherd.contracts.tasks import Failure, Question
 from droidherd.domain import messages as m
 from droidherd.domain.errors import Verdict
 from droidherd.domain.messages import RevokeReason
-from droidherd.domain.task.lifecycle import Intent, TaskEvent
+from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote
 from droidherd.domain.task.reaction import Budget, FailureCause, Next, again_s, react
 from workflows import options
 from workflows.handles import ignore
@@ -198,6 +198,8 @@ class _Failed:
     after: tuple[Value, ...] = ()
     question: Question | None = None
     returns: bool = False
+    waited: bool = False
+    """For its turn, on deck: nothing was interrupted."""
 
 
 class LeaseRun:
@@ -264,6 +266,7 @@ class LeaseRun:
         """What comes next is decided elsewhere, and done here."""
         self._failures += 1
         following = react(result.cause, result.failure.kind, result.failure.verdict, self._budget())
+        self._note_interruption(job, result, following)
         if following is Next.AGAIN:
             await self._before_again(result)
             return None
@@ -273,6 +276,16 @@ class LeaseRun:
             following = Next.FAIL  # it does not say what; and who takes something back asks nobody
         ended = Ended(following, clean=result.clean, failure=result.failure, counts=result.counts)
         return replace(ended, seconds=self._spent_s, returns=result.returns)
+
+    def _note_interruption(self, job: EmulatorJob, failed: _Failed, following: Next) -> None:
+        """Say in the audit what did not come to its end, and what becomes of it."""
+        if following not in (Next.AGAIN, Next.MOVE) or failed.waited or failed.failure.kind == NOT_RELEASED:
+            return
+        lease, again = self._lease, "it runs again there"
+        if following is Next.MOVE:
+            again = "the task asks for an emulator again"
+        where = f"{job.what} on {lease.emulator_id} of host {lease.host_id}, try {self._tries}"
+        self._state.note(TaskNote.INTERRUPTED, f"{where}: {failed.failure.message}; {again}")
 
     def _end_of(self, job: EmulatorJob, report: StageReport) -> Ended | None:
         """It did what it could. Whether that is good, the report itself may deny."""
@@ -524,7 +537,8 @@ class LeaseRun:
         counts = reason is not RevokeReason.DECK
         failure = _infrastructure(f"emulator {self._lease.emulator_id} was taken back: {reason}")
         returns = reason is not RevokeReason.DOWN
-        return _Failed(FailureCause.REVOKED, failure, clean=clean, counts=counts, returns=returns)
+        waited = reason is RevokeReason.DECK
+        return _Failed(FailureCause.REVOKED, failure, clean=clean, counts=counts, returns=returns, waited=waited)
 
 
 def _cleanup(plan: Plan) -> EmulatorJob:

@@ -29,7 +29,7 @@ from droidherd.contracts.tasks import (
 )
 from droidherd.domain import messages as m
 from droidherd.domain.task.claim import Claim
-from droidherd.domain.task.lifecycle import FINAL, Intent, TaskEvent, TaskStatus, combine, may, transition
+from droidherd.domain.task.lifecycle import FINAL, Intent, TaskEvent, TaskNote, TaskStatus, combine, may, transition
 
 DROIDHERD = "droidherd"
 """The actor of what the product does by itself."""
@@ -124,6 +124,8 @@ class TaskState(BaseModel):
         if start.again is not None:
             kept |= {name: getattr(start.again.past, name) for name in cls._names(Lasts.OVER_RERUNS)}
         state = cls(task_id=info.workflow_id, spec=spec, run=run, claim=claim, not_before=spec.not_before, **kept)
+        if not state.events:
+            state._write(_created(spec, state.created_at))
         if start.again is not None:
             state._resume(start.again)
         return state
@@ -156,7 +158,7 @@ class TaskState(BaseModel):
         if self.status in FINAL:
             self.intent = Intent.NONE  # what was asked for came too late
 
-    def note(self, event: str, reason: str, actor: str = DROIDHERD) -> None:
+    def note(self, event: TaskNote, reason: str, actor: str = DROIDHERD) -> None:
         """A line in the audit about something that changes no state."""
         now, here = workflow.now(), self.status
         self._write(EventView(at=now, before=here, event=event, after=here, actor=actor, reason=reason[:REASON_MAX]))
@@ -246,10 +248,17 @@ class TaskState(BaseModel):
     def _note_reruns(self) -> None:
         """Say in the audit which stages run again, and why."""
         again = [stage.name for index, stage in enumerate(self.the_plan().stages) if self._is_elsewhere(index)]
-        if again and self.rollback is None:
-            why = self.left_home or f"emulator {self.home()} was lost"
-            self.note("stages_repeated", f"{', '.join(again)} run again on {self.emulator}: {why}")
+        parts = [f"{', '.join(again)} run again"] if again else []
+        if self.begun_on not in ("", self.emulator) and (name := self._next_name()) and name not in again:
+            parts.append(f"{name} begins anew")
+        if parts and self.rollback is None:
+            why = self.left_home or f"emulator {self.home() or self.begun_on} was lost"
+            self.note(TaskNote.STAGES_REPEATED, f"{', '.join(parts)} on {self.emulator}: {why}")
         self.home_until, self.left_home = None, ""
+
+    def _next_name(self) -> str:
+        """The first stage that has not completed anywhere."""
+        return next((s.name for s, on in zip(self.the_plan().stages, self.done_on, strict=True) if not on), "")
 
     def _is_elsewhere(self, index: int) -> bool:
         on = self.done_on[index]
@@ -525,3 +534,9 @@ class TaskState(BaseModel):
         for index, (stage, done_on) in enumerate(zip(stages, self.done_on, strict=True)):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
             yield StageView(name=stage.name, state=state, emulator=done_on)
+
+
+def _created(spec: TaskSpec, at: datetime) -> EventView:
+    """The first line of its audit."""
+    new, reason = TaskStatus.PENDING, spec.summary()[:REASON_MAX]
+    return EventView(at=at, before=new, event=TaskNote.CREATED, after=new, actor=spec.actor, reason=reason)

@@ -58,6 +58,17 @@ class TaskEvent(StrEnum):
     ROLLBACK_BROKE = "rollback_broke"
 
 
+class TaskNote(StrEnum):
+    """A line of a task's audit that changes no state."""
+
+    CREATED = "created"
+    """Who submitted what: always the first line."""
+    INTERRUPTED = "interrupted"
+    """What ran on an emulator did not come to its end there, why, and where it runs again."""
+    STAGES_REPEATED = "stages_repeated"
+    """What ran on another emulator runs again on this one, and why."""
+
+
 class Intent(StrEnum):
     """What was asked for and takes effect at the next boundary. The stronger wins, in either order."""
 
