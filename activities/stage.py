@@ -1,10 +1,12 @@
 """The stage activity: on the emulator's own queue, one at a time, the next one in hand."""
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
@@ -14,11 +16,13 @@ from activities.lifeline import EngineLifeline
 from droidherd import telemetry
 from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
 from droidherd.domain.errors import StillBusyError
-from droidherd.stage.attempt import StageAttempt
+from droidherd.stage.attempt import StageAttempt, StageFailedError
 from droidherd.stage.capture import CaptureAttempt
 from droidherd.stage.context import StageServices
 from droidherd.stage.undo import UndoAttempt
 
+R = TypeVar("R", bound=StageReport)
+log = logging.getLogger("droidherd.stage")
 SLOTS = 2
 """Per emulator: one stage runs, one waits for its turn, so that no round trip to the engine lies between the two."""
 
@@ -73,7 +77,7 @@ class StageActivities:
             if life is None:
                 return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
             with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
-                return StageAttempt(self._services, work, life).run()
+                return self._logged(work, "stage", StageAttempt(self._services, work, life).run)
 
     @activity.defn(name="capture_before", no_thread_cancel_exception=True)
     @translated
@@ -81,7 +85,7 @@ class StageActivities:
         with self._turn(work) as life:
             if life is None:
                 return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
-            return CaptureAttempt(self._services, work, life).capture()
+            return self._logged(work, "capture", CaptureAttempt(self._services, work, life).capture)
 
     @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
     @translated
@@ -89,7 +93,25 @@ class StageActivities:
         with self._turn(work) as life:
             if life is None:
                 return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
-            return UndoAttempt(self._services, work, life, undo=work.undo, force=work.force).take_back()
+            undo = UndoAttempt(self._services, work, life, undo=work.undo, force=work.force)
+            return self._logged(work, "undo", undo.take_back)
+
+    def _logged(self, work: StageWork, what: str, act: Callable[[], R]) -> R:
+        """Act, with a line in the worker's log at the beginning and at the end."""
+        known = {"stage": work.stage.name if work.stage else "cleanup", "type": work.task_type}
+        log.info("%s begins", what, extra=known)
+        began_s, outcome = time.monotonic(), "failed"
+        try:
+            report = act()
+        except StageFailedError as error:
+            outcome = type(error.cause).__name__
+            raise
+        else:
+            outcome = str(report.outcome)
+            return report
+        finally:
+            seconds = round(time.monotonic() - began_s, 3)
+            log.info("%s ends", what, extra={**known, "outcome": outcome, "seconds": seconds})
 
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
@@ -107,11 +129,11 @@ class StageActivities:
             if time.monotonic() > until_s:
                 raise StillBusyError("the stage before does not end", to=work.emulator_id)
 
-        with (
-            telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token),
-            self._turns.take(work.emulator_id, self._beat_every_s, wanted, beat) as taken,
-        ):
-            yield life if taken else None
+        with telemetry.bound(task=work.task_id, attempt=work.key.attempt, emulator=work.emulator_id, token=token):
+            if work.tries == 1:
+                log.info("granted", extra={"type": work.task_type, "after": work.after, "waiting": work.waiting})
+            with self._turns.take(work.emulator_id, self._beat_every_s, wanted, beat) as taken:
+                yield life if taken else None
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage, self.capture_before, self.undo_stage]

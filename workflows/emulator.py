@@ -76,6 +76,7 @@ class EmulatorWorkflow:
         self._gate_backoff = False
         self._step: _HostJob[RecoveryResult, PlannedStep] | None = None
         self._pause: _Pause | None = None
+        self._logged = self._machine.state.status
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
@@ -161,7 +162,15 @@ class EmulatorWorkflow:
         await self._delivery.send()
         self._follow_gate()
         self._follow_step()
+        self._log_status()
         workflow.set_current_details(self._details())
+
+    def _log_status(self) -> None:
+        state = self._machine.state
+        before, self._logged = self._logged, state.status
+        if before is not state.status:
+            facts = {"emulator": state.emulator_id, "state": state.status, "before": before, "why": state.why()}
+            workflow.logger.info("emulator is %s", state.status, extra=facts)
 
     # --- gates: boot gate, fencing, reset ---------------------------------------------------------------------
 

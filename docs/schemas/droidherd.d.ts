@@ -80,6 +80,7 @@ export interface AnnounceSent {
   reason?: string;
   startable?: boolean;
   switched?: number;
+  why?: string;
 }
 
 export interface Answer {
@@ -284,6 +285,7 @@ export interface EmulatorStateSent {
   reset_done?: number;
   tries?: number;
   draining?: boolean;
+  drained_by?: string;
   evidence?: string;
   announced?: Array<unknown> | null;
   request?: Array<unknown>;

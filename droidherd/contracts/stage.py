@@ -35,6 +35,8 @@ class StageWork(Contract):
     lease: int
     after: int = 0
     """On deck: seize only when this lease said on the emulator that it ended."""
+    waiting: int = 0
+    """How many tasks of the pool still waited when the lease was granted."""
     stage_index: int
     tries: int
     """Of this stage under this lease; a higher one outranks a lower one on the emulator."""

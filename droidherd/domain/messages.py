@@ -53,6 +53,8 @@ class Lease:
     after: int = 0
     """On deck behind this lease: valid on the emulator once that one said there that it ended. 0: valid now."""
     incarnation: int = 0
+    waiting: int = 0
+    """How many tasks of the pool still waited when it was granted."""
 
 
 # --- task → dispatcher ----------------------------------------------------------------------------------------
@@ -239,6 +241,8 @@ class Announce:
     """Its host can start and stop it."""
     switched: int = 0
     """The last `Switch` that was carried out, or given up."""
+    why: str = ""
+    """Why it cannot be granted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,18 @@ async def test_captured_changed_and_taken_back_over_the_engine(temporal_client: 
     assert before == world.dump()
 
 
+async def test_the_worker_logs_the_grant_and_how_long_its_stage_took(
+    temporal_client: Client, world: World, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level("INFO", logger="droidherd.stage"):
+        async with working(temporal_client, world):
+            await result_of(temporal_client, world, "run_stage")
+    granted, begins, ends = (vars(record) for record in caplog.records if record.name == "droidherd.stage")
+    assert ("granted", 0) == (granted["msg"], granted["waiting"])
+    assert ["main", "main"] == [begins["stage"], ends["stage"]]
+    assert ("completed", True) == (ends["outcome"], ends["seconds"] > 0)
+
+
 async def test_the_trouble_of_a_stage_that_failed_tells_what_it_left_changed(temporal_client: Client, world: World):
     world.replan([{"set": {"setting": "global/x", "to": "1"}}, {"put": {"file": "/sdcard/none/x", "text": "x"}}])
     async with working(temporal_client, world):

@@ -11,6 +11,7 @@ from droidherd.contracts.names import Query
 from droidherd.contracts.queue import AuditPage, AuditQuery, EventsPage
 from droidherd.domain.fleet.emulator import GATE_TRIES
 from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.testing.skipping import until
 from tests.workflows.plays import Hold
 from tests.workflows.timing import IMPATIENT_FLEET, TASK_TIMING
@@ -189,3 +190,21 @@ async def test_what_may_have_been_switched_off_is_nobodys_and_switched_off_again
         page = await here.dispatcher().query(Query.EVENTS, 0, result_type=EventsPage)
         states = [one.kind for one in page.events if one.kind.startswith("emulator_")]
         assert ["emulator_up", "emulator_rest", "emulator_draining", "emulator_stopped"] == states[-4:]
+
+
+async def test_a_waiting_task_and_the_log_say_why_its_emulator_is_not_up(
+    client: Client, caplog: pytest.LogCaptureFixture
+):
+    async with world(client, "e1") as here:
+        here.allow_recovery()
+        await here.emulator_is("e1", "up")
+        with caplog.at_level("INFO", logger="temporalio.workflow"):
+            for action, state in (("drain", "draining"), ("quarantine", "quarantined")):
+                await here.control_emulator("e1", action, "new image")
+                await here.emulator_is("e1", state)
+                await here.submit(f"task-{action}")
+                await here.reached(f"task-{action}", TaskStatus.QUEUED)
+                waits = (await here.view(f"task-{action}")).why
+                assert f"e1 is {state} (by anna: new image)" in waits
+    changes = [vars(one) for one in caplog.records if one.msg.startswith("emulator is %s")]
+    assert ("up", "draining", "by anna: new image") == tuple(changes[0][name] for name in ("before", "state", "why"))

@@ -434,6 +434,7 @@ class LeaseRun:
             emulator_id=self._lease.emulator_id,
             lease=self._lease.token,
             after=self._lease.after,
+            waiting=self._lease.waiting,
             stage_index=job.index,
             tries=self._tries,
             task_type=plan.task_type,

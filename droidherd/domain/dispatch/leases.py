@@ -58,7 +58,9 @@ class Leases:
         if ahead and ahead.lease:
             expires += max(0, ahead.lease.expires_at_ms - now_ms)
         token = self._board.draw_token(now_ms)
-        entry.lease = m.Lease(token, emulator.emulator_id, emulator.host_id, expires, after, emulator.incarnation)
+        entry.lease = m.Lease(
+            token, emulator.emulator_id, emulator.host_id, expires, after, emulator.incarnation, self._board.waiting
+        )
         entry.granted_ms, entry.held_ms, entry.ending = now_ms, now_ms, entry.ask.single
         if after:
             entry.state, emulator.deck = EntryState.DECK, entry.task_id

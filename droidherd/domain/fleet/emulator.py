@@ -23,6 +23,8 @@ from droidherd.domain.messages import EmulatorStatus, Health, RecoveryPolicy
 from droidherd.domain.outbox import Outbox
 
 GATE_TRIES = 5
+WHY_MAX = 200
+"""Characters of a reason that a pool is told."""
 RECOVERY = "system:recovery"
 """The actor of recovery steps."""
 
@@ -86,6 +88,8 @@ class EmulatorState:
     tries: int = 0
     """Gates in a row that it did not pass."""
     draining: bool = False
+    drained_by: str = ""
+    """Who drained it by hand, and why."""
     evidence: str = ""
     """What went wrong last."""
     announced: _Announced | None = None
@@ -113,6 +117,19 @@ class EmulatorState:
     switch_done: int = 0
     """The last `Switch` that was carried out, or given up."""
     outbox: dict[str, list[m.Announce]] = field(default_factory=dict[str, list[m.Announce]])
+
+    def why(self) -> str:
+        """Why it cannot be granted, in a few words; empty while it can, or while nothing more is known."""
+        match self.status:
+            case EmulatorStatus.QUARANTINED:
+                why = self.quarantined_by.removeprefix("quarantined ") or self.evidence
+            case EmulatorStatus.DRAINING:
+                why = self.drained_by if self.draining else ""
+            case EmulatorStatus.DOWN | EmulatorStatus.RECOVERING:
+                why = self.evidence
+            case _:
+                why = ""
+        return why if len(why) <= WHY_MAX else f"{why[: WHY_MAX - 1]}…"
 
 
 class Emulator:
@@ -220,6 +237,7 @@ class Emulator:
         """No new grants; what runs may end."""
         state = self.state
         state.draining = on
+        state.drained_by = f"by {actor or 'somebody'}: {reason or 'no reason given'}" if on else ""
         state.request = ("drain" if on else "undrain", actor or "somebody", reason)
         if not on:  # a person looked at it: out of quarantine, to the gate again
             state.tries, state.given_up = 0, False
@@ -437,4 +455,5 @@ class Emulator:
             *state.request,
             startable=self._is_startable(),
             switched=state.switch_done,
+            why=state.why(),
         )

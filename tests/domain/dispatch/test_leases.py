@@ -35,6 +35,13 @@ def test_a_lease_on_deck_names_the_one_before_it_and_lasts_as_much_longer():
     assert second.expires_at_ms - NOW == 2 * (first.expires_at_ms - NOW)
 
 
+def test_a_lease_says_how_many_tasks_still_waited_when_it_was_granted():
+    parts = Parts()
+    parts.waits("t2")
+    parts.holds("t1", parts.emulator())
+    assert 1 == parts.lease("t1").waiting
+
+
 def test_who_is_done_and_clean_leaves_a_free_emulator_and_free_keys():
     parts = Parts()
     emulator = parts.emulator()
