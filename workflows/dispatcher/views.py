@@ -141,7 +141,7 @@ def emulators(d: Dispatcher) -> EmulatorsPage:
                 labels=dict(label.split("=", 1) for label in row.labels if "=" in label),
                 boot=row.boot,
                 idle_since=None if row.active else datetime.fromtimestamp(row.idle_since_ms / 1000, UTC),
-                evidence="waits to be reset" if row.dirty else "",
+                evidence="waits to be reset" if row.dirty else row.why,
             )
             for row in d.board.emulators.values()
         )

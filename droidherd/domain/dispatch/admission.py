@@ -12,6 +12,8 @@ from droidherd.domain.dispatch.state import SIZE_LIMIT_BYTES, DispatcherState
 from droidherd.domain.messages import EmulatorStatus
 
 NAMED = "emulator_id="
+REASONS = 3
+"""Of so many emulators a task is told why they are not up."""
 
 
 class AdmissionControl:
@@ -117,5 +119,7 @@ class AdmissionControl:
         if not up and coming:
             return f"emulator {coming[0].emulator_id} is being switched on for it"
         if not up:
-            return f"none of the {len(able)} emulators that could run it is up"
+            reasons = [f"{one.emulator_id} is {one.state} ({one.why})" for one in able if one.why][:REASONS]
+            because = f": {', '.join(reasons)}" if reasons else ""
+            return f"none of the {len(able)} emulators that could run it is up{because}"
         return f"{self._board.position(entry) - 1} before it, {len(up)} emulators busy"

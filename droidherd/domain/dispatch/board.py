@@ -109,6 +109,8 @@ class PoolEmulator:
     switch: str = ""
     """What was asked of it and is not settled: `SWITCH_OFF` or `SWITCH_ON`."""
     switch_seq: int = 0
+    why: str = ""
+    """Why it cannot be granted, in its own words."""
 
     def offers(self, requires: tuple[str, ...]) -> bool:
         return all(need in self.labels or need == f"emulator_id={self.emulator_id}" for need in requires)

@@ -205,7 +205,7 @@ class Dispatcher:
         if emulator.state is not news.state:
             self.state.events.append(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         self.audit_announced(news, now_ms)
-        emulator.state = news.state
+        emulator.state, emulator.why = news.state, news.why
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
         if succeeded:
             self.leases.repeat_reset(emulator)

@@ -135,6 +135,10 @@ def take_down(parts: Parts) -> None:
     parts.emulator("e1", EmulatorStatus.DOWN, labels=("os=13",))
 
 
+def drain(parts: Parts) -> None:
+    parts.emulator("e1", EmulatorStatus.DRAINING, labels=("os=13",), why="by ben: new image")
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -146,6 +150,7 @@ def take_down(parts: Parts) -> None:
         (retire, "what could run it is retired: connect it again, or name another"),
         (start, "emulator e1 is being switched on for it"),
         (take_down, "none of the 1 emulators that could run it is up"),
+        (drain, "none of the 1 emulators that could run it is up: e1 is draining (by ben: new image)"),
         (bring_up, "0 before it, 1 emulators busy"),
     ],
 )
