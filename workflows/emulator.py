@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from temporalio import workflow
@@ -142,6 +143,7 @@ class EmulatorWorkflow:
             evidence=state.quarantined_by or state.evidence,
             controller=state.recovery.controller if state.recovery else "",
             doing=_doing(state),
+            last_good_probe=datetime.fromtimestamp(state.good_at_ms / 1000, UTC) if state.good_at_ms else None,
         )
 
     @workflow.query

@@ -285,6 +285,7 @@ export interface EmulatorStateSent {
   reset_done?: number;
   tries?: number;
   draining?: boolean;
+  good_at_ms?: number;
   drained_by?: string;
   evidence?: string;
   announced?: Array<unknown> | null;
@@ -322,6 +323,7 @@ export interface EmulatorView {
   evidence: string;
   controller: string;
   doing: string;
+  last_good_probe: string | null;
 }
 
 export interface EmulatorsPage {
@@ -620,6 +622,7 @@ export interface SeenSent {
   labels?: Array<string>;
   pool?: string;
   recovery?: RecoveryPolicySent | null;
+  good_at_ms?: number;
 }
 
 export interface SetAccount {

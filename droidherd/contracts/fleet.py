@@ -170,6 +170,8 @@ class EmulatorView(Contract):
     """Who starts and stops it; `none`: people."""
     doing: str = ""
     """What its host does for it now, or is about to do."""
+    last_good_probe: datetime | None = None
+    """When a probe was answered last, as its host last reported. Hosts report changes: while it is up, probes go on."""
 
 
 class DrainRequest(Request):

@@ -306,3 +306,5 @@ class Seen:
     pool: str = "default"
     recovery: RecoveryPolicy | None = None
     """None: nobody is there who could do anything for it."""
+    good_at_ms: int = 0
+    """When a probe was answered last; 0: none was yet."""

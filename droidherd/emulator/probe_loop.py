@@ -94,6 +94,11 @@ class Watch:
             watched.health = Health.DOWN if gone else Health.SUSPECT
         return watched.health is not before
 
+    def age_s(self, emulator_id: str, now_s: float) -> float:
+        """How long ago a probe was answered; infinite when none was."""
+        watched = self.emulators.get(emulator_id)
+        return now_s - watched.last_good_s if watched is not None else math.inf
+
     def forget(self, emulator_id: str) -> None:
         """It is watched no longer. Should it come back, whatever is found then is news."""
         self.emulators.pop(emulator_id, None)
@@ -307,6 +312,7 @@ class ProbeLoop:
         if self._leaving and health is Health.GOOD:
             health = Health.LEAVING
         labels = tuple(sorted(f"{name}={value}" for name, value in entry.labels.items()))
+        age_s = self._watch.age_s(entry.emulator_id, time.monotonic())
         return Seen(
             entry.emulator_id,
             self._post.host_id,
@@ -319,6 +325,7 @@ class ProbeLoop:
             labels,
             self._post.pool,
             replace(self._post.recovery, controller=entry.controller) if self._post.recovery else None,
+            good_at_ms=int((time.time() - age_s) * 1000) if age_s < math.inf else 0,
         )
 
     def _say(self, seen: Seen) -> None:

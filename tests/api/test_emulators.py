@@ -1,10 +1,13 @@
 """Orders to emulators through the API."""
 
+from datetime import datetime
+
 import httpx
 import pytest
 
 from tests.api.test_audit import wait_for_entries
 from tests.api.waiting import eventually
+from tests.api.world import GOOD_AT_MS
 
 
 def becomes(http: httpx.Client, emulator: str, state: str) -> dict[str, object]:
@@ -24,6 +27,11 @@ def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http
         assert ("quarantined by ops-ann: flickers" if state == "quarantined" else "") == view["evidence"]
     orders = ["emulator_quarantine", "emulator_release", "emulator_drain", "emulator_undrain"]
     assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "ops-ann", 4)
+
+
+def test_an_emulator_shows_its_last_good_probe(http: httpx.Client):
+    view = http.get("/api/emulators/e3").json()
+    assert GOOD_AT_MS == datetime.fromisoformat(view["last_good_probe"]).timestamp() * 1000
 
 
 def test_what_cannot_be_done_is_refused_with_the_reason(http: httpx.Client):

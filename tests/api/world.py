@@ -57,6 +57,7 @@ T = TypeVar("T")
 EMULATORS = ("e1", "e2", "e3")
 POOL = "default"
 HOST = "h1"
+GOOD_AT_MS = 1_763_610_000_000
 PATIENCE_S = 20.0
 """How long the API waits for workers that are there: on a busy machine they answer late, and not never."""
 IN_TESTS: Mapping[str, Any] = MappingProxyType({"credentials": CredentialSettings(directory="/run/secrets")})
@@ -307,7 +308,19 @@ class World:
         """As a host would: what its probe saw."""
         self._seen += 1
         labels = (f"emulator_id={emulator_id}",)
-        seen = Seen(emulator_id, HOST, 1, self._seen, Health.GOOD, "boot-1", "127.0.0.1:16384", "s-1", labels, POOL)
+        seen = Seen(
+            emulator_id,
+            HOST,
+            1,
+            self._seen,
+            Health.GOOD,
+            "boot-1",
+            "127.0.0.1:16384",
+            "s-1",
+            labels,
+            POOL,
+            good_at_ms=GOOD_AT_MS,
+        )
         await self.client.start_workflow(
             names.Workflow.EMULATOR.value,
             EmulatorInput(emulator_id=emulator_id),

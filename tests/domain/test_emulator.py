@@ -167,6 +167,13 @@ def test_draining_lets_nobody_new_in_and_ends() -> None:
     assert EmulatorStatus.UP is emulator.state.status
 
 
+def test_the_last_good_probe_is_remembered_while_it_is_silent() -> None:
+    emulator = up()
+    emulator.on_seen(replace(seen("h1", Health.DOWN, seq=90), good_at_ms=5_000))
+    emulator.on_seen(replace(seen("h1", Health.DOWN, seq=91), good_at_ms=0))
+    assert 5_000 == emulator.state.good_at_ms
+
+
 def test_recalled_it_announces_itself_again_with_a_greater_number() -> None:
     emulator = up()
     before = announced_states(emulator)

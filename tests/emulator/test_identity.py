@@ -1,6 +1,7 @@
 """Who an emulator is, though addresses move: told at the boot gate, learned by the rounds, checked by both."""
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,6 +103,13 @@ async def test_the_first_serial_number_at_an_address_is_kept(two: tuple[Inventor
     inventory, one, _ = two
     await walk(inventory, one, lambda _: all(entry.serialno for entry in inventory.load()))
     assert ["VIRT0001", "VIRT0002"] == sorted(entry.serialno for entry in inventory.load())
+
+
+async def test_a_report_says_when_a_probe_was_answered_last(two: tuple[Inventory, One, One]):
+    inventory, one, _ = two
+    reports = await walk(inventory, one, lambda news: any(seen.health is Health.GOOD for seen in news))
+    (last,) = [seen.good_at_ms for seen in reports if seen.health is Health.GOOD][-1:]
+    assert 0 <= time.time() * 1000 - last < 60_000
 
 
 async def test_the_rounds_call_nobody_well_who_answers_for_another(two: tuple[Inventory, One, One]):

@@ -1,5 +1,7 @@
 """What a host makes of its probes."""
 
+import math
+
 from droidherd.domain.messages import Health
 from droidherd.emulator.probe_loop import Watch
 
@@ -55,3 +57,11 @@ def test_one_that_was_forgotten_is_news_again() -> None:
     watch.forget("e1")
     watch.forget("e2")
     assert [False, True] == [watch.good("e1", "b1", now_s) for now_s in (2.0, 3.0)]
+
+
+def test_how_long_ago_a_probe_was_answered_is_known_while_it_is_silent() -> None:
+    watch = Watch(down_after_s=12.0)
+    assert math.inf == watch.age_s("e1", 0.0)
+    watch.good("e1", "b1", 1.0)
+    watch.bad("e1", 20.0)
+    assert 19.0 == watch.age_s("e1", 20.0)

@@ -88,6 +88,8 @@ class EmulatorState:
     tries: int = 0
     """Gates in a row that it did not pass."""
     draining: bool = False
+    good_at_ms: int = 0
+    """When a probe was answered last, as far as its host told; 0: never."""
     drained_by: str = ""
     """Who drained it by hand, and why."""
     evidence: str = ""
@@ -152,6 +154,7 @@ class Emulator:
         if last is not None and (seen.incarnation, seen.seq) <= (last.incarnation, last.seq):
             return
         state.reports[seen.host_id] = seen
+        state.good_at_ms = max(state.good_at_ms, seen.good_at_ms)
         if state.owner in ("", seen.host_id):
             self._accept(seen)
         if state.health in (Health.DOWN, Health.LEFT):
