@@ -76,8 +76,9 @@ class StageActivities:
         with self._turn(work) as life:
             if life is None:
                 return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
-            with telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type):
-                return self._logged(work, "stage", StageAttempt(self._services, work, life).run)
+            timed = telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type)
+            with timed, _logged(work, "stage") as keep:
+                return keep(StageAttempt(self._services, work, life).run())
 
     @activity.defn(name="capture_before", no_thread_cancel_exception=True)
     @translated
@@ -85,7 +86,8 @@ class StageActivities:
         with self._turn(work) as life:
             if life is None:
                 return Captured(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
-            return self._logged(work, "capture", CaptureAttempt(self._services, work, life).capture)
+            with _logged(work, "capture") as keep:
+                return keep(CaptureAttempt(self._services, work, life).capture())
 
     @activity.defn(name="undo_stage", no_thread_cancel_exception=True)
     @translated
@@ -94,24 +96,8 @@ class StageActivities:
             if life is None:
                 return UndoReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
             undo = UndoAttempt(self._services, work, life, undo=work.undo, force=work.force)
-            return self._logged(work, "undo", undo.take_back)
-
-    def _logged(self, work: StageWork, what: str, act: Callable[[], R]) -> R:
-        """Act, with a line in the worker's log at the beginning and at the end."""
-        known = {"stage": work.stage.name if work.stage else "cleanup", "type": work.task_type}
-        log.info("%s begins", what, extra=known)
-        began_s, outcome = time.monotonic(), "failed"
-        try:
-            report = act()
-        except StageFailedError as error:
-            outcome = type(error.cause).__name__
-            raise
-        else:
-            outcome = str(report.outcome)
-            return report
-        finally:
-            seconds = round(time.monotonic() - began_s, 3)
-            log.info("%s ends", what, extra={**known, "outcome": outcome, "seconds": seconds})
+            with _logged(work, "undo") as keep:
+                return keep(undo.take_back())
 
     @contextmanager
     def _turn(self, work: StageWork) -> Generator[EngineLifeline | None]:
@@ -137,3 +123,25 @@ class StageActivities:
 
     def all(self) -> list[Callable[..., object]]:
         return [self.run_stage, self.capture_before, self.undo_stage]
+
+
+@contextmanager
+def _logged(work: StageWork, what: str) -> Generator[Callable[[R], R]]:
+    """A line in the worker's log at the beginning and at the end, with the outcome of the report that is kept."""
+    known = {"stage": work.stage.name if work.stage else "cleanup", "type": work.task_type}
+    log.info("%s begins", what, extra=known)
+    began_s, outcome = time.monotonic(), "failed"
+
+    def keep(report: R) -> R:
+        nonlocal outcome
+        outcome = str(report.outcome)
+        return report
+
+    try:
+        yield keep
+    except StageFailedError as error:
+        outcome = type(error.cause).__name__
+        raise
+    finally:
+        seconds = round(time.monotonic() - began_s, 3)
+        log.info("%s ends", what, extra={**known, "outcome": outcome, "seconds": seconds})
