@@ -104,21 +104,21 @@ class RawPicture:
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
         while size > PART_BYTES:
-            self._fill(wire, PART_BYTES)
+            wire.fill(self._room(PART_BYTES))
             self.length += PART_BYTES
             size -= PART_BYTES
-        self._fill(wire, size + HEADER.size)
+        wire.fill(self._room(size + HEADER.size))
         self.length += size
         return bytes(self._view[self.length : self.length + HEADER.size])
 
-    def _fill(self, wire: Wire, size: int) -> None:
+    def _room(self, size: int) -> memoryview:
         """A few bytes announce a picture of any size: room for a large one is made as it comes."""
         end = self.length + size
         if end > len(self._view):
             grown = bytearray(min(self._capacity, len(self._view) + PART_BYTES) + HEADER.size)
             grown[: self.length] = self._view[: self.length]
             self._view = memoryview(grown)
-        wire.fill(self._view[self.length : end])
+        return self._view[self.length : end]
 
     def _begin(self) -> None:
         """Make room for the picture once its prologue is there."""
