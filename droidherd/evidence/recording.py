@@ -206,6 +206,7 @@ def _unpack(place: Path) -> Traversable:
         with place.open("rb") as file:
             content = file.read(PACKED_MAX + 1)
         packed = open_zip(io.BytesIO(content))
+        packed.filename = str(place)  # errors name the recording by it
     except (*UNREADABLE, OSError) as error:
         raise BadParametersError(f"is no recorded run: {error}", to=str(place)) from error
     entries = packed.infolist()
