@@ -175,7 +175,7 @@ STEP_PROBLEMS = [
     ("put: {file: /sdcard/x, form: a}", "error: unknown key 'form' (did you mean from?)"),
     ("delete: {}", "error: file is missing (say which, as in file: /sdcard/game.cfg)"),
     ("install: {apk: none.apk}", "error: none.apk: no such file (put it at {folder}/files/none.apk)"),
-    ("install: {apk: bad.apk}", "error: bad.apk: is not an APK: File is not a zip file (build it again)"),
+    ("install: {apk: bad.apk}", "error: bad.apk: is not an APK: it is not a zip file (build it again)"),
     (
         "install: {apk: other.apk, package: com.example.game}",
         "error: other.apk holds com.example.other, not com.example.game (correct the package, or leave it out)",

@@ -43,10 +43,11 @@ def test_what_is_meant_to_be_true_is_left_alone(tmp_path: Path):
     assert [] == lines_of(tmp_path, "wait: {ui: {id: ok, enabled: yes, index: 1}, within: 1s}")
 
 
-def test_a_screen_that_is_recognised_by_words_needs_the_extra_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("droidherd.flows.lint.stages.OCR_MODULES", ("no_such_module",))
+def test_a_screen_recognised_by_words_says_where_they_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("droidherd.flows.model.targets.OCR_MODULES", ("no_such_module",))
     words = lines_of(tmp_path, "key: {name: back}", "screens: {home: {any: [{ui: {id: ok}}, {text: Home}]}}")
-    assert ["/flow.yaml:2: error: words are read off the screen"] == [line.partition(", and")[0] for line in words]
+    place = "words are searched among the elements of the screen"
+    assert [f"/flow.yaml:2: warning: {place}"] == [line.partition(": nothing")[0] for line in words]
 
 
 READ = "read: {ui: {id: ok}, into: n}"

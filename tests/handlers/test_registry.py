@@ -177,7 +177,7 @@ def test_a_host_without_the_handler_says_so(task: World):
             "call: {by: download, with: {url: x, file: y}}",
             "flow.yaml:6: error: call download: y is not a plain absolute path, as in /sdcard/game.cfg",
         ),
-        ("call: {}", "flow.yaml:6: error: by is missing"),
+        ("call: {}", "flow.yaml:6: error: by is missing (add by)"),
         ("call: {by: scan, wiht: {}}", "flow.yaml:6: error: unknown key 'wiht' (did you mean with?)"),
     ],
 )
