@@ -45,7 +45,7 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
     _answers_no_foreign_page(stand)
     expected = ["temporal", "virtual", "worker", "api", "up", "adb"]
     assert [(name, "healthy") for name in expected] == [(one["name"], one["health"]) for one in status["processes"]]
-    asked = {"type": "long_walk", "params": {"rounds": 2}}
+    asked = {"type": "long_walk", "account": "walker", "params": {"rounds": 2}}
     task = httpx.post(f"{api}/api/tasks", json=asked, headers=HEADERS, timeout=60).raise_for_status().json()["id"]
     # Asked over HTTP: a command takes longer to start than a busy machine leaves between two states.
     assert eventually(
