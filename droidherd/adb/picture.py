@@ -104,14 +104,14 @@ class RawPicture:
         if self.length + size > self._capacity:
             raise InvalidFrameError(f"screencap sent more than the {self.width}x{self.height} pixels it announced")
         while size > PART_BYTES:
-            wire.fill(self._room(PART_BYTES))
+            wire.fill(self._next_part(PART_BYTES))
             self.length += PART_BYTES
             size -= PART_BYTES
-        wire.fill(self._room(size + HEADER.size))
+        wire.fill(self._next_part(size + HEADER.size))
         self.length += size
         return bytes(self._view[self.length : self.length + HEADER.size])
 
-    def _room(self, size: int) -> memoryview:
+    def _next_part(self, size: int) -> memoryview:
         """A few bytes announce a picture of any size: room for a large one is made as it comes."""
         end = self.length + size
         if end > len(self._view):
