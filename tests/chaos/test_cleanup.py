@@ -50,7 +50,8 @@ async def test_a_cleanup_whose_worker_was_killed_goes_on_at_the_next(tmp_path: P
             # What went in the last moment before the blow may be missing in the count, and nowhere else.
             assert 0 < report.stats.tasks["failed"] <= TASKS
             await until(lambda: _fewer(client, 1), "every task to be forgotten")
-            assert [] == list((tmp_path / "artifacts").glob("t*"))
+            # A task goes before its artifacts: those of the one that the blow caught in between go later, as orphans.
+            assert len(list((tmp_path / "artifacts").glob("t*"))) <= 1
         finally:
             worker.stop()
 
