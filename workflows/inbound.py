@@ -8,7 +8,8 @@ payloads as they are, and reads them itself, in front of each handler:
 - an update is refused before it is accepted, and a query fails, with what is wrong and what is allowed;
 - a start that cannot be read ends the workflow as failed (`BadInputError`), or goes to the workflow to say so itself;
 - a signal of an unknown name is dropped instead of kept for a handler that may come;
-- what a handler raises is a fault of ours: logged, and no reason for the workflow to stand still.
+- what a handler raises is a fault of ours: logged, and no reason for the workflow to stand still. Not what the SDK's
+  sandbox raises: a forbidden call must be seen.
 
 It stands on the SDK's definitions of handlers, which have no public way to be changed: see `pyproject.toml` for the
 upper bound of `temporalio`.
@@ -110,6 +111,8 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
             return
         try:
             handler(self, *arguments)
+        except workflow.NondeterminismError:
+            raise
         except Exception:  # noqa: BLE001 (a fault of ours must not stop the workflow for ever)
             workflow.logger.exception("the handler of signal %s raised an error; the signal is dropped", name)
             _count(name)
@@ -158,7 +161,7 @@ def _refusing(name: str) -> Generator[None]:
         yield
     except UnreadableError as error:
         raise ApplicationError(f"{name}: {error}", type=BAD_MESSAGE, non_retryable=True) from None
-    except FailureError:
+    except (FailureError, workflow.NondeterminismError):
         raise
     except Exception as error:
         workflow.logger.exception("the handler of %s raised an error", name)
@@ -285,6 +288,8 @@ def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
         setattr(self, ARGUMENTS, arguments)
         try:
             begin(self, *arguments)
+        except workflow.NondeterminismError:
+            raise
         except Exception as error:
             if continues():
                 raise
