@@ -243,7 +243,8 @@ class TaskWorkflow:
     def _is_decided(self) -> bool:
         state = self._state
         early = state.not_before is not None and workflow.now() < state.not_before
-        return state.status is not TaskStatus.PENDING or state.attempt > 1 or early or self._lived
+        known = state.plan is not None
+        return state.status is not TaskStatus.PENDING or state.attempt > 1 or (early and known) or self._lived
 
     @workflow.query
     def view(self) -> TaskView:
