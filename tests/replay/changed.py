@@ -8,9 +8,9 @@ from temporalio import workflow
 
 def with_a_timer_first(kind: type) -> type:
     """The same workflow, but for one command more at its beginning."""
-    original: Any = kind.run  # type: ignore[attr-defined]
+    original: Any = _definition(kind).run_fn
 
-    @functools.wraps(original)
+    @functools.wraps(kind.run)  # type: ignore[attr-defined]
     async def run(*arguments: Any) -> Any:
         await workflow.sleep(1)
         return await original(*arguments)
@@ -35,14 +35,20 @@ def _changed(kind: type, **members: Any) -> type:
     changed = type(
         f"Changed{kind.__name__}", (kind,), {"run": _own_run(kind), **members, "__module__": kind.__module__}
     )
-    return workflow.defn(name=workflow._Definition.must_from_class(kind).name)(changed)
+    workflow.defn(name=_definition(kind).name)(changed)
+    object.__setattr__(_definition(changed), "arg_types", _definition(kind).arg_types)
+    return changed
+
+
+def _definition(kind: type) -> Any:
+    return workflow._Definition.must_from_class(kind)
 
 
 def _own_run(kind: type) -> Any:
     """The SDK wants the run method on the class itself."""
-    original: Any = kind.run  # type: ignore[attr-defined]
+    original: Any = _definition(kind).run_fn
 
-    @functools.wraps(original)
+    @functools.wraps(kind.run)  # type: ignore[attr-defined]
     async def run(*arguments: Any) -> Any:
         return await original(*arguments)
 

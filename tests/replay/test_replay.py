@@ -99,7 +99,7 @@ def handlers() -> set[tuple[str, str, str]]:
     found: set[tuple[str, str, str]] = set()
     for one in WORKFLOWS:
         definition = workflow._Definition.must_from_class(one)
-        found |= {(str(definition.name), "signal", str(name)) for name in definition.signals}
+        found |= {(str(definition.name), "signal", str(name)) for name in definition.signals if name}
         found |= {(str(definition.name), "update", str(name)) for name in definition.updates}
         found.add((str(definition.name), "run", ""))
     return found

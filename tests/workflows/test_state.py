@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from droidherd.contracts import inbound
 from droidherd.contracts.changes import Change, Thing, Value
 from droidherd.contracts.plan import Effect, Plan, Stage
 from droidherd.contracts.tasks import (
@@ -30,7 +31,6 @@ from droidherd.domain.task.claim import Claim
 from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote, TaskStatus
 from workflows.task import state as module
 from workflows.task.state import Lasts, TaskState
-from workflows.task.workflow import Given
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan(
@@ -124,8 +124,8 @@ STEPS: list[Callable[[TaskState], object]] = [
 
 async def carried(state: TaskState) -> TaskState:
     """Through the converter that Temporal uses, into what the workflow takes."""
-    payloads = await pydantic_data_converter.encode([state])
-    return (await pydantic_data_converter.decode(payloads, [cast("type", Given)]))[0]
+    (payload,) = await pydantic_data_converter.encode([state])
+    return inbound.read_own(TaskState, payload.data)
 
 
 @settings(max_examples=200, deadline=None)
