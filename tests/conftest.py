@@ -1,10 +1,12 @@
 """Fixtures that are shared by rooms; each stands in tests/support, one noun per file."""
 
 import gc
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from opentelemetry.sdk.trace import id_generator
 
 from tests.support.suites import LONGEST, MORE
 
@@ -13,6 +15,10 @@ pytest_plugins = ["tests.support.adbserver", "tests.support.temporal"]
 # How long an example takes, or is drawn, says nothing about whether it is right, and machines are busy.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# A server of an earlier test may still make spans in a thread, and Hypothesis takes whoever draws from Python's own
+# generator meanwhile for a strategy that cannot be repeated.
+id_generator.random = random.Random()  # type: ignore[assignment]
 
 
 @pytest.hookimpl(tryfirst=True)
