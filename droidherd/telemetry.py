@@ -281,9 +281,7 @@ class Metrics:
         self.unplayable = Gauge(
             "droidherd_unplayable_workflows", "runs whose workflow tasks fail here", ["state"], registry=r
         )
-        self.replaced = Counter(
-            "droidherd_workflows_replaced", "runs that cannot be played", ["workflow"], registry=r
-        )
+        self.replaced = Counter("droidherd_workflows_replaced", "runs that cannot be played", ["workflow"], registry=r)
         self.frame_buffer = Gauge(
             "droidherd_frame_buffer_bytes", "the last frames of all emulators, kept", ["state"], registry=r
         )

@@ -221,6 +221,7 @@ async def task(client: Client, number: int, due: datetime) -> Run:
         TaskInput(spec=TaskSpec(type="sample", not_before=due)),
         id=f"cold-{number}",
         task_queue=names.QUEUE,
+        memo={names.MEMO_REQUEST: "as our own client"},
         task_timeout=timedelta(seconds=2),
     )
     control = Control(action="pause", ask=OperatorRequest(actor="ann"))

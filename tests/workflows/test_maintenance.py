@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
-from temporalio.common import WorkflowIDReusePolicy
 from temporalio.worker import Worker
 
 from droidherd.artifacts.cleanup import RetentionLimits
 from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupReport, RemovalReason
-from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.errors import FlowError
 from droidherd.domain.retention import Cohort, Page, Retention
 from droidherd.domain.task.lifecycle import TaskStatus
@@ -141,13 +139,7 @@ async def test_an_open_task_is_never_touched(prompt: Client):
 async def again(here: World, task_id: str, hold: Hold) -> None:
     """A new run under the id of a task that has ended, as retry by hand and rollback start one."""
     here.stages.plays[task_id] = [hold]
-    await here.client.start_workflow(
-        names.Workflow.TASK,
-        TaskInput(spec=TaskSpec(type="sample", pool=here.pool)),
-        id=task_id,
-        task_queue=names.QUEUE,
-        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-    )
+    await here.again(task_id)
 
 
 async def runs_of(here: World, task_id: str) -> int:
