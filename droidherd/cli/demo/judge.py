@@ -55,8 +55,8 @@ def _judge_refused(demo: DemoRun, run: DemoTaskRun, _api: ApiClient) -> Iterator
 
 def _judge_paused(_demo: DemoRun, run: DemoTaskRun, api: ApiClient) -> Iterator[str]:
     asked = [one["event"] for one in _audit(run, api) if one.get("actor") == script.ACTOR]
-    if asked != ["paused", "resumed"]:
-        yield f"its audit says {asked} was asked, not a pause and a resume"
+    if asked != ["created", "paused", "resumed"]:
+        yield f"its audit says {asked} was asked, not a submission, a pause and a resume"
     outcomes = [one.get("outcome") for one in rows_of(run.view, "attempts")]
     if outcomes[:1] != ["paused"] or outcomes[-1:] != ["completed"]:
         yield f"its attempts ended as {outcomes}"
