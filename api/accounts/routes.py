@@ -28,6 +28,7 @@ from droidherd.contracts.accounts import AccountActionRequest, AccountRecord, Se
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import DisabledQuery
 from droidherd.contracts.tasks import OperatorRequest
+from droidherd.domain import ids
 from droidherd.engine.schedules import SubscriptionFilters
 from droidherd.engine.visibility import TaskFilters
 
@@ -113,6 +114,8 @@ async def _page(app: AppState, pool: str, cursor: str, limit: int, *, enabled_on
 
 async def _disabled(app: AppState, pool: str, cursor: str, limit: int) -> AccountList:
     """Disabled accounts, with or without a record."""
+    if cursor and not ids.is_file_name(cursor, ids.ID_MAX):
+        raise invalid("cursor", "not a valid cursor: pass the `cursor` of the page before, unchanged")
     found = await app.queue.disabled(pool, DisabledQuery(after=cursor, limit=limit))
     records = await app.accounts.records_of([one.account for one in found.accounts])
     rows = [AccountRow.of(view, record) for view, record in zip(found.accounts, records, strict=True)]

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.bodies import SOMEBODY, ActionRequest, Line
 from api.queue.schemas import NOT_ALL, moment_of
 from api.tasks.schemas import RefusedTask
-from droidherd.contracts.accounts import AccountRecord, SetAccount
+from droidherd.contracts.accounts import AccountRecord, Credentials
+from droidherd.contracts.base import MaybeId
 from droidherd.contracts.queue import AccountView
 from droidherd.contracts.subscriptions import SubscriptionRow
 from droidherd.contracts.tasks import TaskView
@@ -19,11 +20,13 @@ NEXT = (TaskStatus.QUEUED, TaskStatus.PENDING, TaskStatus.RETRY_PENDING)
 """States of a task that is still to run."""
 
 
-class AccountRequest(SetAccount):
+class AccountRequest(BaseModel):
     """The body of a PUT: the record from now on, whole."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    emulator: MaybeId = Field(default="", description="its tasks run on this one only; empty: on any")
+    credentials: Credentials = Field(default_factory=dict)
     note: Line = ""
     actor: Line = SOMEBODY
     reason: Line = ""
