@@ -36,8 +36,8 @@ C = TypeVar("C", bound=type)
 BAD_INPUT = "BadInputError"
 BAD_MESSAGE = "BadMessageError"
 INTERNAL = "InternalError"
-LARGE = frozenset({"Reports"})
-"""What a host's presence reports may list a thousand emulators."""
+LARGE: Mapping[str, int] = {"Reports": inbound.START_BYTES, "DispatcherInput": 2 * inbound.START_BYTES}
+"""Bytes: what a host's presence reports may list a thousand emulators; a full queue has a snapshot of 1.5 MB."""
 SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # noqa: B039 - never changed
 """Signals of this workflow task → the identity of the client that sent them. The guard knows it, a handler does not."""
 
@@ -204,8 +204,7 @@ def _read(
         if sparing and inbound.has_defaults(parameter.kind):
             return (parameter.kind(),)
         raise UnreadableError(f"it takes one argument, {_name_of(parameter.kind)}, and none was sent")
-    if not most:
-        most = inbound.START_BYTES if _name_of(parameter.kind) in LARGE else inbound.MESSAGE_BYTES
+    most = LARGE.get(_name_of(parameter.kind), most or inbound.MESSAGE_BYTES)
     return (inbound.read(parameter.kind, encoding, raw.data, most=most, strict=strict),)
 
 

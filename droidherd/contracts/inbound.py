@@ -28,8 +28,8 @@ TEXT = 1_000
 WHOLE = 2**53
 """Beyond this, JSON's numbers are not exact in every language."""
 DURATION_S = 10 * 366 * 86_400
-FREE = frozenset({"params", "past"})
-"""Below these, texts and numbers are what a flow, or the task before, made of them."""
+FREE = frozenset({"params", "past", "snapshot"})
+"""Below these, texts and numbers are what a flow, or the run before, made of them."""
 NAMES = frozenset({"task_id", "emulator_id", "host_id", "account", "lane", "pool", "emulator"})
 """Fields that hold a name. They become workflow ids, so that a wrong one would be tried again and again."""
 
