@@ -85,7 +85,8 @@ def demo(instance: Instance) -> DemoRun:
     one.runs[script.GOLDEN].view["error"] = {"kind": "ScreenNotReachedError"}
     twin = one.runs[script.DAVE_AGAIN]
     twin.status, twin.refusal = 409, {"holder": one.runs[script.DAVE].task_id}
-    asked = [{"event": "paused", "actor": "demo"}, {"event": "resumed", "actor": "demo"}, {"event": "completed"}]
+    asked = [{"event": event, "actor": "demo"} for event in ("created", "paused", "resumed")]
+    asked.append({"event": "completed"})
     _audit(instance, script.DAVE, asked)
     _audit(instance, script.ERIN, [{"event": "granted"}, {"event": "cancelled", "actor": "demo"}])
     return one
