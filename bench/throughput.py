@@ -64,7 +64,7 @@ async def _drained(stand: Stand, prefix: str, watch: Watch, begun: float) -> flo
     await stand.order(names.Update.PAUSE_LANE)
     await stand.start_tasks(prefix, TASKS, KIND)
     await stand.waiting(TASKS)
-    cursor = (await _events(stand, 1 << 60)).cursor
+    cursor = (await _events(stand, 1 << 53)).cursor
     await stand.order(names.Update.RESUME_LANE)
     last = await stand.all_ended(prefix, TASKS, lambda done: watch(f"{prefix}: {done:.0%}", begun))
     granted = [e.at_ms for e in (await _events(stand, cursor)).events if e.kind == "granted"]
