@@ -131,7 +131,11 @@ class AdbServer:
                 # A Ctrl-C in the terminal is for us; the server ends when we say so.
                 start_new_session=True,
             )
-        pidfile.record(self.home, NAME, self._process.pid, address=f"127.0.0.1:{port}")
+        try:
+            pidfile.record(self.home, NAME, self._process.pid, address=f"127.0.0.1:{port}")
+        except OSError:
+            self._end_own(ask=False)  # nobody could end it once this process is dead
+            raise
         self._wait_until_it_answers(port, log)
         self.port = port
 

@@ -126,8 +126,12 @@ def write_json(path: Path, content: object) -> None:
     """The whole file or nothing, whatever dies meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(f".{os.getpid()}.tmp")
-    beside.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    beside.replace(path)
+    try:
+        beside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)  # half a file would keep the disk full
+        raise
 
 
 def _family(pid: int) -> list[PidFile]:

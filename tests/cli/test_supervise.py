@@ -1,3 +1,4 @@
+import errno
 import logging
 import os
 import signal
@@ -8,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -251,3 +254,53 @@ def test_ports_where_adb_looks_are_refused(tmp_path: Path):
 def test_a_wanted_free_port_is_taken_as_it_is(tmp_path: Path):
     port = free()
     assert port == PortRegistry(tmp_path / "ports.json").claim(PortSetting("api.port", port, chosen=True))
+
+
+def test_who_dies_on_a_full_disk_is_started_when_there_is_space(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """The disk is a stand-in: what is reported of it is invented."""
+    free = [0]
+    monkeypatch.setattr(supervise, "SPACE_PAUSE_S", 0.01)
+
+    def usage(_: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=free[0])
+
+    monkeypatch.setattr(supervise.shutil, "disk_usage", usage)
+    child = supervisor.start(spec("one"))
+    os.kill(pid_of(child), signal.SIGKILL)
+    for _ in range(supervise.RESTARTS_A_MINUTE + 2):
+        assert eventually(lambda: not supervisor.restart_dead(time.monotonic()) and child.ended is not None)
+    assert (0, False) == (child.restarts, child.gave_up)
+    free[0] = supervise.SPACE_BYTES
+    assert eventually(lambda: not supervisor.restart_dead(time.monotonic()) and child.restarts == 1)
+
+
+def test_a_start_that_cannot_be_written_down_is_undone_and_tried_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(supervise, "SPACE_PAUSE_S", 0.01)
+    child = supervisor.start(spec("one"))
+    first, record, unwritten = pid_of(child), pidfile.record, list[int]()
+
+    def refuse_once(directory: Path, name: str, pid: int, **known: Any) -> pidfile.PidFile:
+        if not unwritten:
+            unwritten.append(pid)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return record(directory, name, pid, **known)
+
+    monkeypatch.setattr(pidfile, "record", refuse_once)
+    os.kill(first, signal.SIGKILL)
+    assert eventually(lambda: not supervisor.restart_dead(time.monotonic()) and pid_of(child) != first)
+    assert ("", True) == (pidfile.birth(unwritten[0]), pid_of(child) != unwritten[0])
+
+
+def test_a_log_that_cannot_be_copied_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = tmp_path / "one.log"
+    log.write_text("x" * 100)
+    monkeypatch.setattr(supervise.shutil, "copyfile", refuse)
+    supervise.rotate(log, 50)
+    assert (0, ["one.log"]) == (log.stat().st_size, [one.name for one in tmp_path.iterdir()])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -85,8 +85,10 @@ class StartProgress:
             output.err.print(f"  {name:<12} {escape(url)}")
 
     def _line(self, **fields: Any) -> None:
-        sys.stdout.write(json.dumps(fields) + "\n")
-        sys.stdout.flush()
+        """On a full disk, or when nobody listens any more, the instance goes on unheard."""
+        with suppress(OSError):
+            sys.stdout.write(json.dumps(fields) + "\n")
+            sys.stdout.flush()
 
 
 def run(instance: Instance, *, as_json: bool) -> None:

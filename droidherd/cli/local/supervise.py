@@ -23,6 +23,9 @@ LONGEST_PAUSE_S = 5.0
 WELL_S = 10.0
 """Who lived so long had started well."""
 RESTARTS_A_MINUTE = 8
+SPACE_BYTES = 2_000_000
+"""With less free disk space nothing is started again: it would die in its start. Who died so is not to blame."""
+SPACE_PAUSE_S = 1.0
 LOG_LIMIT_BYTES = 10_000_000
 
 _log = logging.getLogger("droidherd.up")
@@ -105,13 +108,22 @@ class ChildProcess:
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         known = {"command": tuple(self.spec.command), "address": self.spec.address, "restarts": self.restarts}
-        pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
+        try:
+            pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
+        except OSError:
+            # Without its file nobody could end it once this process is dead.
+            self._process.kill()
+            self._process.wait(timeout=30)
+            raise
 
     def not_ready(self) -> str:
         """Why it does not serve yet; empty when it does."""
         if self._process is None or self._process.poll() is not None:
             return "it ended while it started"
-        return self.spec.ready(self._process.pid)
+        try:
+            return self.spec.ready(self._process.pid)
+        except OSError as error:
+            return str(error)
 
     def keep_running(self, now: float) -> None:
         """Bring it back when it died, later each time, and not for ever."""
@@ -126,10 +138,7 @@ class ChildProcess:
             self.ended = code
             self._plan_restart(code, now)
         elif now >= self._due:
-            self._due = None
-            self.restarts += 1
-            self.start()
-            self.is_late = self.spec.checks_again
+            self._restart(now)
 
     def stop(self, *, grace_s: float) -> None:
         self.gave_up = True
@@ -145,7 +154,32 @@ class ChildProcess:
     def _pid_path(self) -> Path:
         return self._places.run / f"{self.spec.name}.json"
 
+    def _restart(self, now: float) -> None:
+        """On a full disk: later."""
+        try:
+            if not self._has_space():
+                self._due = now + SPACE_PAUSE_S
+                return
+            self.restarts += 1
+            self.start()
+        except OSError as error:
+            _log.error("%s cannot be started: %s", self.spec.name, error)
+            self._due = now + SPACE_PAUSE_S
+            return
+        self._due = None
+        self.is_late = self.spec.checks_again
+
+    def _has_space(self) -> bool:
+        try:
+            return shutil.disk_usage(self._places.run).free >= SPACE_BYTES
+        except OSError:
+            return True  # the start makes the folder, or says why not
+
     def _plan_restart(self, code: int, now: float) -> None:
+        if not self._has_space():
+            _log.error("%s ended with %s, the disk is full: it waits for space", self.spec.name, ending(code))
+            self._due = now + SPACE_PAUSE_S
+            return
         self._ends.append(now)
         while self._ends and self._ends[0] < now - 60:
             self._ends.popleft()
@@ -227,10 +261,15 @@ def rotate(log: Path, limit: int = LOG_LIMIT_BYTES) -> None:
     try:
         if log.stat().st_size <= limit:
             return
-        shutil.copyfile(log, log.with_suffix(".log.1"))
-        os.truncate(log, 0)
     except FileNotFoundError:
         return
+    before = log.with_suffix(".log.1")
+    try:
+        shutil.copyfile(log, before)
+    except OSError as error:
+        before.unlink(missing_ok=True)
+        _log.warning("%s is too long and cannot be copied: it begins anew (%s)", log.name, error)
+    os.truncate(log, 0)
 
 
 def tail(log: Path, lines: int = 15) -> str:
