@@ -23,6 +23,7 @@ from droidherd.credentials import CredentialStore
 from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
 from droidherd.domain.replay import ReplayRecord
+from droidherd.engine.accounts import AccountsClient
 from droidherd.engine.connection import EngineConfig, connect
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
@@ -33,7 +34,14 @@ from droidherd.processes import children
 from droidherd.settings import Settings, Temporal, load
 from droidherd.worker.activities import HostActivities, SharedActivities, artifact_store
 from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear_predecessor
-from droidherd.worker.resource_monitor import DiskMonitor, HolderMonitor, MemoryMonitor, ReplayMonitor, run_monitor
+from droidherd.worker.resource_monitor import (
+    AccountMonitor,
+    DiskMonitor,
+    HolderMonitor,
+    MemoryMonitor,
+    ReplayMonitor,
+    run_monitor,
+)
 from droidherd.worker.shutdown import ShutdownRequest
 from droidherd.worker.workflow_workers import WORKFLOWS, workflow_workers
 
@@ -43,6 +51,7 @@ AGAIN = 75
 """Exit code: drained, and to be started again."""
 MEMORY_CHECK_S = 1.0
 REPLAY_CHECK_S = 1.0
+ACCOUNTS_CHECK_S = 10.0
 HOLDERS_CHECK_S = 15.0
 """Between two looks whether holders of leases are closed. A lease is looked at from the second look on."""
 
@@ -76,6 +85,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
                 await stack.enter_async_context(worker)
             replays = ReplayMonitor(record, RunReplacement(client, EngineConfig.of(settings), shared.queue))
             await stack.enter_async_context(run_monitor(REPLAY_CHECK_S, replays.check, stop.asked))
+            accounts = AccountMonitor(AccountsClient(client, EngineConfig.of(settings)))
+            await stack.enter_async_context(run_monitor(ACCOUNTS_CHECK_S, accounts.check, stop.asked))
         if "host" in roles:
             stack.callback(server.stop)
             starting.append(asyncio.to_thread(server.start))

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import TimeoutError as NoAnswerError
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio.client import (
@@ -19,7 +20,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, SetAccount
+from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, AccountState, SetAccount
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.domain.errors import InfrastructureError
 from droidherd.engine.connection import EngineConfig
@@ -32,14 +33,19 @@ from droidherd.engine.errors import (
     limit_call,
 )
 from droidherd.engine.task_options import keywords
-from droidherd.engine.visibility import as_cursor, from_cursor, running
+from droidherd.engine.visibility import BROKEN_QUERY, as_cursor, from_cursor, quote, running
 from droidherd.engine.workflow_calls import WorkflowCalls, discard_start
 
 EVERY = running(Workflow.ACCOUNT)
+BROKEN = frozenset(
+    {WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT, WorkflowExecutionStatus.FAILED}
+)
+"""How an account's workflow never ends by itself. What was set for the account still holds."""
 AT_ONCE = 16
 CACHED_S = 5.0
 CACHED = 10_000
 READ_S = 15.0
+RESTORE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +120,46 @@ class AccountsClient:
             raise NotFoundError(f"no record of account `{account}`")
         return await self._calls.update(names.account_id(account), Update.REMOVE, request, request_id, AccountRecord)
 
+    async def restore_ended(self, since: datetime | None) -> tuple[str, ...]:
+        """Start the workflows of accounts again that somebody ended, since that time or ever. Returns their names."""
+        query = f"WorkflowType = {quote(Workflow.ACCOUNT)} AND ExecutionStatus IN {BROKEN_QUERY}"
+        if since is not None:
+            query += f" AND CloseTime > '{since:%Y-%m-%dT%H:%M:%SZ}'"
+        restored: list[str] = []
+        async with limit_call(RESTORE_S):
+            ids = {one.id: None async for one in self._client.list_workflows(query, page_size=1000)}
+            for workflow_id in ids:
+                found = await self._client.get_workflow_handle(workflow_id).describe()
+                record = await _record_in_memo(found) if found.status in BROKEN else None
+                if record is not None:
+                    await start_again(self._client, self._config, record)
+                    restored.append(record.account)
+        return tuple(restored)
+
     def _options(self, account: str) -> dict[str, Any]:
-        return {
-            "id": names.account_id(account),
-            "task_queue": names.FLEET_QUEUE,
-            "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
-            "search_attributes": keywords({Attribute.ACCOUNT_ID: account, Attribute.REGION: self._config.region}),
-            "static_summary": f"account {account}",
-        }
+        return options_of(account, self._config)
+
+
+def options_of(account: str, config: EngineConfig) -> dict[str, Any]:
+    """How its workflow is started."""
+    return {
+        "id": names.account_id(account),
+        "task_queue": names.FLEET_QUEUE,
+        "id_conflict_policy": WorkflowIDConflictPolicy.USE_EXISTING,
+        "search_attributes": keywords({Attribute.ACCOUNT_ID: account, Attribute.REGION: config.region}),
+        "static_summary": f"account {account}",
+    }
+
+
+async def start_again(client: Client, config: EngineConfig, record: AccountRecord) -> None:
+    """Start an account's workflow with a record that it had, unless it runs."""
+    await client.start_workflow(
+        Workflow.ACCOUNT.value,
+        AccountInput(state=AccountState(record=record)),
+        task_timeout=timedelta(seconds=config.workflow_task_s),
+        memo={names.MEMO_ACCOUNT: record.model_dump(mode="json", exclude_defaults=True)},
+        **options_of(record.account, config),
+    )
 
 
 class CachedAccounts:
@@ -170,10 +208,13 @@ class CachedAccounts:
 
 
 async def read_record(client: Client, account: str) -> AccountRecord | None:
-    """The record in the memo of an account's workflow; None when that does not run. RPCError: there is none."""
+    """The record in the memo of an account's workflow; None when that was removed. RPCError: there is none.
+
+    Somebody who ends the workflow removes nothing: a worker starts it again.
+    """
     found = await client.get_workflow_handle(names.account_id(account)).describe()
-    runs = found.workflow_type == Workflow.ACCOUNT and found.status is WorkflowExecutionStatus.RUNNING
-    return await _record_in_memo(found) if runs else None
+    counts = found.status is WorkflowExecutionStatus.RUNNING or found.status in BROKEN
+    return await _record_in_memo(found) if found.workflow_type == Workflow.ACCOUNT and counts else None
 
 
 async def _record_in_memo(known: WorkflowExecution) -> AccountRecord | None:

@@ -8,7 +8,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountInput, AccountRecord, AccountState
+from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.engine import Holders
 from droidherd.contracts.fleet import EmulatorInput
 from droidherd.contracts.names import Signal, Workflow
@@ -16,6 +16,7 @@ from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.replay import FailedRun
+from droidherd.engine.accounts import start_again
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import NotFoundError, limit_call
 from droidherd.engine.queue import QueueClient
@@ -73,14 +74,14 @@ class RunReplacement:
     async def _start_successor(self, run: FailedRun, record: AccountRecord | None) -> None:
         """A host's is started by its worker, that of a task by nobody: who wants it done submits it again."""
         name = run.workflow_id.partition("/")[2]
-        start: DispatcherInput | EmulatorInput | AccountInput
+        start: DispatcherInput | EmulatorInput
         if run.kind == Workflow.DISPATCHER:
             start = DispatcherInput(pool=name)
         elif run.kind == Workflow.EMULATOR:
             start = EmulatorInput(emulator_id=name)
-        elif run.kind == Workflow.ACCOUNT and record is not None:
-            start = AccountInput(state=AccountState(record=record))
         else:
+            if run.kind == Workflow.ACCOUNT and record is not None:
+                await start_again(self._client, self._config, record)
             return
         await self._client.start_workflow(
             run.kind,

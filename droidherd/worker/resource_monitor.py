@@ -1,10 +1,11 @@
-"""What a worker monitors while it works: disk space, its own memory, holders of leases, runs that it cannot play."""
+"""What a worker monitors: disk space, its own memory, holders of leases, accounts, runs that it cannot play."""
 
 import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,9 @@ from droidherd.domain.replay import FailedRun, ReplayRecord
 from droidherd.engine.errors import EngineError
 from droidherd.processes import resources
 from droidherd.telemetry import metrics
+
+VISIBLE_WITHIN = timedelta(minutes=1)
+"""How late Temporal's list may be."""
 
 log = logging.getLogger("droidherd.worker")
 
@@ -46,6 +50,32 @@ class HolderMonitor:
             self._seen = await self._holders.report_closed_holders(self._host, self._seen)
         except EngineError as error:
             log.warning("whether holders of leases are closed is not known, looking again: %s", error)
+
+
+class EndedAccounts(Protocol):
+    """Accounts whose workflow somebody ended."""
+
+    async def restore_ended(self, since: datetime | None) -> tuple[str, ...]: ...
+
+
+class AccountMonitor:
+    """Starts the workflows of accounts again that somebody ended: what was set for them still holds."""
+
+    def __init__(self, accounts: EndedAccounts) -> None:
+        """The first look is for all that were ever ended: nobody may have looked since."""
+        self._accounts = accounts
+        self._since: datetime | None = None
+
+    async def check(self) -> None:
+        began = datetime.now(UTC)
+        try:
+            restored = await self._accounts.restore_ended(self._since)
+        except EngineError as error:
+            log.warning("whether workflows of accounts were ended is not known, looking again: %s", error)
+            return
+        if restored:
+            log.warning("somebody ended the workflows of accounts, they are started again: %s", ", ".join(restored))
+        self._since = began - VISIBLE_WITHIN
 
 
 class Replacement(Protocol):

@@ -1,6 +1,7 @@
 """An account's record: made, replaced, removed, continued as new; and what it is to the tasks of the account."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from droidherd.contracts.queue import AuditPage, AuditQuery
 from droidherd.contracts.tasks import OperatorRequest
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.accounts import CachedAccounts
+from droidherd.engine.accounts import AccountsClient, CachedAccounts
+from droidherd.engine.connection import EngineConfig
 from tests.workflows.plays import Hold
 from tests.workflows.world import World, until
 
@@ -104,6 +106,25 @@ async def test_after_many_changes_it_continues_as_new_with_its_record(here: Worl
 
     assert "change 4" == (await until(continued, "the account to continue as new")).note
     assert "change 4" == (await handle(here, "w2").query(names.Query.VIEW, result_type=AccountRecord)).note
+
+
+async def test_what_was_set_outlives_an_end_that_somebody_made(here: World) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    accounts = AccountsClient(here.client, EngineConfig(pool=here.pool))
+    made = await change(here, "w9", emulator="e1", credentials=SECRET)
+    await handle(here, "w9").terminate("by hand")
+    assert made == await written(here, "w9")
+
+    async def restored() -> bool | None:
+        return True if "w9" in await accounts.restore_ended(began) else None
+
+    await until(restored, "the account to be started again")
+    assert made == await handle(here, "w9").query(names.Query.VIEW, result_type=AccountRecord)
+    assert made == await written(here, "w9")
+    assert "w9" not in await accounts.restore_ended(began)
+    await handle(here, "w9").execute_update(names.Update.REMOVE, {"actor": "bob", "pool": here.pool})
+    await handle(here, "w9").result()
+    assert ((), None) == (await accounts.restore_ended(began), await written(here, "w9"))
 
 
 async def test_a_record_is_known_for_a_while_unless_it_is_asked_anew(here: World) -> None:
