@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from api.answers import answer, answers
+from api.errors import RETRY_AFTER_S
 from api.state import App, AppState
 from droidherd.contracts.queue import DurationStats, LaneView, QueuePage, QueueQuery, TypeStats
 from droidherd.domain.fleet.disk_space import Need, describe
@@ -47,7 +48,8 @@ async def readyz(app: App) -> Response:
     disk = await run_in_threadpool(_disk, app)
     parts = {**await app.queue.ready(), "artifacts": _artifacts(app), "disk": disk}
     ready = not any(parts.values())
-    return answer(ReadinessOut(ready=ready, parts=parts), 200 if ready else 503)
+    headers = {} if ready else {"retry-after": str(RETRY_AFTER_S)}
+    return answer(ReadinessOut(ready=ready, parts=parts), 200 if ready else 503, headers=headers)
 
 
 @router.get("/metrics", response_class=Response, responses=answers(None, files=(CONTENT_TYPE_LATEST,)))

@@ -40,6 +40,7 @@ def test_without_workers_a_submission_is_durable_and_says_so(quiet: World):
         assert (503, URN + "no-worker") == _kind(http.get("/api/queue"))
         ready = http.get("/readyz")
         assert (503, ["dispatcher"]) == (ready.status_code, [k for k, v in ready.json()["parts"].items() if v])
+        assert "retry-after" in ready.headers
         quiet.work()
         until(http, "late-1", "completed")
         assert 200 == http.get("/readyz").status_code
