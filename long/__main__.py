@@ -22,6 +22,7 @@ from rich.table import Table
 from long import parts
 from long.parts import Figures
 from tests.chaos import strikes
+from tests.chaos.faults import FAULTS, ON_SMALL_DISKS, Extent
 from tests.fuzz.parsers import PARSERS
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
@@ -39,7 +40,7 @@ VICTIMS: dict[str, strikes.Strike] = {
 Part = Callable[[Callable[[str], None]], Figures]
 
 
-def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
+def all_parts(rounds: int, seed: int, histories: int, seconds: float) -> dict[str, Part]:
     """Name → part, in the order in which they run."""
     found: dict[str, Part] = {
         "protocol": lambda _: parts.command_part(
@@ -63,6 +64,8 @@ def all_parts(rounds: int, seed: int, histories: int) -> dict[str, Part]:
         found[f"fuzz_{parser.name}"] = _fuzz(parser.name, 30 * rounds, seed)
     for name, strike in VICTIMS.items():
         found[f"crash_{name}"] = _crash(name, strike, rounds, seed)
+    for name in FAULTS:
+        found[f"crash_{name}"] = _fault(name, Extent(rounds, seed, seconds))
     found["others"] = lambda _: parts.pytest_part(
         "others",
         "tests",
@@ -84,6 +87,12 @@ def _crash(name: str, strike: strikes.Strike, rounds: int, seed: int) -> Part:
     return lambda progress: parts.crash(name, strike, rounds, seed, progress)
 
 
+def _fault(name: str, extent: Extent) -> Part:
+    if name in ON_SMALL_DISKS:
+        return lambda _: parts.fault_in_namespace(name, extent)
+    return lambda progress: parts.fault(name, extent, progress)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m long", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -91,6 +100,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--histories", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=20_261_118)
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="of a fault: no new round after so long, for a try"
+    )
     parser.add_argument("--away", type=float, default=60.0, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
@@ -98,7 +110,12 @@ def main() -> int:
         figures = parts.crash("engine_away", strikes.engine_away(options.away), options.rounds, options.seed, _quiet)
         sys.stdout.write(json.dumps(figures.as_json()))
         return 0 if figures.passed else 1
-    chosen = all_parts(options.rounds, options.seed, options.histories)
+    if options.part and options.part[0].startswith("namespace_"):
+        extent = Extent(options.rounds, options.seed, options.seconds)
+        figures = parts.fault(options.part[0].removeprefix("namespace_"), extent, _quiet)
+        sys.stdout.write(json.dumps(figures.as_json()))
+        return 0 if figures.passed else 1
+    chosen = all_parts(options.rounds, options.seed, options.histories, options.seconds)
     if unknown := sorted({*(options.part or ())} - chosen.keys()):
         parser.error(f"there is no part {unknown[0]}; known are: {', '.join(chosen)}")
     if options.part:

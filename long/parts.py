@@ -1,11 +1,14 @@
 """The parts of `make long`. Each returns its figures, with what was aimed at and whether it was reached."""
 
 import asyncio
+import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 from tests.api.outage import Outcome, Recurs, rehearse_outage
 from tests.chaos import strikes
 from tests.chaos.effects import Campaign
+from tests.chaos.faults import Extent, play_fault
 from tests.chaos.judge import Judgement, wrong
 from tests.chaos.recovery import PARTS, RecoveringInstance, Recovery, percentile
 from tests.chaos.replayed import diverged
@@ -69,6 +73,40 @@ def crash(victim: str, strike: strikes.Strike, rounds: int, seed: int, progress:
     asked = sum(judgement.asked for judgement in seen)
     figures = {"rounds": rounds, "tasks": len(seen), "wrong": len(problems), "asked_a_person": asked}
     return Figures(f"crash_{victim}", not problems, figures=figures, problems=problems)
+
+
+def fault(name: str, extent: Extent, progress: Progress) -> Figures:
+    """Rounds of one fault of the whole system. What is wrong leaves its data directory behind."""
+    folder = Path(tempfile.mkdtemp(prefix=f"droidherd-long-{name}-"))
+    try:
+        played = asyncio.run(play_fault(folder / "data", name, extent, progress))
+    except Exception as error:  # noqa: BLE001 - whatever ends a play is what it found
+        text = "".join(traceback.format_exception(error))[-3000:]
+        return Figures(f"crash_{name}", passed=False, problems=[f"seed {extent.seed}, kept in {_kept(folder)}: {text}"])
+    problems = [f"seed {extent.seed}: {one}" for one in played.problems]
+    if problems:
+        problems.append(f"kept in {_kept(folder)}")
+    shutil.rmtree(folder, ignore_errors=True)
+    return Figures(f"crash_{name}", not problems, figures=played.figures(), problems=problems)
+
+
+def fault_in_namespace(name: str, extent: Extent) -> Figures:
+    """The same, in a mount namespace of its own, where a small disk can be mounted."""
+    line = ["unshare", "--map-root-user", "--mount", sys.executable, "-m", "long", "--part", f"namespace_{name}",
+            "--rounds", str(extent.rounds), "--seed", str(extent.seed), "--seconds", str(extent.seconds),
+            "--json"]  # fmt: skip
+    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=3000)
+    try:
+        return Figures(**json.loads(done.stdout))
+    except (ValueError, TypeError):
+        return Figures(f"crash_{name}", passed=False, problems=[f"{done.returncode}: {done.stdout[-2000:]}"])
+
+
+def _kept(folder: Path) -> Path:
+    """A copy that outlives the disks it was mounted on; the database, logs and journals are what explains it."""
+    copy = folder.with_name(f"{folder.name}-kept")
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("ballast", "python"), dirs_exist_ok=True)
+    return copy
 
 
 def crash_engine_away(rounds: int, seconds: float, seed: int, progress: Progress) -> Figures:
@@ -218,8 +256,6 @@ def pytest_part(name: str, *words: str) -> Figures:
 
 def command_part(name: str, *line: str) -> Figures:
     """A program that prints its figures as JSON and says by its exit code whether all is well."""
-    import json
-
     done = subprocess.run([sys.executable, *line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1500)
     try:
         figures = json.loads(done.stdout)

@@ -10,7 +10,7 @@ from typing import Any
 from droidherd.domain.task.lifecycle import FINAL, TABLE, TaskEvent, TaskNote, TaskStatus
 from droidherd.virtual import journal
 from tests.chaos.judge import HEIGHT, TAPS, WIDTH
-from tests.support.farm import Farm
+from tests.support.farm import Place
 
 Document = Mapping[str, Any]
 RUN_STATES = (TaskStatus.RUNNING, TaskStatus.WAITING, TaskStatus.ROLLBACK_RUNNING)
@@ -40,7 +40,7 @@ class Tap:
     wall_s: float
 
 
-def taps_of(farm: Farm, part: Part) -> list[Tap]:
+def taps_of(farm: Place, part: Part) -> list[Tap]:
     column = round(WIDTH * part.x / 100)
     rows = {round(HEIGHT * y / 100): y for y in TAPS}
     found: list[Tap] = []
@@ -54,12 +54,12 @@ def taps_of(farm: Farm, part: Part) -> list[Tap]:
     return found
 
 
-def tap_counts(farm: Farm, part: Part, token: int) -> Counter[int]:
+def tap_counts(farm: Place, part: Part, token: int) -> Counter[int]:
     return Counter(tap.y for tap in taps_of(farm, part) if tap.token == token)
 
 
 def complaints(
-    farm: Farm, parts: Mapping[str, Part], views: Mapping[str, Document], audits: Mapping[str, Document]
+    farm: Place, parts: Mapping[str, Part], views: Mapping[str, Document], audits: Mapping[str, Document]
 ) -> list[str]:
     """Everything that is not as it must be, about all tasks."""
     found: list[str] = []
@@ -67,7 +67,7 @@ def complaints(
     for name, part in parts.items():
         found += [f"{name}: {what}" for what in _audit(views[name], audits[name]["events"])]
         found += [f"{name}: {what}" for what in _effects(part, views[name], audits[name]["events"], taps[name])]
-    return found + _fences(farm) + _accounts(parts, taps)
+    return found + late_leases(farm) + account_overlaps(farm, parts)
 
 
 def _audit(view: Document, events: list[Document]) -> list[str]:
@@ -136,7 +136,7 @@ def _quiet(events: list[Document]) -> list[tuple[str, float, float]]:
     return found
 
 
-def _fences(farm: Farm) -> list[str]:
+def late_leases(farm: Place) -> list[str]:
     """On one emulator leases follow one another: what an older one wanted never comes after a newer one began."""
     found: list[str] = []
     for emulator in farm.emulators:
@@ -149,12 +149,13 @@ def _fences(farm: Farm) -> list[str]:
     return found
 
 
-def _accounts(parts: Mapping[str, Part], taps: Mapping[str, list[Tap]]) -> list[str]:
-    """One account never acts on two emulators at once."""
+def account_overlaps(farm: Place, parts: Mapping[str, Part], since_s: float = 0.0) -> list[str]:
+    """One account never acts on two emulators at once. `since_s`: on the wall clock."""
     stays: dict[str, dict[tuple[str, int], list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, part in parts.items():
-        for tap in taps[name] if part.account and not part.forced else ():
-            stays[part.account][name, tap.token].append(tap.wall_s)
+        for tap in taps_of(farm, part) if part.account and not part.forced else ():
+            if tap.wall_s >= since_s:
+                stays[part.account][name, tap.token].append(tap.wall_s)
     found: list[str] = []
     for account, times in stays.items():
         spans = sorted((min(all_), max(all_), who) for who, all_ in times.items())

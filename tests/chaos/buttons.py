@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.domain.errors import DID_NOT, HAPPENED
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
@@ -31,7 +30,12 @@ BUTTONS = {
     "capacity": 3, "pause lane": 1, "resume lane": 3, "two cancels": 1, "cancel and pause": 1,
 }  # fmt: skip
 """How often each is pressed before all of them are shuffled again: none is left out however few presses there are."""
-STRIKES = (strikes.emulator, strikes.reboot, strikes.worker, strikes.adb_server, strikes.dispatcher)
+STOPS = (strikes.stopped_worker, strikes.stopped_engine, strikes.stopped_adb_server, strikes.stopped_fleet)
+STRIKES = (
+    *(strikes.emulator, strikes.reboot, strikes.worker, strikes.adb_server, strikes.dispatcher),
+    *(strikes.emulator_workflow, strikes.emulator_workflows, strikes.host_workflow),
+    *STOPS,
+)
 
 
 @dataclass
@@ -49,11 +53,14 @@ class Stage:
     pressed: Counter[str] = field(default_factory=Counter[str])
     answers: Counter[int] = field(default_factory=Counter[int])
     odd: list[str] = field(default_factory=list)
+    is_frozen: bool = False
+    """Something is stopped, so nobody can see what happened on the emulators."""
 
     async def post(self, path: str, **body: Any) -> int:
         answer = await self.http.post(path, json={"actor": "tester", **body})
         self.answers[answer.status_code] += 1
-        if answer.status_code not in (*REFUSALS, *AWAY):
+        silent = answer.status_code == 503 and "retry-after" not in answer.headers
+        if answer.status_code not in (*REFUSALS, *AWAY) or silent:
             self.odd.append(f"POST {path} {body}: {answer.status_code} {answer.text[:300]}")
         return answer.status_code
 
@@ -77,7 +84,7 @@ async def play(on: Stage, count: int) -> None:
         for number in range(count):
             await _submit(on, number, count)
             await asyncio.sleep(chance.uniform(0.0, 0.2))
-        await until(lambda: _most_ended(on), "most tasks to end once", 60.0 + 3.0 * count)
+        await until(lambda: _most_ended(on), "most tasks to end once", 120.0 + 5.0 * count)
         for one in others:
             one.cancel()
         await asyncio.wait(others)
@@ -153,14 +160,13 @@ async def _strike_on(on: Stage) -> None:
         await asyncio.sleep(on.chance.uniform(0.5, 1.5) * STRIKE_EVERY_S)
         on.farm.worker.check()
         strike = on.chance.choice(STRIKES)
+        on.is_frozen = strike in STOPS
         try:
             await strike(on.farm, on.chance)
         except (FileNotFoundError, ProcessLookupError):
             continue  # its victim lies already, of a blow before
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            continue
+        finally:
+            on.is_frozen = False
         on.pressed[f"strike {strike.__name__}"] += 1
 
 
@@ -173,7 +179,7 @@ async def _attend(on: Stage) -> None:
         for name, part in list(on.parts.items()):
             view = await on.task(name)
             question = view.get("question")
-            if question:
+            if question and not on.is_frozen:
                 y = int(question["text"].rpartition(" ")[2].rstrip("%"))
                 tokens = {one["token"] for one in view["attempts"] if one["n"] == view["attempt"]}
                 happened = any(tap_counts(on.farm, part, token)[y] for token in tokens)

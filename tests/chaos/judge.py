@@ -12,7 +12,7 @@ from droidherd.contracts.stage import StageReport, StageWork
 from droidherd.contracts.tasks import Answer, OperatorRequest, TaskView
 from droidherd.domain.errors import DID_NOT, HAPPENED
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
-from tests.support.farm import Farm, until
+from tests.support.farm import Place, until
 
 TAPS = tuple(range(60, 90, 2))
 WIDTH, HEIGHT = 1280, 720
@@ -47,7 +47,7 @@ def wrong(judgements: list[Judgement], victim: str) -> list[Judgement]:
     return [v for v in judgements if not v.good or (v.asked and victim not in MAY_ASK)]
 
 
-async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: float) -> TaskView:
+async def attended(farm: Place, client: Client, task_id: str, x: float, since_s: float) -> TaskView:
     """The task once it ended. What it asks a person meanwhile is answered by one who has looked at the emulators."""
     while True:
         view = await farm.reached(client, task_id, *FINAL, TaskStatus.WAITING)
@@ -60,11 +60,11 @@ async def attended(farm: Farm, client: Client, task_id: str, x: float, since_s: 
         await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to take the answer")
 
 
-async def _goes_on(farm: Farm, client: Client, task_id: str) -> bool | None:
+async def _goes_on(farm: Place, client: Client, task_id: str) -> bool | None:
     return True if (await farm.view(client, task_id)).state is not TaskStatus.WAITING else None
 
 
-async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Judgement:
+async def judge(farm: Place, client: Client, view: TaskView, x: float, since_s: float = 0.0) -> Judgement:
     """What became of one task. `since_s`: when its round began, on the host's monotonic clock."""
     counts = taps(farm, x, since_s=since_s)
     return Judgement(
@@ -79,7 +79,7 @@ async def judge(farm: Farm, client: Client, view: TaskView, x: float, since_s: f
     )
 
 
-def taps(farm: Farm, x: float, *, lease: int = 0, since_s: float = 0.0) -> Counter[int]:
+def taps(farm: Place, x: float, *, lease: int = 0, since_s: float = 0.0) -> Counter[int]:
     """How often each tap of the flows `pace` and `walk` with this `x` really happened, on any emulator."""
     wanted = {(round(WIDTH * x / 100), round(HEIGHT * y / 100)): y for y in TAPS}
     found: Counter[int] = Counter()

@@ -9,9 +9,13 @@ import signal
 from collections.abc import Awaitable, Callable
 
 import psutil
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from tests.support.farm import Farm
+
+STOPPED_S = (5.0, 40.0)
 
 Strike = Callable[[Farm, random.Random], Awaitable[None]]
 
@@ -66,23 +70,63 @@ async def fleet(farm: Farm, chance: random.Random) -> None:
     await asyncio.to_thread(farm.fleet.restart)
 
 
+async def stop_for(pid: int, seconds: float) -> None:
+    """SIGSTOP, and after a while SIGCONT. It may be ended meanwhile, by who takes it for hung."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        process.suspend()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            process.resume()
+
+
+async def stopped_worker(farm: Farm, chance: random.Random) -> None:
+    await stop_for(farm.worker.pid, chance.uniform(*STOPPED_S))
+
+
+async def stopped_engine(farm: Farm, chance: random.Random) -> None:
+    await stop_for(farm.engine.pid, chance.uniform(*STOPPED_S))
+
+
+async def stopped_adb_server(farm: Farm, chance: random.Random) -> None:
+    content = json.loads((farm.data / "adb" / "adb-server.json").read_text())
+    await stop_for(content["pid"], chance.uniform(*STOPPED_S))
+
+
+async def stopped_fleet(farm: Farm, chance: random.Random) -> None:
+    """The whole process of the virtual emulators."""
+    await stop_for(farm.fleet.pid, chance.uniform(*STOPPED_S))
+
+
 async def dispatcher(farm: Farm, chance: random.Random) -> None:
     """`terminate` on the dispatcher's workflow."""
-    client = await farm.client()
-    await client.get_workflow_handle(names.dispatcher_id("default")).terminate("struck down by a test")
+    await terminate(await farm.client(), names.dispatcher_id("default"))
 
 
 async def emulator_workflows(farm: Farm, chance: random.Random) -> None:
     """`terminate` on the workflows of all emulators."""
     client = await farm.client()
     for emulator_id in farm.emulators:
-        await client.get_workflow_handle(names.emulator_id(emulator_id)).terminate("struck down by a test")
+        await terminate(client, names.emulator_id(emulator_id))
+
+
+async def emulator_workflow(farm: Farm, chance: random.Random) -> None:
+    """`terminate` on the workflow of one of them."""
+    await terminate(await farm.client(), names.emulator_id(chance.choice(farm.emulators)))
 
 
 async def host_workflow(farm: Farm, chance: random.Random) -> None:
     """`terminate` on the workflow of the host."""
-    client = await farm.client()
-    await client.get_workflow_handle(names.host_id("local")).terminate("struck down by a test")
+    await terminate(await farm.client(), names.host_id("local"))
+
+
+async def terminate(client: Client, workflow_id: str) -> None:
+    try:
+        await client.get_workflow_handle(workflow_id).terminate("ended by a test")
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
 
 
 async def everything_of_the_host(farm: Farm, chance: random.Random) -> None:

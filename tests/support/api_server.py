@@ -67,7 +67,8 @@ class ApiServer:
 @contextlib.contextmanager
 def api_server(place: Farm) -> Generator[ApiServer]:
     """In front of a farm."""
-    one = ApiServer(place.worker.environment, place.data / "api.log")
+    link = {"DROIDHERD_TEMPORAL__ADDRESS": place.links.api.address} if place.links else {}
+    one = ApiServer({**place.worker.environment, **link}, place.data / "api.log")
     one.start()
     try:
         yield one

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from droidherd.adb.program import bundled_adb
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, EmulatorsPage, QueuePage, QueueQuery
@@ -28,6 +29,7 @@ from droidherd.testing import skipping
 from droidherd.virtual import journal
 from droidherd.virtual.control import VirtualControl
 from droidherd.virtual.process import VirtualFleet
+from tests.support.proxy import Links, TcpProxy
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 120.0
@@ -81,25 +83,18 @@ class WorkerProcess:
             return self.process.wait(10)
 
 
-@dataclass
-class Farm:
-    """Everything, started."""
+@dataclass(kw_only=True)
+class Place:
+    """Virtual emulators and the Temporal that serves them, as clients and judges see them."""
 
     data: Path
-    engine: EmbeddedTemporal
-    fleet: VirtualFleet
-    worker: WorkerProcess
+    address: str
+    """Of Temporal."""
     emulators: list[str]
     namespace: str = "droidherd"
-    _clients: list[Client] = field(default_factory=list)
 
     async def client(self) -> Client:
-        return await Client.connect(
-            self.engine.address, namespace=self.namespace, data_converter=pydantic_data_converter
-        )
-
-    def control(self) -> VirtualControl:
-        return self.fleet.control()
+        return await Client.connect(self.address, namespace=self.namespace, data_converter=pydantic_data_converter)
 
     def journal(self, emulator: str) -> list[journal.ExecutedCommand]:
         return journal.read(self.data / "virtual", emulator)
@@ -160,6 +155,20 @@ class Farm:
         return await until(up, "all emulators to be up", limit_s)
 
 
+@dataclass(kw_only=True)
+class Farm(Place):
+    """Everything, started."""
+
+    engine: EmbeddedTemporal
+    fleet: VirtualFleet
+    worker: WorkerProcess
+    links: Links | None = None
+    """Between the processes, if somebody wants to cut them."""
+
+    def control(self) -> VirtualControl:
+        return self.fleet.control()
+
+
 async def until(ask: Callable[[], Awaitable[Any]], what: str, limit_s: float = LIMIT_S) -> Any:
     """Ask until there is an answer. The engine may be away meanwhile."""
     return await skipping.until(ask, what, limit_s)
@@ -171,6 +180,7 @@ def farm(
     count: int,
     *,
     in_memory: bool = False,
+    linked: bool = False,
     flows: Path | None = None,
     queue: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
@@ -178,21 +188,29 @@ def farm(
 ) -> Generator[Farm]:
     """A farm with `count` emulators, flows beside the gallery's, and settings: of its queue, its timing, and others.
 
-    The others by variable, without the `DROIDHERD_`.
+    The others by variable, without the `DROIDHERD_`. `linked`: its connections can be cut.
     """
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(EmbeddedTemporal.start(data / "temporal", in_memory=in_memory))
         fleet = stack.enter_context(VirtualFleet.start(count=count, state=data / "virtual"))
+        links = _link(data, engine, fleet) if linked else None
+        if links is not None:
+            stack.callback(links.stop)
         entries = [
-            InventoryEntry(emulator_id=one, address=address, controller="virtual")
+            InventoryEntry(
+                emulator_id=one,
+                address=links.emulators[one].address if links else address,
+                controller="none" if links else "virtual",
+            )
             for one, address in fleet.addresses.items()
         ]
         Inventory(data).add(*entries)
         environment = {
             **os.environ,
             "DROIDHERD_DATA": str(data),
-            "DROIDHERD_TEMPORAL__ADDRESS": engine.address,
+            "DROIDHERD_TEMPORAL__ADDRESS": links.worker.address if links else engine.address,
             "DROIDHERD_ADB__PORT": "0",
+            "DROIDHERD_ADB__PROGRAM": str(links.adb_program) if links else "",
             "DROIDHERD_CONFIG": str(data / "none.toml"),
             "DROIDHERD_FLOWS__PATHS": json.dumps([str(flows)] if flows else []),
             **{f"DROIDHERD_QUEUE__{name.upper()}": str(value) for name, value in (queue or {}).items()},
@@ -202,4 +220,26 @@ def farm(
         worker = WorkerProcess(environment, data / "worker.log")
         worker.start()
         stack.callback(worker.stop)
-        yield Farm(data, engine, fleet, worker, [entry.emulator_id for entry in entries])
+        yield Farm(
+            data=data,
+            address=engine.address,
+            emulators=[entry.emulator_id for entry in entries],
+            engine=engine,
+            fleet=fleet,
+            worker=worker,
+            links=links,
+        )
+
+
+def _link(data: Path, engine: EmbeddedTemporal, fleet: VirtualFleet) -> Links:
+    ports = {one: int(address.rpartition(":")[2]) for one, address in fleet.addresses.items()}
+    links = Links(
+        worker=TcpProxy(engine.profile.port),
+        api=TcpProxy(engine.profile.port),
+        emulators={one: TcpProxy(port) for one, port in ports.items()},
+        data=data,
+    )
+    for one in (links.worker, links.api, *links.emulators.values()):
+        one.start()
+    links.write_adb_program(bundled_adb())
+    return links
