@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -95,11 +96,16 @@ def fault_in_namespace(name: str, extent: Extent) -> Figures:
     line = ["unshare", "--map-root-user", "--mount", sys.executable, "-m", "long", "--part", f"namespace_{name}",
             "--rounds", str(extent.rounds), "--seed", str(extent.seed), "--seconds", str(extent.seconds),
             "--json"]  # fmt: skip
-    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=3000)
+    folder = tempfile.mkdtemp(prefix="droidherd-long-")
+    environment = {**os.environ, "TMPDIR": folder}
+    done = subprocess.run(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False, timeout=3000)
     try:
-        return Figures(**json.loads(done.stdout))
-    except (ValueError, TypeError):
+        found = Figures(**json.loads(done.stdout.splitlines()[-1]))  # before it the SDK writes what it has to say
+    except (ValueError, TypeError, IndexError):
         return Figures(f"crash_{name}", passed=False, problems=[f"{done.returncode}: {done.stdout[-2000:]}"])
+    if found.passed:
+        shutil.rmtree(folder)
+    return found
 
 
 def _kept(folder: Path) -> Path:
