@@ -304,3 +304,14 @@ def test_a_log_that_cannot_be_copied_begins_anew(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(supervise.shutil, "copyfile", refuse)
     supervise.rotate(log, 50)
     assert (0, ["one.log"]) == (log.stat().st_size, [one.name for one in tmp_path.iterdir()])
+
+
+def test_a_port_that_another_instance_is_about_to_take_is_left_to_it(tmp_path: Path):
+    setting = PortSetting("api.port", free(), chosen=False)
+    first, second = PortRegistry(tmp_path / "first.json"), PortRegistry(tmp_path / "second.json")
+    assert setting.wanted == first.claim(setting)
+    assert setting.wanted != second.claim(setting)
+    with pytest.raises(PortTakenError, match="is in use"):
+        second.claim(PortSetting("api.port", setting.wanted, chosen=True))
+    del first
+    assert setting.wanted == PortRegistry(tmp_path / "third.json").claim(setting)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,24 @@ def test_taken_ports_are_named_before_anything_starts(stand: Stand, tmp_path: Pa
     error = json.loads(done.stdout)["error"]
     assert ("`api.port` is in use" in error, "`temporal.address` is in use" in error) == (True, True)
     assert {} == other.processes()
+
+
+def test_two_instances_that_start_together_find_their_own_ports(tmp_path: Path):
+    stands = [Stand(tmp_path / name, PROGRAM) for name in ("one", "two")]
+    for one in stands:
+        (tmp_path / one.data.name).mkdir()
+        for name in [name for name in one.environment if name.startswith("DROIDHERD_") and "TIMING" not in name]:
+            del one.environment[name]
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            first, second = threads.map(Stand.up, stands)
+        assert {True} == {first[name] != second[name] for name in ("api", "docs", "temporal")}
+        assert [first["api"], second["api"]] == [one.status()["urls"]["api"] for one in stands]
+        chosen = [set(json.loads((one.data / "ports.json").read_text()).values()) for one in stands]
+        assert set() == chosen[0] & chosen[1]
+    finally:
+        for one in stands:
+            one.run("down", "--now")
 
 
 @pytest.mark.parametrize("name", ["temporal", "worker", "api"])

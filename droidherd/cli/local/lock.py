@@ -19,7 +19,7 @@ class InstanceLock:
     def take(self) -> Self:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = self._path.open("a+b")
-        if not _try_lock(file):
+        if not try_lock(file):
             file.seek(0)
             holder = file.read().decode(errors="replace").strip() or "unknown"
             file.close()
@@ -50,12 +50,13 @@ def is_held(path: Path) -> bool:
     """Whether somebody holds the lock now."""
     try:
         with path.open("a+b") as file:
-            return not _try_lock(file)
+            return not try_lock(file)
     except OSError:
         return False
 
 
-def _try_lock(file: IO[bytes]) -> bool:
+def try_lock(file: IO[bytes]) -> bool:
+    """Whether it is ours from now on, until it is closed."""
     try:
         if sys.platform == "win32":
             import msvcrt

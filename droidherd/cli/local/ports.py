@@ -1,14 +1,19 @@
 """TCP ports on this machine: free ones, taken ones, and those we chose before."""
 
 import json
+import os
 import secrets
 import socket
+import stat
 import sys
+import tempfile
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from droidherd.cli.errors import CliError, PortTakenError
+from droidherd.cli.local.lock import try_lock
 from droidherd.processes.pidfile import write_json
 
 ADB_PORTS = range(5554, 5684)
@@ -90,13 +95,15 @@ class PortSetting:
 class PortRegistry:
     """The ports of one instance, by the name of their setting; what was found free is taken again next time.
 
-    A port that a person chose is taken as it is. Port 0 and a default that is in use become any free port.
+    A port that a person chose is taken as it is. Port 0 and a default that is in use become any free port. Each is
+    reserved as long as this object lives: of two instances that start together, the second takes another one.
     """
 
     def __init__(self, path: Path) -> None:
         """`path` is where the choices are kept."""
         self._path = path
         self._chosen: dict[str, int] = _read(path)
+        self._reserved: dict[int, IO[bytes]] = {}
 
     def claim_all(self, *settings: PortSetting) -> dict[str, int]:
         """All of them, by name. PortTakenError names each that cannot be had, not only the first."""
@@ -123,7 +130,7 @@ class PortRegistry:
                 remedy=f"choose another port for `{name}`",
             )
         if wanted and setting.chosen:
-            if not is_free(wanted, host):
+            if not self._reserve(wanted, host):
                 raise PortTakenError(
                     f"port {wanted} of `{name}` is in use",
                     remedy=f"set `{name}` in droidherd.toml (or {variable(name)}) to another port, or to 0",
@@ -131,10 +138,45 @@ class PortRegistry:
             return wanted
         others = {port for other, port in self._chosen.items() if other != name}
         known = (self._chosen.get(name, 0), wanted)
-        port = next((one for one in known if one and one not in others and is_free(one, host)), 0)
-        self._chosen[name] = port or free(host, besides=others)
+        port = next((one for one in known if one and one not in others and self._reserve(one, host)), 0)
+        self._chosen[name] = port or self._any(host, others)
         write_json(self._path, self._chosen)
         return self._chosen[name]
+
+    def _any(self, host: str, others: Container[int]) -> int:
+        for _ in range(TRIES):
+            port = free(host, besides=others)
+            if self._reserve(port, host):
+                return port
+        raise PortTakenError("no free port was found", remedy="see what listens on this machine, or name the ports")
+
+    def _reserve(self, port: int, host: str) -> bool:
+        """Whether the port is ours: nobody listens there, and no other instance is about to."""
+        if port in self._reserved:
+            return is_free(port, host)
+        file = (_reservations() / str(port)).open("ab")
+        if not try_lock(file) or not is_free(port, host):
+            file.close()
+            return False
+        self._reserved[port] = file
+        return True
+
+
+def _reservations() -> Path:
+    """The folder of this user in which an instance locks a file for each port that it has, or is about to take."""
+    if sys.platform == "win32":
+        folder = Path(tempfile.gettempdir()) / "droidherd-ports"
+        folder.mkdir(exist_ok=True)
+        return folder
+    folder = Path(tempfile.gettempdir()) / f"droidherd-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    known = folder.lstat()
+    if known.st_uid != os.getuid() or not stat.S_ISDIR(known.st_mode):
+        raise PortTakenError(
+            f"{folder}, where ports are reserved, belongs to somebody else",
+            remedy="remove it, or set TMPDIR to a folder of your own",
+        )
+    return folder
 
 
 def variable(setting: str) -> str:
