@@ -85,7 +85,10 @@ class CredentialStore:
 
 @dataclass(slots=True)
 class Redactor:
-    """Masks the credentials that one stage attempt has typed, in the texts it keeps and in errors that leave it."""
+    """Masks the secrets of one stage attempt in the texts it keeps and in errors that leave it.
+
+    These are the credentials that it has typed, and its secret parameters.
+    """
 
     store: CredentialStore
     account: str
@@ -94,6 +97,11 @@ class Redactor:
     def reveal(self, name: str) -> str:
         """The credential's text, which is masked from now on."""
         text = self.store.reveal(self.account, name)
+        self.hide(text)
+        return text
+
+    def hide(self, text: str) -> None:
+        """Mask this text from now on."""
         spellings = (
             text,
             text.replace(" ", SPACE),
@@ -103,7 +111,6 @@ class Redactor:
             escape(text, {'"': "&quot;"}),
         )
         self._secrets = sorted({*self._secrets, *spellings}, key=len, reverse=True)
-        return text
 
     def masked(self, text: str) -> str:
         """The text with every secret replaced, however the secret is spelt."""

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
@@ -103,8 +103,13 @@ class TaskSpec(Request):
     def summary(self) -> str:
         """What was submitted, in one line, without secrets."""
         account = f" for account {self.account}" if self.account else ""
-        params = json.dumps(without_secrets(self.params), ensure_ascii=False) if self.params else ""
+        params = json.dumps(shown_params(self.params), ensure_ascii=False) if self.params else ""
         return f"{self.type}{account}{' with ' if params else ''}{params}"
+
+    def shown(self) -> Self:
+        """The same as people may see it."""
+        links = tuple(one.model_copy(update={"params": shown_params(one.params)}) for one in self.then)
+        return self.model_copy(update={"params": shown_params(self.params), "then": links})
 
     def place(self, task_id: str) -> Chain | None:
         """Where in its chain this task stands; None: it is alone."""
@@ -133,6 +138,43 @@ def without_secrets(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return {name: MASK if _SECRET.search(name) else without_secrets(one) for name, one in value.items()}
     return [without_secrets(one) for one in value] if isinstance(value, list) else value
+
+
+def shown_params(params: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The parameters of a task as people may see them."""
+    return {name: MASK if _SECRET.search(name) else without_secrets(one) for name, one in params.items()}
+
+
+def with_secrets_of(known: JsonValue, value: JsonValue) -> JsonValue:
+    """A value that was shown masked, and came back so, stands for the one that is known."""
+    if value == MASK:
+        return known
+    if isinstance(value, dict) and isinstance(known, dict):
+        return {
+            name: with_secrets_of(known[name], one) if name in known and (one != MASK or _SECRET.search(name)) else one
+            for name, one in value.items()
+        }
+    if isinstance(value, list) and isinstance(known, list) and len(value) == len(known):
+        return [with_secrets_of(before, one) if one != MASK else one for before, one in zip(known, value, strict=True)]
+    return value
+
+
+def secret_texts(value: JsonValue) -> Iterator[str]:
+    """The texts below the names that `without_secrets` masks, so that they can be masked wherever they turn up."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts(one) if _SECRET.search(name) else secret_texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from secret_texts(one)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
 
 
 class OperatorRequest(Request):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from droidherd.contracts.tasks import MASK
 from droidherd.domain.ports import Frame, Match, Recalled
 from droidherd.evidence.frame_buffer import BufferedFrame
 from droidherd.evidence.recording import PackedRecordingWriter, RecordedPart
@@ -94,13 +95,15 @@ def _masked_match(match: Match, masked: Masked) -> Match:
 
 
 def mask_texts(value: JsonValue, masked: Masked) -> JsonValue:
-    """Every text in it masked."""
+    """Every text in it masked, and each number that is a secret as a whole."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, list):
         return [mask_texts(one, masked) for one in value]
     if isinstance(value, dict):
         return {name: mask_texts(one, masked) for name, one in value.items()}
+    if isinstance(value, int | float) and masked(str(value)) == MASK:
+        return MASK
     return value
 
 

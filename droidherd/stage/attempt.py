@@ -19,7 +19,7 @@ from droidherd.artifacts.names import Taken
 from droidherd.contracts.changes import Change, Value
 from droidherd.contracts.plan import Effect
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
-from droidherd.contracts.tasks import ArtifactView
+from droidherd.contracts.tasks import ArtifactView, secret_texts
 from droidherd.credentials import Redactor
 from droidherd.domain.errors import (
     DroidherdError,
@@ -58,6 +58,8 @@ from droidherd.stage.handlers import StageHandlers
 from droidherd.vision.pixels import encode_png
 
 TRACE_LINES = 30
+SECRET_MIN = 6
+"""Shorter parameters are masked only where they stand by their name: they are parts of too many words."""
 """Of what nobody foresaw: the end of its trace."""
 FRESH_S = 1.0
 """A confirmation older than this is renewed before an act."""
@@ -114,6 +116,9 @@ class StageAttempt:
 
     def __post_init__(self) -> None:
         self._redactor = Redactor(self.services.credentials, self.work.account)
+        for text in secret_texts(self.work.params):
+            if len(text) >= SECRET_MIN:
+                self._redactor.hide(text)
 
     def run(self) -> StageReport:
         """To the end of the stage, or to the boundary where it was asked to stop. Raises StageFailedError."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from droidherd.contracts.accounts import AccountRecord
-from droidherd.contracts.tasks import MASK
+from droidherd.contracts.tasks import MASK, secret_texts, shown_params, with_secrets_of
 from droidherd.credentials import SIZE_MAX, CredentialStore, Redactor
 from droidherd.domain.errors import CommandFailedError, CredentialError, FinalError
 from droidherd.domain.references import AllowedReferences
@@ -94,6 +95,31 @@ def test_what_was_revealed_is_masked_however_it_is_spelt() -> None:
     redactor.reveal("password")
     for spelt in (TYPED, TYPED.replace(" ", "%s"), TYPED.replace("'", "'\\''"), repr(TYPED)[1:-1]):
         assert f"typed {MASK}!" == redactor.masked(f"typed {spelt}!")
+
+
+def test_a_secret_parameter_is_masked_like_a_credential() -> None:
+    deep: list[JsonValue] = [{"api_key": {"id": 123456, "on": True}}]
+    params: dict[str, JsonValue] = {"password": "hunter21", "deep": deep, "tab": "gift"}
+    redactor = Redactor(store("env:ANN"), "ann")
+    for text in secret_texts(params):
+        redactor.hide(text)
+    assert f"typed {MASK} and {MASK} in gift" == redactor.masked("typed hunter21 and 123456 in gift")
+    assert {"password": MASK, "deep": [{"api_key": MASK}], "tab": "gift"} == shown_params(params)
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "expected"),
+    [
+        ({"pin": "1", "tab": "a"}, {"pin": MASK, "tab": MASK}, {"pin": "1", "tab": MASK}),
+        ({"pin": "1"}, {"pin": "2"}, {"pin": "2"}),
+        ({}, {"pin": MASK}, {"pin": MASK}),
+        ([{"pin": "1"}], [{"pin": MASK}], [{"pin": "1"}]),
+        ([{"pin": "1"}], [{"pin": MASK}, {"pin": MASK}], [{"pin": MASK}, {"pin": MASK}]),
+        ({"pin": {"a": 1}}, {"pin": MASK}, {"pin": {"a": 1}}),
+    ],
+)
+def test_what_comes_back_masked_is_what_it_was(known: JsonValue, given: JsonValue, expected: JsonValue) -> None:
+    assert expected == with_secrets_of(known, given)
 
 
 def test_an_error_that_leaves_is_masked_with_all_it_came_from() -> None:

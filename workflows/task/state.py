@@ -26,6 +26,7 @@ from droidherd.contracts.tasks import (
     TaskInput,
     TaskSpec,
     TaskView,
+    shown_params,
 )
 from droidherd.domain import messages as m
 from droidherd.domain.task.claim import Claim
@@ -504,7 +505,8 @@ class TaskState(BaseModel):
 
     @property
     def params(self) -> dict[str, JsonValue]:
-        return self.plan.params if self.plan else self.spec.params
+        """As people may see them."""
+        return shown_params(self.plan.params if self.plan else self.spec.params)
 
     @property
     def expires_at(self) -> datetime | None:

@@ -24,6 +24,7 @@ from droidherd.contracts.tasks import (
     TaskInput,
     TaskSpec,
     TaskView,
+    shown_params,
 )
 from droidherd.domain import ids
 from droidherd.domain import messages as m
@@ -383,12 +384,12 @@ def _possible(start: TaskInput) -> tuple[TaskInput, str]:
 
 
 def _changed(spec: TaskSpec, past: TaskView) -> str:
-    """What is not as in the task that ended; a view has the parameters with their defaults."""
+    """What is not as in the task that ended; a view has the parameters with their defaults, and no secrets."""
     for name in ("type", "account", "pool", "labels"):
         if getattr(spec, name) != (getattr(past, name) or getattr(spec, name)):
             return name
-    known = past.params
-    return next((f"params.{name}" for name in spec.params if name in known and known[name] != spec.params[name]), "")
+    known, given = shown_params(past.params), shown_params(spec.params)
+    return next((f"params.{name}" for name in given if name in known and known[name] != given[name]), "")
 
 
 def event_of(again: Rerun) -> TaskEvent:
