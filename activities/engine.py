@@ -1,16 +1,22 @@
 """Questions of workflows to Temporal itself."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from temporalio import activity
 from temporalio.client import Client
 
 from droidherd.contracts.engine import CancelWork, EarlierRun, EarlierRunWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.names import Query
+from droidherd.contracts.subscriptions import TaskLook, WaitingTask
+from droidherd.contracts.tasks import TaskView
 from droidherd.engine import rebuild
+
+LOOK_TIMEOUT = timedelta(seconds=10)
 
 
 class EngineActivities:
-    """What a dispatcher asks when it starts, and a task when it is cancelled."""
+    """What a dispatcher asks when it starts, a task when it is cancelled, a subscription of its task."""
 
     def __init__(self, client: Client, pool: PoolSettings) -> None:
         """`pool` is what the operator set for pools."""
@@ -33,5 +39,10 @@ class EngineActivities:
     async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:
         return await rebuild.find_earlier_run(self._client, work.task_id, work.run_id)
 
+    @activity.defn
+    async def look_at_task(self, work: TaskLook) -> WaitingTask:
+        handle = self._client.get_workflow_handle(work.task_id)
+        return WaitingTask.of(await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT))
+
     def all(self) -> list[Callable[..., object]]:
-        return [self.read_pool, self.find_predecessor, self.request_cancel, self.find_earlier_run]
+        return [self.read_pool, self.find_predecessor, self.request_cancel, self.find_earlier_run, self.look_at_task]

@@ -273,6 +273,9 @@ class Metrics:
         self.capacity = Gauge("droidherd_lane_capacity", "leases a lane may hold", ["pool", "lane"], registry=r)
         self.paused = Gauge("droidherd_lane_paused", "1 while a lane is paused", ["pool", "lane"], registry=r)
         self.emulators = Gauge("droidherd_emulators", "emulators by state", ["pool", "state"], registry=r)
+        self.stuck = Gauge(
+            "droidherd_subscriptions_stuck", "subscriptions whose task waits for too long", ["region"], registry=r
+        )
         self.engine_up = Gauge("droidherd_engine_up", "1 while Temporal answers", ["pool"], registry=r)
         self.adb_up = Gauge("droidherd_adb_server_up", "1 while the adb server answers", ["host"], registry=r)
         self.disk_free = Gauge("droidherd_disk_free_bytes", "free disk space of this machine", ["place"], registry=r)

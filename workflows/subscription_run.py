@@ -5,6 +5,7 @@ it says so and completes, and hands what was missed so far to the next one.
 """
 
 import asyncio
+from contextlib import suppress
 
 from pydantic import ValidationError
 from temporalio import workflow
@@ -25,12 +26,14 @@ from droidherd.contracts.subscriptions import (
     CatchUpWork,
     Subscription,
     SubscriptionRunState,
+    TaskLook,
+    WaitingTask,
     scheduled_at,
     task_id_of,
 )
 from droidherd.contracts.tasks import OperatorRequest, TaskSpec
 from droidherd.domain.dispatch.keys import subscription_mutex
-from droidherd.domain.schedule.catchup import CatchUp, Overlap, latest
+from droidherd.domain.schedule.catchup import CatchUp, OnStuck, Overlap, latest
 from droidherd.domain.task.lifecycle import TaskStatus
 from workflows import options
 from workflows.children import Task, start_task
@@ -38,6 +41,11 @@ from workflows.inbound import protected
 
 OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
 REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
+TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
+LOOK_AGAIN_S = 300.0
+"""After it found its task stuck: somebody may have set it going again."""
+LOOKS_PER_LIFE = 20
+"""A run that lasts looks again after this part of its age, so that the looks of years fit into its history."""
 MARK = 6
 """Characters of the run id that tell two runs of the same second apart."""
 
@@ -92,7 +100,7 @@ class SubscriptionRunWorkflow:
         task = await self._start()
         if task is None:
             return self._end("id_taken")
-        await workflow.wait_condition(lambda: task.done() or self._stop is not None)
+        await self._watch(task)
         if self._stop and not task.done():
             await _pass_on(task, self._stop)
         return self._end(await _end_of(task))
@@ -136,8 +144,68 @@ class SubscriptionRunWorkflow:
             return task
         return None
 
+    async def _watch(self, task: Task) -> None:
+        """Until its task has ended, or is to be cancelled. A task that waits for too long is reported."""
+        limit_s = self._subscription.stuck_after_s
+        if limit_s == 0:
+            await workflow.wait_condition(lambda: task.done() or self._stop is not None)
+            return
+        pause_s = float(limit_s)
+        while not await self._over(task, pause_s):
+            found = await self._look()
+            now = workflow.now()
+            least_s = max(min(LOOK_AGAIN_S, limit_s), (now - self._state.started_at).total_seconds() / LOOKS_PER_LIFE)
+            pause_s = least_s
+            if found is not None:
+                stuck = found.is_stuck(limit_s, now)
+                self._report(found if stuck else None)
+                pause_s = least_s if stuck else max(least_s, limit_s - found.waited_s(now))
+
+    async def _over(self, task: Task, seconds: float) -> bool:
+        """False: the time is over before."""
+        with suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(
+                lambda: task.done() or self._stop is not None,
+                timeout=seconds,
+                timeout_summary="looks whether its task is stuck",
+            )
+        return task.done() or self._stop is not None
+
+    async def _look(self) -> WaitingTask | None:
+        """None: not known. Its task goes on, and the next look may tell."""
+        try:
+            return await workflow.execute_activity(
+                "look_at_task",
+                TaskLook(task_id=self._state.task_id),
+                result_type=WaitingTask,
+                summary="looks since when its task waits",
+                start_to_close_timeout=options.PLANNING_TIMEOUT,
+                retry_policy=options.PLANNING_RETRY,
+            )
+        except ActivityError as error:
+            workflow.logger.warning("task %s cannot be looked at: %s", self._state.task_id, error.cause)
+            return None
+
+    def _report(self, stuck: WaitingTask | None) -> None:
+        """For lists, metrics and readers; and, where that is wanted, the end of its task."""
+        if (self._state.stuck is None) is not (stuck is None):
+            found = [TAGS.value_set([names.STUCK_TAG]), REGION.value_set(self._subscription.region)]
+            workflow.upsert_search_attributes(found if stuck else [TAGS.value_unset()])
+        self._state.stuck = stuck
+        self._show()
+        if stuck is None:
+            return
+        what = f"{stuck.state} since {stuck.since:%Y-%m-%d %H:%M:%S %Z}"
+        workflow.logger.warning(
+            "task %s of subscription %s is stuck: %s: %s", stuck.task_id, self._subscription.id, what, stuck.why
+        )
+        if self._subscription.on_stuck is OnStuck.CANCEL:
+            reason = f"{what}, for longer than {self._subscription.stuck_after_s} s"
+            self._stop = OperatorRequest(actor=SYSTEM, reason=reason)
+
     def _end(self, outcome: str) -> SubscriptionRunState:
         self._state.ended_at, self._state.outcome = workflow.now(), str(outcome)
+        self._state.stuck = None
         self._show()
         return self._state
 
@@ -147,6 +215,8 @@ class SubscriptionRunWorkflow:
         workflow.upsert_memo({names.MEMO_SUBSCRIPTION_RUN: now.model_dump(mode="json")})
         lines = [f"**{now.outcome or 'running'}**: subscription {self._subscription.id}, due {now.scheduled_at}"]
         lines += [f"- task {now.task_id}"] if now.task_id else []
+        if stuck := now.stuck:
+            lines.append(f"- stuck: {stuck.state} since {stuck.since}: {stuck.why}")
         lines += [f"- {missed} runs missed so far"] if missed else []
         workflow.set_current_details("\n".join(lines))
 

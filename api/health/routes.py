@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Final
 
 from fastapi import APIRouter
@@ -56,6 +57,9 @@ async def readyz(app: App) -> Response:
 async def prometheus(app: App) -> Response:
     """In Prometheus form."""
     await refresh(app.queue, app.pool, metrics)
+    with suppress(EngineError):
+        region = app.settings.host.region
+        metrics.stuck.labels(region=region).set(len(await app.subscriptions.stuck(region)))
     await run_in_threadpool(_disk, app)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 

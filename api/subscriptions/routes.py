@@ -74,7 +74,7 @@ async def subscriptions(  # noqa: PLR0917 (a query)
     cursor: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
     """The newest first. The list lags behind by a fraction of a second."""
-    rows, following = await app.subscriptions.page(SubscriptionFilters(type, account, paused), cursor, limit)
+    rows, following = await service.rows(app, SubscriptionFilters(type, account, paused), cursor, limit)
     return answer(SubscriptionList(subscriptions=rows, cursor=following))
 
 
@@ -91,8 +91,8 @@ async def subscription(app: App, subscription_id: Id) -> Response:
 )
 async def put(app: App, subscription_id: Id, caller: Caller, request: Request) -> Response:
     """Replace times, policy and task: a field that is left out gets its default. A pause stays."""
-    wanted = with_actor(await service.check_body(await json_body(request), app), caller)
-    return await _change(app, subscription_id, partial(service.change_rules, wanted=wanted))
+    edit = partial(service.replace_rules, raw=await json_body(request), app=app, caller=caller)
+    return await _change(app, subscription_id, edit)
 
 
 @router.patch("/{id}", responses=answers(SubscriptionView, Kind.NOT_FOUND, *_WRITE), openapi_extra=_PARTIAL)

@@ -1,5 +1,6 @@
 """Subscriptions over HTTP: request bodies and answers."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
@@ -8,11 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 from api.bodies import SOMEBODY, Line
 from api.tasks.schemas import Mutex, PolicyRequest
 from droidherd.contracts.base import Id
-from droidherd.contracts.subscriptions import ID_MAX, LastTask, Recurrence, SubscriptionRow, SubscriptionView
+from droidherd.contracts.subscriptions import (
+    ID_MAX,
+    LastTask,
+    Recurrence,
+    SubscriptionRow,
+    SubscriptionView,
+    WaitingTask,
+)
 from droidherd.contracts.tasks import TaskSpec, TaskView
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.engine.schedules import SubscriptionReading
-from droidherd.engine.tasks import TaskPage
 
 ELSEWHERE = "somebody in Temporal"
 """Who paused a schedule that was not paused through this API."""
@@ -82,13 +89,16 @@ class RemovedSubscription(BaseModel):
     running: str = Field(default="", description="the task that still runs, or is being cancelled")
 
 
-def view_of(found: SubscriptionReading, tasks: TaskPage, catch_up: CatchUp) -> SubscriptionView:
+def view_of(
+    found: SubscriptionReading, tasks: Sequence[TaskView], catch_up: CatchUp, now: datetime
+) -> SubscriptionView:
     known = found.subscription
+    waiting = [WaitingTask.of(one) for one in tasks]
     by = (known.paused_by if known.paused_at else ELSEWHERE) if found.paused else ""
     return SubscriptionView(
         **{name: getattr(known, name) for name in Recurrence.model_fields},
         id=known.id,
-        task=known.task,
+        task=known.task.shown(),
         paused=found.paused,
         paused_at=known.paused_at if found.paused else None,
         paused_by=by,
@@ -101,7 +111,8 @@ def view_of(found: SubscriptionReading, tasks: TaskPage, catch_up: CatchUp) -> S
         missed_runs=catch_up.rows,
         running=found.busy,
         waiting=found.waiting,
-        last_tasks=tuple(map(_last, tasks.tasks)),
+        stuck=next((one for one in waiting if one.is_stuck(known.stuck_after_s, now)), None),
+        last_tasks=tuple(map(_last, tasks)),
         changes=known.changes,
     )
 

@@ -32,17 +32,24 @@ from droidherd.contracts.subscriptions import (
     AuditLine,
     Recurrence,
     Subscription,
+    SubscriptionRow,
     SubscriptionView,
     task_id_of,
 )
-from droidherd.contracts.tasks import OperatorRequest, Origin, TaskSpec
+from droidherd.contracts.tasks import OperatorRequest, Origin, TaskSpec, with_secrets_of
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.schedule.catchup import CatchUp, Standing, by_now, latest, open_catch_up
 from droidherd.domain.schedule.timetable import read_cron, read_zone
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.errors import EngineError, IdTakenError, OverloadedError, RequestFailedError
-from droidherd.engine.schedules import ManualRunOutcome, StartedRun, SubscriptionEdit, SubscriptionReading
+from droidherd.engine.schedules import (
+    ManualRunOutcome,
+    StartedRun,
+    SubscriptionEdit,
+    SubscriptionFilters,
+    SubscriptionReading,
+)
 from droidherd.engine.visibility import TaskFilters
 
 WHEN = ("cron", "every_s", "offset_s")
@@ -74,17 +81,31 @@ async def check_body(raw: bytes, app: AppState) -> SubscriptionRequest:
 
 def merge_body(known: Subscription, raw: bytes) -> bytes:
     """The present subscription with the fields of a body. A cron replaces an interval, and vice versa."""
-    try:
-        given = json.loads(raw)
-    except (ValueError, RecursionError):
+    given = _document(raw)
+    if given is None:
         return raw  # the next check says what is wrong
-    if not isinstance(given, dict):
-        return raw
     present: dict[str, Any] = {name: getattr(known, name) for name in Recurrence.model_fields}
     if {"cron", "every_s"} & given.keys():
         present = {name: value for name, value in present.items() if name not in WHEN}
     present["task"] = known.task.model_dump(mode="json", exclude=set(NOT_HERE))
     return json.dumps({**present, **given}).encode()
+
+
+def unmask_body(known: Subscription, raw: bytes) -> bytes:
+    """A body in which secrets stand as they are shown keeps those of the present subscription."""
+    given = _document(raw)
+    if given is None or not isinstance(given.get("task"), dict):
+        return raw
+    before = known.task.model_dump(mode="json", include={"params", "then"})
+    return json.dumps({**given, "task": with_secrets_of(before, given["task"])}).encode()
+
+
+def _document(raw: bytes) -> dict[str, Any] | None:
+    try:
+        given = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return given if isinstance(given, dict) else None
 
 
 def _check_times(wanted: Recurrence) -> None:
@@ -150,7 +171,12 @@ def change_rules(found: SubscriptionReading, wanted: SubscriptionRequest) -> Sub
 
 async def amend(found: SubscriptionReading, raw: bytes, app: AppState, caller: str) -> SubscriptionEdit:
     """Change the present state: of two requests at once, neither undoes what the other did."""
-    return change_rules(found, with_actor(await check_body(merge_body(found.subscription, raw), app), caller))
+    known = found.subscription
+    return change_rules(found, with_actor(await check_body(merge_body(known, unmask_body(known, raw)), app), caller))
+
+
+async def replace_rules(found: SubscriptionReading, raw: bytes, app: AppState, caller: str) -> SubscriptionEdit:
+    return change_rules(found, with_actor(await check_body(unmask_body(found.subscription, raw), app), caller))
 
 
 def pause(found: SubscriptionReading, wanted: ActionRequest) -> SubscriptionEdit:
@@ -269,8 +295,18 @@ async def _refuse_another(app: AppState, subscription_id: str, digest: str, erro
 
 
 async def view(app: AppState, found: SubscriptionReading) -> SubscriptionView:
-    tasks = await app.tasks.page(TaskFilters(subscription=found.subscription.id), "", LAST_TASKS)
-    return view_of(found, tasks, caught_up(found, datetime.now(UTC)))
+    page = await app.tasks.page(TaskFilters(subscription=found.subscription.id), "", LAST_TASKS)
+    now = datetime.now(UTC)
+    return view_of(found, await app.queue.with_positions(page.tasks), caught_up(found, now), now)
+
+
+async def rows(
+    app: AppState, filters: SubscriptionFilters, cursor: str, limit: int
+) -> tuple[list[SubscriptionRow], str]:
+    """A page of the list, and the cursor of the next."""
+    found, following = await app.subscriptions.page(filters, cursor, limit)
+    stuck = await app.subscriptions.stuck("")
+    return [one.model_copy(update={"stuck": one.id in stuck}) for one in found], following
 
 
 async def delete(app: AppState, subscription_id: str, wanted: ActionRequest, *, cancel: bool) -> SubscriptionReading:

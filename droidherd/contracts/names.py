@@ -97,6 +97,8 @@ class Attribute(StrEnum):
 
 RERUN_TAG = "rerun"
 """In `Tags` of a run that follows another one of its task. No label can look like it: a label has a `=`."""
+STUCK_TAG = "stuck"
+"""In `Tags` of a run of a subscription whose task waits for too long."""
 
 MEMO_TASK = "task"
 """The memo in which a task keeps its view: readable without a worker, and after a terminate."""

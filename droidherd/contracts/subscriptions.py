@@ -2,21 +2,23 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints
 
 from droidherd.contracts.base import Contract, EntityState
-from droidherd.contracts.tasks import TaskSpec, Text
-from droidherd.domain.schedule.catchup import CatchUp, Missed, Overlap, Rules
+from droidherd.contracts.tasks import TaskSpec, TaskView, Text
+from droidherd.domain.schedule.catchup import CatchUp, Missed, OnStuck, Overlap, Rules
 from droidherd.domain.schedule.timetable import Timetable
-from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 
 DAY_S = 86_400
 CATCH_UP_MIN_S = 10
 """The engine takes no less."""
 ID_MAX = 40
 """So that the id of a task fits: a dot, sixteen characters of time and a mark against doubles come after it."""
+STUCK_AFTER_S = 7_200
+"""As long as a mutex may be held by default."""
 CHANGES_KEPT = 20
 RUN = "run"
 REFUSED = "refused"
@@ -39,6 +41,13 @@ class Recurrence(Contract):
     catch_up_s: int = Field(
         default=3600, ge=CATCH_UP_MIN_S, le=366 * DAY_S, description="how late a run may start after an outage"
     )
+    stuck_after_s: int = Field(
+        default=STUCK_AFTER_S,
+        ge=0,
+        le=366 * DAY_S,
+        description="a task that is paused or waits for longer is reported as stuck; 0: never",
+    )
+    on_stuck: OnStuck = Field(default=OnStuck.REPORT, description="cancel: a stuck task is cancelled, too")
 
     def rules(self) -> Rules:
         timetable = Timetable(self.cron, self.every_s, self.offset_s, self.time_zone)
@@ -91,6 +100,27 @@ class Subscription(Recurrence):
         return asked or not self.rules().timetable.at(int(scheduled_at.timestamp()))
 
 
+class WaitingTask(Contract):
+    """A task that has not ended and runs nowhere. The answer of the activity `look_at_task`."""
+
+    task_id: str
+    state: TaskStatus
+    since: datetime | None = None
+    """None: it runs, or has ended."""
+    why: Text = ""
+
+    @classmethod
+    def of(cls, task: TaskView) -> Self:
+        return cls(task_id=task.task_id, state=task.state, since=waiting_since(task), why=task.why)
+
+    def waited_s(self, now: datetime) -> float:
+        """Below 0: it waits for a time that it named itself."""
+        return (now - self.since).total_seconds() if self.since else 0.0
+
+    def is_stuck(self, after_s: float, now: datetime) -> bool:
+        return bool(after_s and self.since and self.waited_s(now) >= after_s)
+
+
 class SubscriptionRunState(EntityState):
     """One run of a subscription: the result of its `SubscriptionRunWorkflow`, and its memo while it runs."""
 
@@ -101,6 +131,14 @@ class SubscriptionRunState(EntityState):
     outcome: str = ""
     """How the task ended: completed, failed, cancelled, rejected, ...; empty while it runs."""
     catch_up: CatchUp
+    stuck: WaitingTask | None = None
+    """Its task, when that was paused or waited for longer than allowed at the last look."""
+
+
+class TaskLook(Contract):
+    """Input of `look_at_task`."""
+
+    task_id: str
 
 
 class CatchUpWork(Contract):
@@ -134,6 +172,8 @@ class SubscriptionRow(Contract):
     note: str = ""
     next_times: tuple[datetime, ...] = ()
     last_times: tuple[datetime, ...] = ()
+    stuck: bool = False
+    """Its task is paused, or waits, for longer than allowed. Some minutes old."""
 
 
 class SubscriptionView(Recurrence):
@@ -158,10 +198,13 @@ class SubscriptionView(Recurrence):
     running: bool = False
     waiting: int = 0
     """Runs that were due and wait for the one before to end."""
+    stuck: WaitingTask | None = None
+    """Its task, when that is paused, or waits, for longer than `stuck_after_s`."""
     last_tasks: tuple[LastTask, ...] = ()
     changes: tuple[AuditLine, ...] = ()
 
 
+RUNS = frozenset({TaskStatus.RUNNING, TaskStatus.ROLLBACK_RUNNING})
 _SCHEDULED = re.compile(r"-(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)", re.ASCII)
 
 
@@ -169,6 +212,15 @@ def scheduled_at(run_id: str) -> datetime | None:
     """The time a run is for, which the engine puts behind its id. None: somebody else started it."""
     found = _SCHEDULED.fullmatch(run_id[-21:])
     return datetime.fromisoformat(found[1]) if found else None
+
+
+def waiting_since(task: TaskView) -> datetime | None:
+    """Since when a task runs nowhere, or asks a person. None: it runs, or has ended."""
+    if task.state in FINAL or task.state in RUNS:
+        return None
+    ended = task.attempts[-1].ended if task.attempts else task.created_at
+    since = task.updated_at if task.state is TaskStatus.WAITING else ended or task.updated_at
+    return max(since, task.not_before or since, task.retry_at or since)
 
 
 def task_id_of(subscription_id: str, scheduled_at: datetime, mark: str = "") -> str:

@@ -29,7 +29,7 @@ from temporalio.converter import decode_typed_search_attributes, encode_search_a
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.names import Attribute, Update
+from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.contracts.subscriptions import (
     AuditLine,
     Subscription,
@@ -50,7 +50,7 @@ from droidherd.engine.errors import (
 )
 from droidherd.engine.schedule_spec import attributes_of, schedule_of
 from droidherd.engine.task_options import KEYWORD
-from droidherd.engine.visibility import as_cursor, from_cursor, quote
+from droidherd.engine.visibility import as_cursor, from_cursor, quote, running
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S
 
 Answer = TypeVar("Answer")
@@ -58,6 +58,7 @@ Answer = TypeVar("Answer")
 SCHEDULE_S = 5.0
 TRIES = 10
 LOOKS = 3
+STUCK_SHOWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +266,15 @@ class SubscriptionsClient:
                 raise
             raise CursorError("the cursor has expired: start again at the first page") from error
         return [_row(one) for one in page.schedules], as_cursor(page.next_page_token or None, query)
+
+    async def stuck(self, region: str) -> set[str]:
+        """The subscriptions whose run found its task stuck when it looked last."""
+        query = f"{running(Workflow.SUBSCRIPTION_RUN)} AND {Attribute.TAGS} = {quote(names.STUCK_TAG)}"
+        if region:
+            query += f" AND {Attribute.REGION} = {quote(region)}"
+        async with limit_call(SCHEDULE_S):
+            rows = [row async for row in self._client.list_workflows(query, limit=STUCK_SHOWN)]
+        return {row.typed_search_attributes[KEYWORD[Attribute.SUBSCRIPTION_ID]] for row in rows}
 
     # --- how it is asked --------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Tasks that recur, over HTTP, on the real engine's schedules."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -9,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from api.subscriptions.schemas import NOT_HERE
+from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.schedule.catchup import DROPPED
 from tests.api.recurring import ALL, add, kind, run, show, tasks
 from tests.api.test_tasks import until
@@ -178,6 +181,53 @@ def test_a_task_that_is_tried_again_still_belongs_to_its_subscription(world: Wor
     eventually(lambda: [task_id] == [one["task_id"] for one in tasks(http, name, "completed")])
 
 
+# --- stuck -------------------------------------------------------------------------------------------------------
+
+
+def listed(http: httpx.Client, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = http.get(ALL, params={"account": name}).json()["subscriptions"]
+    return found
+
+
+def test_a_task_that_is_paused_for_too_long_shows_and_is_counted(world: World, http: httpx.Client, name: str):
+    assert (7200, "report", None) == tuple(add(http, name)[one] for one in ("stuck_after_s", "on_stuck", "stuck"))
+    http.patch(f"{ALL}/{name}", json={"stuck_after_s": 1})
+
+    def counted() -> float:
+        line = next(one for one in http.get("/metrics").text.splitlines() if one.startswith("droidherd_subscriptions"))
+        assert 'region="default"' in line
+        return float(line.rpartition(" ")[2])
+
+    assert 0 == counted()
+    with world.holding(name):
+        task_id = run(http, name)
+        until(http, task_id, "running")
+        http.post(f"/api/tasks/{task_id}/pause", json={"actor": "ann", "reason": "lunch"})
+        stuck = eventually(lambda: show(http, name)["stuck"])
+        assert (task_id, "paused") == (stuck["task_id"], stuck["state"])
+        eventually(lambda: [True] == [one["stuck"] for one in listed(http, name)])
+        assert 1 == counted()
+        http.post(f"/api/tasks/{task_id}/resume")
+        until(http, task_id, "running")
+        assert show(http, name)["stuck"] is None
+        eventually(lambda: counted() == 0)
+    until(http, task_id, "completed")
+
+
+def test_a_task_that_waits_for_too_long_is_cancelled_if_its_subscription_says_so(
+    world: World, http: httpx.Client, name: str
+):
+    add(http, name, stuck_after_s=1, on_stuck="cancel", task={"type": "tap_once", "account": name, "on_busy": "queue"})
+    with world.holding(name):
+        holder = http.post("/api/tasks", json={"type": "tap_once", "account": name}).json()["id"]
+        until(http, holder, "running")
+        task_id = run(http, name)
+        until(http, task_id, "cancelled")
+    line = http.get(f"/api/tasks/{task_id}/events").json()["events"][-1]
+    assert ("system:subscription", True) == (line["actor"], line["reason"].startswith("queued since "))
+    until(http, holder, "completed")
+
+
 # --- pause and resume --------------------------------------------------------------------------------------------
 
 
@@ -249,6 +299,52 @@ def test_it_may_be_made_paused(http: httpx.Client, name: str):
     made = add(http, name, every_s=1, paused=True, actor="ann", reason="not yet")
     assert (True, "ann", "not yet", []) == (made["paused"], made["paused_by"], made["note"], made["next_times"])
     assert 0 == show(http, name)["started"]
+
+
+# --- secrets -----------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_parameter_is_masked_wherever_it_shows_and_kept_when_it_comes_back(
+    world: World, http: httpx.Client, name: str
+):
+    link = {"type": "daily_reward", "params": {"password": "hunter22"}}
+    task = {"type": "daily_reward", "account": name, "params": {"password": "hunter21"}, "then": [link]}
+    made = add(http, name, task=task)
+    assert "hunter" not in json.dumps(made)
+    assert ("***", "***") == (made["task"]["params"]["password"], made["task"]["then"][0]["params"]["password"])
+    for method in (http.put, http.patch):
+        shown = {field: value for field, value in made["task"].items() if field not in NOT_HERE}
+        task = {**shown, "labels": {"team": method.__name__}}
+        changed = method(f"{ALL}/{name}", json={"task": task, "every_s": 86_400})
+        assert (200, "hunter" in changed.text) == (changed.status_code, False), changed.text
+    task_id = run(http, name)
+    until(http, task_id, "completed")
+    spec = world.run(started_with(world, task_id))
+    assert ("hunter21", "hunter22") == (spec.params["password"], spec.then[0].params["password"])
+    assert {"team": "patch"} == spec.labels
+    until(http, f"{task_id}.2", "completed")
+    shown = [http.get(f"/api/tasks/{task_id}{path}").text for path in ("", "/events", "/log")]
+    shown += [http.get("/api/tasks", params={"account": name}).text, http.get(f"{ALL}/{name}/tasks").text]
+    assert [] == [text for text in shown if "hunter" in text]
+    assert "***" in shown[0]
+
+
+def test_a_failed_task_with_a_secret_parameter_is_tried_again_with_it(world: World, http: httpx.Client, name: str):
+    body = {"type": "daily_reward", "account": name, "params": {"password": "hunter21"}}
+    with world.breaking(name):
+        task_id = http.post("/api/tasks", json=body).json()["id"]
+        until(http, task_id, "failed")
+    assert http.post(f"/api/tasks/{task_id}/retry").is_success
+    until(http, task_id, "completed")
+    assert "hunter21" == world.run(started_with(world, task_id)).params["password"]
+
+
+async def started_with(world: World, task_id: str) -> TaskSpec:
+    async for event in world.client.get_workflow_handle(task_id).fetch_history_events():
+        payloads = event.workflow_execution_started_event_attributes.input.payloads
+        (start,) = await world.client.data_converter.decode(list(payloads), [TaskInput])
+        return start.spec
+    raise AssertionError(f"{task_id} has no history")
 
 
 # --- change ------------------------------------------------------------------------------------------------------

@@ -48,6 +48,23 @@ def test_what_is_left_out_is_for_the_api_to_decide(droidherd: Terminal, name: st
     assert (5, "default", {}) == tuple(made["task"][one] for one in ("priority", "pool", "labels"))
 
 
+def test_patience_with_its_task_is_given_and_what_is_stuck_is_told(
+    world: World, droidherd: Terminal, http: httpx.Client, name: str
+):
+    times = ("--every", "24h", "--stuck-after", "1s", "--on-stuck", "report")
+    made = droidherd.json("add", "tap_once", "--id", name, "--account", name, *times)
+    assert (1, "report") == (made["stuck_after_s"], made["on_stuck"])
+    with world.holding(name):
+        task_id = droidherd.json("run", name)["task_id"]
+        until(http, task_id, "running")
+        http.post(f"/api/tasks/{task_id}/pause", json={"actor": "ann", "reason": "lunch"})
+        eventually(lambda: f"stuck: task {task_id} is paused since" in droidherd("show", name)[1])
+        eventually(lambda: "stuck" in droidherd("list", "--account", name)[1])
+    http.post(f"/api/tasks/{task_id}/cancel")
+    made = droidherd.json("add", "tap_once", "--id", f"{name}-2", "--every", "24h", "--stuck-after", "0")
+    assert 0 == made["stuck_after_s"]
+
+
 def test_it_is_run_paused_resumed_and_removed(droidherd: Terminal, http: httpx.Client, name: str):
     droidherd.json("add", "tap_once", "--id", name, "--every", "24h", "--account", name)
     done = droidherd.json("run", name, "--wait", "60s", "--reason", "now")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,41 @@ import pytest
 from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleIntervalSpec, ScheduleSpec
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
+from droidherd.contracts.subscriptions import WaitingTask
+from droidherd.contracts.tasks import TaskView
 from tests.api.recurring import ALL, NEVER, add, kind
 from tests.api.test_input import NASTY
 from tests.api.world import World
 
 TASK: dict[str, Any] = {"type": "tap_once"}
+
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def hours(count: float) -> datetime:
+    return NOW + timedelta(hours=count)
+
+
+@pytest.mark.parametrize(
+    ("state", "times", "since"),
+    [
+        ("queued", {}, hours(0)),
+        ("paused", {"attempts": [{"n": 1, "started": hours(1), "ended": hours(2)}], "updated_at": hours(3)}, hours(2)),
+        ("waiting", {"attempts": [{"n": 1, "started": hours(1)}], "updated_at": hours(3)}, hours(3)),
+        ("retry_pending", {"attempts": [{"n": 1, "ended": hours(1)}], "retry_at": hours(4)}, hours(4)),
+        ("pending", {"not_before": hours(9)}, hours(9)),
+        ("running", {"attempts": [{"n": 1, "started": hours(1)}]}, None),
+        ("rollback_running", {}, None),
+        ("completed", {}, None),
+    ],
+)
+def test_a_task_waits_from_when_it_ran_last(state: str, times: dict[str, Any], since: datetime | None):
+    given = {"task_id": "t", "type": "tap_once", "state": state, "created_at": NOW, "updated_at": NOW, **times}
+    waits = WaitingTask.of(TaskView.model_validate(given))
+    assert since == waits.since
+    assert (since is not None and since <= hours(4)) is waits.is_stuck(3600, hours(5))
+    assert not waits.is_stuck(0, hours(500))
 
 
 def post(http: httpx.Client, body: Any) -> httpx.Response:

@@ -91,7 +91,7 @@ class Engine:
             raise cause
         return self.caught_up
 
-    async def wait_condition(self, condition: Callable[[], bool]) -> None:
+    async def wait_condition(self, condition: Callable[[], bool], **_: object) -> None:
         assert condition(), "nothing here ends later"
 
 

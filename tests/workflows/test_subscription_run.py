@@ -8,10 +8,10 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import SearchAttributeKey
 
 from droidherd.contracts import names
-from droidherd.contracts.subscriptions import AuditLine, SubscriptionRunState
+from droidherd.contracts.subscriptions import AuditLine, SubscriptionRunState, WaitingTask
 from droidherd.contracts.tasks import OperatorRequest, TaskInput
 from droidherd.domain.errors import FlowError
-from droidherd.domain.schedule.catchup import NOT_STARTED, CatchUp, Overlap
+from droidherd.domain.schedule.catchup import NOT_STARTED, CatchUp, OnStuck, Overlap
 from droidherd.domain.task.lifecycle import TaskStatus
 from tests.workflows.plays import Hold, Play, fails
 from tests.workflows.subscription_runs import DUE, LONG_AGO, due, ended, subscription, task_id
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 OF = SearchAttributeKey.for_keyword(names.Attribute.SUBSCRIPTION_ID)
 REGION = SearchAttributeKey.for_keyword(names.Attribute.REGION)
+TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 
 
 async def memo(handle: "WorkflowHandle[Any, Any]") -> SubscriptionRunState:
@@ -142,6 +143,65 @@ async def test_its_task_goes_on_when_the_run_is_terminated(here: World, task: st
     await handle.terminate("test")
     hold.let_go.set()
     assert TaskStatus.COMPLETED == (await here.ended(task_id(task))).state
+
+
+# --- a task that waits for too long ------------------------------------------------------------------------------
+
+
+async def test_a_task_that_is_paused_for_too_long_is_reported_until_it_goes_on(here: World, task: str):
+    hold, more = Hold(), Hold()
+    handle = await due(here, subscription(task, stuck_after_s=1), hold, more)
+    await hold.began.wait()
+    await here.control(task_id(task), "pause")
+    stuck = await until(lambda: _stuck(handle), "the report")
+    assert (task_id(task), "paused") == (stuck.task_id, stuck.state)
+    assert "paused by anna" in stuck.why
+    known = (await handle.describe()).typed_search_attributes
+    assert (["stuck"], "default") == (known[TAGS], known[REGION])
+    assert "- stuck: paused since" in await here.details(handle.id)
+    await here.control(task_id(task), "resume")
+    await more.began.wait()
+
+    async def told() -> bool:
+        return (await memo(handle)).stuck is None
+
+    await until(told, "the report's end")
+    assert TAGS not in (await handle.describe()).typed_search_attributes
+    more.let_go.set()
+    assert "completed" == (await handle.result()).outcome
+
+
+async def test_a_task_that_waits_for_too_long_is_cancelled_where_that_is_wanted(here: World, task: str):
+    hold = Hold()
+    await here.submit("holder-" + task, hold, account=task)
+    await hold.began.wait()
+    spec = subscription(task).task.model_copy(update={"on_busy": "queue"})
+    handle = await due(here, subscription(task, task=spec, stuck_after_s=1, on_stuck=OnStuck.CANCEL))
+    assert "cancelled" == (await handle.result()).outcome
+    line = (await here.view(task_id(task))).events[-1]
+    assert ("cancelled", "system:subscription") == (line.event, line.actor)
+    assert "queued since" in line.reason
+    hold.let_go.set()
+    await here.ended("holder-" + task)
+
+
+async def test_a_task_that_runs_for_long_is_not_stuck(here: World, task: str):
+    hold = Hold()
+    handle = await due(here, subscription(task, stuck_after_s=1, on_stuck=OnStuck.CANCEL), hold)
+
+    async def looked() -> bool:
+        history = await handle.fetch_history()
+        kinds = [one.activity_task_scheduled_event_attributes.activity_type.name for one in history.events]
+        return kinds.count("look_at_task") > 1
+
+    await until(looked, "two looks")
+    assert (await memo(handle)).stuck is None
+    hold.let_go.set()
+    assert "completed" == (await handle.result()).outcome
+
+
+async def _stuck(handle: "WorkflowHandle[Any, Any]") -> WaitingTask | None:
+    return (await memo(handle)).stuck
 
 
 # --- what was missed ---------------------------------------------------------------------------------------------

@@ -78,6 +78,10 @@ def add(
     catch_up: Annotated[
         str, typer.Option(help="How late a run may start after an outage. Default: 1h.", metavar="TIME")
     ] = "",
+    stuck_after: Annotated[
+        str, typer.Option(help="How long its task may be paused or wait. Default: 2h; 0: for ever.", metavar="TIME")
+    ] = "",
+    on_stuck: Annotated[str, typer.Option(help="Then: report, or cancel the task, too. Default: report.")] = "",
     task: TaskOptions,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     reason: Reason = "",
@@ -90,13 +94,15 @@ def add(
         "cron": cron,
         "time_zone": time_zone,
         "overlap": overlap,
+        "on_stuck": on_stuck,
         "paused": paused,
         **{field: _seconds(text, field) for field, text in times.items()},
         "task": tasks.task_document(kind, **asdict(task)),
         **signature(reason),
     }
+    patience = {"stuck_after_s": _seconds(stuck_after, "stuck_after_s")} if stuck_after else {}
     with api_options.open() as api:
-        _show(api.post(PATH, without_empty(body)), as_json=api_options.as_json)
+        _show(api.post(PATH, {**without_empty(body), **patience}), as_json=api_options.as_json)
 
 
 @app.command(epilog='Example: droidherd subscription run NAME --reason "the reward changed" --wait 60s')
@@ -162,7 +168,7 @@ def table(rows: Sequence[Document]) -> RenderableType:
 
 
 def _row(one: Document) -> list[str]:
-    state = "paused" if one.get("paused") else "active"
+    state = "paused" if one.get("paused") else "stuck" if one.get("stuck") else "active"
     following = next(iter(one.get("next_times") or []), "")
     fields = (one.get("id"), one.get("type"), one.get("account"), _due(one), state, output.moment(following))
     return [*[str(value or "") for value in fields], str(one.get("note") or "")]
@@ -177,6 +183,10 @@ def _show(one: Document, *, as_json: bool) -> None:
     times = ", ".join(map(output.moment, (one.get("next_times") or [])[:TIMES_SHOWN]))
     counts = f"started {one.get('started', 0)}   skipped {one.get('skipped', 0)}   missed {one.get('missed', 0)}"
     output.out.print(f"\nnext: {times or '-'}\n{counts}   waiting {one.get('waiting', 0)}", markup=False)
+    if stuck := one.get("stuck"):
+        since = f"{stuck.get('state')} since {output.moment(stuck.get('since'))}"
+        why = f": {stuck['why']}" if stuck.get("why") else ""
+        output.out.print(f"stuck: task {stuck.get('task_id')} is {since}{why}", markup=False)
     for row in rows_of(one, "missed_runs")[-MISSED_SHOWN:]:
         span = f"{output.moment(row.get('first'))} to {output.moment(row.get('last'))}"
         output.out.print(f"missed {row.get('count')} from {span}: {row.get('why')}", markup=False)

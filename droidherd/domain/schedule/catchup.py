@@ -36,6 +36,13 @@ class Overlap(StrEnum):
     CANCEL_OTHER = "cancel_other"
 
 
+class OnStuck(StrEnum):
+    """What happens to a task that is paused, or waits, for longer than its subscription allows."""
+
+    REPORT = "report"
+    CANCEL = "cancel"
+
+
 @dataclass(frozen=True, slots=True)
 class Missed:
     """Runs in a row that were due and never started."""
