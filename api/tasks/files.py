@@ -1,12 +1,14 @@
 """Artifacts and logs of a task: streamed, and never able to act as a page of this server."""
 
 import re
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from typing import Annotated, BinaryIO, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, BinaryIO, Final
 
 from fastapi import APIRouter, Header
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -21,7 +23,7 @@ from droidherd.artifacts.store import DirectoryStore, MissingArtifactError
 from droidherd.contracts.tasks import ArtifactView
 from droidherd.domain import ids
 from droidherd.domain.ports import ArtifactRef
-from droidherd.engine.errors import NotFoundError
+from droidherd.engine.errors import EngineError, NotFoundError
 
 router: Final = APIRouter(prefix="/api/tasks/{task_id}", tags=["artifacts"])
 
@@ -38,15 +40,17 @@ PAGE_GUARDED = {
     "content-security-policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
 }
 """An evidence page is shown with its pictures and its style, but nothing in it can run, load or send."""
-_FIRST = ("at", "level", "event")
+_FIRST = ("at", "level", "event", "text")
+_FAR = 1e11
+"""Seconds behind the year 5000: no time of a log."""
 
 
 @router.get("/log", responses=answers(None, Kind.NOT_FOUND, files=(LINES, PLAIN)), response_class=Response)
 async def log(app: App, task_id: TaskId, accept: Annotated[str, Header()] = "") -> Response:
-    """The log of every attempt, one JSON object per line; one line of text each for `Accept: text/plain`."""
+    """The task's events and the log of every attempt, one JSON object per line; for `Accept: text/plain` as text."""
     await _files(app, task_id)
     text = "text/plain" in accept
-    lines = log_lines(app.store, task_id, text=text)
+    lines = log_lines(app.store, task_id, text=text, story=await _story(app, task_id))
     return StreamingResponse(lines, headers=GUARDED, media_type=PLAIN if text else LINES)
 
 
@@ -106,15 +110,56 @@ class FileStream(Response):
             await send({"type": "http.response.body", "body": b""})
 
 
-def log_lines(store: DirectoryStore, task_id: str, *, text: bool) -> Generator[bytes]:
+async def _story(app: AppState, task_id: str) -> list[dict[str, Any]]:
+    """What happened to the task, as lines of its log. What is not known says so: the logs of attempts are there."""
+    try:
+        reading = await app.tasks.audit(task_id)
+    except EngineError as error:
+        return [{"at": 0.0, "level": "warning", "event": "events_unknown", "text": str(error)}]
+    if reading.stale:
+        text = "no worker answers, so the events of this task are not known now"
+        return [{"at": 0.0, "level": "warning", "event": "events_unknown", "text": text}]
+    return [
+        {"at": one.at.timestamp(), "event": one.event, "state": one.after, "by": one.actor, "text": one.reason}
+        for one in reading.view.events
+    ]
+
+
+def log_lines(
+    store: DirectoryStore, task_id: str, *, text: bool, story: Sequence[dict[str, Any]] = ()
+) -> Generator[bytes]:
+    """What attempts wrote, and between it what happened to the task, by time."""
+    rest = deque(story)
+    for line in _attempt_lines(store, task_id):
+        at = _time_of(line) if rest else 0.0
+        while rest and rest[0]["at"] <= at:
+            yield _whole(to_json(rest.popleft()), text=text)
+        yield _whole(line, text=text)
+    for one in rest:
+        yield _whole(to_json(one), text=text)
+
+
+def _whole(line: bytes, *, text: bool) -> bytes:
+    return _as_text(line) if text else line if line.endswith(b"\n") else line + b"\n"
+
+
+def _time_of(line: bytes) -> float:
+    """When it was written. A line that does not say so comes as early as it can."""
+    try:
+        entry = from_json(line)
+    except ValueError:
+        return 0.0
+    at = entry.get("at") if isinstance(entry, dict) else None
+    return float(at) if isinstance(at, int | float) else 0.0
+
+
+def _attempt_lines(store: DirectoryStore, task_id: str) -> Generator[bytes]:
     """Every log of a task, in the order of its attempts and stages."""
     names = [ref.name for ref in store.list(task_id) if LOG.fullmatch(ref.name)]
     for name in sorted(names, key=_by_number):
         try:
             with store.open(task_id, name) as file:
-                for line in file:
-                    whole = line if line.endswith(b"\n") else line + b"\n"
-                    yield _as_text(whole) if text else whole
+                yield from file
         except MissingArtifactError:
             continue
 
@@ -131,9 +176,16 @@ def _as_text(line: bytes) -> bytes:
         entry = line.decode("utf-8", "replace")
     if not isinstance(entry, dict):
         return _shown(str(entry).strip()).encode() + b"\n"
-    head = " ".join(str(entry[name]) for name in _FIRST if name in entry)
-    rest = " ".join(f"{name}={value}" for name, value in entry.items() if name not in _FIRST)
+    head = " ".join(_moment(entry[name]) if name == "at" else str(entry[name]) for name in _FIRST if name in entry)
+    rest = " ".join(f"{name}={value}" for name, value in entry.items() if name not in _FIRST and value != "")
     return _shown(f"{head} {rest}".strip().replace("\n", " ")).encode() + b"\n"
+
+
+def _moment(at: object) -> str:
+    """Seconds since 1970 as a time of day that people read."""
+    if not isinstance(at, int | float) or not 0 <= at < _FAR:
+        return str(at)
+    return datetime.fromtimestamp(at, UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _shown(text: str) -> str:

@@ -1,13 +1,16 @@
 """What a task left behind, over HTTP."""
 
 import json
+import re
+from datetime import datetime
 
 import httpx
 import pytest
 
 from api.tasks.files import log_lines
 from droidherd.artifacts.store import DirectoryStore
-from tests.api.test_tasks import submit
+from droidherd.engine.errors import UnavailableError
+from tests.api.test_tasks import submit, until
 from tests.api.world import World
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 3000
@@ -72,7 +75,8 @@ def test_a_task_that_left_nothing_has_an_empty_list(world: World, http: httpx.Cl
         made = submit(http, "files-1").json()["id"]
         answer = http.get(f"/api/tasks/{made}/artifacts")
         assert (200, []) == (answer.status_code, answer.json()["artifacts"])
-        assert (200, "") == (http.get(f"/api/tasks/{made}/log").status_code, http.get(f"/api/tasks/{made}/log").text)
+        log = http.get(f"/api/tasks/{made}/log")
+        assert (200, "created") == (log.status_code, json.loads(log.text.splitlines()[0])["event"])
 
 
 def test_the_log_is_every_attempt_in_order(world: World, http: httpx.Client, task_id: str):
@@ -81,9 +85,44 @@ def test_the_log_is_every_attempt_in_order(world: World, http: httpx.Client, tas
         world.store.put(task_id, f"log-{number}-0.jsonl", json.dumps(line).encode())
     lines = http.get(f"/api/tasks/{task_id}/log")
     assert "application/x-ndjson" == lines.headers["content-type"]
-    assert [None, 2, 10] == [json.loads(line).get("attempt") for line in lines.text.splitlines()]
+    attempts = [json.loads(line).get("attempt") for line in lines.text.splitlines()]
+    assert [2, 10] == [one for one in attempts if one]
     text = http.get(f"/api/tasks/{task_id}/log", headers={"accept": "text/plain"})
-    assert ["tapped", "t2 info stage began attempt=2", "t10 info stage began attempt=10"] == text.text.splitlines()
+    wanted = {"tapped", "t2 info stage began attempt=2", "t10 info stage began attempt=10"}
+    assert ["tapped", "t2 info stage began attempt=2", "t10 info stage began attempt=10"] == [
+        line for line in text.text.splitlines() if line in wanted
+    ]
+
+
+def test_the_log_tells_the_story_of_a_task_between_the_lines_of_its_attempts(world: World, http: httpx.Client):
+    """An attempt's lines stand where they belong, whenever they were stored."""
+    made = submit(http, "files-2", actor="ann", params={"down": 7}).json()["id"]
+    until(http, made, "completed")
+    events = http.get(f"/api/tasks/{made}/events").json()["events"]
+    granted = next(datetime.fromisoformat(one["at"]).timestamp() for one in events if one["event"] == "granted")
+    line = {"at": granted + 1e-6, "text": "tapped gold"}
+    world.store.put(made, "log-1-0.jsonl", json.dumps(line).encode())
+    lines = [json.loads(one) for one in http.get(f"/api/tasks/{made}/log").text.splitlines()]
+    assert ["created", "admitted", "granted", "tapped gold", "completed"] == [
+        one.get("event") or one["text"] for one in lines
+    ]
+    assert ("ann", "pending", 'tap_once for account files-2 with {"down": 7}') == tuple(
+        lines[0][name] for name in ("by", "state", "text")
+    )
+    text = http.get(f"/api/tasks/{made}/log", headers={"accept": "text/plain"}).text
+    assert re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z created tap_once for .* by=ann\n", text), text
+
+
+def test_what_is_not_known_of_a_story_is_said_in_the_log(world: World, http: httpx.Client, task_id: str):
+    async def away(_: str) -> None:
+        raise UnavailableError("Temporal does not answer")
+
+    tasks = world.app.state.droidherd.tasks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "audit", away)
+        first, *rest = http.get(f"/api/tasks/{task_id}/log").text.splitlines()
+    assert ("events_unknown", "Temporal does not answer") == tuple(json.loads(first)[one] for one in ("event", "text"))
+    assert rest
 
 
 def test_a_log_line_that_is_no_json_is_shown_as_it_is(tmp_path: object, world: World):

@@ -2,6 +2,7 @@
 
 import getpass
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -110,26 +111,38 @@ def log(
     ] = 0,
     api_options: ApiOptions,
 ) -> None:
-    """Show the log of a task's attempts. With --json: one JSON object per line, as it was written."""
+    """Show what happened to a task, and what its attempts noted, by time. With --json: one JSON object per line."""
     with api_options.open() as api:
         for text in follow_log(api, task_id, lines=lines, follow=follow, as_json=api_options.as_json):
             output.plain(text)
 
 
 def follow_log(api: ApiClient, task_id: str, *, lines: int, follow: bool, as_json: bool) -> Iterator[str]:
-    """The lines there are; then each new one, until the task has ended and nothing more can come."""
+    """The lines there are; then each new one, until the task has ended and nothing more can come.
+
+    What an attempt noted comes when it is stored, which may be behind an event that followed it.
+    """
     accept = "application/x-ndjson" if as_json else "text/plain"
-    seen = 0
+    seen: Counter[str] = Counter()
     while True:
         # Asked before the log is read: what an ended task wrote is all there.
         over = not follow or tasking.is_final(tasking.patiently(lambda: api.get(f"/api/tasks/{task_id}")))
         whole = tasking.patiently(lambda: api.text(f"/api/tasks/{task_id}/log", accept)).splitlines()
-        fresh = whole[seen:] if seen or not lines else whole[-lines:]
-        yield from fresh
-        seen = len(whole)
+        first, known = not seen, Counter(seen)
+        seen = Counter(whole)
+        if first:
+            yield from whole[-lines:] if lines else whole
+        else:
+            yield from (line for line in whole if _is_new(line, known))
         if over:
             return
         time.sleep(tasking.POLL_S)
+
+
+def _is_new(line: str, known: Counter[str]) -> bool:
+    """Whether this line is there once more than before."""
+    known[line] -= 1
+    return known[line] < 0
 
 
 @app.command(epilog="Examples: droidherd task watch   |   droidherd task watch TASK --json")
