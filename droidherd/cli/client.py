@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
@@ -11,6 +12,7 @@ import httpx
 from droidherd.cli.errors import CliError
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.ports import HostPort
+from droidherd.domain import ids
 from droidherd.settings import Settings
 
 LISTS = {
@@ -21,6 +23,8 @@ LISTS = {
 }
 """What to do about a name that nothing has, by the part of the API that was asked."""
 NOT_FOUND = 404
+_PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
+"""What people type stands in it as an id: nothing there may turn it into the address of something else."""
 TIMEOUT_S = 40.0
 """Longer than the API itself waits for anything (`?wait=30s`)."""
 
@@ -122,6 +126,12 @@ class ApiClient:
             raise CliError(f"{self.url}{path} did not answer JSON; is that the droidherd API?") from error
 
     def _request(self, method: str, path: str, **given: Any) -> httpx.Response:
+        if _PATH.fullmatch(path) is None:
+            raise CliError(
+                f"nothing is called so: {path.removeprefix('/api/')!r}",
+                remedy=f"an id {ids.RULES[ids.PATTERN]}; {_remedy_of(path)}".rstrip("; "),
+                code=2,
+            )
         try:
             answer = self._http.request(method, path, **given)
         except httpx.TimeoutException as error:
@@ -200,12 +210,16 @@ def _refusal(answer: httpx.Response) -> str:
     return f"{text} (HTTP {answer.status_code})"
 
 
+def _remedy_of(path: str) -> str:
+    return LISTS.get(path.split("/")[2] if path.startswith("/api/") else "", "")
+
+
 def _remedy(answer: httpx.Response, path: str) -> str:
     problem = _problem(answer)
     remedy = problem.get("remedy")
     if isinstance(remedy, str) and remedy:
         return remedy
     if answer.status_code == NOT_FOUND:
-        return LISTS.get(path.split("/")[2] if path.startswith("/api/") else "", "")
+        return _remedy_of(path)
     wait = answer.headers.get("Retry-After")
     return f"try again in {wait} s" if wait else ""

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from droidherd.cli.client import Document, rows_of
 from droidherd.cli.errors import CliError
+from droidherd.domain.text import visible
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may have, not even escaped."""
@@ -86,8 +87,8 @@ def case_of_task(task: Document, pages: Sequence[str] = ()) -> JunitCase:
 
 
 def valid_text(text: str) -> str:
-    r"""With every character that XML does not know as an escape: `\x1b`."""
-    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    r"""With every character that XML does not know, or a terminal obeys, as an escape: `\x1b`."""
+    return _NOT_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), visible(text))
 
 
 def _seconds(task: Document) -> float:

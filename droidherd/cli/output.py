@@ -20,6 +20,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from droidherd.cli.errors import CliError
+from droidherd.domain.text import COMMANDS, visible
 
 STATE_STYLES: Mapping[str, str] = {
     "completed": "green",
@@ -31,6 +32,7 @@ STATE_STYLES: Mapping[str, str] = {
     "gave up": "red",
     "unhealthy": "red",
     "rejected": "red",
+    "stuck": "red",
     "cancelled": "yellow",
     "paused": "yellow",
     "suspect": "yellow",
@@ -47,15 +49,7 @@ GAP = 2
 FOLD = 40
 """A column narrower than this is no place for a sentence."""
 
-_COMMANDS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-"""What moves the cursor, changes colours or titles, turns the direction of text, or is no character at all."""
-_OBEYED = re.compile(f"[{_COMMANDS}]")
-_OBEYED_IN_JSON = re.compile(f"[{_COMMANDS}\u2028\u2029]")
-
-
-def visible(text: str) -> str:
-    r"""The text with everything that a terminal would obey spelt out: `\x1b[31m`. Line ends and tabs stay."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
+_OBEYED_IN_JSON = re.compile(f"[{COMMANDS}\u2028\u2029]")
 
 
 def json_text(document: Any, *, indent: int | None = None) -> str:

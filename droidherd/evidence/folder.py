@@ -24,6 +24,7 @@ from droidherd.domain.errors import (
     StillBusyError,
 )
 from droidherd.domain.ports import Recalled
+from droidherd.domain.text import visible
 from droidherd.evidence.frame_buffer import PER_EMULATOR, BufferedFrame
 from droidherd.evidence.page import Evidence, EvidenceFrame, page
 from droidherd.evidence.recording import COMPLETED, PACKED, PackedRecordingWriter, RecordedPart
@@ -71,7 +72,7 @@ class EvidenceFolder:
         stage = self.work.stage.name if self.work.stage else "cleanup"
         files = {f"{prefix}{stage}.{PAGE}": page(self._put_together(error, notes, app_log), self.masked)}
         if app_log:
-            files[f"{prefix}{stage}.{APP_LOG}"] = self.masked(app_log)
+            files[f"{prefix}{stage}.{APP_LOG}"] = visible(self.masked(app_log))
         return tuple(self._put(name, text) for name, text in files.items())
 
     def record(self, error: DroidherdError | None, prefix: str) -> ArtifactView:

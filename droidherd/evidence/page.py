@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from droidherd.domain.ports import Box
+from droidherd.domain.text import visible
 from droidherd.evidence.trace import Search, SearchRow
 
 Mask = Callable[[str], str]
@@ -85,10 +86,10 @@ class Evidence:
 
 
 def page(evidence: Evidence, mask: Mask) -> str:
-    """The whole page. Every text goes through `mask` before it becomes HTML."""
+    """The whole page. Every text goes through `mask` before it becomes HTML, and shows what a terminal would obey."""
 
     def text(value: str) -> str:
-        return escape(mask(value))
+        return escape(visible(mask(value)))
 
     parts = [
         f"<h1>{text(evidence.title)}</h1>",

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from droidherd.cli import output
+from droidherd.domain.text import visible
 from tests.support.terminal import Terminal
 
 COLUMNS = ("task", "type", "state", "emulator", "why")
@@ -81,11 +82,11 @@ def test_nothing_of_the_command_is_printed_past_the_safe_console():
 
 @pytest.mark.parametrize("text", ["\x1b[2J", "a\x9b31m", "\x07", "\u202e", "\ud800", "a\rb", "\x7f", "\x85"])
 def test_what_a_terminal_would_obey_is_spelt_out(text: str):
-    shown = output.visible(text)
+    shown = visible(text)
     assert (True, True) == (shown.isascii(), shown.isprintable())
     assert text == json.loads(output.json_text(text))
     assert output.json_text(text).isascii()
 
 
 def test_line_ends_and_letters_are_left_alone():
-    assert "é\n\tя 漢字 → ✓" == output.visible("é\r\n\tя 漢字 → ✓")
+    assert "é\n\tя 漢字 → ✓" == visible("é\r\n\tя 漢字 → ✓")

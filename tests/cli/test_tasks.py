@@ -105,6 +105,8 @@ def test_a_report_of_what_nobody_waits_for_is_refused(droidherd: Terminal, api_s
 
 def test_a_report_holds_what_xml_cannot(tmp_path: Path) -> None:
     write(tmp_path / "r.xml", "s", [JunitCase("a<b", "g", 1.0, f'"{ESCAPE}\x00\ud800&"', output="ok\ufffe")])
+    written = (tmp_path / "r.xml").read_text()
+    assert [] == [char for char in "\x1b\x07\x9b\u202e" if char in written]
     root = ET.parse(tmp_path / "r.xml").getroot()  # noqa: S314 (we wrote it)
     assert ("1", "1") == (root.get("tests"), root.get("failures"))
     assert "\\x1b[31mred" in str(root.find(".//failure").get("message"))  # pyright: ignore[reportOptionalMemberAccess]
@@ -122,10 +124,20 @@ def test_a_task_that_is_not_there_is_followed_by_what_to_do(
     assert (1, True) == (code, "`droidherd task list` names the tasks there are" in printed)
 
 
+@pytest.mark.parametrize("task_id", ["", "..", "../emulators/e1", "a b", "a?force=true", "a#b", "\x1b[31m"])
+def test_what_is_no_id_is_refused_before_anything_is_asked(
+    droidherd: Terminal, api_state: ApiState, task_id: str
+) -> None:
+    for words in (("cancel", task_id), ("task", "show", task_id)):
+        code, printed = droidherd(*words)
+        assert (2, True, True) == (code, "A-Z a-z 0-9" in printed, "`droidherd task list`" in printed), printed
+    assert [] == api_state.asked
+
+
 @pytest.mark.parametrize(
     "words",
-    [("task", "list"), ("task", "show", "t1"), ("task", "log", "t1"), ("queue", "lanes"), ("emulator", "list"),
-     ("account", "list"), ("host", "status"), ("task", "watch", "t1")],
+    [("task", "list"), ("task", "show", "t1"), ("task", "log", "t1"), ("task", "log", "t1", "-f"), ("queue", "lanes"),
+     ("emulator", "list"), ("account", "list"), ("host", "status"), ("task", "watch", "t1")],
 )  # fmt: skip
 def test_what_comes_from_outside_never_commands_the_terminal(
     droidherd: Terminal, failed: ApiState, words: tuple[str, ...]

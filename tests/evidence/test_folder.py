@@ -98,6 +98,12 @@ def masked(text: str) -> str:
     return text.replace(CANARY, "***")
 
 
+def test_the_page_shows_what_a_terminal_would_obey():
+    written = page(evidence(app_log="I Herd: \x1b[31mred\x07\n", error="typed \x9b2J \u202egnp"), masked)
+    assert [] == [char for char in "\x1b\x07\x9b\u202e" if char in written]
+    assert [] == [text for text in (r"\x1b[31mred\x07", r"typed \x9b2J \u202egnp") if text not in written]
+
+
 def test_the_page_is_whole_and_says_what_was_searched_and_why_it_failed():
     read = Reader(page(evidence(), masked))
     for phrase in (

@@ -113,7 +113,7 @@ def show(status: InstanceStatus) -> None:
             )
         )
     for problem in status.problems:
-        output.err.print(f"[yellow]{problem}[/yellow]")
+        output.err.print(f"[yellow]{escape(problem)}[/yellow]")
 
 
 def _row(emulator: Document) -> list[str]:

@@ -1,0 +1,12 @@
+"""Text from outside, made harmless for whoever reads it on a terminal. Pure."""
+
+import re
+
+COMMANDS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+"""What moves the cursor, changes colours or titles, turns the direction of text, or is no character at all."""
+_OBEYED = re.compile(f"[{COMMANDS}]")
+
+
+def visible(text: str) -> str:
+    r"""The text with everything that a terminal would obey spelt out: `\x1b[31m`. Line ends and tabs stay."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
