@@ -81,6 +81,21 @@ def test_all_that_failed_are_tried_again_by_filter(world: World, http: httpx.Cli
     assert 2 == len(until(http, failed, "completed")["attempts"])
 
 
+def test_tried_again_alone_or_by_filter_a_task_acts_for_its_account(world: World, http: httpx.Client):
+    http.post("/api/queue/resume")
+    body = {"type": "daily_reward", "account": "bulk-acts", "labels": {"bulk": "acts"}}
+    with world.breaking("bulk-acts"):
+        task_id = http.post("/api/tasks", json=body).json()["id"]
+        until(http, task_id, "failed")
+        assert http.post(f"/api/tasks/{task_id}/retry").is_success
+        until(http, task_id, "failed")
+    params = {"label": "bulk=acts"}
+    eventually(lambda: [task_id] == http.post("/api/bulk/retry", params={**params, "dry_run": True}).json()["tasks"])
+    assert [task_id] == http.post("/api/bulk/retry", params=params).json()["tasks"]
+    done = until(http, task_id, "completed")
+    assert ("bulk-acts", "bulk-acts", 3) == (done["account"], done["params"]["account"], len(done["attempts"]))
+
+
 def test_all_that_wait_are_put_in_front_by_filter(http: httpx.Client):
     labels = {"bulk": "front"}
     first, second = (submit(http, f"bulk-front-{n}", labels=labels if n else {}).json()["id"] for n in range(2))

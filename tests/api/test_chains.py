@@ -18,6 +18,12 @@ def test_a_chain_is_submitted_at_once_and_listed_by_its_first(http: httpx.Client
     eventually(lambda: {task_id, f"{task_id}.2"} == chained(http, task_id))
 
 
+def test_what_follows_acts_for_the_account_of_the_first(http: httpx.Client):
+    task_id = submit(http, "chain-3", then=[{"type": "daily_reward"}]).json()["id"]
+    second = http.get(f"/api/tasks/{task_id}.2", params={"wait": "60s"}).json()
+    assert ("chain-3", "chain-3", "completed") == (second["account"], second["params"]["account"], second["state"])
+
+
 def chained(http: httpx.Client, head: str) -> set[str]:
     listed = http.get("/api/tasks", params={"label": f"chain={head}"}).json()["tasks"]
     return {one["task_id"] for one in listed}
@@ -37,6 +43,8 @@ def test_a_critical_failure_says_why_nothing_follows(world: World, http: httpx.C
         ({"then": [{"type": "tap_once"}, {"type": "nonsense"}]}, "then.1.type"),
         ({"then": [{"type": "tap_once", "params": {"nonsense": 1}}]}, "then.0.params.nonsense"),
         ({"then": [{}]}, "then.0.type"),
+        ({"account": "bob", "then": [{"type": "associate", "params": {"account": "ann"}}]}, "then.0.params.account"),
+        ({"then": [{"type": "associate"}]}, "account"),
         ({"then": [{"type": "tap_once"}] * 17}, "then"),
         ({"then": [{"type": "tap_once"}], "id": "x" * 55}, "id"),
         ({"chain": {"head": "a", "place": 2, "previous": "a"}}, "chain"),
