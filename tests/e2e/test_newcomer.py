@@ -6,13 +6,16 @@ Addresses are those that the instance says it has, since a test cannot have the 
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from itertools import takewhile
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.docs.blocks import ROOT, Block, blocks
@@ -47,6 +50,7 @@ class Clone:
         (guards / "curl").chmod(0o755)
         path = (guards, Path(sys.executable).parent, *os.environ["PATH"].split(os.pathsep))
         free = {"TEMPORAL__ADDRESS": "127.0.0.1:0", "TEMPORAL__UI_PORT": "0", "TEMPORAL__METRICS_PORT": "0"}
+        free["TEMPORAL__UI"] = "true"
         ours = {**free, "API__PORT": "0", "ADB__PORT": "0", "TIMING__DRAIN_S": "5"}
         self.environment = {
             **{f"DROIDHERD_{name}": value for name, value in ours.items()},
@@ -60,6 +64,7 @@ class Clone:
             "ANN_PASSWORD": "secret",
         }
         self.addresses: dict[str, str] = {}
+        self._up: subprocess.Popen[bytes] | None = None
 
     def types(self, words: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -73,10 +78,30 @@ class Clone:
             check=False,
         )
 
+    def make(self, target: str, *flags: str) -> list[str]:
+        """With the virtual environment of this run: what `make setup` does comes from PyPI, which no test may need."""
+        return ["make", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.stamp", *flags, target]
+
     def up(self) -> None:
-        done = self.types(["droidherd", "up", "--virtual", "2", "--detach", "--json"])
-        assert 0 == done.returncode, done.stdout + done.stderr
-        self.addresses = {name: str(value) for name, value in json.loads(done.stdout).items()}
+        """As README says: in the foreground, so that somebody else looks when it is up."""
+        with (self.folder / "up.txt").open("wb") as printed:
+            self._up = subprocess.Popen(
+                self.make("up"), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                stdout=printed, stderr=printed, start_new_session=True,
+            )  # fmt: skip
+        until = time.monotonic() + LIMIT_S
+        ready = self.folder / ".droidherd" / "ready.json"
+        while not ready.exists():
+            text = (self.folder / "up.txt").read_text()
+            assert self._up.poll() is None, text
+            assert time.monotonic() < until, text
+            time.sleep(0.2)
+        self.addresses = {name: str(value) for name, value in json.loads(ready.read_text()).items()}
+
+    def down(self) -> int:
+        """How `make up` ended."""
+        self.types(["droidherd", "down", "--now"])
+        return self._up.wait(LIMIT_S) if self._up is not None else 0
 
     def here(self, text: str) -> str:
         """With the addresses of this instance."""
@@ -105,7 +130,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Generator[Clone]:
         one.up()
         yield one
     finally:
-        one.types(["droidherd", "down", "--now"])
+        one.down()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -120,3 +145,49 @@ def test_every_block_of_the_page_runs_as_it_stands(clone: Clone, page: str):
         exported = takewhile(lambda line: line.startswith("export "), clone.here(block.text).splitlines())
         exports += "\n".join(exported) + "\n"
     assert [] == wrong, "\n\n".join(wrong)
+
+
+def test_the_demo_of_the_readme_runs_with_make(clone: Clone):
+    """Beside the instance that is up: it finds ports of its own."""
+    done = clone.types(clone.make("demo"))
+    assert 0 == done.returncode, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_every_documented_make_target_is_one(clone: Clone):
+    """What `make` would do, and not more: `make test` is this very suite, and the others take up to hours."""
+    text = "\n".join((clone.folder / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+    named = set(re.findall(r"(?:^|`|=1 )make ([a-z-]+)", text, re.MULTILINE))
+    assert {"demo", "up", "setup", "test", "test-more"} <= named
+    for target in sorted(named):
+        done = clone.types(clone.make(target, "-n"))
+        assert (0, "") == (done.returncode, done.stderr), target
+
+
+def test_every_address_that_is_printed_answers(clone: Clone):
+    printed = (clone.folder / "up.txt").read_text()
+    urls = json.loads(clone.types(["droidherd", "status", "--json"]).stdout)["urls"]
+    assert {"api", "docs", "temporal", "namespace", "temporal_ui"} <= set(urls)
+    assert [] == [name for name in ("api", "docs", "temporal", "temporal_ui") if urls[name] not in printed]
+    assert {200} == {httpx.get(urls[name], timeout=30).status_code for name in ("api", "docs", "temporal_ui")}
+    assert f"/namespaces/{urls['namespace']}/" in urls["temporal_ui"]
+    ui = urls["temporal_ui"].partition("/namespaces/")[0]
+    assert 200 == httpx.get(f"{ui}/api/v1/namespaces/{urls['namespace']}", timeout=30).status_code
+    asked = ["temporal", "workflow", "count", "--address", urls["temporal"], "--namespace", urls["namespace"]]
+    assert 0 == clone.types(asked).returncode
+
+
+def test_a_second_instance_beside_the_first_has_other_addresses(clone: Clone):
+    done = clone.types(["droidherd", "up", "--data", "other", "--detach", "--json"])
+    try:
+        assert 0 == done.returncode, done.stdout + done.stderr
+        second = json.loads(done.stdout)
+        assert {True} == {second[name] != clone.addresses[name] for name in ("api", "docs", "temporal")}
+        assert 200 == httpx.get(second["api"], timeout=30).status_code
+    finally:
+        clone.types(["droidherd", "down", "--now", "--data", "other"])
+
+
+def test_it_goes_down_as_it_came_up(clone: Clone):
+    """The last one: `make up` ends well when somebody takes it down."""
+    assert 0 == clone.down()
+    assert 3 == clone.types(["droidherd", "status"]).returncode
