@@ -162,8 +162,8 @@ async def test_a_task_that_is_paused_for_too_long_is_reported_until_it_goes_on(h
     await here.control(task_id(task), "resume")
     await more.began.wait()
 
-    async def told() -> bool:
-        return (await memo(handle)).stuck is None
+    async def told() -> bool | None:
+        return (await memo(handle)).stuck is None or None
 
     await until(told, "the report's end")
     assert TAGS not in (await handle.describe()).typed_search_attributes
@@ -189,10 +189,10 @@ async def test_a_task_that_runs_for_long_is_not_stuck(here: World, task: str):
     hold = Hold()
     handle = await due(here, subscription(task, stuck_after_s=1, on_stuck=OnStuck.CANCEL), hold)
 
-    async def looked() -> bool:
+    async def looked() -> bool | None:
         history = await handle.fetch_history()
         kinds = [one.activity_task_scheduled_event_attributes.activity_type.name for one in history.events]
-        return kinds.count("look_at_task") > 1
+        return kinds.count("look_at_task") > 1 or None
 
     await until(looked, "two looks")
     assert (await memo(handle)).stuck is None

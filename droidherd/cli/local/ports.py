@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,7 @@ class PortRegistry:
         self._path = path
         self._chosen: dict[str, int] = _read(path)
         self._reserved: dict[int, IO[bytes]] = {}
+        weakref.finalize(self, _release, self._reserved)
 
     def claim_all(self, *settings: PortSetting) -> dict[str, int]:
         """All of them, by name. PortTakenError names each that cannot be had, not only the first."""
@@ -160,6 +162,11 @@ class PortRegistry:
             return False
         self._reserved[port] = file
         return True
+
+
+def _release(reserved: dict[int, IO[bytes]]) -> None:
+    for file in reserved.values():
+        file.close()
 
 
 def _reservations() -> Path:
