@@ -130,6 +130,8 @@ def log_lines(
 ) -> Generator[bytes]:
     """What attempts wrote, and between it what happened to the task, by time."""
     rest = deque(story)
+    if rest:
+        yield _whole(to_json(rest.popleft()), text=text)
     for line in _attempt_lines(store, task_id):
         at = _time_of(line) if rest else 0.0
         while rest and rest[0]["at"] <= at:
@@ -144,7 +146,7 @@ def _whole(line: bytes, *, text: bool) -> bytes:
 
 
 def _time_of(line: bytes) -> float:
-    """When it was written. A line that does not say so comes as early as it can."""
+    """When it was written. A line that does not say so stands behind the first event."""
     try:
         entry = from_json(line)
     except ValueError:
@@ -176,7 +178,8 @@ def _as_text(line: bytes) -> bytes:
         entry = line.decode("utf-8", "replace")
     if not isinstance(entry, dict):
         return _shown(str(entry).strip()).encode() + b"\n"
-    head = " ".join(_moment(entry[name]) if name == "at" else str(entry[name]) for name in _FIRST if name in entry)
+    known = [name for name in _FIRST if entry.get(name, "") != ""]
+    head = " ".join(_moment(entry[name]) if name == "at" else str(entry[name]) for name in known)
     rest = " ".join(f"{name}={value}" for name, value in entry.items() if name not in _FIRST and value != "")
     return _shown(f"{head} {rest}".strip().replace("\n", " ")).encode() + b"\n"
 

@@ -20,6 +20,7 @@ def test_a_chain_is_submitted_at_once_and_listed_by_its_first(http: httpx.Client
 
 def test_what_follows_acts_for_the_account_of_the_first(http: httpx.Client):
     task_id = submit(http, "chain-3", then=[{"type": "daily_reward"}]).json()["id"]
+    http.get(f"/api/tasks/{task_id}", params={"wait": "60s"})
     second = http.get(f"/api/tasks/{task_id}.2", params={"wait": "60s"}).json()
     assert ("chain-3", "chain-3", "completed") == (second["account"], second["params"]["account"], second["state"])
 

@@ -175,6 +175,8 @@ def test_a_task_that_waits_already_says_at_once_what_became_of_its_emulator(worl
     with world.holding("why-3"):
         runs = submit(http, "why-3", emulator="e3").json()["id"]
         until(http, runs, "running")
+        on_deck = submit(http, "why-5", emulator="e3").json()["id"]
+        until(http, on_deck, "running")
         waits = submit(http, "why-4", emulator="e3").json()["id"]
         assert "0 before it, 1 emulators busy" == until(http, waits, "queued")["why"]
 

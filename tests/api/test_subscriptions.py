@@ -209,7 +209,7 @@ def test_a_task_that_is_paused_for_too_long_shows_and_is_counted(world: World, h
         assert 1 == counted()
         http.post(f"/api/tasks/{task_id}/resume")
         until(http, task_id, "running")
-        assert show(http, name)["stuck"] is None
+        eventually(lambda: show(http, name)["stuck"] is None)
         eventually(lambda: counted() == 0)
     until(http, task_id, "completed")
 
