@@ -1,12 +1,13 @@
 """Runs of subscriptions: how they end, and what they hand on."""
 
 from droidherd.contracts import names
+from droidherd.contracts.subscriptions import SubscriptionRunState
 from droidherd.contracts.tasks import OperatorRequest
 from droidherd.domain.errors import FlowError
 from tests.replay.scenario import scenario
 from tests.workflows.plays import Hold, fails
 from tests.workflows.subscription_runs import LONG_AGO, due, ended, subscription, task_id
-from tests.workflows.world import World
+from tests.workflows.world import World, until
 
 DAILY = "daily"
 RUN = "subscription-run/daily-2026-01-02T03:04:06Z"
@@ -64,3 +65,29 @@ async def subscription_run_with_a_name_that_is_taken(world: World) -> None:
 @scenario("what was missed cannot be counted: the run goes on", keep=(RUN,))
 async def subscription_run_without_catch_up(world: World) -> None:
     await (await due(world, subscription(DAILY, every_s=0, cron="* * * * *", time_zone="Mars/Base"))).result()
+
+
+@scenario("its task waits for too long: it is reported, and cancelled as its subscription wants", keep=(RUN,))
+async def subscription_run_of_a_stuck_task(world: World) -> None:
+    hold = Hold()
+    await world.submit("holder", hold, account=DAILY)
+    await hold.began.wait()
+    spec = subscription(DAILY).task.model_copy(update={"on_busy": "queue"})
+    await (await due(world, subscription(DAILY, task=spec, stuck_after_s=1, on_stuck="cancel"))).result()
+    hold.let_go.set()
+
+
+@scenario("its task is paused for too long, reported, and goes on", keep=(RUN,))
+async def subscription_run_of_a_task_that_goes_on(world: World) -> None:
+    hold = Hold()
+    handle = await due(world, subscription(DAILY, stuck_after_s=1), hold)
+    await hold.began.wait()
+    await world.control(task_id(DAILY), "pause")
+
+    async def reported() -> bool | None:
+        memo = await (await handle.describe()).memo_value(names.MEMO_SUBSCRIPTION_RUN, type_hint=SubscriptionRunState)
+        return memo.stuck is not None or None
+
+    await until(reported, "the report")
+    await world.control(task_id(DAILY), "resume")
+    await handle.result()
