@@ -98,9 +98,9 @@ class Clone:
             time.sleep(0.2)
         self.addresses = {name: str(value) for name, value in json.loads(ready.read_text()).items()}
 
-    def down(self) -> int:
+    def down(self, *how: str) -> int:
         """How `make up` ended."""
-        self.types(["droidherd", "down", "--now"])
+        self.types(["droidherd", "down", *how])
         return self._up.wait(LIMIT_S) if self._up is not None else 0
 
     def here(self, text: str) -> str:
@@ -130,7 +130,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Generator[Clone]:
         one.up()
         yield one
     finally:
-        one.down()
+        one.down("--now")
 
 
 @pytest.mark.parametrize("page", PAGES)
