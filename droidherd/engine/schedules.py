@@ -274,7 +274,7 @@ class SubscriptionsClient:
             query += f" AND {Attribute.REGION} = {quote(region)}"
         async with limit_call(SCHEDULE_S):
             rows = [row async for row in self._client.list_workflows(query, limit=STUCK_SHOWN)]
-        return {row.typed_search_attributes[KEYWORD[Attribute.SUBSCRIPTION_ID]] for row in rows}
+        return {row.typed_search_attributes.get(KEYWORD[Attribute.SUBSCRIPTION_ID], "") for row in rows} - {""}
 
     # --- how it is asked --------------------------------------------------------------------------------------
 
