@@ -181,7 +181,7 @@ def _reservations() -> Path:
     if known.st_uid != os.getuid() or not stat.S_ISDIR(known.st_mode):
         raise PortTakenError(
             f"{folder}, where ports are reserved, belongs to somebody else",
-            remedy="remove it, or set TMPDIR to a folder of your own",
+            remedy="remove it, or set TMPDIR to another folder",
         )
     return folder
 
