@@ -185,7 +185,7 @@ def test_a_task_that_waits_already_says_at_once_what_became_of_its_emulator(worl
             return text in http.get(f"/api/tasks/{waits}").json()["why"] and text in listed[0]["why"]
 
         for order, undo, expected in (
-            ("drain", "undrain", "e3 is draining (drained by ann: night)"),
+            ("drain", "undrain", "e3 is draining (by ann: night)"),
             ("quarantine", "release", "e3 is quarantined (quarantined by ann: night)"),
         ):
             assert http.post(f"/api/emulators/e3/{order}", json={"actor": "ann", "reason": "night"}).is_success

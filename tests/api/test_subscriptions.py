@@ -190,7 +190,8 @@ def listed(http: httpx.Client, name: str) -> list[dict[str, Any]]:
 
 
 def test_a_task_that_is_paused_for_too_long_shows_and_is_counted(world: World, http: httpx.Client, name: str):
-    assert (7200, "report", None) == tuple(add(http, name)[one] for one in ("stuck_after_s", "on_stuck", "stuck"))
+    made = add(http, name)
+    assert (7200, "report", None) == tuple(made[one] for one in ("stuck_after_s", "on_stuck", "stuck"))
     http.patch(f"{ALL}/{name}", json={"stuck_after_s": 1})
 
     def counted() -> float:
@@ -214,9 +215,7 @@ def test_a_task_that_is_paused_for_too_long_shows_and_is_counted(world: World, h
     until(http, task_id, "completed")
 
 
-def test_a_task_that_waits_for_too_long_is_cancelled_if_its_subscription_says_so(
-    world: World, http: httpx.Client, name: str
-):
+def test_a_task_that_waits_for_too_long_is_cancelled_if_wanted(world: World, http: httpx.Client, name: str):
     add(http, name, stuck_after_s=1, on_stuck="cancel", task={"type": "tap_once", "account": name, "on_busy": "queue"})
     with world.holding(name):
         holder = http.post("/api/tasks", json={"type": "tap_once", "account": name}).json()["id"]
@@ -304,9 +303,7 @@ def test_it_may_be_made_paused(http: httpx.Client, name: str):
 # --- secrets -----------------------------------------------------------------------------------------------------
 
 
-def test_a_secret_parameter_is_masked_wherever_it_shows_and_kept_when_it_comes_back(
-    world: World, http: httpx.Client, name: str
-):
+def test_a_secret_parameter_is_shown_masked_and_comes_back_as_it_was(world: World, http: httpx.Client, name: str):
     link = {"type": "daily_reward", "params": {"password": "hunter22"}}
     task = {"type": "daily_reward", "account": name, "params": {"password": "hunter21"}, "then": [link]}
     made = add(http, name, task=task)
