@@ -186,7 +186,7 @@ def test_a_task_that_waits_already_says_at_once_what_became_of_its_emulator(worl
 
         for order, undo, expected in (
             ("drain", "undrain", "e3 is draining (by ann: night)"),
-            ("quarantine", "release", "e3 is quarantined (quarantined by ann: night)"),
+            ("quarantine", "release", "e3 is quarantined (by ann: night)"),
         ):
             assert http.post(f"/api/emulators/e3/{order}", json={"actor": "ann", "reason": "night"}).is_success
             eventually(lambda expected=expected: says(expected), 10)
