@@ -113,7 +113,7 @@ def test_the_log_tells_the_story_of_a_task_between_the_lines_of_its_attempts(wor
     assert re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z created tap_once for .* by=ann\n", text), text
 
 
-def test_what_is_not_known_of_a_story_is_said_in_the_log(world: World, http: httpx.Client, task_id: str):
+def test_a_story_that_cannot_be_read_shows_as_such_in_the_log(world: World, http: httpx.Client, task_id: str):
     async def away(_: str) -> None:
         raise UnavailableError("Temporal does not answer")
 

@@ -48,7 +48,7 @@ def test_what_is_left_out_is_for_the_api_to_decide(droidherd: Terminal, name: st
     assert (5, "default", {}) == tuple(made["task"][one] for one in ("priority", "pool", "labels"))
 
 
-def test_patience_with_its_task_is_given_and_what_is_stuck_is_told(
+def test_patience_with_its_task_is_set_and_a_stuck_one_shows(
     world: World, droidherd: Terminal, http: httpx.Client, name: str
 ):
     times = ("--every", "24h", "--stuck-after", "1s", "--on-stuck", "report")

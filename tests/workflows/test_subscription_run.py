@@ -162,10 +162,10 @@ async def test_a_task_that_is_paused_for_too_long_is_reported_until_it_goes_on(h
     await here.control(task_id(task), "resume")
     await more.began.wait()
 
-    async def told() -> bool | None:
+    async def cleared() -> bool | None:
         return (await memo(handle)).stuck is None or None
 
-    await until(told, "the report's end")
+    await until(cleared, "the report's end")
     assert TAGS not in (await handle.describe()).typed_search_attributes
     more.let_go.set()
     assert "completed" == (await handle.result()).outcome
