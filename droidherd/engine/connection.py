@@ -9,7 +9,6 @@ from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.common import RawValue
-from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
@@ -24,6 +23,7 @@ from droidherd import telemetry
 from droidherd.contracts.base import Request
 from droidherd.contracts.engine import PoolSettings
 from droidherd.engine.errors import UnavailableError
+from droidherd.engine.tracing import TracingInterceptor
 from droidherd.settings import Settings, Temporal
 
 

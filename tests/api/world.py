@@ -16,7 +16,6 @@ import uvicorn
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
-from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
@@ -39,6 +38,7 @@ from droidherd.engine.accounts import CachedAccounts
 from droidherd.engine.archive import TaskArchive
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import QueueClient
+from droidherd.engine.tracing import TracingInterceptor
 from droidherd.flows.catalogue import Catalogue
 from droidherd.settings import Api, ArtifactSettings, CredentialSettings, Host, PolicySettings, Settings, Temporal
 from droidherd.worker.activities import retention_limits

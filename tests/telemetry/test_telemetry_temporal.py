@@ -11,11 +11,11 @@ from temporalio.worker import Worker
 
 with workflow.unsafe.imports_passed_through():
     from opentelemetry.sdk.trace import ReadableSpan
-    from temporalio.contrib.opentelemetry import TracingInterceptor
     from temporalio.contrib.pydantic import pydantic_data_converter
 
     from droidherd import telemetry
     from droidherd.cli.local.embedded import EmbeddedTemporal
+    from droidherd.engine.tracing import TracingInterceptor
     from tests.support.spans import remember_spans
 
 QUEUE = "traced"
