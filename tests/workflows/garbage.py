@@ -1,6 +1,6 @@
 """What nobody should send to a workflow, and what becomes of the workflow: every handler, found by looking for them.
 
-.venv/bin/python -m tests.workflows.garbage     play all of it on a server of its own, and print the table
+.venv/bin/python -m tests.workflows.garbage     play all of it on a server of its own, and print the table (or --json)
 """
 
 import asyncio
@@ -9,8 +9,10 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,22 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import (
     Client,
+    Interceptor,
+    OutboundInterceptor,
+    QueryWorkflowInput,
+    SignalWorkflowInput,
+    StartWorkflowInput,
+    StartWorkflowUpdateInput,
     WorkflowExecutionStatus,
     WorkflowHandle,
     WorkflowHistory,
+    WorkflowUpdateHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import RawValue
 from temporalio.exceptions import TemporalError
 from temporalio.service import RPCError, RPCStatusCode
+from typing_extensions import override
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts import names
@@ -40,6 +50,7 @@ from droidherd.contracts.subscriptions import Subscription
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.engine.connection import CONVERTER
+from droidherd.engine.tracing import TracingInterceptor
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.support.temporal import NEW_NAMESPACES
 from tests.workflows.world import World, until, world
@@ -92,6 +103,81 @@ def rubbish(kind: Any, *, large: bool = True) -> Iterator[tuple[str, Payloads]]:
         yield "extreme numbers", [payload(whole.replace("12345678", number).encode())]
     yield "long texts", [as_json(sample(schema, text="x" * 30_000))]
     yield "naive time", [as_json(sample(schema, moment=NAIVE))]
+
+
+TRACE = "_tracer-data"
+"""The header in which OpenTelemetry's plugin looks for a trace."""
+HEADER: ContextVar[Payload | None] = ContextVar("HEADER", default=None)
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def headers(*, large: bool = True) -> Iterator[Payload]:
+    """What is sent as the trace of a message. Of a small play a few that raised, each in another way."""
+    yield payload(b"\xff\xfe\x00{")
+    yield payload(b"{}", b"binary/secret")
+    for value in ([1, "x"], {"traceparent": 5}):
+        yield as_json(value)
+    yield as_json({"traceparent": PARENT, "tracestate": "\ud800=\ud800", "baggage": "a=\ud800"})
+    if not large:
+        return
+    yield Payload(metadata={}, data=b"{}")
+    yield payload(b"", b"binary/null")
+    yield payload(b"[" * 400 + b"]" * 400)
+    for value in (None, 17, "text", {"traceparent": {"x": 1}}, {"traceparent": []}):
+        yield as_json(value)
+    yield as_json({"traceparent": PARENT, "tracestate": [5], "baggage": 7})
+    yield as_json({"traceparent": "x" * 30_000})
+    yield as_json({"traceparent": "x" * LARGE_BYTES})
+
+
+class SendsHeaders(Interceptor):
+    """Sends `HEADER` with each message."""
+
+    @override
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _SendsHeaders(next)
+
+
+class _SendsHeaders(OutboundInterceptor):
+    @override
+    async def start_workflow(self, input: StartWorkflowInput) -> "WorkflowHandle[Any, Any]":
+        input.headers = _with_header(input.headers)
+        return await super().start_workflow(input)
+
+    @override
+    async def signal_workflow(self, input: SignalWorkflowInput) -> None:
+        input.headers = _with_header(input.headers)
+        await super().signal_workflow(input)
+
+    @override
+    async def query_workflow(self, input: QueryWorkflowInput) -> Any:
+        input.headers = _with_header(input.headers)
+        return await super().query_workflow(input)
+
+    @override
+    async def start_workflow_update(self, input: StartWorkflowUpdateInput) -> "WorkflowUpdateHandle[Any]":
+        input.headers = _with_header(input.headers)
+        return await super().start_workflow_update(input)
+
+
+def _with_header(given: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    header = HEADER.get()
+    return given if header is None else {**given, TRACE: header}
+
+
+@contextmanager
+def sending(header: Payload) -> Generator[None]:
+    token = HEADER.set(header)
+    try:
+        yield
+    finally:
+        HEADER.reset(token)
+
+
+def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
+    config = client.config()
+    config["interceptors"] = interceptors
+    return Client(**config)
 
 
 @dataclass
@@ -157,6 +243,13 @@ class Table:
             lines.append(f"| {kind} | {message} | {counts} |")
         return "\n".join([*lines, "", f"sent: {self.cells.total()}, wedged: {len(self.wedged)}", *self.wedged])
 
+    def figures(self) -> dict[str, Any]:
+        """The same for programs: how many of each sort, and what was wrong."""
+        sorts: Counter[str] = Counter()
+        for (_, _, sort), count in self.cells.items():
+            sorts[sort] += count
+        return {"sent": self.cells.total(), "wedged": len(self.wedged), "sorts": sorts, "problems": self.wedged}
+
 
 @dataclass
 class Target:
@@ -189,6 +282,10 @@ class Target:
             for sort, given in rubbish(parameter.kind if parameter else None, large=large):
                 await self._outcome(self.handle.signal(name or "nobody_knows_this", args=raw(given)))
                 self.table.add(self.name, "signal", sort)
+            for header in headers(large=large):
+                with sending(header):
+                    await self._outcome(self.handle.signal(name or "nobody_knows_this", args=raw(TWO)))
+                self.table.add(self.name, "signal", HEADERS)
             await self.check(f"signal {name}")
         for name in (*self.definition.updates, "nobody_knows_this"):
             await self._ask("update", name, self.definition.updates.get(name), large=large)
@@ -197,14 +294,20 @@ class Target:
 
     async def _ask(self, message: str, name: str, one: Any, *, large: bool) -> None:
         parameter = parameter_of(one) if one else None
+        send = self.handle.execute_update if message == "update" else self.handle.query
         for sort, given in rubbish(parameter.kind if parameter else None, large=large):
             if not given and one is not None and parameter is None:
                 continue  # as it should be: the answer may take its time
-            send = self.handle.execute_update if message == "update" else self.handle.query
             answer = await self._outcome(send(name, args=raw(given)))
             self.table.add(self.name, message, sort)
             if answer == "silence" and sort not in MAY_BE_VALID:
                 self.table.wedged.append(f"{self.name}: {message} {name}, {sort}")
+        for header in headers(large=large):
+            with sending(header):
+                answer = await self._outcome(send(name, args=raw(TWO)))
+            self.table.add(self.name, message, HEADERS)
+            if answer == "silence":
+                self.table.wedged.append(f"{self.name}: {message} {name}, {HEADERS}")
         await self.check(f"{message} {name}")
 
     async def _outcome(self, sending: Any) -> str:
@@ -279,6 +382,10 @@ async def play_starts(here: World, table: Table, *, large: bool = True) -> None:
         definition: Any = workflow._Definition.must_from_class(cls)
         kind = TaskInput if definition.name == names.Workflow.TASK else parameter_of_start(definition)
         await asyncio.gather(*(play_one(definition, *one) for one in rubbish(kind, large=large)))
+        valid = here.client.data_converter.payload_converter.to_payloads([VALID[str(definition.name)]])
+        for header in headers(large=large):
+            with sending(header):
+                await play_one(definition, HEADERS, valid)
 
 
 def parameter_of_start(definition: Any) -> Any:
@@ -315,6 +422,9 @@ async def _ends_or_answers(handle: "WorkflowHandle[Any, Any]") -> bool:
         await asyncio.gather(ending, return_exceptions=True)
 
 
+HEADERS = "tracing header"
+TWO = (payload(b"{}"), payload(b"{}"))
+"""Arguments that every handler refuses at once."""
 MAY_BE_VALID = ("extreme numbers", "long texts", "naive time")
 """What fits the model after all is obeyed: an answer may take its time."""
 VALID: Mapping[str, Any] = {
@@ -335,11 +445,12 @@ VALID: Mapping[str, Any] = {
 
 
 async def play(client: Client, *, large: bool = True) -> Table:
-    """The whole table."""
+    """The whole table, on workers that trace."""
     table = Table()
-    async with world(client, "e1") as here:
-        await play_starts(here, table, large=large)
-        found = await asyncio.gather(*(Target.begin(client, cls, table) for cls in WORKFLOWS))
+    sender = with_interceptors(client, SendsHeaders())
+    async with world(with_interceptors(client, TracingInterceptor()), "e1") as here:
+        await play_starts(replace(here, client=sender), table, large=large)
+        found = await asyncio.gather(*(Target.begin(sender, cls, table) for cls in WORKFLOWS))
         await asyncio.gather(*(target.play(large=large) for target in found))
     return table
 
@@ -352,7 +463,7 @@ async def main() -> int:
         server.add_namespace("garbage")
         client = await Client.connect(server.address, namespace="garbage", data_converter=CONVERTER)
         table = await play(client)
-    sys.stdout.write(table.text() + "\n")
+    sys.stdout.write((json.dumps(table.figures()) if "--json" in sys.argv else table.text()) + "\n")
     return 1 if table.wedged else 0
 
 

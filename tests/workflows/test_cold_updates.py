@@ -17,7 +17,7 @@ import pytest
 from temporalio import activity, workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory, WorkflowUpdateFailedError
-from temporalio.common import RawValue
+from temporalio.common import RawValue, WorkflowIDConflictPolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
@@ -58,7 +58,8 @@ from workflows.guard import GuardedRunner
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Handle = WorkflowHandle[Any, Any]
-FEW, MANY = 3, 200
+FEW, MANY, AT_ONCE = 3, 200, 50
+"""Runs. A worker has 100 slots for activities, and a play may hold one of each run."""
 WAITS_S = 600.0
 HOST = "h1"
 UNKNOWN = "nobody_knows_this"
@@ -282,16 +283,17 @@ async def test_a_cold_worker_with_an_update_leaves_replayable_histories(client: 
 @pytest.mark.long
 @pytest.mark.parametrize("play", PLAYS, ids=lambda one: one.start.__name__)
 async def test_many_cold_workers_with_updates_leave_replayable_histories(client: Client, play: Play):
-    await rehearse(client, play, MANY)
+    for first in range(0, MANY, AT_ONCE):
+        await rehearse(client, play, AT_ONCE, first)
 
 
-async def rehearse(client: Client, play: Play, runs: int) -> None:
+async def rehearse(client: Client, play: Play, runs: int, first: int = 0) -> None:
     """Bring as many runs into the situation, side by side; whatever they wrote can be replayed."""
     stubs = Stubs(runs)
     due = datetime.now(UTC) + timedelta(seconds=3 + runs / 4)
     async with stand_ins(client, stubs, listens=play.start is not dispatcher):
         async with workers(client, stubs):
-            started = [await play.start(client, number, due) for number in range(runs)]
+            started = [await play.start(client, first + number, due) for number in range(runs)]
             if play.held:
                 await stubs.all_begun()
             await all_quiet(started)
@@ -324,7 +326,12 @@ async def stand_ins(client: Client, stubs: Stubs, *, listens: bool) -> AsyncGene
             queue = "listener"
             listener = Worker(client, task_queue=queue, workflows=[Listener], workflow_runner=GuardedRunner())
             await stack.enter_async_context(serving(listener))
-            await client.start_workflow(Listener.run, id=names.dispatcher_id("default"), task_queue=queue)
+            await client.start_workflow(
+                Listener.run,
+                id=names.dispatcher_id("default"),
+                task_queue=queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            )
         yield
 
 
