@@ -51,7 +51,6 @@ def all_parts(rounds: int, seed: int, histories: int, seconds: float) -> dict[st
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "buttons": lambda _: parts.pytest_part("buttons", "tests/chaos/test_buttons.py"),
         "messages": lambda _: parts.command_part("messages", "-m", "tests.workflows.garbage", "--json"),
-        "long_lives": lambda _: parts.pytest_part("long_lives", "tests/workflows/test_long_lives.py"),
         "cold_updates": lambda _: parts.pytest_part("cold_updates", "tests/workflows/test_cold_updates.py"),
         "flood": lambda _: parts.pytest_part("flood", "tests/e2e/test_flood.py"),
         "fuzz": lambda _: parts.pytest_part("fuzz", "tests/api/test_fuzz.py", "-k", "without_a_key"),
@@ -76,7 +75,6 @@ def all_parts(rounds: int, seed: int, histories: int, seconds: float) -> dict[st
         "--ignore=tests/conformance",
         "--ignore=tests/protocol",
         "--ignore=tests/api/test_fuzz.py",
-        "--ignore=tests/workflows/test_long_lives.py",
         "--ignore=tests/workflows/test_cold_updates.py",
         "--ignore=tests/api/test_subscriptions_outage.py",
     )
