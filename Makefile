@@ -15,14 +15,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-more lint types replay record bench long fuzz conformance
+.PHONY: help setup demo up test test-more lint types replay record bench long fuzz lock sbom conformance
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-setup: $(STAMP) ## build .venv with what is pinned in constraints.txt (instant when nothing changed)
+setup: $(STAMP) ## build .venv from requirements.lock, by hash (instant when nothing changed)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements.lock
 	@set -e; \
 	if [ ! -x $(PY) ]; then \
 	  found=; \
@@ -37,7 +37,8 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "building $(VENV) with $$($$found --version)"; \
 	  "$$found" -m venv $(VENV); \
 	fi; \
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock; \
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	touch $(STAMP)
 
 demo: setup ## show the main job end to end (KEEP=1 leaves it running)
@@ -75,8 +76,14 @@ long: setup ## the full sizes into long/results/latest.json
 	@$(PY) -m long
 
 fuzz: setup ## the parsers, an hour each, with atheris where it can be installed (SECONDS_EACH=60 for a try)
-	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' || echo 'without atheris' >&2
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock || echo 'without atheris' >&2
 	@$(PY) -m tests.fuzz --seconds $(SECONDS_EACH) --keep
+
+lock: setup ## write requirements*.lock from constraints.txt: the hash of every file (asks the package index)
+	@$(PY) .ci/lock.py
+
+sbom: setup ## write sbom.json: what an installation consists of (CycloneDX)
+	@$(PY) .ci/sbom.py
 
 conformance: setup ## against programs that are not on PyPI; says what is missing
 	@$(PY) -m pytest -m conformance -rs

