@@ -24,7 +24,8 @@ from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
 from droidherd.domain.replay import ReplayRecord
 from droidherd.engine.accounts import AccountsClient
-from droidherd.engine.connection import EngineConfig, connect
+from droidherd.engine.connection import EngineConfig, connect, converter_of
+from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
 from droidherd.engine.queue import LaneControl
@@ -62,10 +63,11 @@ async def run(settings: Settings, roles: set[str]) -> int:
     """Serve until SIGTERM or SIGINT, or until the memory limit is reached; then drain."""
     try:
         catalogue_of(settings).check_policies()
+        keys = EncryptionKeys.of(settings)
     except BadParametersError as error:
         raise WorkerRefusedError(str(error)) from error
     stop = ShutdownRequest.by_signal()
-    client = await connect(settings.temporal)
+    client = await connect(settings.temporal, keys)
     store = artifact_store(settings)
     shared = SharedActivities.build(settings, client, store)
     if "host" in roles:
@@ -149,17 +151,22 @@ async def _verify(options: argparse.Namespace) -> int:
     from droidherd.testing import replay
 
     try:
+        settings = load()
+        keys = EncryptionKeys.of(settings)
         if options.running:
-            recorded = await replay.fetch(await connect(_reachable(load().temporal)), "ExecutionStatus = 'Running'")
+            client = await connect(_reachable(settings.temporal), keys)
+            recorded = await replay.fetch(client, "ExecutionStatus = 'Running'")
         else:
             recorded = [replay.read(path) for path in replay.find(options.paths)]
-    except (replay.UnreadableHistoryError, EngineError) as error:
+    except (replay.UnreadableHistoryError, EngineError, BadParametersError, ValueError) as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all
         return 2
     if not recorded and not options.running:
         log.error("no history under %s", ", ".join(map(str, options.paths)))
         return 2
-    diverged = await replay.verify(recorded, WORKFLOWS, strict=options.strict, as_json=options.json)
+    diverged = await replay.verify(
+        recorded, WORKFLOWS, strict=options.strict, as_json=options.json, converter=converter_of(keys)
+    )
     if diverged and options.running:
         log.error("drain first: runs under way cannot go on under this code (docs/operations.md)")
     return diverged
@@ -175,6 +182,7 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"the settings do not make sense: {error}\n")
         return REFUSED
+    children.drop_encryption_keys(os.environ)
     children.keep_private(settings.data)
     telemetry.start_logs(settings.telemetry.log_level)
     telemetry.metrics.process.watch("worker", settings.host.id, settings.data)

@@ -12,6 +12,8 @@ from api import auth, errors, reference
 from api.accounts import routes as accounts
 from api.accounts.schemas import AccountRequest, DisableRequest
 from api.bodies import ActionRequest, known_query
+from api.codec import routes as codec
+from api.codec.routes import PayloadsModel
 from api.emulators import routes as emulators
 from api.emulators.frames import LatestFrames
 from api.health import routes as health
@@ -29,8 +31,10 @@ from api.tasks.schemas import AnswerRequest, CancelRequest, PriorityRequest, Rol
 from droidherd import __version__, telemetry
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.codec import EncryptionCodec
 from droidherd.engine.connection import EngineConfig, connect
 from droidherd.engine.emulators import EmulatorsClient
+from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.maintenance import MaintenanceClient
 from droidherd.engine.queue import QueueClient, handing_over_settings
 from droidherd.engine.schedules import SubscriptionsClient
@@ -43,11 +47,12 @@ RETRIES = RetryConfig(initial_interval_millis=50, max_interval_millis=500, max_e
 ABOUT = "Durable tasks for fleets of Android emulators. Errors are RFC 9457 problem details with a stable `type`."
 ROUTERS = (
     tasks.router, tasks.other, bulk.router, files.router, queue.router, queue.figures, accounts.router,
-    emulators.router, subscriptions.router, maintenance.router, health.router, reference.router,
+    emulators.router, subscriptions.router, maintenance.router, codec.router, health.router, reference.router,
 )  # fmt: skip
 BODIES = (
     SubmitRequest, ActionRequest, CancelRequest, RollbackActionRequest, AnswerRequest, PriorityRequest, LaneRequest,
     CapacityRequest, LaneOrderRequest, AccountRequest, DisableRequest, SubscriptionRequest, CleanupRequest,
+    PayloadsModel,
 )  # fmt: skip
 """Models of bodies that routes read themselves."""
 
@@ -59,11 +64,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     auth.check_address(chosen.api.host, keys)
     roles = auth.roles_of(chosen.api, keys)
     catalogue_of(chosen).check_policies()
+    encryption = EncryptionKeys.of(chosen)
     app = FastAPI(
         title="droidherd",
         version=__version__,
         description=ABOUT,
-        lifespan=_lifespan(chosen),
+        lifespan=_lifespan(chosen, encryption),
         redirect_slashes=False,
         openapi_url=reference.OPENAPI,
         docs_url=None,
@@ -74,17 +80,18 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, dependencies=[Depends(known_query)])
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, most=chosen.api.max_body_bytes)
-    app.add_middleware(auth.Guard, keys=keys, roles=roles)
+    app.add_middleware(auth.Guard, keys=keys, roles=roles, web_uis=auth.web_uis_of(chosen))
     app.add_middleware(Observed)
     reference.describe(app, BODIES, auth.OPEN, keys=bool(keys))
     return app
 
 
-def _lifespan(settings: Settings) -> Any:
+def _lifespan(settings: Settings, keys: EncryptionKeys) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         traces = telemetry.start_traces(settings.telemetry, service="droidherd-api")
-        state = _state(settings, await connect(settings.temporal, retries=RETRIES, lazy=True))
+        client = await connect(settings.temporal, keys, retries=RETRIES, lazy=True)
+        state = _state(settings, client, EncryptionCodec(keys))
         app.state.droidherd = state
         telemetry.metrics.process.watch("api", settings.host.id, settings.data)
         async with handing_over_settings(state.queue):
@@ -94,7 +101,7 @@ def _lifespan(settings: Settings) -> Any:
     return lifespan
 
 
-def _state(settings: Settings, client: Client) -> AppState:
+def _state(settings: Settings, client: Client, codec: EncryptionCodec) -> AppState:
     config = EngineConfig.of(settings)
     queue = QueueClient(client, config)
     emulator_client = EmulatorsClient(client, config, queue)
@@ -110,5 +117,6 @@ def _state(settings: Settings, client: Client) -> AppState:
         catalogue=catalogue_of(settings),
         store=store,
         settings=settings,
+        codec=codec,
         waits=OpenWaits(settings.api.waits_per_key),
     )

@@ -11,15 +11,27 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import Kind, ProblemError, response_of
 from droidherd.domain import ids
-from droidherd.settings import Api
+from droidherd.settings import Api, Settings
 
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-ADMINISTERING: Final = (("PUT", "/api/accounts/"), ("DELETE", "/api/accounts/"), ("POST", "/api/maintenance/"))
-"""What decides whom tasks act for and with which credentials, or deletes for good."""
+ADMINISTERING: Final = (
+    ("PUT", "/api/accounts/"),
+    ("DELETE", "/api/accounts/"),
+    ("POST", "/api/maintenance/"),
+    ("POST", "/codec/"),
+)
+"""What decides whom tasks act for and with which credentials, deletes for good, or decrypts."""
+CODEC: Final = "/codec/decode"
+PREFLIGHT: Final = {
+    "access-control-allow-methods": "POST",
+    "access-control-allow-headers": "authorization, content-type, x-api-key, x-namespace",
+    "access-control-max-age": "600",
+}
 OPEN = frozenset(
     {"/healthz", "/readyz", "/", "/openapi.json", "/docs", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}
 )
@@ -118,13 +130,29 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
+def web_uis_of(settings: Settings) -> frozenset[str]:
+    """The origins of Temporal Web UIs whose pages may use the codec endpoint: our own, and those that were named."""
+    own = {f"http://{host}:{settings.temporal.ui_port}" for host in ("127.0.0.1", "localhost")}
+    return frozenset({*settings.encryption.origins, *(own if settings.temporal.ui else ())})
+
+
 class Guard:
     """ASGI middleware. Judges the connection itself, never what a proxy claims."""
 
-    def __init__(self, app: ASGIApp, keys: Mapping[str, str], roles: Mapping[str, Role] = NO_ROLES) -> None:
-        """Without any key only loopback is served. A key without a role may do everything."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: Mapping[str, str],
+        roles: Mapping[str, Role] = NO_ROLES,
+        web_uis: frozenset[str] = frozenset(),
+    ) -> None:
+        """Without any key only loopback is served. A key without a role may do everything.
+
+        Pages of `web_uis` may use the codec endpoint and nothing else.
+        """
         self._app = app
         self._roles = roles
+        self._web_uis = web_uis
         self._digests = [(name, _digest(key.encode())) for name, key in keys.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,12 +162,23 @@ class Guard:
             return
         headers = Headers(scope=scope)
         name = self._name(headers)
-        problem = self._problem(scope, headers, name)
-        if problem is None:
+        web_ui = self._web_ui(scope, headers)
+        send = _readable_for(web_ui, send) if web_ui else send
+        problem = self._problem(scope, headers, name, web_ui)
+        if web_ui and scope["method"] == "OPTIONS" and (problem is None or self._digests):
+            # The browser asks before it posts, and sends no key with that.
+            await Response(status_code=204, headers=dict(PREFLIGHT))(scope, receive, send)
+        elif problem is None:
             scope["state"] = {**scope.get("state", {}), CALLER: name}
             await self._app(scope, receive, send)
         else:
             await response_of(problem)(scope, receive, send)
+
+    def _web_ui(self, scope: Scope, headers: Headers) -> str:
+        """The origin of a Web UI that asks the codec endpoint; empty: it is something else."""
+        origins = headers.getlist("origin")
+        known = scope["path"] == CODEC and len(origins) == 1 and origins[0] in self._web_uis
+        return origins[0] if known else ""
 
     def _name(self, headers: Headers) -> str:
         """The name of the key that was sent. All keys are compared, so that the time reveals nothing."""
@@ -148,9 +187,9 @@ class Guard:
             found = name if hmac.compare_digest(digest, given) else found
         return found
 
-    def _problem(self, scope: Scope, headers: Headers, name: str) -> ProblemError | None:
+    def _problem(self, scope: Scope, headers: Headers, name: str, web_ui: str) -> ProblemError | None:
         if not self._digests:
-            reason = _foreign(scope, headers)
+            reason = _foreign(scope, headers, web_ui)
             return ProblemError(Kind.FORBIDDEN, reason) if reason else None
         if scope["path"] in OPEN:
             return None
@@ -175,6 +214,18 @@ def _required_role(method: str, path: str) -> Role:
     return Role.ADMIN if administers else Role.OPERATOR
 
 
+def _readable_for(origin: str, send: Send) -> Send:
+    """Let a page of this origin read the answer."""
+
+    async def allowed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            more = [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
+            message = {**message, "headers": [*message.get("headers", ()), *more]}
+        await send(message)
+
+    return allowed
+
+
 def _sent_key(headers: Headers) -> bytes:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
@@ -186,8 +237,11 @@ def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-def _foreign(scope: Scope, headers: Headers) -> str:
-    """Empty, or why this request may come from another machine, even if it came over loopback."""
+def _foreign(scope: Scope, headers: Headers, web_ui: str = "") -> str:
+    """Empty, or why this request may come from another machine, even if it came over loopback.
+
+    A page of `web_ui` may ask, although it is of another origin.
+    """
     client = scope.get("client")
     if client is not None and not is_loopback(str(client[0])):
         return "the request comes from another machine: set an API key"
@@ -197,9 +251,9 @@ def _foreign(scope: Scope, headers: Headers) -> str:
     if len(headers.getlist("host")) != 1 or not is_loopback(_host(f"//{headers['host']}")):
         return "the Host header names another machine"
     ours = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
-    if any(origin.lower() != ours for origin in headers.getlist("origin")):
+    if any(origin.lower() not in (ours, web_ui) for origin in headers.getlist("origin")):
         return "a web page of another origin sent this"
-    if not _is_ours_or_opened_by_a_person(scope["method"], headers):
+    if not web_ui and not _is_ours_or_opened_by_a_person(scope["method"], headers):
         return "a web page of another site sent this"
     return ""
 

@@ -14,6 +14,7 @@ from api.errors import Kind, ProblemError
 from droidherd.artifacts.store import DirectoryStore
 from droidherd.domain import ids
 from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.codec import EncryptionCodec
 from droidherd.engine.emulators import EmulatorsClient
 from droidherd.engine.errors import NotFoundError
 from droidherd.engine.maintenance import MaintenanceClient
@@ -62,6 +63,7 @@ class AppState:
     catalogue: Catalogue
     store: DirectoryStore
     settings: Settings
+    codec: EncryptionCodec
     waits: OpenWaits
 
     @property

@@ -6,6 +6,7 @@ everyone else gets values passed in.
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ Capacity = Annotated[int, Field(ge=0, le=10_000)]
 INSTANCE_FOLDER = ".droidherd"
 """What a data directory is called unless somebody says otherwise."""
 CONFIG_FILE = "droidherd.toml"
+KEYS_FILE = "encryption.keys"
+"""Where `droidherd up --encrypt` keeps a key, in the data directory."""
 
 
 class Group(BaseModel):
@@ -60,6 +63,11 @@ class Temporal(Group):
     )
     ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server; 0: any free one")
     metrics_port: int = Field(default=0, description="Prometheus port of the embedded server; 0: any free one")
+    program_digest: str = Field(
+        default="",
+        pattern=r"^([0-9a-fA-F]{64})?$",
+        description="SHA-256 of the embedded server's program, if it is not the one that droidherd installs",
+    )
     retention_days: int = Field(default=35, ge=1, description="how long ended tasks can be looked at")
 
 
@@ -175,6 +183,30 @@ class CredentialSettings(Group):
         default="", description="`env:` reads only variables that begin like this; empty: all but `DROIDHERD_…`"
     )
     directory: str = Field(default="", description="`file:` reads only below this folder; empty: no files")
+
+
+class EncryptionSettings(Group):
+    """Keys for what droidherd keeps in Temporal."""
+
+    keys_file: str = Field(
+        default="",
+        description="a file with an id and a key per line, of mode 0600: the first encrypts, all decrypt; empty: "
+        "`encryption.keys` in the data directory, if it is there",
+    )
+    keys: str = Field(default="", repr=False, description="the same in a variable, with commas between")
+    write: bool = Field(default=True, description="False: nothing new is encrypted; what is encrypted can be read")
+    origins: tuple[str, ...] = Field(
+        default=(),
+        description="of Temporal Web UIs elsewhere that may ask this API to decrypt: `https://temporal.example.com`",
+    )
+
+    @field_validator("origins")
+    @classmethod
+    def _are_origins(cls, texts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in texts:
+            if re.fullmatch(r"https?://[a-z0-9.-]+(:\d{1,5})?", text) is None:
+                raise ValueError("must be origins: http or https, a host in small letters, a port if need be")
+        return texts
 
 
 class Flows(Group):
@@ -371,7 +403,7 @@ class Settings(BaseSettings):
     """Everything, as one frozen value."""
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
-        env_prefix="DROIDHERD_", env_nested_delimiter="__", frozen=True, extra="forbid"
+        env_prefix="DROIDHERD_", env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
     )
 
     data: Path = Field(
@@ -390,6 +422,7 @@ class Settings(BaseSettings):
     timing: Timing = Timing()
     artifacts: ArtifactSettings = ArtifactSettings()
     credentials: CredentialSettings = CredentialSettings()
+    encryption: EncryptionSettings = EncryptionSettings()
     retention: RetentionSettings = RetentionSettings()
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
@@ -467,6 +500,14 @@ class Settings(BaseSettings):
     def allowed_references(self) -> AllowedReferences:
         """Which references to credentials may be followed."""
         return AllowedReferences(self.credentials.env_prefix, self.credentials.directory)
+
+    @property
+    def encryption_file(self) -> Path | None:
+        """The file with encryption keys. None: there is none."""
+        if self.encryption.keys_file:
+            return Path(self.encryption.keys_file)
+        own = self.data / KEYS_FILE
+        return own if own.exists() else None
 
     @property
     def artifact_directory(self) -> Path:

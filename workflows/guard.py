@@ -30,15 +30,18 @@ be replayed.
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.workflow import Info
 
-from workflows.inbound import SENDERS
+from workflows.inbound import LOCKED, SENDERS
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
+MISSING_KEY = "MissingKeyError"
+"""What the data converter raises, by its name: an answer of an activity, say, that cannot be decrypted."""
 COARSE_NS = 1_000_000
 
 
@@ -63,6 +66,8 @@ class _Guarded(WorkflowInstance):
         """How much history was played, and the time of its last workflow task."""
         self._ahead = False
         """History was played that no workflow task had begun for."""
+        self._locked = False
+        """It is encrypted with a key that is missing here: it waits for that key, and nobody may replace it."""
         self._open_updates: set[str] = set()
         """Updates that were accepted and have no answer yet."""
 
@@ -80,7 +85,11 @@ class _Guarded(WorkflowInstance):
         signals = [job.signal_workflow for job in act.jobs if job.HasField("signal_workflow")]
         SENDERS.set({signal.signal_name: signal.identity for signal in signals})
         self._reached = (act.history_length, act.timestamp.ToNanoseconds())
+        missing: set[str] = set()
+        LOCKED.set(missing)
         done = self._inner.activate(act)
+        if missing or _lacks_key(done.failed.failure):
+            self._locked = True
         self._note_updates(done)
         if self._witness is not None and not act.is_replaying and done.HasField("successful"):
             self._witness.on_advanced(self._info.run_id, self._info.workflow_type, replayed=self._replayed)
@@ -89,7 +98,7 @@ class _Guarded(WorkflowInstance):
     def _note_eviction(self, act: Any) -> None:
         """A run leaves the cache after each failure: an exception, a deadlock, or a replay that diverged."""
         for job in act.jobs:
-            if self._witness is None or self._refused or not job.HasField("remove_from_cache"):
+            if self._witness is None or self._refused or self._locked or not job.HasField("remove_from_cache"):
                 continue
             removed = job.remove_from_cache
             if removed.reason in (removed.NONDETERMINISM, removed.LANG_FAIL):
@@ -140,6 +149,15 @@ class _Guarded(WorkflowInstance):
 
     def get_thread_id(self) -> int | None:
         return self._inner.get_thread_id()
+
+
+def _lacks_key(failure: Failure) -> bool:
+    """Whether something could not be decrypted, by the error or by what caused it."""
+    while failure.application_failure_info.type != MISSING_KEY:
+        if not failure.HasField("cause"):
+            return False
+        failure = failure.cause
+    return True
 
 
 class _Observed(WorkflowInstance):

@@ -42,6 +42,10 @@ SENDERS: ContextVar[Mapping[str, str]] = ContextVar("SENDERS", default={})  # no
 """Signals of this workflow task → the identity of the client that sent them. The guard knows it, a handler does not."""
 
 
+LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
+"""Ids of keys that are missing for what this workflow task brought. The guard sets it and looks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """What a handler takes."""
@@ -197,6 +201,8 @@ def _read(
     raw = given[0].payload if given and isinstance(given[0], RawValue) else None
     if given and raw is None:
         return tuple(given)
+    if key := _lock(raw):
+        raise UnreadableError(inbound.locked(key))
     encoding = _encoding(raw)
     if raw is None or encoding == inbound.NULL or (encoding == inbound.JSON and raw.data.strip() == b"null"):
         if parameter.default is not inspect.Parameter.empty:
@@ -210,6 +216,16 @@ def _read(
 
 def _encoding(payload: Any) -> str:
     return payload.metadata.get("encoding", b"").decode(errors="replace") if payload is not None else ""
+
+
+def _lock(payload: Any) -> str:
+    """The id of the key that this is still encrypted with; empty: it can be read."""
+    key = inbound.key_of(payload.metadata) if payload is not None else None
+    if key is None:
+        return ""
+    if (locked := LOCKED.get()) is not None:
+        locked.add(key)
+    return key or "?"
 
 
 def _name_of(kind: Any) -> str:
@@ -230,6 +246,8 @@ def _like(wrapper: Callable[..., Any], handler: Callable[..., Any]) -> Callable[
 
 REFUSED = "_refused"
 ARGUMENTS = "_arguments"
+WAITS_FOR_KEY = "_waits_for_key"
+"""It was read before, so it is not to blame: it goes on when the key with which its input is encrypted is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +272,8 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
 
     async def live(self: Any, *given: Any) -> Any:
         if problem := getattr(self, REFUSED):
+            if getattr(self, WAITS_FOR_KEY):
+                raise RuntimeError(problem)  # fails the workflow task, which is tried again
             raise ApplicationError(problem, type=BAD_INPUT, non_retryable=True)
         return await run(self, *getattr(self, ARGUMENTS, given))
 
@@ -274,8 +294,14 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
 def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
     def init(self: Any, *given: Any) -> None:
         setattr(self, REFUSED, "")
+        setattr(self, WAITS_FOR_KEY, False)
         if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
             begin(self, *given)  # called by us, with values
+            return
+        lock = next((key for one in given if (key := _lock(one.payload))), "")
+        if lock and (continues() or workflow.unsafe.is_replaying()):
+            setattr(self, WAITS_FOR_KEY, True)
+            setattr(self, REFUSED, f"the input of this workflow cannot be read: {inbound.locked(lock)}")
             return
         try:
             arguments = _read_start(start, given)

@@ -17,6 +17,8 @@ from droidherd.domain import ids
 
 JSON = "json/plain"
 NULL = "binary/null"
+ENCRYPTED = "binary/encrypted"
+KEY_ID = "encryption-key-id"
 START_BYTES = 1_000_000
 MESSAGE_BYTES = 65_536
 DEPTH = 40
@@ -36,6 +38,21 @@ NAMES = frozenset({"task_id", "emulator_id", "host_id", "account", "lane", "pool
 
 class UnreadableError(ValueError):
     """What was sent is not what the receiver takes."""
+
+
+def key_of(metadata: Mapping[str, bytes]) -> str | None:
+    """The id of the key that a payload is encrypted with. None: it is not encrypted."""
+    if metadata.get("encoding") != ENCRYPTED.encode():
+        return None
+    return metadata.get(KEY_ID, b"").decode(errors="replace")[:TEXT]
+
+
+def locked(key: str) -> str:
+    """Why something encrypted cannot be read."""
+    return (
+        f"it is encrypted with the key {key!r}, which this process does not have, or which does not open it: "
+        "put that key back into `encryption.keys_file` (docs/security.md)"
+    )
 
 
 def read(kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, strict: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """The connection to Temporal: one data converter and one way to connect, for workers, the API and the command line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from google.protobuf.json_format import ParseError
@@ -13,16 +13,21 @@ from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
+    DefaultFailureConverterWithEncodedAttributes,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import GrpcCompression, RetryConfig
+from typing_extensions import override
 
 from droidherd import telemetry
+from droidherd.contracts import inbound
 from droidherd.contracts.base import Request
 from droidherd.contracts.engine import PoolSettings
-from droidherd.engine.errors import UnavailableError
+from droidherd.engine.codec import EncryptionCodec
+from droidherd.engine.encryption import EncryptionKeys
+from droidherd.engine.errors import MissingKeyError, UnavailableError
 from droidherd.engine.tracing import TracingInterceptor
 from droidherd.settings import Settings, Temporal
 
@@ -87,7 +92,13 @@ class PayloadConverter(CompositePayloadConverter):
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Without type hints, what cannot be read stays as it is: who gets too many arguments refuses them."""
         if type_hints:
-            return super().from_payloads(payloads, type_hints)
+            try:
+                return super().from_payloads(payloads, type_hints)
+            except KeyError as error:  # an unknown encoding
+                keys = [key for payload in payloads if (key := inbound.key_of(payload.metadata)) is not None]
+                if keys:
+                    raise MissingKeyError(f"a value cannot be read: {inbound.locked(keys[0])}") from error
+                raise
         return [self._read_untyped(payload) for payload in payloads]
 
     def _read_untyped(self, payload: Payload) -> Any:
@@ -97,17 +108,45 @@ class PayloadConverter(CompositePayloadConverter):
             return RawValue(payload)
 
 
-CONVERTER = DataConverter(payload_converter_class=PayloadConverter)
+class _Converter(DataConverter):
+    """Takes a payload that points to somebody's external storage as it is: we have none.
+
+    The SDK raises where it finds one, in front of everything that could drop it: one such signal would stop a workflow
+    for good.
+    """
+
+    @override
+    async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
+
+    @override
+    async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
 
 
-async def connect(settings: Temporal, *, retries: RetryConfig | None = None, lazy: bool = False) -> Client:
+CONVERTER = _Converter(payload_converter_class=PayloadConverter)
+
+
+def converter_of(keys: EncryptionKeys) -> DataConverter:
+    """With keys, payloads are encrypted, and the messages and stack traces of failures with them."""
+    if not keys.secrets:
+        return CONVERTER
+    sealed = replace(CONVERTER, payload_codec=EncryptionCodec(keys))
+    return (
+        replace(sealed, failure_converter_class=DefaultFailureConverterWithEncodedAttributes) if keys.active else sealed
+    )
+
+
+async def connect(
+    settings: Temporal, keys: EncryptionKeys, *, retries: RetryConfig | None = None, lazy: bool = False
+) -> Client:
     """A client of Temporal. `lazy`: it connects when it is first used. Raises UnavailableError."""
     security = _security(settings)
     try:
         return await Client.connect(
             settings.address,
             namespace=settings.namespace,
-            data_converter=CONVERTER,
+            data_converter=converter_of(keys),
             interceptors=[TracingInterceptor()] if telemetry.tracing() else [],
             retry_config=retries,
             # Messages are small and the server is near: compressing them costs more than it saves.

@@ -46,6 +46,10 @@ class KeyReusedError(EngineError):
     """The same idempotency key came with another request before."""
 
 
+class MissingKeyError(EngineError):
+    """What Temporal keeps is encrypted with a key that this process does not have."""
+
+
 class NoFrameError(EngineError):
     """The emulator, or its host, gave no frame."""
 

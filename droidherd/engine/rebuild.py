@@ -25,6 +25,7 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.commands import COMMANDS, Command, CommandRecord, recovered
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.errors import MissingKeyError
 from droidherd.engine.visibility import quote, running
 
 T = TypeVar("T")
@@ -220,7 +221,7 @@ async def _read(client: Client, run: WorkflowHandle[Any, Any]) -> _Story:
     async for event in run.fetch_history_events():
         try:
             await story.read(event)
-        except (ValueError, TypeError, RuntimeError) as error:
+        except (ValueError, TypeError, RuntimeError, MissingKeyError) as error:
             log.warning("event %d of %s is left out: %s", event.event_id, run.id, error)
     return story
 

@@ -49,6 +49,7 @@ from droidherd.engine.errors import (
     EngineError,
     IdTakenError,
     KeyReusedError,
+    MissingKeyError,
     NotFoundError,
     NoWorkerError,
     RequestFailedError,
@@ -490,7 +491,7 @@ async def _view_in_memo(known: WorkflowExecution) -> TaskView | None:
     """The view in a task's memo. None when a foreign client wrote something else there."""
     try:
         return await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
-    except (ValueError, TypeError, RuntimeError):
+    except (ValueError, TypeError, RuntimeError, MissingKeyError):
         return None
 
 

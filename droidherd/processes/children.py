@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +62,12 @@ def api_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """For a worker: everything, since references of accounts name variables; but the keys of the API."""
     return {name: value for name, value in environment.items() if not _API_KEYS.fullmatch(name)}
+
+
+def drop_encryption_keys(environment: MutableMapping[str, str]) -> None:
+    """They are read: programs that this process starts from now on, of vendors say, need not know them."""
+    for name in [name for name in environment if name.upper() == "DROIDHERD_ENCRYPTION__KEYS"]:
+        del environment[name]
 
 
 def keep_private(*folders: Path) -> None:

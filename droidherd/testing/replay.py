@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
@@ -57,9 +58,16 @@ class Recorded:
         return self.history.events[0].workflow_execution_started_event_attributes.original_execution_run_id
 
 
-async def verify(recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool, as_json: bool) -> int:
+async def verify(
+    recorded: Sequence[Recorded],
+    workflow_classes: Sequence[type],
+    *,
+    strict: bool,
+    as_json: bool,
+    converter: DataConverter = CONVERTER,
+) -> int:
     """Replay these histories and print what came of it. Returns 1 when one of them diverged."""
-    results = await replay(recorded, workflow_classes, strict=strict)
+    results = await replay(recorded, workflow_classes, strict=strict, converter=converter)
     if as_json:
         Console(soft_wrap=True, highlight=False).print_json(data=[asdict(result) for result in results])
     else:
@@ -101,7 +109,11 @@ def read(path: Path) -> Recorded:
 
 
 async def replay(
-    recorded: Sequence[Recorded], workflow_classes: Sequence[type], *, strict: bool = False
+    recorded: Sequence[Recorded],
+    workflow_classes: Sequence[type],
+    *,
+    strict: bool = False,
+    converter: DataConverter = CONVERTER,
 ) -> list[Replayed]:
     """With the data converter of a worker. A run diverges too when its next workflow task raises.
 
@@ -113,7 +125,7 @@ async def replay(
     runner = ObservedRunner(SandboxedWorkflowRunner() if strict else GuardedRunner())
     replayer = Replayer(
         workflows=workflow_classes,
-        data_converter=CONVERTER,
+        data_converter=converter,
         workflow_runner=runner,
         debug_mode=True,  # otherwise a workflow counts as deadlocked on a machine too busy to run it for two seconds
         runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # what went wrong stands in the result

@@ -1,8 +1,12 @@
+import os
+import sys
+
 import pytest
 from pydantic import ValidationError
 
-from droidherd.controllers import command
-from droidherd.controllers.model import ControlledEmulator
+from droidherd.controllers import command, run
+from droidherd.controllers.model import ControlledEmulator, ControllerCall
+from droidherd.processes import children
 from droidherd.settings import CommandSettings, ControllerSettings
 
 HOSTILE = ControlledEmulator("e1", "10.0.0.7:5555", "a b; rm -rf {port}", "s'\"$(x)")
@@ -35,3 +39,13 @@ def test_a_command_that_makes_no_sense_is_refused_with_the_reason(line: list[str
 def test_a_command_may_not_take_the_name_of_a_built_in_controller():
     with pytest.raises(ValidationError, match=r"commands\.mumu"):
         ControllerSettings(commands={"mumu": CommandSettings(start=("a",), stop=("b",))})
+
+
+def test_a_program_is_started_without_the_keys_of_what_temporal_keeps(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DROIDHERD_ENCRYPTION__KEYS", "k1 secret")
+    monkeypatch.setenv("LICENCE_OF_THE_VENDOR", "needed")
+    children.drop_encryption_keys(os.environ)
+    line = [sys.executable, "-c", "import os; print(sorted(os.environ))"]
+    printed = run.run(line, ControllerCall(60), to="e1", remedy="").text
+    assert "LICENCE_OF_THE_VENDOR" in printed
+    assert "DROIDHERD_ENCRYPTION__KEYS" not in printed

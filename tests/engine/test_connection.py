@@ -9,10 +9,12 @@ from droidherd.contracts.fleet import HostInput, HostState
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.messages import Health, Key, Seen
 from droidherd.engine.connection import CONVERTER, PayloadConverter, connect
+from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Temporal
 from tests.support.tls import papers, tls_proxy
 
+NO_KEYS = EncryptionKeys()
 REQUEST = TaskInput(spec=TaskSpec(type="press"))
 VALUES = [Key("a", "b", 1), {"a": [1, None]}, "text", timedelta(days=2)]
 
@@ -57,12 +59,12 @@ async def test_an_engine_elsewhere_is_shown_the_papers_of_the_profile(
     file.write_text(PROFILE.format(authority=mine.authority, certificate=mine.certificate, key=mine.key))
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
     async with tls_proxy(temporal_server.address, mine) as address:
-        client = await connect(Temporal(address=address, embedded=False, profile="farm"))
+        client = await connect(Temporal(address=address, embedded=False, profile="farm"), NO_KEYS)
         assert "droidherd" == client.namespace
         assert await client.service_client.check_health()
         for bare in (Temporal(address=address, embedded=False), Temporal(address=address, profile="farm")):
             with pytest.raises(UnavailableError, match=r"asked without TLS.*temporal\.profile"):
-                await connect(bare)
+                await connect(bare, NO_KEYS)
 
 
 async def test_the_key_of_another_engine_is_not_shown_to_the_engine_in_use(
@@ -70,13 +72,13 @@ async def test_the_key_of_another_engine_is_not_shown_to_the_engine_in_use(
 ):
     """A key implies TLS, which ours does not speak."""
     monkeypatch.setenv("TEMPORAL_API_KEY", "secret")
-    assert await (await connect(Temporal(address=temporal_server.address))).service_client.check_health()
+    assert await (await connect(Temporal(address=temporal_server.address), NO_KEYS)).service_client.check_health()
     with pytest.raises(UnavailableError, match="asked with TLS") as caught:
-        await connect(Temporal(address=temporal_server.address, embedded=False))
+        await connect(Temporal(address=temporal_server.address, embedded=False), NO_KEYS)
     assert "secret" not in str(caught.value)
 
 
 async def test_a_profile_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "none.toml"))
     with pytest.raises(UnavailableError, match="the profile farm of Temporal cannot be read"):
-        await connect(Temporal(embedded=False, profile="farm"))
+        await connect(Temporal(embedded=False, profile="farm"), NO_KEYS)

@@ -5,6 +5,7 @@ MORE = (
     "api/test_subscriptions_outage.py",
     "chaos/",
     "e2e/test_binding.py",
+    "e2e/test_encryption.py",
     "e2e/test_exclusion.py",
     "e2e/test_flood.py",
     "e2e/test_hand_over.py",

@@ -86,6 +86,14 @@ def rubbish(kind: Any, *, large: bool = True) -> Iterator[tuple[str, Payloads]]:
     yield "unknown encoding", [payload(b"{}", b"\xff\xfe")]
     yield "unknown encoding", [Payload(metadata={}, data=b"{}")]
     yield "unknown encoding", [Payload(metadata={"encoding": b"json/protobuf"}, data=b"{")]
+    for encoding in (b"json/external-storage-reference", b"json/plain"):
+        marked = {"encoding": encoding, "__temporal_external_storage_reference": b"true"}
+        yield "unknown encoding", [Payload(metadata=marked, data=b'{"driver_name": "s3"}')]
+    for data in (b"", b"x" * 40):
+        yield (
+            "unknown encoding",
+            [Payload(metadata={"encoding": b"binary/encrypted", "encryption-key-id": b"k9"}, data=data)],
+        )
     if large:
         yield "2 MB", [as_json({"actor": "x" * LARGE_BYTES, "spec": {"type": "x"}})]
     yield "naive time", [as_json({"not_before": NAIVE, "spec": {"type": "sample", "not_before": NAIVE}})]

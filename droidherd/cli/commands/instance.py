@@ -31,10 +31,16 @@ def up(
     virtual: Annotated[int | None, typer.Option(help="How many virtual emulators to run.", metavar="N")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when everything serves.")] = False,
     ui: Annotated[bool, typer.Option("--ui", help="Start Temporal's Web UI too. It asks nobody for a key.")] = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt what Temporal keeps. The first time, this makes a key.")
+    ] = False,
+    *,
     as_json: Json = False,
 ) -> None:
     """Start Temporal, virtual emulators, worker and API on this machine, and keep them running."""
     settings = settings_of(data, virtual, temporal={"ui": True} if ui else None)
+    if encrypt:
+        start.ensure_keys(settings)
     if detach:
         start.detach(settings, as_json=as_json)
         return

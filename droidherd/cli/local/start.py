@@ -23,8 +23,9 @@ from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import InstanceLock
 from droidherd.cli.local.stop import end_orphaned_adb
 from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, Supervisor, tail
+from droidherd.engine.encryption import make_key_file
 from droidherd.processes import children, pidfile
-from droidherd.settings import Settings
+from droidherd.settings import KEYS_FILE, Settings
 
 LEFTOVER_GRACE_S = 3.0
 DETACHED_READY_S = 180.0
@@ -114,6 +115,16 @@ def run(instance: Instance, *, as_json: bool) -> None:
             supervisor.stop(grace_s=0)
         finally:
             _go_down(layout, supervisor, progress)
+
+
+def ensure_keys(settings: Settings) -> None:
+    """Make a key in the data directory, where no key is set. Raises CliError where nothing would be encrypted."""
+    if not settings.encryption.write:
+        raise CliError(
+            "`encryption.write` is off", remedy="take it out of the settings, or leave --encrypt away", code=2
+        )
+    if not settings.encryption.keys and settings.encryption_file is None:
+        make_key_file(settings.data / KEYS_FILE)
 
 
 def detach(settings: Settings, *, as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""The codec endpoint for Temporal's own tools."""
