@@ -15,6 +15,7 @@ import pytest
 from temporalio.api.workflowservice.v1 import DescribeScheduleRequest
 from temporalio.client import Client
 
+from droidherd.cli.local.embedded import find_program
 from droidherd.contracts.names import Attribute
 from droidherd.processes import pidfile
 from tests.cli.stand import Stand, eventually
@@ -200,7 +201,17 @@ async def raw(address: str, task: str) -> bytes:
 
 def shown(at: dict[str, Any], task: str, *words: str) -> str:
     """What Temporal's own command shows of a task."""
-    line = ["temporal", "workflow", "show", "--workflow-id", task, "--output", "json", "--address", at["temporal"]]
+    line = [
+        str(find_program()),
+        "workflow",
+        "show",
+        "--workflow-id",
+        task,
+        "--output",
+        "json",
+        "--address",
+        at["temporal"],
+    ]
     done = subprocess.run(
         [*line, "--namespace", "droidherd", *words], capture_output=True, text=True, timeout=60, check=False
     )
