@@ -10,6 +10,7 @@ from tests.chaos.faults import Extent, play_fault
 SEED = 20261120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["start_up", "end_all", "stop_worker", "cut_adb"])
 async def test_after_a_fault_nothing_is_lost_and_everything_serves(name: str, tmp_path: Path):
     seed = int(os.environ.get("DROIDHERD_TEST_SEED", SEED))
