@@ -6,17 +6,26 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.client import Client
 
-from droidherd.contracts.engine import CancelWork, EarlierRun, EarlierRunWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.engine import (
+    CancelWork,
+    EarlierRun,
+    EarlierRunWork,
+    OrdersWork,
+    PoolSettings,
+    PoolWork,
+    Predecessor,
+)
 from droidherd.contracts.names import Query
 from droidherd.contracts.subscriptions import TaskLook, WaitingTask
 from droidherd.contracts.tasks import TaskView
+from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.engine import rebuild
 
 LOOK_TIMEOUT = timedelta(seconds=10)
 
 
 class EngineActivities:
-    """What a dispatcher asks when it starts, a task when it is cancelled, a subscription of its task."""
+    """What dispatchers and emulators ask when they start, a task when it is cancelled, a subscription of its task."""
 
     def __init__(self, client: Client, pool: PoolSettings) -> None:
         """`pool` is what the operator set for pools."""
@@ -32,6 +41,10 @@ class EngineActivities:
         return await rebuild.find_predecessor(self._client, work.pool, work.run_id)
 
     @activity.defn
+    async def find_orders(self, work: OrdersWork) -> StandingOrders:
+        return await rebuild.find_orders(self._client, work.emulator_id, work.run_id)
+
+    @activity.defn
     async def request_cancel(self, work: CancelWork) -> None:
         await self._client.get_workflow_handle(work.task_id, run_id=work.run_id).cancel()
 
@@ -45,4 +58,11 @@ class EngineActivities:
         return WaitingTask.of(await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT))
 
     def all(self) -> list[Callable[..., object]]:
-        return [self.read_pool, self.find_predecessor, self.request_cancel, self.find_earlier_run, self.look_at_task]
+        return [
+            self.read_pool,
+            self.find_predecessor,
+            self.find_orders,
+            self.request_cancel,
+            self.find_earlier_run,
+            self.look_at_task,
+        ]

@@ -1,6 +1,7 @@
 """One emulator as an entity: what hosts see of it, what its pool is told, when it must pass a gate."""
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -10,6 +11,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 from droidherd.contracts import names
+from droidherd.contracts.engine import OrdersWork
 from droidherd.contracts.fleet import (
     DrainRequest,
     EmulatorControl,
@@ -28,6 +30,7 @@ from droidherd.domain.fleet.emulator import (
     EmulatorRequest,
     EmulatorState,
     GateRequest,
+    StandingOrders,
 )
 from droidherd.domain.fleet.recovery import BOOTS, EmulatorTrouble, PlannedStep, RecoveryStep
 from workflows import options
@@ -78,14 +81,35 @@ class EmulatorWorkflow:
         self._step: _HostJob[RecoveryResult, PlannedStep] | None = None
         self._pause: _Pause | None = None
         self._logged = self._machine.state.status
+        self._written = StandingOrders()
+        """What stands in the memo, as far as this run wrote it."""
 
     @workflow.run
     async def run(self, start: EmulatorInput) -> None:
+        if start.state is None:
+            self._machine.restore(await self._find_orders())
         while not workflow.info().is_continue_as_new_suggested():
             await workflow.wait_condition(lambda: self._is_due() or workflow.info().is_continue_as_new_suggested())
             await self._turn()
         await self._delivery.drain()
         workflow.continue_as_new(start.model_copy(update={"state": self._machine.state}), task_queue=names.FLEET_QUEUE)
+
+    async def _find_orders(self) -> StandingOrders:
+        """Its pool is told nothing before this is known, so it is asked until it is answered."""
+        state = self._machine.state
+        while True:
+            try:
+                return await workflow.execute_activity(
+                    "find_orders",
+                    OrdersWork(emulator_id=state.emulator_id, run_id=workflow.info().run_id),
+                    result_type=StandingOrders,
+                    summary=f"looks for what people ordered for {state.emulator_id}",
+                    start_to_close_timeout=options.ENGINE_TIMEOUT,
+                    schedule_to_close_timeout=options.ENGINE_TOTAL,
+                    retry_policy=options.ENGINE_RETRY,
+                )
+            except ActivityError as error:
+                workflow.logger.warning("what people ordered is not found yet: %s", error.cause)
 
     # --- what arrives: changes the state, and nothing else ----------------------------------------------------
 
@@ -155,7 +179,8 @@ class EmulatorWorkflow:
 
     def _is_due(self) -> bool:
         """Whether a turn has something to do."""
-        return self._delivery.is_due() or self._gate_is_due() or self._step_is_due()
+        unwritten = self._machine.orders() != self._written
+        return unwritten or self._delivery.is_due() or self._gate_is_due() or self._step_is_due()
 
     async def _turn(self) -> None:
         """First what ended, then deliveries, then what the host is to do and when."""
@@ -164,8 +189,16 @@ class EmulatorWorkflow:
         await self._delivery.send()
         self._follow_gate()
         self._follow_step()
+        self._write_orders()
         self._log_status()
         workflow.set_current_details(self._details())
+
+    def _write_orders(self) -> None:
+        """Into the memo: it survives a terminate, and whoever reads it needs no replay."""
+        orders = self._machine.orders()
+        if orders != self._written:
+            workflow.upsert_memo({names.MEMO_ORDERS: dataclasses.asdict(orders)})
+            self._written = orders
 
     def _log_status(self) -> None:
         state = self._machine.state

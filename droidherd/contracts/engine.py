@@ -5,7 +5,16 @@ from pydantic import Field
 from droidherd.contracts.base import Contract, Id
 from droidherd.contracts.queue import PoolSettings
 
-__all__ = ["CancelWork", "EarlierRun", "EarlierRunWork", "Holders", "PoolSettings", "PoolWork", "Predecessor"]
+__all__ = [
+    "CancelWork",
+    "EarlierRun",
+    "EarlierRunWork",
+    "Holders",
+    "OrdersWork",
+    "PoolSettings",
+    "PoolWork",
+    "Predecessor",
+]
 
 
 class PoolWork(Contract):
@@ -47,6 +56,13 @@ class EarlierRun(Contract):
 
     run_id: str = ""
     status: str = ""
+
+
+class OrdersWork(Contract):
+    """Input of `find_orders`: an emulator whose workflow begins without a state."""
+
+    emulator_id: Id
+    run_id: str
 
 
 class CancelWork(Contract):

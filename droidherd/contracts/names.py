@@ -115,6 +115,9 @@ MAINTENANCE = "maintenance/cleanup"
 MEMO_REPORT = "report"
 """The memo in which a cleanup leaves its report, without the names."""
 
+MEMO_ORDERS = "orders"
+"""What people ordered for an emulator, and have not taken back."""
+
 MEMO_SUBSCRIPTION_RUN = "subscription_run"
 """The memo in which a run of a subscription says which task it started, and what was missed before it."""
 

@@ -24,6 +24,7 @@ from droidherd.domain import messages as m
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.commands import COMMANDS, Command, CommandRecord, recovered
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.errors import MissingKeyError
 from droidherd.engine.visibility import quote, running
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 AT_ONCE = 16
 RUNS_READ = 10
-"""Runs of a dispatcher that cannot be asked, one before the other, whose histories are read at most."""
+"""Runs that cannot be asked, one before the other, of which histories or memos are read at most."""
 ADMITTED = (TaskStatus.QUEUED, TaskStatus.RUNNING, TaskStatus.RETRY_PENDING, TaskStatus.WAITING, TaskStatus.COMPLETED)
 """States that a task reaches only after some dispatcher admitted it."""
 
@@ -81,6 +82,21 @@ async def find_earlier_run(client: Client, task_id: str, run_id: str) -> Earlier
         if run.run_id != run_id and run.status not in OPEN_OR_CONTINUED:
             return EarlierRun(run_id=run.run_id, status=run.status.name.lower() if run.status else "ended")
     return EarlierRun()
+
+
+async def find_orders(client: Client, emulator_id: str, run_id: str) -> StandingOrders:
+    """What people had ordered for this emulator, as the newest of the closed runs says that wrote it down."""
+    workflow_id = names.emulator_id(emulator_id)
+    read = 0
+    async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'", page_size=10):
+        if run.run_id == run_id or run.status in OPEN_OR_CONTINUED:
+            continue
+        described = await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
+        orders = await described.memo_value(names.MEMO_ORDERS, None, type_hint=StandingOrders)
+        read += 1
+        if orders is not None or read == RUNS_READ:
+            return orders or StandingOrders()
+    return StandingOrders()
 
 
 def _but_waiting(tasks: dict[str, str], snapshot: str) -> dict[str, str]:

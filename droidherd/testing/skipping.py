@@ -33,13 +33,14 @@ from activities.engine import EngineActivities
 from activities.planning import PlanningActivities
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountRecord
-from droidherd.contracts.engine import EarlierRun, EarlierRunWork, PoolSettings, PoolWork, Predecessor
+from droidherd.contracts.engine import EarlierRun, EarlierRunWork, OrdersWork, PoolSettings, PoolWork, Predecessor
 from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskTiming
 from droidherd.contracts.queue import CommandResult, DispatcherInput, EmulatorsPage, OperatorCommand
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import AbandonedError, BadParametersError, StageTimeoutError
+from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.messages import EmulatorStatus, Health, Seen
 from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
 from droidherd.engine.connection import CONVERTER
@@ -186,6 +187,10 @@ class _WithoutLists(EngineActivities):
     @activity.defn
     async def find_predecessor(self, work: PoolWork) -> Predecessor:  # noqa: ARG002 - the shape of the activity
         return Predecessor()
+
+    @activity.defn
+    async def find_orders(self, work: OrdersWork) -> StandingOrders:  # noqa: ARG002 - the shape of the activity
+        return StandingOrders()
 
     @activity.defn
     async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:  # noqa: ARG002 - the shape of the activity

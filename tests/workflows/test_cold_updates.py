@@ -26,7 +26,7 @@ from activities.delivery import DeliveryActivities
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.delivery import Batch, BatchResult, DeliveryResult
-from droidherd.contracts.engine import PoolWork, Predecessor
+from droidherd.contracts.engine import OrdersWork, PoolWork, Predecessor
 from droidherd.contracts.fleet import (
     EmulatorControl,
     EmulatorInput,
@@ -47,6 +47,7 @@ from droidherd.contracts.stage import Planned, PlanRequest
 from droidherd.contracts.subscriptions import CatchUpWork
 from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec
 from droidherd.domain import messages as m
+from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.settings import Timing
 from droidherd.worker.workflow_workers import WORKFLOWS, workers_of_queues
@@ -105,6 +106,10 @@ class Stubs:
     async def find_predecessor(self, work: PoolWork) -> Predecessor:
         return Predecessor()
 
+    @activity.defn(name="find_orders")
+    async def find_orders(self, work: OrdersWork) -> StandingOrders:
+        return StandingOrders()
+
     @activity.defn(name="presence")
     async def presence(self, work: PresenceWork) -> PresenceEnd:
         await self._hold()
@@ -138,7 +143,7 @@ class Stubs:
 
     def of_workflows(self) -> list[Callable[..., object]]:
         return [
-            self.read_pool, self.find_predecessor, self.deliver, self.remove_tasks, self.list_hosts,
+            self.read_pool, self.find_predecessor, self.find_orders, self.deliver, self.remove_tasks, self.list_hosts,
             self.settle_missed_runs, self.plan_task,
         ]  # fmt: skip
 

@@ -210,6 +210,30 @@ async def test_a_reset_survives_the_workflow_that_was_to_have_it_done(client: Cl
         assert here.gates.seen[-1].fence
 
 
+ORDERS = [("drain", "draining", "undrain"), ("quarantine", "quarantined", "release")]
+
+
+@pytest.mark.parametrize(("action", "state", "back"), ORDERS)
+async def test_what_a_person_set_on_an_emulator_survives_its_workflow(
+    client: Client, action: str, state: str, back: str
+):
+    async with world(client, "e1") as here:
+        await here.control_emulator("e1", action, "broken screen")
+        await here.emulator_is("e1", state)
+        for _ in range(2):  # the second successor finds what the first one found
+            await here.emulator("e1").terminate("struck down by a test")
+            await here.presence.tell(1)  # as a worker does that misses it
+            await entity(here, "e1", state)
+            await here.emulator_is("e1", state)
+        await here.submit("waits")
+        assert "broken screen" in (await here.reached("waits", TaskStatus.QUEUED)).why
+        await here.control_emulator("e1", back)
+        await here.ended("waits")
+        await here.emulator("e1").terminate("struck down by a test")
+        await here.presence.tell(1)
+        await entity(here, "e1", "up")
+
+
 async def test_the_runs_of_emulators_are_found_as_long_as_they_are_open(client: Client):
     async with world(client, "e1") as here:
         hosts = HostsClient(client, EngineConfig())

@@ -57,6 +57,15 @@ class EmulatorRequest:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StandingOrders:
+    """What people ordered for an emulator, and have not taken back."""
+
+    draining: bool = False
+    drained_by: str = ""
+    quarantined_by: str = ""
+
+
 _Announced: TypeAlias = tuple[EmulatorStatus, int, str, tuple[str, ...], int, bool, int]
 """Status, incarnation, boot, labels, reset, startable, switched: a change of any of them is announced."""
 
@@ -140,6 +149,21 @@ class Emulator:
     def __init__(self, state: EmulatorState) -> None:
         self.state = state
         self.outbox: Outbox[m.Announce] = Outbox(state.outbox)
+        self._ordered: set[str] = set()
+        """What people ordered since this machine was made: `drain`, `quarantine`."""
+
+    def orders(self) -> StandingOrders:
+        state = self.state
+        return StandingOrders(state.draining, state.drained_by, state.quarantined_by)
+
+    def restore(self, orders: StandingOrders) -> None:
+        """Go on with what people had ordered before its workflow was terminated. What they order now counts more."""
+        state = self.state
+        if "drain" not in self._ordered:
+            state.draining, state.drained_by = orders.draining, orders.drained_by
+        if "quarantine" not in self._ordered:
+            state.quarantined_by = orders.quarantined_by
+        self._update_status()
 
     def resume(self) -> None:
         """Begin a new run: its host is told again what to do, and the pool what it knows."""
@@ -239,6 +263,7 @@ class Emulator:
     def on_drain(self, *, on: bool, actor: str = "", reason: str = "", now_ms: int = 0) -> None:
         """No new grants; what runs may end."""
         state = self.state
+        self._ordered.add("drain")
         state.draining = on
         state.drained_by = f"by {actor or 'somebody'}: {reason or 'no reason given'}" if on else ""
         state.request = ("drain" if on else "undrain", actor or "somebody", reason)
@@ -260,6 +285,7 @@ class Emulator:
         state.due, state.sent = None, False
         match action:
             case EmulatorAction.QUARANTINE:
+                self._ordered.add("quarantine")
                 state.quarantined_by = f"quarantined by {actor}: {request.reason or 'no reason given'}"
             case EmulatorAction.RELEASE:
                 self._release()
@@ -278,6 +304,7 @@ class Emulator:
 
     def _release(self) -> None:
         state = self.state
+        self._ordered.add("quarantine")
         state.quarantined_by, state.given_up, state.tries = "", False, 0
         state.steps.forgive()
 
