@@ -20,8 +20,8 @@ from droidherd.engine.accounts import start_again
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import NotFoundError, limit_call
 from droidherd.engine.queue import QueueClient
+from droidherd.engine.visibility import REPLACED, REPLACING
 
-ACTOR = "system:replay"
 REPLACE_S = 10.0
 TEXT_MAX = 1_000
 
@@ -50,7 +50,7 @@ class RunReplacement:
 
     async def replace(self, run: FailedRun) -> None:
         """What it was waiting for goes on elsewhere: its successor asks, its lease is fenced, its task is failed."""
-        reason = f"its workflow failed {run.times} times in a row and is replaced: {run.error}"[:TEXT_MAX]
+        reason = f"{REPLACED} {run.times} times in a row and is replaced: {run.error}"[:TEXT_MAX]
         async with limit_call(REPLACE_S):
             handle = self._handle(run)
             described = await handle.describe()
@@ -65,7 +65,9 @@ class RunReplacement:
             if run.kind == Workflow.TASK:
                 await self._free(run.workflow_id, first_run, pool)
         name = run.workflow_id
-        entry = AuditEntry("replaced", ACTOR, reason, task_id=name if run.kind == Workflow.TASK else "", detail=name)
+        entry = AuditEntry(
+            "replaced", REPLACING, reason, task_id=name if run.kind == Workflow.TASK else "", detail=name
+        )
         await self._queue.note(pool, entry)
 
     def _handle(self, run: FailedRun) -> "WorkflowHandle[object, object]":

@@ -61,7 +61,11 @@ from droidherd.engine.task_options import KEYWORD, MEMO_KEY
 from droidherd.engine.visibility import (
     ENDS,
     OPEN,
+    REPLACED,
+    REPLACING,
+    ExecutionStatus,
     TaskFilters,
+    Termination,
     as_cursor,
     from_cursor,
     last_run_of,
@@ -70,6 +74,7 @@ from droidherd.engine.visibility import (
     settle_view,
     status_of,
     with_ids,
+    with_termination,
 )
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
 
@@ -272,19 +277,38 @@ class TasksClient:
         reading = await _reading(known)
         if not reading.open and reading.view.state in UNWRITTEN and reading.view.error is None:
             view = await self._query(task_id, QueryRejectCondition.NONE)
-        if view is not None:
-            return TaskReading(settle_view(view, status_of(known.status), known.close_time), open=False)
+        status, ended_by = status_of(known.status), await self._termination(known)
+        if view is not None or ended_by is not None:
+            settled = settle_view(view or reading.view, status, known.close_time, ended_by)
+            return TaskReading(settled, open=False)
         return TaskReading(reading.view, open=reading.open, stale=reading.open)
+
+    async def _termination(self, known: WorkflowExecution) -> Termination | None:
+        """Who terminated it and why, as the last event of its history says. None: nobody did, or gave a reason."""
+        if status_of(known.status) is not ExecutionStatus.TERMINATED:
+            return None
+        last = self._client.get_workflow_handle(known.id, run_id=known.run_id).fetch_history_events(
+            event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
+        )
+        async with limit_call(RPC_S):
+            async for event in last:
+                ended = event.workflow_execution_terminated_event_attributes
+                by_us = ended.reason.startswith(REPLACED)
+                return Termination(REPLACING if by_us else "temporal", ended.reason) if ended.reason else None
+        return None
 
     async def audit(self, task_id: str) -> TaskReading:
         """Like `view`, with the events also of a task that ended."""
         reading = await self.view(task_id)
         if reading.open:
             return reading
+        async with limit_call(RPC_S):
+            ended_by = await self._termination(await self._handle(task_id).describe())
         view = await self._query(task_id, QueryRejectCondition.NONE)
         if view is None:
-            return TaskReading(reading.view, open=False, stale=True)
-        return TaskReading(reading.view.model_copy(update={"events": view.events}), open=False)
+            return TaskReading(with_termination(reading.view, ended_by), open=False, stale=True)
+        whole = reading.view.model_copy(update={"events": view.events})
+        return TaskReading(with_termination(whole, ended_by), open=False)
 
     async def _query(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:
         """None: the task ended, or no worker answers."""

@@ -13,13 +13,17 @@ from temporalio.client import WorkflowExecutionStatus
 
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute, Workflow
-from droidherd.contracts.tasks import AttemptView, Failure, TaskView
+from droidherd.contracts.tasks import AttemptView, EventView, Failure, TaskView
 from droidherd.domain.errors import Verdict
-from droidherd.domain.task.lifecycle import FINAL, TaskStatus
+from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
 from droidherd.engine.errors import CursorError
 
 _SAFE = re.compile(r"[A-Za-z0-9._/=-]{1,160}", re.ASCII)
 _MARK = 8
+
+
+REPLACED, REPLACING = "its workflow failed", "system:replay"
+"""How the reason begins for which we terminate a workflow that no worker can replay, and who does so."""
 
 
 class ExecutionStatus(StrEnum):
@@ -169,7 +173,17 @@ def _mark(query: str) -> bytes:
 # --- how a task that closed ended ---------------------------------------------------------------------------------
 
 
-def settle_view(view: TaskView, status: ExecutionStatus, closed_at: datetime | None) -> TaskView:
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """Who terminated a task's workflow, and why."""
+
+    actor: str
+    reason: str
+
+
+def settle_view(
+    view: TaskView, status: ExecutionStatus, closed_at: datetime | None, ended_by: Termination | None = None
+) -> TaskView:
     """A task's last view, corrected by how its workflow really ended."""
     if status in OPEN:
         return view
@@ -180,10 +194,28 @@ def settle_view(view: TaskView, status: ExecutionStatus, closed_at: datetime | N
         state = TaskStatus.COMPLETED if status == ExecutionStatus.COMPLETED else TaskStatus.CANCELLED
         return view.model_copy(update={**ended, "state": state})
     failure = _failure(status)
+    if ended_by is not None:
+        failure = failure.model_copy(update={"message": f"{failure.message}: {ended_by.reason}"})
     attempts = tuple(_broken_off(one, failure, closed_at) for one in view.attempts)
     return view.model_copy(
         update={**ended, "state": TaskStatus.FAILED, "error": failure, "attempts": attempts, "emulator": ""}
     )
+
+
+def with_termination(view: TaskView, ended_by: Termination | None) -> TaskView:
+    """With a last line in its audit, which the task could not write itself."""
+    if ended_by is None or view.ended_at is None:
+        return view
+    before = view.events[-1].after if view.events else TaskStatus.PENDING
+    line = EventView(
+        at=view.ended_at,
+        before=before,
+        event=TaskEvent.FAILED,
+        after=TaskStatus.FAILED,
+        actor=ended_by.actor,
+        reason=ended_by.reason,
+    )
+    return view.model_copy(update={"events": (*view.events, line)})
 
 
 def _failure(status: ExecutionStatus) -> Failure:

@@ -136,6 +136,9 @@ def test_a_terminated_task_shows_as_failed(world: World, http: httpx.Client):
         world.run(world.client.get_workflow_handle(task_id).terminate("gone"))
     ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("failed", "terminated") == (ended["state"], ended["error"]["kind"])
+    assert ended["error"]["message"].endswith("was terminated in Temporal: gone")
+    *_, before, last = http.get(f"/api/tasks/{task_id}/events").json()["events"]
+    assert ("running", "temporal", "gone") == (before["after"], last["actor"], last["reason"])
     assert ["failed"] == [one["outcome"] for one in ended["attempts"]]
     listed = eventually(lambda: _listed(http, account="term-1", state="failed"))
     assert [(task_id, "failed")] == listed
