@@ -176,6 +176,19 @@ async def asked_and_paused(world: World) -> None:
     await world.ended("task")
 
 
+@scenario("an answer and, right behind it, a pause: the answer counts, the pause comes before the next stage")
+async def answered_and_paused(world: World) -> None:
+    stages = [{"name": "open"}, {"name": "collect"}]
+    await world.submit("task", asks(), completes, completes, params={"stages": stages})
+    await world.reached("task", TaskStatus.WAITING)
+    task = world.task("task")
+    await task.signal("answer", {"choice": "yes"})
+    await task.signal("pause", {"actor": "anna"})
+    await world.reached("task", TaskStatus.PAUSED)
+    await world.control("task", "resume")
+    await world.ended("task")
+
+
 @scenario("what follows a task: a chain of three, the second of which is critical and fails")
 async def chain(world: World) -> None:
     world.stages.plays["task.2"] = [not_reached]

@@ -227,3 +227,11 @@ async def unreadable(world: World) -> None:
     await world.client.start_workflow(names.Workflow.TASK, id=UNREADABLE[2], task_queue=names.QUEUE)
     for task_id in UNREADABLE:
         await world.ended(task_id)
+
+
+@scenario("a second start under the id of a task that ended, by a client that did not have it refused: rejected")
+async def already_run(world: World) -> None:
+    await world.submit("task")
+    await world.ended("task")
+    await world.submit("task")
+    await world.ended("task")

@@ -1,6 +1,7 @@
 """What befalls a task on its emulator: trouble, moves, restarts, the deck."""
 
 import asyncio
+from dataclasses import replace
 
 from droidherd.contracts.plan import TaskTiming
 from droidherd.domain.errors import EmulatorLostError, FencedError, NotReleasedError
@@ -220,3 +221,54 @@ async def lease_expired(world: World) -> None:
     deaf.let_go.set()
     await world.ended("task")
     await world.idle()
+
+
+async def paused_after_a_stage(world: World) -> str:
+    """Its first stage completed. Returns the emulator, which somebody else holds until `busy` lets go."""
+    hold = Hold()
+    await world.submit("task", completes, hold, params=TWO_STAGES)
+    await hold.began.wait()
+    home = (await world.view("task")).emulator
+    await world.control("task", "pause")
+    await world.reached("task", TaskStatus.PAUSED)
+    return home
+
+
+@scenario("resumed: it waits for the emulator on which its stages completed", setting=TWO, keep=(TASK, DISPATCHER))
+async def waits_for_the_emulator_of_its_stages(world: World) -> None:
+    home, busy = await paused_after_a_stage(world), Hold()
+    await world.submit("busy", busy, emulator=home)
+    await busy.began.wait()
+    await world.control("task", "resume")
+    await world.reached("task", TaskStatus.QUEUED)
+    busy.let_go.set()
+    await world.ended("task")
+
+
+@scenario("the emulator that it waits for goes down: it asks for any other", setting=TWO, keep=(TASK, DISPATCHER))
+async def the_emulator_of_its_stages_dies(world: World) -> None:
+    home, busy = await paused_after_a_stage(world), Deaf()
+    await world.submit("busy", busy, emulator=home)
+    await busy.began.wait()
+    await world.control("task", "resume")
+    await world.reached("task", TaskStatus.QUEUED)
+    await world.sees(home, Health.DOWN)
+    await world.ended("task")
+    busy.let_go.set()
+
+
+@scenario(
+    "its emulator restarts while its worker is dead: fenced, it does not wait for a try that nobody runs",
+    setting=TWO,
+    keep=(TASK, DISPATCHER, "emulator/e1", "emulator/e2"),
+)
+async def rebooted_without_a_worker(world: World) -> None:
+    deaf = Deaf()
+    await world.submit("task", deaf)
+    await deaf.began.wait()
+    emulator = world.stages.of("task")[0].emulator_id
+    seen = world.presence.last_seen[emulator]
+    world.presence.last_seen[emulator] = replace(seen, boot="boot-2")
+    await world.join(2)
+    await world.ended("task")
+    deaf.let_go.set()
