@@ -266,6 +266,9 @@ class Timing(Group):
     progress_s: float = Field(default=120.0, gt=0, description="no step done, no frame changed: the stage is stuck")
     cleanup_s: float = Field(default=30.0, gt=0, description="how long the cleanup of a flow may take")
     lease_margin_s: float = Field(default=30.0, gt=0, description="a lease outlives attempt and cleanup by this")
+    home_wait_s: float = Field(
+        default=300.0, ge=0, description="so long a task waits for the emulator on which its stages completed"
+    )
     sticky_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a dead worker's cache")
     workflow_task_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a workflow task")
     repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")

@@ -80,7 +80,7 @@ class Enqueue:
     single: bool = False
     """One stage only: the lease is ending from its first moment."""
     sticky: str = ""
-    """The emulator this task would like best. (Bound to one: `emulator_id=...` in `requires`.)"""
+    """The emulator this task would like best. Also in `requires`: the task waits for it while it lives."""
     avoid: str = ""
     """An emulator this task just lost: any other first."""
     lease: Lease | None = None
@@ -155,6 +155,10 @@ class Admitted:
     priority: int = 0
     """How urgent it stands in line, which a person may have changed there. 0: as it was asked."""
     kind: Literal["admitted"] = "admitted"
+
+
+EMULATOR_LOST = "emulator_lost"
+"""Why a task is rejected that waits for an emulator by its own choice: it may ask for any other one."""
 
 
 @dataclass(frozen=True, slots=True)

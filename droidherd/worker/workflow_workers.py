@@ -51,6 +51,7 @@ def workflow_workers(
         lease_ttl_s=timing.lease_ttl_s,
         cleanup_s=timing.cleanup_s,
         lease_margin_s=timing.lease_margin_s,
+        home_wait_s=timing.home_wait_s,
         start_grace_s=timing.presence_grace_s,
         startup_lead_s=settings.queue.lead_s,
     )

@@ -4,8 +4,9 @@ import pytest
 from temporalio.client import Client
 
 from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.messages import Health
 from droidherd.domain.task.lifecycle import TaskStatus
-from tests.workflows.plays import Hold, completes, fails
+from tests.workflows.plays import Deaf, Hold, completes, fails
 from tests.workflows.timing import TASK_TIMING
 from tests.workflows.world import World, world
 
@@ -42,6 +43,33 @@ async def test_a_resumed_task_waits_for_the_emulator_of_its_stages(here: World, 
     assert TaskStatus.COMPLETED == view.state
     assert [("first", home), ("second", home), ("second", home)] == stages_of(here, task)
     assert [] == [line for line in view.events if line.event == "stages_repeated"]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_task_goes_elsewhere_at_once_when_the_emulator_of_its_stages_dies(
+    here: World, task: str, *, waits: bool
+):
+    """In line when it dies, or coming there afterwards."""
+    home = await pauses_after_its_first_stage(here, task)
+    busy = Deaf()
+    await here.submit(f"{task}-other", busy, emulator=home)
+    await busy.began.wait()
+    if waits:
+        await here.control(task, "resume")
+        await here.reached(task, TaskStatus.QUEUED)
+    await here.sees(home, Health.DOWN)
+    await here.emulator_is(home, "down")
+    if not waits:
+        await here.control(task, "resume")
+    view = await here.ended(task)
+    busy.let_go.set()
+    (other,) = {"e1", "e2"} - {home}
+    assert [("first", home), ("second", home), ("first", other), ("second", other)] == stages_of(here, task)
+    (line,) = [line for line in view.events if line.event == "stages_repeated"]
+    assert f"first run again on {other}: {home} is down" in line.reason
+    await here.sees(home, Health.GOOD)
+    await here.emulator_is(home, "up")
+    await here.ended(f"{task}-other")
 
 
 async def test_a_task_tried_again_by_hand_does_not_repeat_what_completed(here: World, task: str):

@@ -77,7 +77,8 @@ async def wait_in_line(task: TaskLoop) -> None:
         claim.done()
         state.take_effect()
     elif claim.rejected:
-        state.move(TaskEvent.LEASE_LOST, reason=claim.rejected.reason)
+        _leave_home_if_lost(state, claim.rejected)
+        state.move(TaskEvent.LEASE_LOST, reason=state.left_home or claim.rejected.reason)
     else:
         state.position, state.why = 0, ""
         state.move(TaskEvent.GRANTED)
@@ -87,7 +88,8 @@ def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
     """What it asks its dispatcher for."""
     spec, plan, timing = state.spec, state.the_plan(), state.timing
     home = "" if rolls_back else state.waits_for()
-    bound = state.bound_to() or spec.emulator or plan.emulator or home
+    named = state.bound_to() or spec.emulator or plan.emulator
+    bound = named or home
     # A rollback needs the emulator that was changed, whatever its labels are by now.
     labels = () if state.rollback is not None else (*plan.requires, *spec.requires)
     requires = {*labels, *((f"emulator_id={bound}",) if bound else ())}
@@ -104,7 +106,7 @@ def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
         ticket=state.claim.ticket,
         hold_s=plan.policy.time_limit_s + timing.cleanup_s + timing.lease_margin_s,
         single=state.jobs_left() == 1,
-        sticky=home,
+        sticky="" if named else home,
         avoid="" if bound or rolls_back else state.avoid,
     )
 
@@ -158,9 +160,9 @@ async def _admission(task: TaskLoop) -> None:
         if _is_home_overdue(state):
             claim.done()
             return
-    if claim.rejected and claim.rejected.reason == NO_EMULATOR and _needs_no_other(state):
-        state.leave_home(f"{state.home()} is gone")
-    elif claim.rejected:
+    if claim.rejected and _leave_home_if_lost(state, claim.rejected):
+        return
+    if claim.rejected:
         _reject(state, claim.rejected)
     elif claim.lease or claim.admitted:
         show_place(state)
@@ -211,6 +213,17 @@ def _is_home_overdue(state: TaskState) -> bool:
         return False
     state.leave_home(f"{state.home()} was not free within {state.timing.home_wait_s:g} s")
     return True
+
+
+def _leave_home_if_lost(state: TaskState, news: m.Rejected) -> bool:
+    """Whether it was refused the emulator of its stages alone, which does not live any more: any other will do."""
+    if news.reason == m.EMULATOR_LOST:
+        state.leave_home(f"{state.home()} is {news.holder}")
+        return True
+    if news.reason == NO_EMULATOR and _needs_no_other(state):
+        state.leave_home(f"{state.home()} is gone")
+        return True
+    return False
 
 
 def _needs_no_other(state: TaskState) -> bool:

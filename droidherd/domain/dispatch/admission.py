@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from droidherd.domain import messages as m
-from droidherd.domain.dispatch.board import SWITCH_ON, Entry, EntryState
+from droidherd.domain.dispatch.board import SWITCH_ON, Entry, EntryState, PoolEmulator
 from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.leases import ORPHAN, Leases
 from droidherd.domain.dispatch.line import WaitingLine
@@ -12,6 +12,8 @@ from droidherd.domain.dispatch.state import SIZE_LIMIT_BYTES, DispatcherState
 from droidherd.domain.messages import EmulatorStatus
 
 NAMED = "emulator_id="
+LOST = (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED)
+"""What is so does not come back soon: a task that would like this emulator best goes on with another one."""
 REASONS = 3
 """Of so many emulators a task is told why they are not up."""
 
@@ -27,7 +29,8 @@ class AdmissionControl:
         """A task that is not on the board waits from now on, or is refused. With a ticket it was admitted before."""
         task_id = ask.key.task_id
         known = ask.ticket != 0
-        reason, holder = ("", "") if known else self._refusal(ask, now_ms)
+        lost = self._lost_home(ask)
+        reason, holder = (m.EMULATOR_LOST, lost) if lost else ("", "") if known else self._refusal(ask, now_ms)
         if reason:
             self._state.recent.remember(task_id, ask.seq)
             self._messenger.to_task(task_id, m.Rejected(ask.key, ask.seq, reason, holder))
@@ -37,6 +40,25 @@ class AdmissionControl:
         self._line.wait(Entry(replace(ask, ticket=ask.ticket or self._board.draw_ticket()), now_ms))
         if not known:
             self._state.events.append(now_ms, "queued", task_id)
+
+    def _lost_home(self, ask: m.Enqueue) -> str:
+        """What the emulator is that a task waits for by its own choice, if it is lost."""
+        home = self._board.emulators.get(ask.sticky)
+        by_choice = home is not None and f"{NAMED}{ask.sticky}" in ask.requires
+        return home.state if home is not None and by_choice and home.state in LOST else ""
+
+    def on_emulator_lost(self, emulator: PoolEmulator, now_ms: int) -> None:
+        """Those in line who wait for it by their own choice need not wait any longer."""
+        if emulator.state not in LOST:
+            return
+        named = f"{NAMED}{emulator.emulator_id}"
+        lines = [bucket.line for bucket in self._board.buckets.values() if named in bucket.requires]
+        for entry in [self._board.entries[task_id] for line in lines for _, task_id in line]:
+            if entry.ask.sticky == emulator.emulator_id:
+                self._messenger.to_task(
+                    entry.task_id, m.Rejected(entry.key, entry.ask.seq, m.EMULATOR_LOST, emulator.state)
+                )
+                self._leases.remove(entry, entry.ask.seq, now_ms)
 
     def _refusal(self, ask: m.Enqueue, now_ms: int) -> tuple[str, str]:
         """(reason, holder) when this task may not wait, else two empty texts."""

@@ -210,6 +210,7 @@ class Dispatcher:
         if succeeded:
             self.leases.repeat_reset(emulator)
         self.leases.emulator_changed(emulator, rebooted=bool(rebooted))
+        self.admission.on_emulator_lost(emulator, now_ms)
         self.board.refresh(emulator)
         if emulator.state is EmulatorStatus.RETIRED:
             self._forget_retired()

@@ -1,0 +1,51 @@
+"""Who waits for one emulator by its own choice hears that it died; who needs it waits on."""
+
+import pytest
+
+from droidherd.domain import messages as m
+from droidherd.domain.messages import EmulatorStatus
+from tests.domain.pool import Pool
+
+HOME = ("emulator_id=e1",)
+LOST = (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED)
+
+
+@pytest.fixture
+def pool() -> Pool:
+    """`busy` holds the one emulator; `by-choice` and `needs-it` wait for it."""
+    pool = Pool()
+    pool.emulator("e1")
+    pool.enqueue("busy")
+    pool.enqueue("by-choice", requires=HOME, sticky="e1")
+    pool.enqueue("needs-it", requires=HOME)
+    return pool
+
+
+def rejections(pool: Pool, task: str) -> list[tuple[str, str]]:
+    return [(one.reason, one.holder) for one in pool.messages_to(task, m.Rejected)]
+
+
+@pytest.mark.parametrize("state", EmulatorStatus)
+def test_a_task_in_line_is_told_as_soon_as_its_emulator_is_lost(pool: Pool, state: EmulatorStatus):
+    pool.emulator("e1", state)
+    told = [(m.EMULATOR_LOST, state)] if state in LOST else []
+    assert (told, []) == (rejections(pool, "by-choice"), rejections(pool, "needs-it"))
+    assert (state in LOST) == (pool.place("by-choice") is None)
+    assert pool.place("needs-it") is not None
+
+
+@pytest.mark.parametrize("ticket", [0, 5])
+def test_a_task_that_comes_when_it_is_lost_already_is_told_at_once(pool: Pool, ticket: int):
+    pool.emulator("e1", EmulatorStatus.DOWN)
+    pool.enqueue("late", requires=HOME, sticky="e1", ticket=ticket)
+    pool.enqueue("bound", requires=HOME, ticket=ticket)
+    assert ([(m.EMULATOR_LOST, "down")], None) == (rejections(pool, "late"), pool.place("late"))
+    assert ([], True) == (rejections(pool, "bound"), pool.place("bound") is not None)
+
+
+def test_it_asks_for_any_other_with_the_ticket_it_has(pool: Pool):
+    ticket = pool.d.board.entries["by-choice"].ticket
+    pool.emulator("e1", EmulatorStatus.DOWN)
+    pool.emulator("e2")
+    pool.enqueue("by-choice", ticket=ticket)
+    assert "by-choice" == pool.on("e2")
