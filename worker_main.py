@@ -24,6 +24,7 @@ from droidherd.domain.errors import BadParametersError
 from droidherd.domain.fleet.disk_space import Need
 from droidherd.domain.replay import ReplayRecord
 from droidherd.engine.accounts import AccountsClient
+from droidherd.engine.archive import TaskArchive
 from droidherd.engine.connection import EngineConfig, connect, converter_of
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
@@ -39,6 +40,7 @@ from droidherd.worker.resource_monitor import (
     AccountMonitor,
     DiskMonitor,
     HolderMonitor,
+    JournalMonitor,
     MemoryMonitor,
     ReplayMonitor,
     run_monitor,
@@ -55,6 +57,7 @@ REPLAY_CHECK_S = 1.0
 ACCOUNTS_CHECK_S = 10.0
 HOLDERS_CHECK_S = 15.0
 """Between two looks whether holders of leases are closed. A lease is looked at from the second look on."""
+JOURNALS_CHECK_S = 300.0
 
 log = logging.getLogger("droidherd.worker")
 
@@ -103,6 +106,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
             await stack.enter_async_context(run_monitor(limits.disk_check_s, disks.check, stop.asked))
             credentials = CredentialStore(shared.accounts, os.environ, settings.allowed_references)
             activities = HostActivities.build(settings, client, server, store, credentials)
+            journals = JournalMonitor(activities.journals, activities.inventory, TaskArchive(client))
+            await stack.enter_async_context(run_monitor(JOURNALS_CHECK_S, journals.check, stop.asked, at_once=False))
             await HostWorkers(settings, client, activities, shared).serve(stop)
         await stop.asked.wait()
     return AGAIN if memory.exceeded else 0

@@ -44,6 +44,7 @@ def translate(error: DroidherdError, failed: StageFailedError | None = None) -> 
         clean=failed.clean if failed else False,
         artifacts=failed.artifacts if failed else (),
         after=failed.after if failed else (),
+        wrote=failed.wrote if failed else False,
         question=question(error, failed) if isinstance(error, NeedsPersonError) else None,
     )
     return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)

@@ -12,6 +12,7 @@ from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle, Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from droidherd.contracts.stage import WROTE
 from droidherd.domain.errors import AbandonedError
 
 RPC_S = 2.0
@@ -42,6 +43,8 @@ class EngineLifeline:
         self._patience_s = patience_s
         self._confirmed_s = time.monotonic() - 10 * patience_s
         self._sdk_beat_s = time.monotonic()
+        self._sdk_beats = False
+        self._details: tuple[str, ...] = ()
         self._cancelled = False
 
     def confirmed_s(self) -> float:
@@ -71,15 +74,29 @@ class EngineLifeline:
 
     def beat(self, progress: str = "") -> None:
         """At most every `every_s`. Blocks while Temporal is away: without it nothing may be done."""
+        if time.monotonic() - self._confirmed_s >= self._every_s:
+            self._beat_until_confirmed(progress)
+
+    def begin_writing(self) -> None:
+        """Let Temporal know, before it is so, that the journal of the stage is written. Every later beat says so too.
+
+        If this worker dies, the task knows by its last beat.
+        """
+        self._details = (WROTE,)
+        if self._sdk_beats:
+            activity.heartbeat("writes", *self._details)  # what the SDK still has to send may arrive after our beat
+        self._beat_until_confirmed("writes")
+
+    def _beat_until_confirmed(self, progress: str) -> None:
         until_s = time.monotonic() + self._patience_s
-        while time.monotonic() - self._confirmed_s >= self._every_s:
+        while True:
             sent_s = time.monotonic()
             if self._confirm(progress):
                 self._note(sent_s, progress)
-            elif time.monotonic() > until_s:
+                return
+            if time.monotonic() > until_s:
                 raise AbandonedError("Temporal is away", remedy="the stage runs again when it is back")
-            else:
-                time.sleep(0.1)
+            time.sleep(0.1)
 
     def _note(self, sent_s: float, progress: str) -> None:
         """Confirmed. The SDK knows nothing of our beats and gives up an activity that tells it nothing.
@@ -88,14 +105,14 @@ class EngineLifeline:
         """
         self._confirmed_s = sent_s
         if sent_s - self._sdk_beat_s >= self._patience_s * SDK_SHARE:
-            self._sdk_beat_s = sent_s
-            activity.heartbeat(progress)
+            self._sdk_beat_s, self._sdk_beats = sent_s, True
+            activity.heartbeat(progress, *self._details)
 
     def _confirm(self, progress: str) -> bool:
         return self._has_arrived(asyncio.run_coroutine_threadsafe(self._beat(progress), self._loop))
 
     async def _beat(self, progress: str) -> None:
-        await self._handle.heartbeat(progress, rpc_timeout=timedelta(seconds=RPC_S))
+        await self._handle.heartbeat(progress, *self._details, rpc_timeout=timedelta(seconds=RPC_S))
 
     def _has_arrived(self, flying: "Future[None]") -> bool:
         """Whether the engine has it. Raises when the engine gave the try up."""

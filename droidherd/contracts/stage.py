@@ -12,6 +12,9 @@ from droidherd.contracts.screen_map import ScreenMap
 from droidherd.contracts.tasks import ArtifactView, Question, TaskSpec
 from droidherd.domain.messages import Key
 
+WROTE = "wrote"
+"""Stands in the heartbeats of a try, behind what it does, once it is about to write to its stage's journal."""
+
 
 class PlanRequest(Contract):
     """Input of `plan_task`."""
@@ -53,6 +56,11 @@ class StageWork(Contract):
     """What people said, by the mark of the question."""
     rounds: int = 0
     """How often the task completed before, and wanted to run again."""
+    wrote_under: int = 0
+    """The lease under which this stage wrote to its journal last, by what the task knows; 0: never.
+
+    Only of stages whose effect is in the account, which keep one journal for the whole attempt.
+    """
     limit_s: float = Field(default=0.0, ge=0)
     """What is left of the attempt's time, if that is less than the stage's own; 0: the stage's own."""
     stage: Stage | None = None
@@ -88,6 +96,8 @@ class StageReport(Contract):
     """What its handlers found, in a few words."""
     again_at: datetime | None = None
     """When the whole task wants to run next."""
+    wrote: bool = False
+    """It wrote to the journal of its stage, which is one for the whole attempt."""
 
 
 class Captured(StageReport):
@@ -126,5 +136,7 @@ class StageFailure(Contract):
     """Cleaned up and let go: the emulator may be granted to the next one at once."""
     artifacts: tuple[ArtifactView, ...] = ()
     after: tuple[Value, ...] = ()
+    wrote: bool = False
+    """It wrote to the journal of its stage, which is one for the whole attempt."""
     question: Question | None = None
     """What a person is asked, when only a person can say how to go on."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from droidherd.domain.task.lifecycle import TaskStatus
@@ -38,6 +39,15 @@ class Run:
         """How it counts. Who could not write down an end, or wrote none, has failed."""
         known = self.state in {*_COMPLETED, *_REJECTED, TaskStatus.ROLLBACK_FAILED}
         return self.state if known and not self.broken else TaskStatus.FAILED.value
+
+
+class TaskRuns(StrEnum):
+    """What Temporal still has of a task."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    GONE = "gone"
+    """Not even a history."""
 
 
 @dataclass(frozen=True, slots=True)

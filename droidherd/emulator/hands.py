@@ -37,6 +37,10 @@ class LeaseHandle:
     """When the emulator was seized there was no journal yet."""
 
 
+def _ignore(_: str) -> None:
+    pass
+
+
 class EmulatorHands:
     """`Hands` by shell lines. `deadline_uptime` is asked before each act until when acts are allowed."""
 
@@ -48,8 +52,12 @@ class EmulatorHands:
         *,
         interrupt: CallInterrupt | None = None,
         recorder: StageRecorder = NO_RECORDER,
+        before_act: Callable[[str], None] = _ignore,
     ) -> None:
-        """On an emulator that `handle.token` has seized. Something long is given a pulse by `interrupt`."""
+        """On an emulator that `handle.token` has seized. Something long is given a pulse by `interrupt`.
+
+        `before_act` is called with the name of each effect, before its intent is written.
+        """
         self._adb = adb
         self._handle = handle
         self._fresh = handle.fresh
@@ -59,6 +67,7 @@ class EmulatorHands:
         """How long one act may take."""
         self._interrupt = interrupt
         self._recorder = recorder
+        self._before_act = before_act
         self.coordinates = CoordinateMap(self._display)
         """For the eyes that go with these hands."""
 
@@ -148,6 +157,7 @@ class EmulatorHands:
 
     def _act(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
         """`value`: is kept with it."""
+        self._before_act(effect)
         answer = self._say(lines.effect(self._entry(effect), act, value=lines.word_of(value)), self.act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):

@@ -43,7 +43,9 @@ class Seized:
     boot_id: str
     clock: UptimeClock
     journal_is_new: bool = False
-    """Nothing was ever begun under it, so there is nothing to recall."""
+    """There is none, so there is nothing to recall."""
+    has_steps: bool = True
+    """A step of the stage stands in the journal."""
 
 
 def seize(
@@ -72,7 +74,7 @@ def seize(
     uptime_s = parse.seconds(uptime)
     if uptime_s is None:
         raise UnknownOutcomeError(f"seized, but its clock says {uptime!r}", to=serial)
-    return Seized(token, before, boot_id, UptimeClock(uptime_s, read_at_s), known == "new")
+    return Seized(token, before, boot_id, UptimeClock(uptime_s, read_at_s), known == "new", known == "old")
 
 
 def release(adb: AdbClient, serial: str, token: Token, deadline_s: float = DEADLINE_S) -> None:

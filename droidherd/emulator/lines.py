@@ -32,15 +32,17 @@ TOKEN_PROPERTY = "debug.droidherd.token"  # noqa: S105 - the name of a property
 FREE_PROPERTY = "debug.droidherd.free"
 NAME_PROPERTY = "debug.droidherd.name"
 """The `emulator_id` under which it passed the boot gate: who it is, whatever its address and serial number say."""
-JOURNALS_KEPT = 200
-SWEEP_EVERY = 16
-"""One lease in so many sweeps old journals away: listing them costs more than all else in the line."""
 UPTIME_LIMIT_S = 2**31 - 1
 """A deadline no emulator lives to see."""
 
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _VALUE = re.compile(r"=[A-Za-z0-9_-]{0,800}[.]")
 _EFFECT = re.compile(r"[A-Za-z0-9._#/-]{1,64}")
+
+
+def is_key(text: str) -> bool:
+    """Whether it can name a journal."""
+    return bool(_KEY.fullmatch(text)) and not text.startswith(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class DevicePaths:
         return f"{self.root}/in"
 
     def journal(self, key: str) -> str:
-        if not _KEY.fullmatch(key) or key.startswith("."):
+        if not is_key(key):
             raise BadParametersError(f"{key!r} cannot name a journal")
         return f"{self.journals}/{key}"
 
@@ -88,26 +90,22 @@ class JournalEntry:
 def seize(token: Token, *, deck: bool, after: int = 0, journal: str = "", places: DevicePaths = ON_ANDROID) -> str:
     """Take the emulator. On deck, only from a lease that said here that it ended, and not before lease `after`.
 
-    Says, once nobody older can write any more, whether there is a `journal` already.
+    Says, once nobody older can write any more, whether there is a `journal` already, and whether a step of the
+    token's stage stands in it.
     """
     refuse = 'then echo "dh:held $t"; exit 76; fi\n'
     held = f'  if [ "$(getprop {FREE_PROPERTY})" != "${{t%%.*}}" ]; {refuse}' if deck else ""
     if after:
         held += f'  if [ "${{t%%.*}}" \\< {Token(after).lease_text} ]; {refuse}'
-    sweep = (
-        f"  ls -t {quote(places.journals)} 2>/dev/null | tail -n +{JOURNALS_KEPT + 1} | "
-        f'while read x; do rm -f {quote(places.journals)}/"$x"; done\n'
-    )
-    first = held + (sweep if token.lease % SWEEP_EVERY == 0 else "")
     return (
         f"m={token}; t=$(getprop {TOKEN_PROPERTY})\n"
         'if [ -z "$t" ]; then echo dh:unset; exit 74; fi\n'
         'if [ "$t" \\> "$m" ]; then echo "dh:fenced $t"; exit 75; fi\n'
-        + (f'if [ "${{t%%.*}}" != {token.lease_text} ]; then\n{first}fi\n' if first else "")
+        + (f'if [ "${{t%%.*}}" != {token.lease_text} ]; then\n{held}fi\n' if held else "")
         + f'if [ "$t" != "$m" ]; then setprop {TOKEN_PROPERTY} "$m"; fi\n'
         f"b=$(getprop {TOKEN_PROPERTY})\n"
         'if [ "$b" != "$m" ]; then echo "dh:fenced $b"; exit 75; fi\n'
-        + (f"j=new; if [ -f {quote(places.journal(journal))} ]; then j=old; fi\n" if journal else "j=old\n")
+        + (_look_for(places.journal(journal), token.stage) if journal else "j=old\n")
         + f"read u x <{quote(places.uptime)}; read i <{quote(places.boot_id)}\n"
         'echo "dh:seized $t $u $i $j"'
     )
@@ -250,6 +248,12 @@ def floor(token: Token) -> str:
         'if [ -z "$t" ]; then echo dh:refused; exit 79; fi\n'
         'echo "dh:token $t"'
     )
+
+
+def _look_for(path: str, stage: int) -> str:
+    """Whether there is a journal (`new`: none), and in it a step of this stage (`old`) or none (`bare`)."""
+    file, steps = quote(path), quote(f"^{stage}/[0-9]")
+    return f"j=new; if [ -f {file} ]; then j=bare; if grep {steps} {file} >/dev/null; then j=old; fi; fi\n"
 
 
 def _stranger_guard(*names: str) -> str:

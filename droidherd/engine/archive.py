@@ -10,12 +10,14 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.domain.retention import Cohort, Page, Run
+from droidherd.domain.retention import Cohort, Page, Run, TaskRuns
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
+from droidherd.engine.errors import limit_call
 from droidherd.engine.task_options import KEYWORD
 from droidherd.engine.visibility import BROKEN, BROKEN_QUERY, quote, running, status_of, with_ids
 
 PAGE = 50
+LIST_S = 30.0
 _ENDED_AS = {
     WorkflowExecutionStatus.COMPLETED: TaskStatus.COMPLETED,
     WorkflowExecutionStatus.CANCELED: TaskStatus.CANCELLED,
@@ -54,6 +56,18 @@ class TaskArchive:
             if run.close_time is not None:
                 found.setdefault(run.id, []).append((run.close_time, run.run_id))
         return {task_id: tuple(run_id for _, run_id in sorted(runs)) for task_id, runs in found.items()}
+
+    async def runs(self, task_ids: Sequence[str]) -> dict[str, TaskRuns]:
+        """What there is of each of these tasks. Raises EngineError."""
+        found = dict.fromkeys(task_ids, TaskRuns.GONE)
+        if not found:
+            return found
+        query = f"WorkflowType = '{names.Workflow.TASK}' AND {with_ids(found)}"
+        async with limit_call(LIST_S):
+            async for run in self._client.list_workflows(query, page_size=1000):
+                is_open = run.close_time is None or found.get(run.id) is TaskRuns.OPEN
+                found[run.id] = TaskRuns.OPEN if is_open else TaskRuns.CLOSED
+        return found
 
     async def delete(self, task_id: str, run_id: str) -> None:
         request = DeleteWorkflowExecutionRequest(

@@ -194,6 +194,9 @@ class _Life:
     def confirmed_s(self) -> float:
         return time.monotonic()
 
+    def begin_writing(self) -> None:
+        pass
+
 
 def _frames(store: Artifacts, task_id: str) -> dict[str, bytes]:
     """Without the attempt, stage and try before their names; what a later try kept under one name is numbered."""

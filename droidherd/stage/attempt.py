@@ -17,7 +17,7 @@ from droidherd.adb.files import DeviceFiles
 from droidherd.adb.wire import CallInterrupt
 from droidherd.artifacts.names import Taken
 from droidherd.contracts.changes import Change, Value
-from droidherd.contracts.plan import Effect
+from droidherd.contracts.plan import Effect, Stage
 from droidherd.contracts.stage import StageOutcome, StageReport, StageWork
 from droidherd.contracts.tasks import ArtifactView, secret_texts
 from droidherd.credentials import Redactor
@@ -45,10 +45,12 @@ from droidherd.flows.model.screens import parse_screen_map
 from droidherd.flows.run import interpreter
 from droidherd.flows.run.context import Finder, StageContext
 from droidherd.flows.run.finder import FlowFinder
+from droidherd.flows.run.past import of_steps
 from droidherd.stage.context import (
     ConfirmedLifeline,
     StageServices,
     effect_answers,
+    had_completed,
     mark_of,
     planned_flow,
     screen_answers,
@@ -76,13 +78,15 @@ class StageFailedError(Exception):
         artifacts: tuple[ArtifactView, ...] = (),
         after: tuple[Value, ...] = (),
         mark: str = "",
+        wrote: bool = False,
     ) -> None:
         """`clean`: cleaned up and let go. `after`: what it changes by value, as it left it.
 
-        `mark`: under which the answer to its question is kept.
+        `mark`: under which the answer to its question is kept. `wrote`: to the journal of its stage.
         """
         super().__init__(str(cause))
         self.cause = cause
+        self.wrote = wrote
         self.mark = mark
         self.clean = clean
         self.artifacts = artifacts
@@ -104,6 +108,8 @@ class StageAttempt:
     _seized: lease.Seized | None = None
     _released: bool = False
     _again_at: datetime | None = None
+    _wrote: bool = False
+    """It wrote to a journal that is one for the whole attempt."""
     _finder: Finder | None = None
     _held: bool = False
     _recorded: bool = False
@@ -127,8 +133,10 @@ class StageAttempt:
             self._seize()
             if stage is not None:
                 self.note(f"stage {stage.name} begins on {self.work.emulator_id} as {self._token()}")
-                limited = stage.model_copy(update={"limit_s": self.work.limit_s or stage.limit_s})
-                outcome = interpreter.run_stage(limited, self._context(self._stage_recorder()))
+                outcome = interpreter.RunOutcome("")
+                if not self._is_known_to_be_done(stage):
+                    limited = stage.model_copy(update={"limit_s": self.work.limit_s or stage.limit_s})
+                    outcome = interpreter.run_stage(limited, self._context(self._stage_recorder()))
                 stopped = outcome.stopped
                 self._end_stage(stage.name, outcome)
             leaves = bool(stopped) or self.work.last or self.life.leaving()
@@ -143,7 +151,24 @@ class StageAttempt:
             again_at=self._again_at,
             after=self._after,
             summary=self.summary,
+            wrote=self._wrote,
         )
+
+    def _is_known_to_be_done(self, stage: Stage) -> bool:
+        """Whether its journal is gone, and a person said that its work was done. Raises while nobody said anything."""
+        if not self.work.wrote_under or self._seized is None or self._seized.has_steps:
+            return False
+        done = had_completed(self.work, stage)
+        self.note(f"stage {stage.name}: its journal is gone; it {'was done' if done else 'begins anew'}")
+        return done
+
+    def _before_act(self, effect: str) -> None:
+        """Before a stage with an effect in the account first writes, the task must be able to know that it did."""
+        if self._wrote or not self._has_effect_in_account() or not of_steps([effect]):
+            return
+        if self.work.wrote_under != self.work.lease:
+            self.life.begin_writing()
+        self._wrote = True
 
     def _end_stage(self, name: str, outcome: interpreter.RunOutcome) -> None:
         """Count and keep what a stage that did not fail leaves."""
@@ -198,7 +223,8 @@ class StageAttempt:
         self._keep_evidence(error)
         clean = self._leave_after(error)
         mark = mark_of(self.work, error)
-        return StageFailedError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark)
+        artifacts, wrote = self._artifacts(), self._wrote
+        return StageFailedError(error, clean=clean, artifacts=artifacts, after=self._after, mark=mark, wrote=wrote)
 
     # --- things that are changed by value ---------------------------------------------------------------------
 
@@ -320,7 +346,14 @@ class StageAttempt:
         self._held = True  # the journal is new to the first hands alone
         handle = LeaseHandle(self._serial(), self._journal(), self._token(), self.work.stage_index, fresh)
         alive = CallInterrupt(pulse=lambda: self.life.beat("at work"))
-        return EmulatorHands(self.services.adb, handle, self._deadline_uptime, interrupt=alive, recorder=recorder)
+        return EmulatorHands(
+            self.services.adb,
+            handle,
+            self._deadline_uptime,
+            interrupt=alive,
+            recorder=recorder,
+            before_act=self._before_act,
+        )
 
     def _things(self, hands: EmulatorHands, recorder: StageRecorder = NO_RECORDER) -> EmulatorThings:
         files = partial(DeviceFiles, self.services.adb, self._serial())
@@ -337,8 +370,10 @@ class StageAttempt:
     def _journal(self) -> str:
         """Effects that live in the account are written once per attempt, those on the emulator once per lease."""
         key = self.work.key.text()
-        account = self.work.stage is not None and self.work.stage.effect is Effect.ACCOUNT
-        return key if account else f"{key}.{self.work.lease}"
+        return key if self._has_effect_in_account() else f"{key}.{self.work.lease}"
+
+    def _has_effect_in_account(self) -> bool:
+        return self.work.stage is not None and self.work.stage.effect is Effect.ACCOUNT
 
     def _token(self) -> Token:
         return Token(self.work.lease, self.work.stage_index, self.work.tries)

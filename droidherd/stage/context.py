@@ -9,10 +9,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from droidherd.adb.client import AdbClient
 from droidherd.artifacts.writer import Writer
-from droidherd.contracts.plan import Effect
+from droidherd.contracts.plan import Effect, OnAmbiguous, Stage
 from droidherd.contracts.stage import StageWork
 from droidherd.credentials import CredentialStore
-from droidherd.domain.errors import DID_NOT, HAPPENED, About, Asks, DroidherdError, NeedsPersonError
+from droidherd.domain.errors import DID_NOT, HAPPENED, About, Asks, DroidherdError, FinalError, NeedsPersonError
 from droidherd.domain.ports import Artifacts, Lifeline, StageRecorder
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.inventory import Inventory
@@ -38,6 +38,10 @@ class ConfirmedLifeline(Lifeline, Protocol):
 
     def send(self, progress: str = "") -> Callable[[], None]:
         """Post a beat; what is returned waits for its confirmation."""
+        ...
+
+    def begin_writing(self) -> None:
+        """Have it confirmed that the journal of the stage is about to be written."""
         ...
 
 
@@ -108,6 +112,24 @@ def effect_answers(work: StageWork) -> dict[str, bool]:
     """What people said about effects of unknown outcome of this stage: effect → whether it happened."""
     choices = _answers(work, About.EFFECT)
     return {effect: choice == HAPPENED for effect, choice in choices.items() if choice in (HAPPENED, DID_NOT)}
+
+
+def had_completed(work: StageWork, stage: Stage) -> bool:
+    """Whether a stage had done its work that wrote to its journal, when the emulator has no such journal any more.
+
+    Nothing can be observed of a stage as a whole: its `on_ambiguous` decides, or what a person answered.
+    """
+    what = f"{work.emulator_id} has no journal of stage {stage.name} any more, which had begun: was its work done?"
+    if stage.on_ambiguous is OnAmbiguous.REPEAT:
+        return False
+    if stage.on_ambiguous is OnAmbiguous.FAIL:
+        raise FinalError(what, to=f"stage {stage.name}", remedy="look at the account, then submit the task anew")
+    step = f"journal-{work.wrote_under}"
+    answers = effect_answers(work)
+    if step not in answers:
+        remedy = f"look at the account: after {HAPPENED!r} the stage counts as completed, after {DID_NOT!r} it begins"
+        raise NeedsPersonError(what, Asks(step, keep=False), to=f"stage {stage.name}", remedy=remedy)
+    return answers[step]
 
 
 def screen_answers(work: StageWork) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from droidherd.credentials import AccountReader, CredentialStore
 from droidherd.domain.retention import Retention
 from droidherd.emulator.cameras import Cameras
 from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.journals import JournalFolder
 from droidherd.emulator.probe import assure
 from droidherd.emulator.probe_loop import ProbedHost, ProbeLoop, ProbeTiming
 from droidherd.emulator.viewers import LiveFrames, ViewerPorts, Viewers
@@ -81,6 +82,7 @@ class HostActivities:
     fleet: FleetActivities
     frames: FrameActivities
     inventory: Inventory
+    journals: JournalFolder
     worker_name: str
     threads: ThreadPoolExecutor
     """For everything but stages."""
@@ -129,7 +131,7 @@ class HostActivities:
         )
         stages = StageActivities(services, client, asyncio.get_running_loop(), timing.beat_every_s)
         frames = FrameActivities(LiveFrames(viewers, store))
-        return cls(stages, fleet, frames, inventory, worker_name, threads, web, frame_buffer)
+        return cls(stages, fleet, frames, inventory, JournalFolder(adb), worker_name, threads, web, frame_buffer)
 
     def close(self) -> None:
         self.web.close()

@@ -1,4 +1,4 @@
-"""What a worker monitors: disk space, its own memory, holders of leases, accounts, runs that it cannot play."""
+"""What a worker monitors: disks, its memory, holders of leases, accounts, journals, runs that it cannot play."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from droidherd.contracts.queue import LaneView
+from droidherd.domain.errors import DroidherdError
 from droidherd.domain.fleet.disk_space import ACTOR, DiskSpace, Need, describe
 from droidherd.domain.replay import FailedRun, ReplayRecord
+from droidherd.domain.retention import TaskRuns
+from droidherd.emulator.inventory import Inventory
+from droidherd.emulator.journals import JournalFolder
 from droidherd.engine.errors import EngineError
 from droidherd.processes import resources
 from droidherd.telemetry import metrics
@@ -125,6 +129,52 @@ class ReplayMonitor:
         metrics.replaced.labels(workflow=run.kind).inc()
 
 
+class TaskRecords(Protocol):
+    """What Temporal has of tasks."""
+
+    async def runs(self, task_ids: Sequence[str]) -> dict[str, TaskRuns]: ...
+
+
+class JournalMonitor:
+    """Removes the journals that nobody needs any more from the emulators of this host."""
+
+    ASKED = 100
+    """Tasks that Temporal is asked about in one look at an emulator; the next look goes on with others."""
+
+    def __init__(self, folder: JournalFolder, inventory: Inventory, tasks: TaskRecords) -> None:
+        self._folder = folder
+        self._inventory = inventory
+        self._tasks = tasks
+        self._asked: dict[str, dict[str, float]] = {}
+        """Emulator → the tasks with old journals there → when Temporal was asked about them; 0: never."""
+
+    async def check(self) -> None:
+        """An emulator that does not answer is looked at the next time."""
+        listed = {entry.emulator_id for entry in self._inventory.entries()}
+        self._asked = {emulator: asked for emulator, asked in self._asked.items() if emulator in listed}
+        for emulator_id in sorted(listed):
+            try:
+                await self._look_at(emulator_id)
+            except DroidherdError as error:
+                log.info("journals of %s were not looked at: %s", emulator_id, error)
+            except EngineError as error:
+                log.warning("which journals are still needed is not known, looking again: %s", error)
+                return
+
+    async def _look_at(self, emulator_id: str) -> None:
+        serial = self._inventory.address(emulator_id)
+        journals = await asyncio.to_thread(self._folder.list, serial, emulator_id)
+        before = self._asked.get(emulator_id, {})
+        asked = {task: before.get(task, 0.0) for task in journals.tasks()}
+        now = sorted(asked, key=asked.__getitem__)[: self.ASKED]
+        runs = await self._tasks.runs(now)
+        self._asked[emulator_id] = {**asked, **dict.fromkeys(now, time.monotonic())}
+        removable = journals.removable(runs)
+        if removable:
+            await asyncio.to_thread(self._folder.remove, serial, emulator_id, removable)
+            log.info("removed %d journals from %s", len(removable), emulator_id)
+
+
 class DiskMonitor:
     """Pauses all lanes of the pool while a disk is too full, and resumes those it paused itself."""
 
@@ -186,13 +236,16 @@ class MemoryMonitor:
 
 @contextlib.asynccontextmanager
 async def run_monitor(
-    every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event
+    every_s: float, check: Callable[[], Awaitable[None]], stop: asyncio.Event, *, at_once: bool = True
 ) -> AsyncGenerator[None]:
     """Run `check` every so often until `stop` is set. A check that raises sets `stop`, and raises here."""
 
     async def look() -> None:
+        wanted = at_once
         while not stop.is_set():
-            await check()
+            if wanted:
+                await check()
+            wanted = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), every_s)
 

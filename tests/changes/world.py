@@ -81,6 +81,9 @@ class Life:
     def confirmed_s(self) -> float:
         return time.monotonic()
 
+    def begin_writing(self) -> None:
+        pass
+
     def send(self, progress: str = "") -> Callable[[], None]:
         self.beat(progress)
         return lambda: None

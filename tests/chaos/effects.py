@@ -146,6 +146,9 @@ class Alone:
     def confirmed_s(self) -> float:
         return time.monotonic()
 
+    def begin_writing(self) -> None:
+        pass
+
 
 def work(job: Job, say: Connection) -> None:
     """In a process of its own, which may be killed anywhere in here."""

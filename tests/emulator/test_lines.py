@@ -1,6 +1,5 @@
 """The very lines that run on emulators, under every real shell this machine has."""
 
-import os
 import re
 from pathlib import Path
 
@@ -126,18 +125,24 @@ def test_a_lease_that_comes_after_another_waits_until_that_one_was_there(stand: 
     assert "seized" == stand.run(overtake).word
 
 
-@pytest.mark.parametrize("sweeps", [True, False])
-def test_one_new_lease_in_so_many_keeps_the_newest_journals_only(stand: Stand, sweeps: bool):
+@pytest.mark.parametrize(
+    ("journal", "known"),
+    [
+        (None, "new"),
+        (["c1 done 0"], "bare"),
+        (["2/1 done 0"], "bare"),
+        (["1/c1 done 0"], "bare"),
+        (["1/2 begin"], "old"),
+    ],
+)
+def test_seizing_says_whether_a_step_of_the_stage_stands_in_the_journal(
+    stand: Stand, journal: list[str] | None, known: str
+):
     stand.set(Token(LEASE - 100))
-    lease = LEASE - LEASE % lines.SWEEP_EVERY - (0 if sweeps else 1)
-    folder = Path(stand.places.journals)
-    folder.mkdir(parents=True)
-    for number in range(lines.JOURNALS_KEPT + 5):
-        (folder / f"j{number}").touch()
-        os.utime(folder / f"j{number}", (1_700_000_000 + number, 1_700_000_000 + number))
-    stand.run(lines.seize(Token(lease), deck=False, places=stand.places))
-    kept = range(5 if sweeps else 0, lines.JOURNALS_KEPT + 5)
-    assert {f"j{number}" for number in kept} == {one.name for one in folder.iterdir()}
+    if journal is not None:
+        stand.write_journal("key", *journal)
+    line = lines.seize(Token(LEASE, 1, 1), deck=False, journal="key", places=stand.places)
+    assert known == stand.run(line).rest[-1]
 
 
 def test_release_is_refused_to_a_lease_that_was_overtaken(stand: Stand):

@@ -28,30 +28,42 @@ class Findings:
     broken: list[str] = field(default_factory=list)
 
 
-def chunk(work: tuple[int, int, str, bool]) -> Findings:
+def chunk(work: tuple[int, int, str, bool, bool]) -> Findings:
     """Run the histories of seeds first, first + 1, …"""
-    first, count, without, entities_end = work
+    first, count, without, entities_end, tasks_return = work
     findings = Findings()
     for seed in range(first, first + count):
         findings.histories += 1
-        counts, broken = judged(Seeded(seed), without=without, entities_end=entities_end)
+        counts, broken = judged(Seeded(seed), without=without, entities_end=entities_end, tasks_return=tasks_return)
         findings.counts += counts
         findings.broken += [f"seed {seed}: {one}" for one in broken]
     return findings
 
 
-def judged(choices: Choices, *, without: str = "", entities_end: bool = False) -> tuple[Counter[str], list[str]]:
+def judged(
+    choices: Choices, *, without: str = "", entities_end: bool = False, tasks_return: bool = False
+) -> tuple[Counter[str], list[str]]:
     """What happened in one history, and the promise that was broken in it, with its last steps."""
     try:
-        return history(choices, without=without, entities_end=entities_end).witness.counts, []
+        return history(
+            choices, without=without, entities_end=entities_end, tasks_return=tasks_return
+        ).witness.counts, []
     except BrokenPromiseError as broken:
         return Counter(), ["\n".join([str(broken), *getattr(broken, "__notes__", [])])]
 
 
-def run(first: int, histories: int, *, processes: int = 1, without: str = "", entities_end: bool = False) -> Findings:
+def run(
+    first: int,
+    histories: int,
+    *,
+    processes: int = 1,
+    without: str = "",
+    entities_end: bool = False,
+    tasks_return: bool = False,
+) -> Findings:
     """All of them, in chunks, over some processes."""
     starts = range(first, first + histories, CHUNK)
-    chunks = [(at, min(CHUNK, first + histories - at), without, entities_end) for at in starts]
+    chunks = [(at, min(CHUNK, first + histories - at), without, entities_end, tasks_return) for at in starts]
     total = Findings()
     if processes == 1:
         parts = [chunk(one) for one in chunks]
@@ -65,10 +77,10 @@ def run(first: int, histories: int, *, processes: int = 1, without: str = "", en
     return total
 
 
-def found(without: str, seeds: range, *, entities_end: bool = False) -> list[str]:
+def found(without: str, seeds: range, *, entities_end: bool = False, tasks_return: bool = False) -> list[str]:
     """Violations within these seeds, the first chunk that has any being enough."""
     for at in seeds[::CHUNK]:
-        findings = chunk((at, min(CHUNK, seeds.stop - at), without, entities_end))
+        findings = chunk((at, min(CHUNK, seeds.stop - at), without, entities_end, tasks_return))
         if findings.broken:
             return findings.broken
     return []
@@ -81,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--without", default="", help="rules to switch off, to see them missed")
     parser.add_argument("--entities-end", action="store_true", help="terminate emulators and hosts, too")
+    parser.add_argument(
+        "--tasks-return", action="store_true", help="tasks go back to their emulator; journals are lost"
+    )
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     findings = run(
@@ -89,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         processes=options.processes,
         without=options.without,
         entities_end=options.entities_end,
+        tasks_return=options.tasks_return,
     )
     seconds = time.perf_counter() - began
     report = {

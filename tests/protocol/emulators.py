@@ -44,9 +44,19 @@ class Activity:
     """A line was sent and not answered yet."""
     report: str = ""
     """What its worker wants to tell the engine."""
+    wrote: bool = False
+    """The engine was told that it writes to the journal."""
+    wrote_before: bool = False
+    """By what its task knows, an earlier try of this stage wrote to the journal."""
+    was_done: bool | None = None
+    """What a person says of the stage, whose journal is gone. None: nobody was asked."""
 
     def name(self, step: int) -> str:
-        return f"{self.key.text()}/{self.token[1]}/{step}"
+        return f"{self.stage_name()}{step}"
+
+    def stage_name(self) -> str:
+        """How the names of its effects begin."""
+        return f"{self.key.text()}/{self.token[1]}/"
 
 
 class Handset:
@@ -101,7 +111,7 @@ class Handset:
         if owner.name != self.host:
             self._end(activity, "lost")
             return True
-        self._advance(activity)
+        self._advance(activity, connected=owner.connected)
         return True
 
     def _look_ahead(self, *, connected: bool) -> None:
@@ -141,9 +151,11 @@ class Handset:
         activity.last_beat_ms, activity.deadline_ms = now, now + script.BEAT_TTL_MS
         return True
 
-    def _advance(self, activity: Activity) -> None:
+    def _advance(self, activity: Activity, *, connected: bool) -> None:
         if not activity.seized:
             self._line(activity, lambda: self._seize(activity))
+        elif not self._may_write(activity, connected=connected):
+            return
         elif activity.task.stopping(activity) and activity.step <= activity.effects:
             self._line(activity, lambda: self._release(activity, "stopped"))
         elif activity.step < activity.effects:
@@ -155,6 +167,13 @@ class Handset:
             self._line(activity, lambda: self._release(activity, "completed"))
         else:
             self._end(activity, "completed")
+
+    def _may_write(self, activity: Activity, *, connected: bool) -> bool:
+        """Before the first intent the engine must know of it; without a connection it does not."""
+        if activity.step < activity.effects and not activity.task.stopping(activity):
+            activity.wrote = activity.wrote or connected or not self.world.tasks_return
+            return activity.wrote
+        return True
 
     def _line(self, activity: Activity, line: Callable[[], None]) -> None:
         """Send a shell line. A stalled emulator executes it when it wakes, whatever happened meanwhile."""
@@ -198,6 +217,12 @@ class Handset:
                 self._end(activity, "not_released")
                 return
         self.token = mine
+        if activity.wrote_before and "begun" not in self.world.without and not self._has_journal(activity):
+            self.world.count("journal missing")
+            if activity.was_done is None:
+                self._release(activity, "unknown")
+                return
+            activity.step = activity.effects if activity.was_done else 0
         activity.seized = True
 
     def _guard(self, activity: Activity, deadline_ms: int) -> str:
@@ -251,7 +276,21 @@ class Handset:
         self.remains, self.free = 0, activity.token[0]
         self._end(activity, outcome)
 
+    def _has_journal(self, activity: Activity) -> bool:
+        return any(name.startswith(activity.stage_name()) for name in self.journal)
+
     # --- what happens to it -----------------------------------------------------------------------------------
+
+    def lose_journals(self) -> bool:
+        """They are removed, or its disk is. Not under a try whose end nobody has heard of."""
+        known = [one for one in self.world.tries if one.emulator == self.name and one.wrote]
+        if not self.journal or self.running or self.waiting or self.queue or any(map(self._is_unheard, known)):
+            return False
+        self.journal.clear()
+        return True
+
+    def _is_unheard(self, activity: Activity) -> bool:
+        return activity.task.alive and not activity.task.heard_of(activity)
 
     def wake(self) -> None:
         """It was stalled: what was sent meanwhile is executed now, or a little later, behind newer lines."""

@@ -65,6 +65,7 @@ class Faults:
             self._drain,
             *([self._terminate_emulator] * 3 if world.entities_end else []),
             *([self._terminate_host] if world.entities_end else []),
+            *([self._lose_journals] * 4 if world.tasks_return else []),
         )
 
     def only(self, names: Iterable[str]) -> None:
@@ -172,6 +173,9 @@ class Faults:
         actor.machine.on_drain(on=not actor.machine.state.draining, now_ms=self.world.now)
         actor.process()
         return True
+
+    def _lose_journals(self) -> bool:
+        return self._some_handset().lose_journals()
 
     def _cut_line(self) -> None:
         self._some_handset().cut = 1 + self.below(2)

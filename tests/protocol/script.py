@@ -17,6 +17,7 @@ LOOK_EVERY_MS = 5_000
 HOLD_S = 90.0
 POLICY = RecoveryPolicy(controller="c", reconnect_s=2.0, restarts=2, backoff_s=2.0, backoff_max_s=8.0, forgive_s=60.0)
 SOON_MS = 2_500
+HOME_WAIT_MS = 20_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,20 @@ class World:
     """Everything there is in one history."""
 
     def __init__(
-        self, choices: Choices, *, without: str = "", change: Change = no_change, entities_end: bool = False
+        self,
+        choices: Choices,
+        *,
+        without: str = "",
+        change: Change = no_change,
+        entities_end: bool = False,
+        tasks_return: bool = False,
     ) -> None:
-        """`entities_end`: workflows of emulators and hosts are terminated, too."""
+        """`entities_end`: workflows of emulators and hosts are terminated, too.
+
+        `tasks_return`: tasks go back to the emulator on which their stages completed; journals there may be lost.
+        """
         self.choices, self.below = choices, choices.below
-        self.entities_end = entities_end
+        self.entities_end, self.tasks_return = entities_end, tasks_return
         self.without = frozenset(without.split(",")) if without else frozenset[str]()
         self.change = change
         self.judged = not self.without
@@ -50,6 +59,8 @@ class World:
         """Results of activities of the engine, not delivered yet."""
         self.reports: list[Activity] = []
         self.activities: list[Activity] = []
+        self.tries: list[Activity] = []
+        """All that were ever scheduled."""
         self.handsets = {name: Handset(self, name, host) for name, host in self.script.emulators.items()}
         self.emulators = {name: EmulatorActor(self, name) for name in self.handsets}
         self.hands = Hands(self)
@@ -295,7 +306,9 @@ class World:
             key = m.Key(task.name, task.first_run, task.attempt).text()
             for stage, effects in enumerate(task.script.stages):
                 for step in range(effects):
-                    if self.handsets[task.home].journal.get(f"{key}/{stage}/{step}") != "done" and not self.without:
+                    handset, name = self.handsets[task.home], f"{key}/{stage}/{step}"
+                    done = handset.journal.get(name, "done" if handset.truth.get(name) else "") == "done"
+                    if not done and not self.without:
                         self.witness.broken(f"{task.name} is completed without effect {stage}/{step} on {task.home}")
 
     def check_rejected(self, task: TaskActor, news: m.Rejected) -> None:
@@ -303,6 +316,7 @@ class World:
         fine = {
             "queue_full": self.config.limit <= len(self.script.tasks),
             "cannot_be_satisfied": bool(task.script.requires),
+            "emulator_lost": self.tasks_return,
             "duplicate": task.script.on_busy is OnBusy.REJECT,
             "account_running": task.script.on_busy is OnBusy.REJECT,
         }
@@ -391,6 +405,7 @@ class World:
     def schedule(self, activity: Activity) -> None:
         self.handsets[activity.emulator].queue.append(activity)
         self.activities.append(activity)
+        self.tries.append(activity)
 
     def report(self, activity: Activity) -> None:
         self.reports.append(activity)
@@ -495,9 +510,16 @@ def about(message: Any) -> str:
     return key.task_id if isinstance(key, m.Key) else ""
 
 
-def history(choices: Choices, *, without: str = "", change: Change = no_change, entities_end: bool = False) -> World:
+def history(
+    choices: Choices,
+    *,
+    without: str = "",
+    change: Change = no_change,
+    entities_end: bool = False,
+    tasks_return: bool = False,
+) -> World:
     """Run one history. Raises BrokenPromiseError with its last steps."""
-    world = World(choices, without=without, change=change, entities_end=entities_end)
+    world = World(choices, without=without, change=change, entities_end=entities_end, tasks_return=tasks_return)
     try:
         world.run()
     except BrokenPromiseError as broken:

@@ -36,6 +36,17 @@ class TaskActor(Actor):
         self.home = ""
         """Where the completed stages were completed."""
         self.avoid = ""
+        self.home_until_ms = 0
+        self.left_home = ""
+        """Why it waits no longer for the emulator of its stages."""
+        self.returns = False
+        """The emulator that it lost lives."""
+        self.wrote: dict[tuple[str, int], int] = {}
+        """Emulator and stage → the last lease under which that is known to have written to its journal."""
+        self.left_behind: list[Activity] = []
+        """Given up before they said how they ended."""
+        self.answers: dict[tuple[str, int, int], bool] = {}
+        """What a person said of a stage whose journal is gone: whether its work was done."""
         self.intent = ""
         self.asked: list[str] = []
         """Everything a person asked for, for judging how it ended."""
@@ -62,6 +73,28 @@ class TaskActor(Actor):
     def stopping(self, activity: Activity) -> bool:
         """Asked for at the next step boundary."""
         return activity is self.activity and self.intent in ("cancel", "pause")
+
+    # --- what is known of journals ----------------------------------------------------------------------------
+
+    def heard_of(self, activity: Activity) -> bool:
+        """Whether it knows that this try wrote, as far as that still matters."""
+        known = self.wrote.get((activity.emulator, activity.token[1]), 0)
+        return activity.key != self._key() or known >= activity.token[0]
+
+    def _hear_of(self, activity: Activity) -> None:
+        if activity.wrote and activity.key == self._key():
+            place = activity.emulator, activity.token[1]
+            self.wrote[place] = max(self.wrote.get(place, 0), activity.token[0])
+
+    def _hear_of_left_behind(self) -> None:
+        """The engine tells what the last beat of a try said once it has fallen silent."""
+        for activity in [one for one in self.left_behind if one.gone]:
+            if self.world.now - activity.last_beat_ms > script.HEARTBEAT_TIMEOUT_MS:
+                self.left_behind.remove(activity)
+                self._hear_of(activity)
+
+    def _key(self) -> m.Key:
+        return m.Key(self.name, self.first_run, self.attempt)
 
     # --- messages ---------------------------------------------------------------------------------------------
 
@@ -93,6 +126,7 @@ class TaskActor(Actor):
     # --- the main coroutine -----------------------------------------------------------------------------------
 
     def think(self) -> None:
+        self._hear_of_left_behind()
         while self.alive and getattr(self, f"_{self.state}")():
             pass
 
@@ -151,17 +185,28 @@ class TaskActor(Actor):
     def _request(self, ticket: int) -> None:
         self.claim.request(self._question(ticket))
         self.asked_ms = self.world.now
+        self.home_until_ms = self.asked_ms + script.HOME_WAIT_MS
         self.kept_ticket, self.asked_before = ticket, True
         self.state = "waiting"
 
+    def waits_for(self) -> str:
+        """The emulator on which its stages completed, as long as it is worth waiting for."""
+        waits = self.world.tasks_return and self.completed and not self.script.requires and not self.left_home
+        return self.home if waits and self.home != self.avoid and "home" not in self.world.without else ""
+
+    def _leave_home(self, why: str) -> None:
+        self.left_home = why
+        self.world.count(f"left home: {why}")
+        self._request(self.claim.ticket)
+
     def _question(self, ticket: int) -> m.Enqueue:
-        task_script = self.script
+        task_script, home = self.script, self.waits_for()
         return m.Enqueue(
             m.Key(self.name, self.first_run, self.attempt),
             0,
             task_script.lane,
             task_script.task_type,
-            task_script.requires,
+            (f"emulator_id={home}",) if home else task_script.requires,
             task_script.account,
             task_script.mutex,
             self.claim.priority or task_script.priority,
@@ -169,21 +214,26 @@ class TaskActor(Actor):
             ticket,
             script.HOLD_S,
             single=len(task_script.stages) - self.completed == 1,
-            sticky=task_script.sticky,
+            sticky=home or task_script.sticky,
             avoid=self.avoid,
         )
 
     def _waiting(self) -> bool:
         claim = self.claim
+        if claim.rejected is not None and self.waits_for() and claim.rejected.reason != "queue_full":
+            self._leave_home(claim.rejected.reason)
+            return True
         if claim.rejected is not None:
             self.world.check_rejected(self, claim.rejected)
             return self._finish("rejected")
         if claim.want is Want.HOLDING and claim.lease is not None:
             if self.kept_ticket and self.kept_ticket < claim.ticket:
                 self.world.witness.broken(f"{self.name}: ticket {self.kept_ticket} became {claim.ticket}")
+            self.world.witness.returns(self, claim.lease)
             if self.home != claim.lease.emulator_id:
                 self.completed = 0  # its effects live on the emulator it lost
             self.home, self.tries, self.refusals, self.touched = claim.lease.emulator_id, 0, 0, False
+            self.left_home = ""
             self.state = "running"
             self._schedule()
             return True
@@ -195,7 +245,14 @@ class TaskActor(Actor):
         if self.intent == "pause":
             claim.done()
             return self._pause()
-        return False
+        return self._waited_long_enough()
+
+    def _waited_long_enough(self) -> bool:
+        if not self.waits_for() or self.world.now < self.home_until_ms:
+            return False
+        self.claim.done()
+        self._leave_home("waited long enough")
+        return True
 
     def _schedule(self) -> None:
         lease = self.claim.lease
@@ -203,6 +260,7 @@ class TaskActor(Actor):
             return
         task_script = self.script
         last = self.completed >= len(task_script.stages) - 1
+        wrote = self.wrote.get((lease.emulator_id, self.completed), 0)
         if last and len(task_script.stages) > 1:
             self.claim.ending()
         self.activity = Activity(
@@ -217,11 +275,15 @@ class TaskActor(Actor):
             holds=tuple([f"a:{task_script.account}"] if task_script.account else [])
             + tuple(f"m:{x}" for x in task_script.mutex),
             queued_ms=self.world.now,
+            wrote_before=wrote > 0,
+            was_done=self.answers.get((lease.emulator_id, self.completed, wrote)),
         )
         self.world.schedule(self.activity)
 
     def _running(self) -> bool:
         revoked, activity = self.claim.revoked, self.activity
+        if activity is not None and activity.result:
+            self._hear_of(activity)
         if activity is not None and activity.result == "completed":
             # Whatever else arrives: what is completed is completed.
             if activity.last and self._loses_step():
@@ -242,6 +304,7 @@ class TaskActor(Actor):
                 self.tries += 1
                 self._schedule()
             else:
+                self.returns = self.world.tasks_return and revoked.reason is not m.RevokeReason.DOWN
                 self._leave("again", at_once=revoked.fenced)
             return True
         if self.intent == "force":
@@ -282,9 +345,25 @@ class TaskActor(Actor):
         else:
             self._stage_stopped()
 
+    def _stage_unknown(self) -> None:
+        """Its journal is gone. A person looks at what there is, and says so; with half of it, it begins anew."""
+        activity = self.activity
+        if activity is None:
+            return
+        truth = self.world.handsets[activity.emulator].truth
+        done = [truth.get(activity.name(step), False) for step in range(activity.effects)]
+        self.world.count("person asked about a stage")
+        if any(done) and not all(done):
+            self._stage_failed()
+            return
+        place = activity.emulator, activity.token[1]
+        self.answers[*place, self.wrote[place]] = all(done)
+        self._stage_stopped()
+
     def _stage_failed(self) -> None:
         self._let_go("retry")
         self.attempt += 1
+        self.wrote, self.answers = {}, {}
         self.completed, self.avoid = 0, ""
         self.state, self.wait_until_ms = "fresh", self.world.now + 2_000
 
@@ -319,6 +398,7 @@ class TaskActor(Actor):
     def _abandon(self) -> None:
         if self.activity is not None and not self.activity.result:
             self.activity.given_up = self.touched = True
+            self.left_behind.append(self.activity)
 
     def _leave(self, then: str, *, at_once: bool = False) -> None:
         self.then, self.state = then, "leaving"
@@ -337,7 +417,8 @@ class TaskActor(Actor):
             return self._finish("cancelled")
         if self.intent == "pause":
             return self._pause()
-        self.avoid = lost.emulator_id if lost else ""
+        self.avoid = lost.emulator_id if lost and not self.returns else ""
+        self.returns = False
         self.world.count("lease lost")
         self._request(ticket=self.claim.ticket)
         return True

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from droidherd.domain.dispatch.board import SWITCH_OFF, SWITCH_ON, Entry, EntryState, PoolEmulator
 from droidherd.domain.fleet.recovery import RecoveryStep
-from droidherd.domain.messages import Admitted, EmulatorStatus, Enqueue, Health, Recall
+from droidherd.domain.messages import Admitted, EmulatorStatus, Enqueue, Health, Lease, Recall
 from droidherd.domain.task.claim import Want
 from tests.protocol.counting import Counting
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.protocol.fleet import EmulatorActor
     from tests.protocol.recovery import RecoveryJob
     from tests.protocol.simulator import World
+    from tests.protocol.tasks import TaskActor
 
 LAST_STEPS = 60
 ANSWER_MS = 5_000
@@ -66,6 +67,14 @@ class Witness:
         self.executed[where, name] += 1
         if self.executed[where, name] > 1:
             self.broken(f"{where}: effect {name} was executed twice")
+
+    def returns(self, task: "TaskActor", lease: Lease) -> None:
+        """What completed is not done again elsewhere while its emulator lives."""
+        if not self.world.tasks_return or not task.completed or task.home == lease.emulator_id:
+            return
+        if not (task.left_home or task.avoid == task.home or task.script.requires):
+            self.broken(f"{task.name} goes to {lease.emulator_id}, its stages completed on {task.home}")
+        self.counts["went elsewhere"] += 1
 
     def note_reset(self, handset: "Handset", up_to: int) -> None:
         if handset.remains > up_to:

@@ -75,6 +75,9 @@ class Life:
     def confirmed_s(self) -> float:
         return time.monotonic()
 
+    def begin_writing(self) -> None:
+        pass
+
 
 @dataclass
 class Place:

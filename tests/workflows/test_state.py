@@ -227,8 +227,8 @@ def test_a_field_that_lasts_over_reruns_is_kept_without_another_line():
 
 def test_a_field_of_one_round_is_back_at_its_default_in_the_next_round():
     state = later(status=TaskStatus.RUNNING, moves=2, error=Failure(kind="K", verdict="final", message="broke"))
-    state.begun_on, state.answers, state.passing, state.other = "e1", {"0": "a"}, 9, 5
+    state.begun_on, state.answers, state.passing, state.other = {0: "e1"}, {"0": "a"}, 9, 5
     state.next_round()
     assert (3, 5) == (state.passing, state.other)
-    assert (0, None, "", {}) == (state.moves, state.error, state.begun_on, state.answers)
+    assert (0, None, {}, {}) == (state.moves, state.error, state.begun_on, state.answers)
     assert (1, 2, 2) == (state.rounds, state.attempt, state.first_attempt)

@@ -4,8 +4,9 @@ Stages that run and stages that are taken back share this path. What follows a f
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
@@ -14,7 +15,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 from droidherd.contracts import names
 from droidherd.contracts.changes import Undo, Value
 from droidherd.contracts.plan import Plan, RetryOn, Stage
-from droidherd.contracts.stage import Captured, StageFailure, StageOutcome, StageReport, StageWork, UndoWork
+from droidherd.contracts.stage import WROTE, Captured, StageFailure, StageOutcome, StageReport, StageWork, UndoWork
 from droidherd.contracts.tasks import Failure, Question
 from droidherd.domain import messages as m
 from droidherd.domain.errors import Verdict
@@ -200,6 +201,8 @@ class _Failed:
     returns: bool = False
     waited: bool = False
     """For its turn, on deck: nothing was interrupted."""
+    wrote: bool = False
+    """To the journal of its stage, which is one for the whole attempt."""
 
 
 class LeaseRun:
@@ -245,6 +248,8 @@ class LeaseRun:
         else:
             result = self._revoke(reason, clean=not self._touched)
         self._touched = self._touched or _may_have_touched(result)
+        if result.wrote:
+            self._note_wrote(job)
         if isinstance(result, StageReport):
             self._spent_s += result.seconds
             self._state.note_report(result.worker, result.artifacts)
@@ -400,7 +405,7 @@ class LeaseRun:
                 handle.cancel()
                 return _Failed(FailureCause.REVOKED, _infrastructure("nobody waits for it"))
             if self._is_revoked():
-                return await self._give_up(handle)
+                return await self._give_up(handle, job)
             self._asked_to_stop = True
             handle.cancel()
 
@@ -454,7 +459,7 @@ class LeaseRun:
             timing=state.timing,
         )
         if job.undo is None:
-            return work
+            return work.model_copy(update={"wrote_under": state.wrote_under.get(job.index, 0)})
         force = state.rollback is not None and state.rollback.force
         return UndoWork(**dict(work), undo=job.undo, force=force)
 
@@ -508,27 +513,43 @@ class LeaseRun:
             return _Failed(FailureCause.ERROR, failure_of(error))
         self._state.note_report(details.worker, details.artifacts)
         cause = FailureCause.NOT_STARTED if error.type == STILL_BUSY else FailureCause.ERROR
-        return _Failed(cause, failure_of(error), details.clean, after=details.after, question=details.question)
+        failed = _Failed(cause, failure_of(error), details.clean, after=details.after, question=details.question)
+        return replace(failed, wrote=details.wrote)
 
-    async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Failed:
+    def _note_wrote(self, job: EmulatorJob) -> None:
+        if job.undo is None:
+            self._state.stage_wrote(job.index, self._state.attempt, self._lease.token)
+
+    def _leave_behind(self, handle: "workflow.ActivityHandle[StageReport]", job: EmulatorJob) -> None:
+        """Wait for it no longer. Whether it wrote to its journal is learned when it ends, or falls silent."""
+        attempt, lease = self._state.attempt, self._lease.token
+
+        def note(done: "asyncio.Task[StageReport]") -> None:
+            if job.undo is None and _wrote(done):
+                self._state.stage_wrote(job.index, attempt, lease)
+
+        handle.add_done_callback(note)
+
+    async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]", job: EmulatorJob) -> StageReport | _Failed:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
         reason = self._revoked_for()
         if reason is RevokeReason.RESTARTED:
             # Signals are handled before results of the same activation: the stage may have completed already.
             self._orphan, self._orphan_s = handle, workflow.time()
-            ignore(handle)
+            self._leave_behind(handle, job)
             return _Failed(FailureCause.RESTARTED, _infrastructure("the worker was restarted"))
         handle.cancel()
         timing = self._state.timing
         patience_s = timing.heartbeat_timeout_s + timing.cleanup_s + timing.lease_ttl_s + SLACK_S
         await self._task.wait(lambda: handle.done() or self._claim.is_over, patience_s)
         if not handle.done():
-            ignore(handle)
+            self._leave_behind(handle, job)
             return self._revoke(reason, clean=False)
         result = await self._result(handle)
         if isinstance(result, StageReport) and result.outcome is StageOutcome.COMPLETED:
             return result
-        return self._revoke(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
+        revoked = self._revoke(reason, clean=isinstance(result, StageReport) and self._is_clean(result))
+        return replace(revoked, wrote=result.wrote)
 
     def _is_clean(self, report: StageReport) -> bool:
         """What never began left nothing behind; what the stages before it left, it did not clean up either."""
@@ -554,7 +575,25 @@ def _may_have_touched(result: StageReport | _Failed) -> bool:
     return result.cause is not FailureCause.NOT_STARTED and result.failure.kind != NOT_RELEASED
 
 
+def _wrote(done: "asyncio.Task[StageReport]") -> bool:
+    """Whether a try of a stage wrote to its journal, by its report or its last heartbeat."""
+    if done.cancelled():
+        return False
+    error = done.exception()
+    if error is None:
+        return done.result().wrote
+    cause = error.cause if isinstance(error, ActivityError) else None
+    if isinstance(cause, ActivityTimeout):
+        return WROTE in cause.last_heartbeat_details
+    said = cause.details[0] if isinstance(cause, ApplicationError) and cause.details else None
+    return isinstance(said, Mapping) and bool(cast("Mapping[str, object]", said).get("wrote"))
+
+
 def _timed_out(cause: ActivityTimeout) -> _Failed:
+    return replace(_why_timed_out(cause), wrote=WROTE in cause.last_heartbeat_details)
+
+
+def _why_timed_out(cause: ActivityTimeout) -> _Failed:
     if cause.type == TimeoutType.HEARTBEAT:
         return _Failed(FailureCause.SILENT, _infrastructure("its worker fell silent"))
     if cause.type == TimeoutType.SCHEDULE_TO_START:

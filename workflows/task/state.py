@@ -92,8 +92,10 @@ class TaskState(BaseModel):
     stage_now: int = -1
     done_on: list[str] = Field(default_factory=list)
     """Per stage: the emulator it completed on; empty while it has not."""
-    begun_on: Annotated[str, Lasts.ROUND] = ""
-    """Where the stage that comes next was begun and not completed, in this attempt."""
+    begun_on: Annotated[dict[int, str], Lasts.ROUND] = Field(default_factory=dict)
+    """Stage that was begun and not completed in this attempt → where, last."""
+    wrote_under: Annotated[dict[int, int], Lasts.ROUND] = Field(default_factory=dict)
+    """Stage that wrote to its journal in this attempt, and did not complete → the last lease under which it did."""
     past_stages: dict[str, str] = Field(default_factory=dict)
     """Of the run before: stage → where it completed."""
     undo: Annotated[list[Undo], Lasts.OVER_RERUNS] = Field(default_factory=list)
@@ -238,9 +240,9 @@ class TaskState(BaseModel):
         return max(there, key=there.count, default="") if self.rollback is None else ""
 
     def waits_for(self) -> str:
-        """That emulator, as long as it is worth waiting for."""
+        """That emulator, as long as it is worth waiting for; none while the task is bound to one for good."""
         home = self.home()
-        return home if home != self.avoid and not self.left_home else ""
+        return home if home != self.avoid and not self.left_home and not self.bound_to() else ""
 
     def leave_home(self, why: str) -> None:
         """Go on wherever there is an emulator."""
@@ -250,16 +252,19 @@ class TaskState(BaseModel):
         """Say in the audit which stages run again, and why."""
         again = [stage.name for index, stage in enumerate(self.the_plan().stages) if self._is_elsewhere(index)]
         parts = [f"{', '.join(again)} run again"] if again else []
-        if self.begun_on not in ("", self.emulator) and (name := self._next_name()) and name not in again:
+        name, begun_on = self._next_begun()
+        if begun_on not in ("", self.emulator) and name not in again:
             parts.append(f"{name} begins anew")
         if parts and self.rollback is None:
-            why = self.left_home or f"emulator {self.home() or self.begun_on} was lost"
+            why = self.left_home or f"emulator {self.home() or begun_on} was lost"
             self.note(TaskNote.STAGES_REPEATED, f"{', '.join(parts)} on {self.emulator}: {why}")
         self.home_until, self.left_home = None, ""
 
-    def _next_name(self) -> str:
-        """The first stage that has not completed anywhere."""
-        return next((s.name for s, on in zip(self.the_plan().stages, self.done_on, strict=True) if not on), "")
+    def _next_begun(self) -> tuple[str, str]:
+        """The first stage that has not completed anywhere, and where it was begun."""
+        stages = self.the_plan().stages
+        index = next((index for index, on in enumerate(self.done_on) if not on), None)
+        return (stages[index].name, self.begun_on.get(index, "")) if index is not None else ("", "")
 
     def _is_elsewhere(self, index: int) -> bool:
         on = self.done_on[index]
@@ -285,7 +290,7 @@ class TaskState(BaseModel):
         return self.plan.stages[index].effect if self.plan else Effect.EMULATOR
 
     def stage_began(self, index: int) -> None:
-        self.stage_now, self.begun_on = index, self.emulator
+        self.stage_now, self.begun_on[index] = index, self.emulator
         at = self._entry(self.plan.stages[index].name) if self.plan else None
         if at is not None and self.undo[at].after:
             self.undo[at] = self.undo[at].model_copy(update={"unsaid": True})
@@ -293,20 +298,34 @@ class TaskState(BaseModel):
     def stage_ended(self, index: int, *, completed: bool) -> None:
         self.stage_now = -1
         if completed:
-            self.done_on[index], self.begun_on = self.emulator, ""
+            self.done_on[index] = self.emulator
+            self._forget_begun(index)
+
+    def stage_wrote(self, index: int, attempt: int, lease: int) -> None:
+        """A try of a stage wrote to its journal. One that was given up may say so late."""
+        if attempt == self.attempt and index < len(self.done_on) and not self.done_on[index]:
+            self.wrote_under[index] = max(self.wrote_under.get(index, 0), lease)
+
+    def _forget_begun(self, index: int) -> None:
+        self.begun_on.pop(index, None)
+        self.wrote_under.pop(index, None)
+
+    def begin_attempt(self) -> None:
+        """The next one: what the one before it began and did not complete is not continued."""
+        self.attempt += 1
+        self.begun_on, self.wrote_under = {}, {}
 
     def bound_to(self) -> str:
         """The emulator whose journal knows how far a stage came that must not act twice; empty: any will do.
 
-        What was changed is taken back where it was changed.
+        Also when stages before it would have to run again. What was changed is taken back where it was changed.
         """
         if self.rollback is not None:
             entry = self.next_undo()
             return entry.emulator if entry else ""
-        index = self.next_stage()
-        stage = self.plan.stages[index] if self.plan and index is not None else None
-        bound = stage is not None and stage.effect is Effect.ACCOUNT and stage.on_ambiguous is not OnAmbiguous.REPEAT
-        return self.begun_on if bound else ""
+        stages = self.plan.stages if self.plan else ()
+        bound = [on for index, on in self.begun_on.items() if _must_not_act_twice(stages[index])]
+        return bound[-1] if bound else ""
 
     def next_round(self) -> None:
         """All over again, at the time it named: a new attempt with all its retries."""
@@ -315,7 +334,7 @@ class TaskState(BaseModel):
         for name in self._names(Lasts.ROUND):
             setattr(self, name, type(self).model_fields[name].get_default(call_default_factory=True))
         self.rounds += 1
-        self.attempt += 1
+        self.begin_attempt()
         self.first_attempt = self.attempt
         self.done_on = [""] * len(self.done_on)
         self.claim.forget()
@@ -536,6 +555,10 @@ class TaskState(BaseModel):
         for index, (stage, done_on) in enumerate(zip(stages, self.done_on, strict=True)):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
             yield StageView(name=stage.name, state=state, emulator=done_on)
+
+
+def _must_not_act_twice(stage: Stage) -> bool:
+    return stage.effect is Effect.ACCOUNT and stage.on_ambiguous is not OnAmbiguous.REPEAT
 
 
 def _created(spec: TaskSpec, at: datetime) -> EventView:

@@ -289,8 +289,8 @@ async def _retry_pending(task: TaskLoop) -> None:
     state.retry_at = None
     if state.intent in (Intent.NONE, Intent.PAUSE):
         # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
-        state.attempt += 1
-        state.begun_on = state.why = ""
+        state.begin_attempt()
+        state.why = ""
         state.claim.renounce()
     if state.intent is Intent.PAUSE:
         state.not_before = over_at

@@ -1,0 +1,61 @@
+"""Tasks go back to the emulator on which their stages completed, and know of journals that are lost there."""
+
+from collections import Counter
+
+import pytest
+
+from tests.protocol import driver
+from tests.protocol.choices import Seeded
+from tests.protocol.simulator import World
+from tests.protocol.witness import BrokenPromiseError
+
+SEEDS = 500
+PAUSED = ("pause", "resume", "resume", "resume")
+LOSING = (*PAUSED, "lose_journals", "lose_journals", "cut_line", "restart_worker", "continue_task")
+DYING = (*PAUSED, "die", "drain", "order", "stall", "wake", "cut_off", "connect", "freeze", "terminate_dispatcher")
+HAPPENS = (
+    "went elsewhere", "left home: emulator_lost", "left home: waited long enough", "revoked down", "journal missing",
+    "person asked about a stage", "stage unknown",
+)  # fmt: skip
+
+
+def in_haste(events: tuple[str, ...], without: str = "") -> None:
+    """Histories in which little else happens."""
+    for seed in range(SEEDS):
+        world = World(Seeded(seed), without=without, tasks_return=True)
+        world.befalls(*events)
+        world.run()
+
+
+DEAD = ("kill_worker", "reboot", "reboot", "revive_worker", "revive_worker", "connect")
+
+
+def test_a_task_whose_emulator_restarted_under_a_dead_worker_leaves_when_that_is_fenced() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        world = World(Seeded(seed))
+        world.befalls(*DEAD)
+        world.run()
+        counts += world.witness.counts
+    assert counts["left when it was fenced"]
+
+
+def test_whatever_happens_to_emulators_and_journals_no_promise_is_broken() -> None:
+    findings = driver.run(0, 1_000, tasks_return=True)
+    assert [] == findings.broken
+    assert [] == [what for what in HAPPENS if not findings.counts[what]]
+
+
+@pytest.mark.parametrize("events", [LOSING, DYING])
+def test_again_and_again_no_promise_is_broken(events: tuple[str, ...]) -> None:
+    in_haste(events)
+
+
+def test_if_no_journal_meant_not_begun_an_act_would_happen_twice() -> None:
+    with pytest.raises(BrokenPromiseError, match="was executed twice"):
+        in_haste(LOSING, without="begun")
+
+
+def test_without_asking_for_the_emulator_of_its_stages_a_task_would_begin_anew_elsewhere() -> None:
+    with pytest.raises(BrokenPromiseError, match="its stages completed on"):
+        in_haste(PAUSED, without="home")

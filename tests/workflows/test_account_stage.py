@@ -1,0 +1,140 @@
+"""What a task knows of the journal of a stage whose effect is in the account, and where it takes that stage."""
+
+from dataclasses import dataclass
+
+import pytest
+from temporalio import activity
+
+from activities.errors import translate
+from droidherd.contracts.stage import WROTE, StageReport, StageWork
+from droidherd.domain.errors import DroidherdError, EmulatorLostError, FencedError, ScreenNotReachedError
+from droidherd.domain.messages import Health
+from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.stage.attempt import StageFailedError
+from tests.workflows.plays import Hold, Play, Silent, completes, fails
+from tests.workflows.timing import IMPATIENT_TASKS
+from tests.workflows.world import World, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+COLLECT = {"name": "collect", "effect": "account"}
+ONE = {"stages": [COLLECT]}
+TWO = {"stages": [{"name": "open"}, COLLECT]}
+lost = fails(EmulatorLostError("does not answer"), clean=False)
+
+
+@dataclass
+class Writes(Hold):
+    """Says in its report that it wrote to its journal."""
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        return (await super().__call__(work)).model_copy(update={"wrote": True})
+
+
+@dataclass
+class SilentWriter(Silent):
+    """Says so in its last heartbeat."""
+
+    seconds: float = 4.0
+
+    async def __call__(self, work: StageWork) -> StageReport:
+        activity.heartbeat("acts", WROTE)
+        return await super().__call__(work)
+
+
+def writes_and_fails(error: DroidherdError) -> Play:
+    async def play(work: StageWork) -> StageReport:
+        raise translate(error, StageFailedError(error, clean=True, wrote=True))
+
+    return play
+
+
+fails_after_writing = writes_and_fails(EmulatorLostError("does not answer"))
+not_reached = writes_and_fails(ScreenNotReachedError("home did not appear"))
+
+
+def knew(here: World, task: str) -> list[bool]:
+    """Per try of its stages: whether the task knew that an earlier one had written, and under which lease."""
+    tries = here.stages.of(task)
+    leases = {0, *(work.lease for work in tries)}
+    assert all(work.wrote_under in leases for work in tries)
+    return [work.wrote_under > 0 for work in tries]
+
+
+async def test_a_stage_that_wrote_and_was_paused_is_known_to_have_begun(here: World, task: str):
+    writes = Writes()
+    await here.submit(task, writes, params=ONE)
+    await writes.began.wait()
+    await here.control(task, "pause")
+    await here.reached(task, TaskStatus.PAUSED)
+    await here.control(task, "resume")
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    first, second = here.stages.of(task)
+    assert (0, first.lease) == (first.wrote_under, second.wrote_under)
+
+
+@pytest.mark.parametrize(
+    ("play", "known"), [(fails_after_writing, True), (SilentWriter(), True), (Silent(), False), (lost, False)]
+)
+async def test_it_knows_by_the_report_or_by_the_last_heartbeat(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch, play: Play, *, known: bool
+):
+    monkeypatch.setattr(here.planner, "timing", IMPATIENT_TASKS)
+    await here.submit(task, play, completes, params=ONE)
+    await here.ended(task)
+    assert [False, known] == knew(here, task)
+
+
+async def test_it_knows_of_a_try_whose_worker_was_replaced_when_that_falls_silent(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(here.planner, "timing", IMPATIENT_TASKS)
+    incarnation = 1_000_000
+    silent, second = SilentWriter(), Hold()
+    await here.submit(task, silent, second, completes, params=ONE)
+    await silent.began.wait()
+    await here.join(incarnation)
+    await second.began.wait()
+    await timed_out(here, task)
+    await here.control(task, "pause")
+    await here.reached(task, TaskStatus.PAUSED)
+    await here.control(task, "resume")
+    await here.ended(task)
+    first, *_, last = knew(here, task)
+    assert (False, True) == (first, last)
+
+
+async def timed_out(here: World, task: str) -> None:
+    async def there() -> bool | None:
+        events = (await here.task(task).fetch_history()).events
+        return any(event.HasField("activity_task_timed_out_event_attributes") for event in events) or None
+
+    await until(there, "its first try to time out")
+
+
+async def test_a_new_attempt_begins_with_nothing_known(here: World, task: str):
+    await here.submit(task, not_reached, completes, params={**ONE, "policy": {"retries": 1, "backoff_s": 0}})
+    await here.ended(task)
+    assert [(1, 0), (2, 0)] == [(work.key.attempt, work.wrote_under) for work in here.stages.of(task)]
+
+
+async def test_it_comes_back_to_its_emulator_also_when_stages_before_it_would_run_again(here: World, task: str):
+    """An emulator stage in front does not hide that the account stage had begun there."""
+    fenced = fails(FencedError("it was restarted"), clean=False)
+    await here.submit(task, completes, fenced, params=TWO)
+    view = await here.ended(task)
+    assert (TaskStatus.COMPLETED, 1) == (view.state, len({one.emulator for one in view.attempts}))
+
+
+async def test_it_waits_for_its_emulator_as_long_as_that_is_down(here: World, task: str):
+    hold = Writes()
+    await here.submit(task, completes, hold, params=TWO)
+    await hold.began.wait()
+    home = (await here.view(task)).emulator
+    await here.sees(home, Health.DOWN)
+    waiting = await here.reached(task, TaskStatus.QUEUED)
+    assert home in waiting.why or "none of the 1 emulators" in waiting.why
+    await here.sees(home, Health.GOOD)
+    view = await here.ended(task)
+    assert {home} == {one.emulator for one in view.attempts}
+    assert here.stages.of(task)[-1].wrote_under > 0
