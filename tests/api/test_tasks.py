@@ -133,7 +133,7 @@ def test_a_terminated_task_shows_as_failed(world: World, http: httpx.Client):
     with world.holding("term-1"):
         task_id = submit(http, "term-1").json()["id"]
         until(http, task_id, "running")
-        world.run(world.client.get_workflow_handle(task_id).terminate("gone"))
+        world.run(world.client.get_workflow_handle(task_id).terminate(reason="gone"))
     ended = http.get(f"/api/tasks/{task_id}", params={"wait": "60s"}).json()
     assert ("failed", "terminated") == (ended["state"], ended["error"]["kind"])
     assert ended["error"]["message"].endswith("was terminated in Temporal: gone")
