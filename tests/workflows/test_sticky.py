@@ -52,7 +52,7 @@ async def test_a_task_goes_elsewhere_at_once_when_the_emulator_of_its_stages_die
     """In line when it dies, or coming there afterwards."""
     home = await pauses_after_its_first_stage(here, task)
     busy = Deaf()
-    await here.submit(f"{task}-other", busy, emulator=home)
+    await here.submit(f"{task}-other", busy, type_=f"{task}-lasts", emulator=home)  # nobody is on deck behind it
     await busy.began.wait()
     if waits:
         await here.control(task, "resume")
