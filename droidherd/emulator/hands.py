@@ -23,6 +23,10 @@ CLEAR_S = 60.0
 MESSAGE_LIMIT = 500
 
 
+def _ignore(_: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseHandle:
     """Whose hands these are."""
@@ -35,10 +39,8 @@ class LeaseHandle:
     """Its number in the plan; effects are named inside a stage."""
     fresh: bool = False
     """When the emulator was seized there was no journal yet."""
-
-
-def _ignore(_: str) -> None:
-    pass
+    before_act: Callable[[str], None] = _ignore
+    """Called with the name of each effect, before its intent is written."""
 
 
 class EmulatorHands:
@@ -52,12 +54,8 @@ class EmulatorHands:
         *,
         interrupt: CallInterrupt | None = None,
         recorder: StageRecorder = NO_RECORDER,
-        before_act: Callable[[str], None] = _ignore,
     ) -> None:
-        """On an emulator that `handle.token` has seized. Something long is given a pulse by `interrupt`.
-
-        `before_act` is called with the name of each effect, before its intent is written.
-        """
+        """On an emulator that `handle.token` has seized. Something long is given a pulse by `interrupt`."""
         self._adb = adb
         self._handle = handle
         self._fresh = handle.fresh
@@ -67,7 +65,6 @@ class EmulatorHands:
         """How long one act may take."""
         self._interrupt = interrupt
         self._recorder = recorder
-        self._before_act = before_act
         self.coordinates = CoordinateMap(self._display)
         """For the eyes that go with these hands."""
 
@@ -157,7 +154,7 @@ class EmulatorHands:
 
     def _act(self, effect: str, act: str, takes_s: float = 0.0, value: str = "") -> Acted:
         """`value`: is kept with it."""
-        self._before_act(effect)
+        self._handle.before_act(effect)
         answer = self._say(lines.effect(self._entry(effect), act, value=lines.word_of(value)), self.act_s + takes_s)
         match answer.word, answer.rest:
             case "acted", (rc,):

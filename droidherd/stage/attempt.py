@@ -78,15 +78,15 @@ class StageFailedError(Exception):
         artifacts: tuple[ArtifactView, ...] = (),
         after: tuple[Value, ...] = (),
         mark: str = "",
-        wrote: bool = False,
     ) -> None:
         """`clean`: cleaned up and let go. `after`: what it changes by value, as it left it.
 
-        `mark`: under which the answer to its question is kept. `wrote`: to the journal of its stage.
+        `mark`: under which the answer to its question is kept.
         """
         super().__init__(str(cause))
         self.cause = cause
-        self.wrote = wrote
+        self.wrote = False
+        """To the journal of its stage."""
         self.mark = mark
         self.clean = clean
         self.artifacts = artifacts
@@ -223,8 +223,9 @@ class StageAttempt:
         self._keep_evidence(error)
         clean = self._leave_after(error)
         mark = mark_of(self.work, error)
-        artifacts, wrote = self._artifacts(), self._wrote
-        return StageFailedError(error, clean=clean, artifacts=artifacts, after=self._after, mark=mark, wrote=wrote)
+        failed = StageFailedError(error, clean=clean, artifacts=self._artifacts(), after=self._after, mark=mark)
+        failed.wrote = self._wrote
+        return failed
 
     # --- things that are changed by value ---------------------------------------------------------------------
 
@@ -344,16 +345,10 @@ class StageAttempt:
     def _hands(self, recorder: StageRecorder = NO_RECORDER) -> EmulatorHands:
         fresh = not self._held and self._seized is not None and self._seized.journal_is_new
         self._held = True  # the journal is new to the first hands alone
-        handle = LeaseHandle(self._serial(), self._journal(), self._token(), self.work.stage_index, fresh)
+        named = (self._serial(), self._journal(), self._token(), self.work.stage_index)
+        handle = LeaseHandle(*named, fresh, self._before_act)
         alive = CallInterrupt(pulse=lambda: self.life.beat("at work"))
-        return EmulatorHands(
-            self.services.adb,
-            handle,
-            self._deadline_uptime,
-            interrupt=alive,
-            recorder=recorder,
-            before_act=self._before_act,
-        )
+        return EmulatorHands(self.services.adb, handle, self._deadline_uptime, interrupt=alive, recorder=recorder)
 
     def _things(self, hands: EmulatorHands, recorder: StageRecorder = NO_RECORDER) -> EmulatorThings:
         files = partial(DeviceFiles, self.services.adb, self._serial())

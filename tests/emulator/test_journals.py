@@ -68,7 +68,7 @@ def test_the_newest_journals_stay_whatever_became_of_their_tasks():
     assert [] == JournalList(1_000, NEWER).removable(closed)
 
 
-def test_an_earlier_attempt_of_an_open_task_is_not_continued_and_needs_no_journal():
+def test_an_earlier_attempt_of_an_open_task_needs_no_journal():
     listed = behind_the_newest(f"t.{RUN}.8", f"t.{RUN}.7")
     assert [f"t.{RUN}.7"] == listed.removable({"t": TaskRuns.OPEN})
 
@@ -79,7 +79,7 @@ def test_there_are_never_too_many_even_if_all_are_needed():
     assert [f"open{number}.{RUN}.1" for number in range(MOST - NEWEST, MOST)] == listed.removable(runs)
 
 
-def test_temporal_is_asked_about_old_journals_only_that_may_be_needed_the_oldest_first():
+def test_temporal_is_asked_about_old_journals_the_oldest_first():
     listed = behind_the_newest("b.u", f"b.{RUN}.1", f"a.{RUN}.1", f"c.{RUN}.1.5")
     assert ["a", "b"] == listed.tasks()
 
@@ -131,7 +131,7 @@ def names_on(one: One) -> list[str]:
     return one.adb.shell(one.address, "ls /data/local/tmp/droidherd/j", LONG_S).text.split()
 
 
-def test_a_worker_removes_the_journals_of_closed_tasks_and_goes_on_where_it_stopped(one: One, tmp_path: Path):
+def test_a_worker_removes_the_journals_of_closed_tasks(one: One, tmp_path: Path):
     one.adb.shell(one.address, "rm -rf /data/local/tmp/droidherd/j", LONG_S)
     one.seize()
     count = JournalMonitor.ASKED + 5

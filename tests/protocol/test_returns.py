@@ -31,7 +31,7 @@ def in_haste(events: tuple[str, ...], without: str = "") -> Counter[str]:
 DEAD = ("kill_worker", "reboot", "reboot", "revive_worker", "revive_worker", "connect")
 
 
-def test_a_task_whose_emulator_restarted_under_a_dead_worker_leaves_when_that_is_fenced() -> None:
+def test_a_task_under_a_dead_worker_leaves_when_its_emulator_is_fenced() -> None:
     assert in_haste(DEAD)["left when it was fenced"]
 
 
@@ -52,6 +52,6 @@ def test_if_no_journal_meant_not_begun_an_act_would_happen_twice() -> None:
         in_haste(LOSING, without="begun")
 
 
-def test_without_asking_for_the_emulator_of_its_stages_a_task_would_begin_anew_elsewhere() -> None:
+def test_without_asking_for_its_emulator_a_task_would_begin_anew() -> None:
     with pytest.raises(BrokenPromiseError, match="its stages completed on"):
         in_haste(PAUSED, without="home")

@@ -44,7 +44,9 @@ class SilentWriter(Silent):
 
 def writes_and_fails(error: DroidherdError) -> Play:
     async def play(work: StageWork) -> StageReport:
-        raise translate(error, StageFailedError(error, clean=True, wrote=True))
+        failed = StageFailedError(error, clean=True)
+        failed.wrote = True
+        raise translate(error, failed)
 
     return play
 
@@ -118,7 +120,7 @@ async def test_a_new_attempt_begins_with_nothing_known(here: World, task: str):
     assert [(1, 0), (2, 0)] == [(work.key.attempt, work.wrote_under) for work in here.stages.of(task)]
 
 
-async def test_it_comes_back_to_its_emulator_also_when_stages_before_it_would_run_again(here: World, task: str):
+async def test_it_comes_back_even_if_stages_before_it_would_run_again(here: World, task: str):
     """An emulator stage in front does not hide that the account stage had begun there."""
     fenced = fails(FencedError("it was restarted"), clean=False)
     await here.submit(task, completes, fenced, params=TWO)
