@@ -52,8 +52,8 @@ async def test_the_sdk_gets_heartbeats_only_of_a_stage_that_lasts(heartbeat_time
 @pytest.mark.parametrize("heartbeat_timeout_s", [15.0, 0.0])
 async def test_every_beat_behind_the_first_intent_says_that_the_stage_wrote(heartbeat_timeout_s: float):
     engine, environment = Engine(), ActivityEnvironment()
-    told: list[tuple[object, ...]] = []
-    environment.on_heartbeat = lambda *details: told.append(details)
+    heard: list[tuple[object, ...]] = []
+    environment.on_heartbeat = lambda *details: heard.append(details)
     loop = asyncio.get_running_loop()
 
     def stage() -> None:
@@ -64,5 +64,7 @@ async def test_every_beat_behind_the_first_intent_says_that_the_stage_wrote(hear
 
     await asyncio.to_thread(environment.run, stage)
     assert [("begins",), ("writes", WROTE), ("acts", WROTE)] == engine.details
-    # What the SDK was told before, and sends late, may not hide it.
-    assert told == ([] if heartbeat_timeout_s else [("begins",), ("writes", WROTE), ("writes", WROTE), ("acts", WROTE)])
+    # What the SDK was heard before, and sends late, may not hide it.
+    assert heard == (
+        [] if heartbeat_timeout_s else [("begins",), ("writes", WROTE), ("writes", WROTE), ("acts", WROTE)]
+    )

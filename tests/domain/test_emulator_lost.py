@@ -26,16 +26,16 @@ def rejections(pool: Pool, task: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("state", EmulatorStatus)
-def test_a_task_in_line_is_told_as_soon_as_its_emulator_is_lost(pool: Pool, state: EmulatorStatus):
+def test_a_task_in_line_is_rejected_when_its_emulator_is_lost(pool: Pool, state: EmulatorStatus):
     pool.emulator("e1", state)
-    told = [(m.EMULATOR_LOST, state)] if state in LOST else []
-    assert (told, []) == (rejections(pool, "by-choice"), rejections(pool, "needs-it"))
+    rejected = [(m.EMULATOR_LOST, state)] if state in LOST else []
+    assert (rejected, []) == (rejections(pool, "by-choice"), rejections(pool, "needs-it"))
     assert (state in LOST) == (pool.place("by-choice") is None)
     assert pool.place("needs-it") is not None
 
 
 @pytest.mark.parametrize("ticket", [0, 5])
-def test_a_task_that_comes_when_it_is_lost_already_is_told_at_once(pool: Pool, ticket: int):
+def test_a_task_that_comes_when_it_is_lost_is_rejected_at_once(pool: Pool, ticket: int):
     pool.emulator("e1", EmulatorStatus.DOWN)
     pool.enqueue("late", requires=HOME, sticky="e1", ticket=ticket)
     pool.enqueue("bound", requires=HOME, ticket=ticket)

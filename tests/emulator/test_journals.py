@@ -38,7 +38,7 @@ def behind_the_newest(*names: str, at: int = 1_000) -> JournalList:
         ("by-hand", JournalFile("", "")),
     ],
 )
-def test_the_name_of_a_journal_says_whom_it_serves(name: str, file: JournalFile):
+def test_the_name_of_a_journal_says_which_task_it_serves(name: str, file: JournalFile):
     found = JournalFile.of(name)
     assert (file.task, file.run, file.attempt, file.lease) == (found.task, found.run, found.attempt, found.lease)
 
@@ -63,7 +63,7 @@ def test_a_journal_whose_task_is_not_known_about_stays():
     assert [] == behind_the_newest(f"t.{RUN}.1", "t.u").removable({})
 
 
-def test_the_newest_journals_stay_whatever_became_of_their_tasks():
+def test_the_newest_journals_are_kept_whatever_became_of_their_tasks():
     closed = dict.fromkeys(ALL_NEEDED, TaskRuns.GONE)
     assert [] == JournalList(1_000, NEWER).removable(closed)
 

@@ -26,20 +26,20 @@ JOURNALS = "/data/local/tmp/droidherd/j"
 
 
 class Witness(Life):
-    """Knows when it was told that the journal is written, and can be told to ask for a stop."""
+    """Knows when it was announced that the journal is written, and can be announced to ask for a stop."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told = 0
+        self.announced = 0
         self.stops_after_writing = False
 
     @override
     def begin_writing(self) -> None:
-        self.told += 1
+        self.announced += 1
 
     @override
     def stopping(self) -> str:
-        return "pause" if self.stops_after_writing and self.told else super().stopping()
+        return "pause" if self.stops_after_writing and self.announced else super().stopping()
 
 
 @dataclass
@@ -97,16 +97,21 @@ def paused_amid(account: AccountWorld) -> None:
     account.next_lease()
 
 
-def test_before_it_writes_its_first_intent_temporal_is_told_once(account: AccountWorld):
+def test_before_it_writes_its_first_intent_temporal_knows_of_it(account: AccountWorld):
     assert StageOutcome.COMPLETED == account.run_stage().outcome
-    assert (2, 1) == (account.taps(), account.witness.told)
+    assert (2, 1) == (account.taps(), account.witness.announced)
 
 
 def test_a_stage_that_stops_before_its_first_act_has_not_begun(account: AccountWorld):
     account.replan([MOMENT, TAP])
     account.witness.stops_after = 1
     report = account.run_stage()
-    assert (StageOutcome.STOPPED, False, 0, 0) == (report.outcome, report.wrote, account.taps(), account.witness.told)
+    assert (StageOutcome.STOPPED, False, 0, 0) == (
+        report.outcome,
+        report.wrote,
+        account.taps(),
+        account.witness.announced,
+    )
 
 
 def test_with_its_journal_it_goes_on_behind_what_was_done(account: AccountWorld):

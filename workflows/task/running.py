@@ -585,8 +585,8 @@ def _wrote(done: "asyncio.Task[StageReport]") -> bool:
     cause = error.cause if isinstance(error, ActivityError) else None
     if isinstance(cause, ActivityTimeout):
         return WROTE in cause.last_heartbeat_details
-    said = cause.details[0] if isinstance(cause, ApplicationError) and cause.details else None
-    return isinstance(said, Mapping) and bool(cast("Mapping[str, object]", said).get("wrote"))
+    details = cause.details[0] if isinstance(cause, ApplicationError) and cause.details else None
+    return isinstance(details, Mapping) and bool(cast("Mapping[str, object]", details).get("wrote"))
 
 
 def _timed_out(cause: ActivityTimeout) -> _Failed:
