@@ -8,7 +8,6 @@ MORE = (
     "e2e/test_encryption.py",
     "e2e/test_exclusion.py",
     "e2e/test_flood.py",
-    "e2e/test_goes_back.py",
     "e2e/test_hand_over.py",
     "e2e/test_hostile.py",
     "e2e/test_limit.py",
