@@ -76,7 +76,10 @@ class AdbClient:
             raise BadParametersError(f"a shell line of {len(service)} bytes is too long", to=serial)
         if len(stdin) > STDIN_LIMIT_BYTES:
             raise BadParametersError(f"{len(stdin)} bytes of input are too many", to=serial, remedy="push a file")
-        with self._span("shell", serial), self.service(serial, service, Deadline(deadline_s), interrupt) as wire:
+        with (
+            self._span("shell", serial),
+            self.service(serial, service, Deadline(deadline_s), interrupt, step="shell") as wire,
+        ):
             if stdin:
                 wire.send(stdin_frames(stdin))
             return read_result(wire)
@@ -87,7 +90,7 @@ class AdbClient:
         try:
             with (
                 self._span("capture", serial),
-                self.service(serial, SHELL + b"screencap", Deadline(deadline_s), interrupt) as wire,
+                self.service(serial, SHELL + b"screencap", Deadline(deadline_s), interrupt, step="screencap") as wire,
             ):
                 picture.read(wire)
                 taken_at_s = time.monotonic()
@@ -101,9 +104,12 @@ class AdbClient:
 
     @contextlib.contextmanager
     def service(
-        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None, *, step: str
     ) -> Generator[Wire]:
-        """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome."""
+        """A stream to a service of the emulator. Whatever goes wrong once it was asked for is of unknown outcome.
+
+        `step` is what errors call it. A shell line itself may hold a password.
+        """
         interrupt = interrupt or self._interrupt
         with Wire(deadline, interrupt) as wire:
             try:
@@ -116,7 +122,7 @@ class AdbClient:
                 wire.request(service)
                 yield wire
             except WireError as error:
-                raise UnknownOutcomeError(str(error), to=serial) from error
+                raise UnknownOutcomeError(f"{step}: {error}", to=serial) from error
 
     @contextlib.contextmanager
     def _connecting(self, deadline: Deadline, interrupt: CallInterrupt | None) -> Generator[None]:

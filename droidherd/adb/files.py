@@ -69,7 +69,7 @@ class DeviceFiles:
         self._interrupt = interrupt
 
     def stat(self, path: str, deadline_s: float) -> RemoteFile:
-        with self._stream(deadline_s) as wire:
+        with self._stream(f"stat {path}", deadline_s) as wire:
             name = _path(path)
             wire.send(HEAD.pack(b"STAT", len(name)) + name)
             word, mode, size, modified_s = STAT.unpack(wire.exactly(STAT.size))
@@ -79,14 +79,14 @@ class DeviceFiles:
 
     def push(self, content: bytes, path: str, deadline_s: float, mode: int = FILE_MODE) -> None:
         """Write the whole file, or raise; a reader may see a part of it, so push beside and `mv` what matters."""
-        with self._stream(deadline_s) as wire:
+        with self._stream(f"push {path}", deadline_s) as wire:
             self._send(wire, io.BytesIO(content), _target(path, mode), lambda: None)
             self._read_status(wire, path)
 
     def send(self, source: Source, path: str, pace: Pace, mode: int = FILE_MODE) -> None:
         """Write a file of any size, piece by piece, from `source`."""
         target = _target(path, mode)
-        with self._stream(pace.stall_s) as wire:
+        with self._stream(f"push {path}", pace.stall_s) as wire:
             self._send(wire, source, target, lambda: pace.go_on(wire))
             wire.renew(Deadline(FLUSH_S))
             wire.pulse_with(pace.moved)
@@ -95,13 +95,13 @@ class DeviceFiles:
     def pull(self, path: str, deadline_s: float, limit_bytes: int = PULL_LIMIT_BYTES) -> bytes:
         """The whole file."""
         content = io.BytesIO()
-        with self._stream(deadline_s) as wire:
+        with self._stream(f"pull {path}", deadline_s) as wire:
             self._receive(wire, path, content, limit_bytes, lambda: None)
         return content.getvalue()
 
     def fetch(self, path: str, into: Sink, pace: Pace, limit_bytes: int) -> int:
         """Read a file of any size, piece by piece, into `into`; returns its size."""
-        with self._stream(pace.stall_s) as wire:
+        with self._stream(f"pull {path}", pace.stall_s) as wire:
             return self._receive(wire, path, into, limit_bytes, lambda: pace.go_on(wire))
 
     def _send(self, wire: Wire, source: Source, target: bytes, moved: Callable[[], None]) -> None:
@@ -137,8 +137,8 @@ class DeviceFiles:
             moved()
 
     @contextmanager
-    def _stream(self, deadline_s: float) -> Generator[Wire]:
-        with self._adb.service(self._serial, b"sync:", Deadline(deadline_s), self._interrupt) as wire:
+    def _stream(self, step: str, deadline_s: float) -> Generator[Wire]:
+        with self._adb.service(self._serial, b"sync:", Deadline(deadline_s), self._interrupt, step=step) as wire:
             yield wire
 
     def _refuse(self, word: bytes, reason: bytes, path: str) -> None:

@@ -19,6 +19,8 @@ FILES_MAX = 1_000
 """Of one package."""
 _DIGEST = re.compile(r"([0-9a-f]{64})\b")
 _MODE = re.compile(r"[0-7]{3,4}")
+ANSWER_MAX_BYTES = 1 << 20
+"""More than a value has that may be changed. It becomes a part of messages."""
 _ANSWERS = {"folder": "is a folder", "link": "is a link", "odd": "is neither a file nor a folder"}
 
 
@@ -131,6 +133,8 @@ def digest(result: ShellResult, path: str) -> str:
 
 
 def _text(result: ShellResult, what: str) -> str:
+    if len(result.out) > ANSWER_MAX_BYTES:
+        raise UnknownOutcomeError(f"the emulator answered with {len(result.out)} bytes, which nothing prints", to=what)
     if result.rc:
         raise UnknownOutcomeError(
             f"cannot be read, rc {result.rc}: {(result.error_text or result.text)[:300]}", to=what

@@ -99,12 +99,12 @@ class MortalAdb(AdbClient):
     @override
     @contextlib.contextmanager
     def service(
-        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None, *, step: str
     ) -> Generator[Wire]:
         self.calls += 1
         if self.calls == self.dies_at and not self.sent:
             raise CutOffError(service)
-        with super().service(serial, service, deadline, interrupt) as wire:
+        with super().service(serial, service, deadline, interrupt, step=step) as wire:
             if self.calls == self.dies_at:
                 raise CutOffError(service)
             yield wire
