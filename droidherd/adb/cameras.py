@@ -14,7 +14,7 @@ from PIL import UnidentifiedImageError
 from typing_extensions import override
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.picture import PIXEL_BYTES, possible, uniform, whole_png
+from droidherd.adb.picture import possible, uniform, whole_png
 from droidherd.adb.wire import REQUEST_LIMIT_BYTES, CallInterrupt, WireClosedError
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
@@ -26,8 +26,8 @@ REFUSALS = ("not found", "offline", "unauthorized")
 """Of the adb server, which knows such an emulator or does not."""
 
 
-SIZE_FROM_END = 10
-"""Where width and height stand among the numbers before the pixels of a framebuffer."""
+BITS_AT, SIZE_AT, HEADER_NUMBERS = 1, 2, 13
+"""Before the pixels of a framebuffer: version, bits of a pixel, size, width, height, offset and length of 4 colours."""
 
 
 class Camera(Protocol):
@@ -140,13 +140,15 @@ class Device(AdbDevice):
         return super().open_transport(command, timeout=None)
 
 
-def _refuse_size(size: int, numbers: list[int]) -> None:
-    """Of a read: behind width and height stand offset and length of each of the four colours."""
-    if size <= REQUEST_LIMIT_BYTES:
+def _check_header(numbers: list[int]) -> None:
+    """Of a picture, once all numbers before it are read: room is made for its pixels, however few bytes follow."""
+    again = len(numbers) > SIZE_AT and numbers[SIZE_AT] == 1  # its size stands behind
+    if len(numbers) < HEADER_NUMBERS + again:
         return
-    width, height = numbers[-SIZE_FROM_END:][:2] if len(numbers) >= SIZE_FROM_END else (0, 0)
-    if not possible(width, height) or size > width * height * PIXEL_BYTES:
-        raise InvalidFrameError(f"framebuffer announced {size} bytes for {width}x{height} pixels")
+    bits, size = numbers[BITS_AT], numbers[SIZE_AT + again]
+    width, height = numbers[SIZE_AT + again + 1 :][:2]
+    if not possible(width, height) or size * 8 != width * height * bits:
+        raise InvalidFrameError(f"framebuffer announced {size} bytes for {width}x{height} pixels of {bits} bits")
 
 
 @contextlib.contextmanager
@@ -161,11 +163,13 @@ def _lend_device(adb: AdbClient, serial: str, deadline_s: float, stop: CallInter
         @override
         def read_uint32(self) -> int:
             numbers.append(super().read_uint32())
+            _check_header(numbers)
             return numbers[-1]
 
         @override
         def read(self, n: int) -> bytes:
-            _refuse_size(n, numbers)
+            if n > REQUEST_LIMIT_BYTES and len(numbers) < HEADER_NUMBERS:
+                raise InvalidFrameError(f"framebuffer announced {n} bytes before a picture")
             return super().read(n)
 
         @override
