@@ -1,5 +1,6 @@
 """Credentials by reference: resolved on the worker when they are typed, and masked in everything that is kept."""
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from droidherd.contracts.accounts import AccountRecord
 from droidherd.contracts.tasks import MASK
 from droidherd.domain.errors import CredentialError, DroidherdError
 from droidherd.domain.references import AllowedReferences
+from droidherd.domain.text import visible
 
 SIZE_MAX = 4_096
 ANYWHERE = AllowedReferences()
@@ -109,6 +111,8 @@ class Redactor:
             repr(text)[1:-1],
             json.dumps(text)[1:-1],
             escape(text, {'"': "&quot;"}),
+            visible(text),
+            base64.b64encode(text.encode()).decode(),  # as it goes to the keyboard that types any character
         )
         self._secrets = sorted({*self._secrets, *spellings}, key=len, reverse=True)
 

@@ -28,6 +28,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from droidherd.domain.text import visible_in_json
 from droidherd.processes.resources import ProcessStats
 from droidherd.settings import Telemetry
 
@@ -153,7 +154,7 @@ def provider_of(service: str) -> TracerProvider:
 
 
 class JsonLines(logging.Formatter):
-    """One event, one line, one JSON object."""
+    """One event, one line, one JSON object, in which no terminal finds anything to obey."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -171,7 +172,7 @@ class JsonLines(logging.Formatter):
             line["span"] = trace.format_span_id(context.span_id)
         if record.exc_info:
             line["error"] = _cut(self.formatException(record.exc_info))
-        return json.dumps(line, ensure_ascii=False, default=_text)
+        return visible_in_json(json.dumps(line, ensure_ascii=False, default=_text))
 
 
 def start_logs(level: str, *, stream: TextIO | None = None) -> logging.Handler:

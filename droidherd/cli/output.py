@@ -20,7 +20,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from droidherd.cli.errors import CliError
-from droidherd.domain.text import COMMANDS, visible
+from droidherd.domain.text import visible, visible_in_json
 
 STATE_STYLES: Mapping[str, str] = {
     "completed": "green",
@@ -49,13 +49,10 @@ GAP = 2
 FOLD = 40
 """A column narrower than this is no place for a sentence."""
 
-_OBEYED_IN_JSON = re.compile(f"[{COMMANDS}\u2028\u2029]")
-
 
 def json_text(document: Any, *, indent: int | None = None) -> str:
-    """JSON that no terminal obeys either: `json` leaves the second block of control characters as it is."""
-    text = json.dumps(document, indent=indent, ensure_ascii=False, default=str)
-    return _OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """JSON that no terminal obeys either."""
+    return visible_in_json(json.dumps(document, indent=indent, ensure_ascii=False, default=str))
 
 
 class SafeConsole(Console):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from droidherd.domain.text import visible
+
 TEXT_MAX = 4_000
 """Characters of what an error says. It may quote an emulator, and what does not fit into a message wedges its task."""
 
@@ -44,10 +46,13 @@ class DroidherdError(Exception):
 
 
 def _whole(text: str) -> str:
-    """What went wrong goes over wires and into files, which take no half of a character: file names may hold some."""
+    """What went wrong goes over wires, into files and to terminals: no half of a character, and nothing to obey."""
+    return _cut(visible(_cut(text)))
+
+
+def _cut(text: str) -> str:
     end = TEXT_MAX // 2
-    shown = text if len(text) <= TEXT_MAX else f"{text[:end]} … ({len(text)} characters) … {text[-end:]}"
-    return shown.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= TEXT_MAX else f"{text[:end]} … ({len(text)} characters) … {text[-end:]}"
 
 
 # --- infrastructure: a new lease, a budget of its own, no attempt is counted ---------------------------------
@@ -87,6 +92,10 @@ class StillBusyError(InfrastructureError):
 
 class EmulatorLostError(InfrastructureError):
     """The emulator does not answer, or another one answers at its address."""
+
+
+class ServerSilencedError(EmulatorLostError):
+    """The adb server answered nobody any more while it connected this emulator."""
 
 
 class AbandonedError(InfrastructureError):

@@ -1,5 +1,6 @@
 """Credentials by reference: found on the worker, named in errors, masked in what leaves."""
 
+import base64
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -93,7 +94,8 @@ def test_what_was_revealed_is_masked_however_it_is_spelt() -> None:
     redactor = Redactor(store("env:ANN"), "ann")
     assert TYPED == redactor.masked(TYPED)
     redactor.reveal("password")
-    for spelt in (TYPED, TYPED.replace(" ", "%s"), TYPED.replace("'", "'\\''"), repr(TYPED)[1:-1]):
+    keyed = base64.b64encode(TYPED.encode()).decode()
+    for spelt in (TYPED, TYPED.replace(" ", "%s"), TYPED.replace("'", "'\\''"), repr(TYPED)[1:-1], keyed):
         assert f"typed {MASK}!" == redactor.masked(f"typed {spelt}!")
 
 

@@ -39,6 +39,14 @@ def lines() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
+def test_a_line_of_the_log_holds_nothing_that_a_terminal_obeys(lines: io.StringIO):
+    quoted = "\x1b[2J\x9b31m\u202e\u2028é"
+    logging.getLogger("x").warning("it quoted %s", quoted, extra={"path": quoted})
+    written = lines.getvalue()
+    assert written.removesuffix("\n").isprintable()
+    assert (f"it quoted {quoted}", quoted) == (json.loads(written)["event"], json.loads(written)["path"])
+
+
 def test_a_span_carries_what_is_bound_around_it(spans: InMemorySpanExporter):
     with telemetry.bound(task="t1", emulator="e1"), telemetry.span("adb shell", command="echo"):
         pass
