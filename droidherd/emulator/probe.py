@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import CallInterrupt, WireRefusedError
-from droidherd.domain.errors import EmulatorLostError, NotSentError, UnknownOutcomeError
+from droidherd.adb.wire import CallInterrupt, WireRefusedError, WireTimeoutError
+from droidherd.domain.errors import EmulatorLostError, NotSentError, ServerSilencedError, UnknownOutcomeError
 from droidherd.emulator.eyes import raise_lost
 from droidherd.emulator.lease import UptimeClock
 from droidherd.emulator.lines import (
@@ -164,4 +164,10 @@ class DeviceLink:
         """Disconnect and connect; returns the state listed afterwards."""
         with raise_lost():
             self._adb.disconnect(address)
-            return self._adb.connect(address, connect_s)
+            try:
+                return self._adb.connect(address, connect_s)
+            except NotSentError as error:
+                if not isinstance(error.__cause__, WireTimeoutError):
+                    raise
+                what = "the adb server answers nobody since it began to connect this emulator"
+                raise ServerSilencedError(what, to=address, remedy="take it off the list") from error

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from droidherd import telemetry
 from droidherd.adb.server import AdbServer
-from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError
+from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError, ServerSilencedError
 from droidherd.domain.messages import Health, RecoveryPolicy, Seen
 from droidherd.emulator.connection_watch import ConnectionWatch
 from droidherd.emulator.inventory import Inventory, InventoryEntry
@@ -31,6 +31,12 @@ REFUSED_S = 1.0
 PATIENT_AFTER = 10
 PATIENT_S = 5.0
 """After so many unanswered probes in a row the next ones come more slowly: adb suffers from being asked in vain."""
+SILENCE_S, SILENCE_MAX_S = 2.0, 300.0
+"""Whoever silences the adb server while it connects is left alone for so long, and each time for twice as long.
+
+One device can do so with signatures that it asks for without end; then the server has to be started again, and all
+other emulators of the host have to be connected anew.
+"""
 INVENTORY_EVERY_S = 1.0
 REASONS_LOGGED = 5
 """Of one outage, in the log."""
@@ -137,6 +143,8 @@ class ProbeLoop:
         """By address: set when the adb server says that its connection broke."""
         self._reasons: dict[str, set[str]] = {}
         """Why an emulator does not answer, as far as it was told since it last did."""
+        self._silences: dict[str, int] = {}
+        """How often the adb server fell silent when it connected an emulator, since that one was good."""
         self._leaving = False
 
     async def run(self, tell: Tell, incarnation: int) -> None:
@@ -248,6 +256,7 @@ class ProbeLoop:
             else:
                 self._boots[entry.emulator_id] = (found.boot_id, found.serialno)
                 self._reasons.pop(entry.emulator_id, None)
+                self._silences.pop(entry.emulator_id, None)
                 news = self._watch.good(entry.emulator_id, found.boot_id, now_s)
             health = self._watch.emulators[entry.emulator_id].health
             if health is not None and (news or changed):
@@ -256,12 +265,17 @@ class ProbeLoop:
             pause_s = self._round.every_s if self._watch.is_settled(entry.emulator_id) else SOON_S
             if found is None:
                 pause_s = min(self._round.every_s, REFUSED_S) if missed < PATIENT_AFTER else PATIENT_S
-            pause_s = max(pause_s - (now_s - began_s), SOON_S)
+            pause_s = max(pause_s - (now_s - began_s), self._silence_s(entry.emulator_id), SOON_S)
             if missed:
                 await asyncio.sleep(pause_s)
                 continue
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(broken.wait(), pause_s)
+
+    def _silence_s(self, emulator_id: str) -> float:
+        """How long it is left alone."""
+        times = self._silences.get(emulator_id, 0)
+        return min(SILENCE_S * 2 ** min(times - 1, 20), SILENCE_MAX_S) if times else 0.0
 
     def _wake(self, addresses: frozenset[str]) -> None:
         for address in addresses:
@@ -287,6 +301,8 @@ class ProbeLoop:
 
     def _note_unanswered(self, entry: InventoryEntry, error: DroidherdError) -> None:
         """People want to know what is wrong with one that never comes."""
+        if isinstance(error, ServerSilencedError):
+            self._silences[entry.emulator_id] = self._silences.get(entry.emulator_id, 0) + 1
         logged = self._reasons.setdefault(entry.emulator_id, set())
         if str(error) not in logged and len(logged) < REASONS_LOGGED:
             logged.add(str(error))

@@ -11,13 +11,14 @@ import pytest
 from droidherd import telemetry
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
-from droidherd.domain.errors import EmulatorLostError, InfrastructureError
+from droidherd.domain.errors import EmulatorLostError, InfrastructureError, ServerSilencedError
 from droidherd.domain.messages import Health, Seen
 from droidherd.emulator import probe_loop
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.lease import UptimeClock
-from droidherd.emulator.probe import ProbeResult
+from droidherd.emulator.probe import DeviceLink, ProbeResult
 from droidherd.emulator.probe_loop import ProbedHost, ProbeLoop, ProbeTiming
+from tests.adb.talker import Talk, talking
 from tests.emulator.farm import One
 
 
@@ -262,3 +263,31 @@ async def test_an_emulator_taken_off_list_and_put_back_is_reported_good_again(
     with ThreadPoolExecutor(4) as threads:
         healths = await reported_health(tmp_path, threads, 10**9, put, take, put)
     assert [Health.GOOD, Health.LEFT, Health.GOOD] == healths
+
+
+@pytest.mark.parametrize("connect", ["silent", "refused"])
+def test_who_silences_the_adb_server_while_it_is_connected_is_named(connect: str):
+    def script(talk: Talk) -> None:
+        asked = talk.hear()
+        if asked.startswith(b"host:disconnect:"):
+            talk.say(b"OKAY0000")
+        elif connect == "silent":
+            talk.silence()
+
+    with talking(script) as talker, pytest.raises(EmulatorLostError) as caught:
+        DeviceLink(AdbClient(talker.port)).renew("127.0.0.1:1", 0.2)
+    assert (connect == "silent") == isinstance(caught.value, ServerSilencedError)
+
+
+async def test_who_silences_the_adb_server_is_left_alone_for_longer_each_time(tmp_path: Path):
+    with ThreadPoolExecutor(1) as threads:
+        rounds = probe_loop_of(Stubborn(tmp_path), "h-silent", tmp_path, threads)
+        entry = InventoryEntry(emulator_id="e1", address="127.0.0.1:1")
+        waits: list[float] = []
+        for _ in range(12):
+            rounds._note_unanswered(entry, ServerSilencedError("silent", to=entry.address))
+            waits.append(rounds._silence_s("e1"))
+        rounds._note_unanswered(entry, EmulatorLostError("gone", to=entry.address))
+    assert [2.0, 4.0, 8.0] == waits[:3]
+    assert probe_loop.SILENCE_MAX_S == waits[-1] == rounds._silence_s("e1")
+    assert 0.0 == rounds._silence_s("e2")
