@@ -32,6 +32,7 @@ from droidherd.controllers.model import VendorSettings
 from droidherd.controllers.registry import BUILT_IN, VENDORS
 from droidherd.domain.references import AllowedReferences
 from droidherd.domain.task.reaction import backoff_problem
+from droidherd.processes import children
 from droidherd.web.allow import AllowList
 
 Name = Id
@@ -59,7 +60,8 @@ class Temporal(Group):
         "empty: the default one",
     )
     ui: bool = Field(
-        default=False, description="start the Temporal Web UI of the embedded server; it asks nobody for a key"
+        default=False,
+        description="start the embedded server's Web UI, for pages of this machine alone; it asks nobody for a key",
     )
     ui_port: int = Field(default=8243, description="the Temporal Web UI of the embedded server; 0: any free one")
     metrics_port: int = Field(default=0, description="Prometheus port of the embedded server; 0: any free one")
@@ -148,6 +150,11 @@ class _AnyControllerSettings(VendorSettings):
     call_s: float = Field(default=60.0, gt=0, le=3600, description="how long such a program may take")
     boot_s: float = Field(default=180.0, gt=0, le=3600, description="how long an emulator may take to boot")
     boots_at_once: int = Field(default=1, ge=1, le=64, description="emulators of this host that boot at the same time")
+    environment: tuple[str, ...] = Field(
+        default=(),
+        max_length=100,
+        description="variables that such a program gets beside those of the system, the Android SDK and graphics",
+    )
 
     @model_validator(mode="after")
     def _have_unique_names(self) -> Self:
@@ -498,6 +505,11 @@ class Settings(BaseSettings):
             rebuild_s=timing.rebuild_s,
             fence_s=timing.heartbeat_timeout_s,
         )
+
+    @property
+    def tool_environment(self) -> dict[str, str]:
+        """What programs of controllers may know of this process's environment."""
+        return children.tool_environment(os.environ, self.controllers.environment)
 
     @property
     def allowed_references(self) -> AllowedReferences:

@@ -64,7 +64,8 @@ class AvdController:
         log = self.logs / f"avd-{target.emulator_id}.log"
         mode = "ab" if log.exists() and log.stat().st_size < LOG_LIMIT_BYTES else "wb"
         with log.open(mode) as output:
-            process = launch(line, out=output.fileno(), err=output.fileno(), to=target.emulator_id, remedy=REMEDY)
+            prints = (output.fileno(), output.fileno())
+            process = launch(line, call, prints, to=target.emulator_id, remedy=REMEDY)
         self._started[target.emulator_id] = process
         self._settle(process, target, log, call)
 

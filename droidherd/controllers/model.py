@@ -1,8 +1,8 @@
 """What controllers speak of, and their port."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -76,6 +76,8 @@ class ControllerCall:
 
     deadline_s: float
     beat: Callable[[], None] = quiet
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the programs of the controller may know; the worker's own environment holds secrets."""
 
 
 class Controller(Protocol):

@@ -48,7 +48,7 @@ def run(line: Sequence[str], call: ControllerCall, *, to: str, remedy: str) -> O
     `remedy` is what to do when there is no such program.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = launch(line, out=out.fileno(), err=err.fileno(), to=to, remedy=remedy)
+        process = launch(line, call, (out.fileno(), err.fileno()), to=to, remedy=remedy)
         try:
             _wait(process, line[0], replace(call, beat=lambda: _check_output(line[0], (out, err), call, to)), to)
         finally:
@@ -58,10 +58,20 @@ def run(line: Sequence[str], call: ControllerCall, *, to: str, remedy: str) -> O
         return Output(process.returncode, out.read(OUTPUT_LIMIT_BYTES), err.read(OUTPUT_LIMIT_BYTES))
 
 
-def launch(line: Sequence[str], *, out: int, err: int, to: str, remedy: str) -> "subprocess.Popen[bytes]":
-    """Start it as the first of a group of its own."""
+def launch(
+    line: Sequence[str], call: ControllerCall, prints: tuple[int, int], *, to: str, remedy: str
+) -> "subprocess.Popen[bytes]":
+    """Start it as the first of a group of its own, with nothing but the environment that the call names."""
+    out, err = prints
     try:
-        return subprocess.Popen(list(line), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        return subprocess.Popen(
+            list(line),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=dict(call.environment),
+            start_new_session=True,
+        )
     except OSError as error:
         raise ControllerError(f"{line[0]} cannot be started: {error.strerror}", to=to, remedy=remedy) from error
     except ValueError as error:

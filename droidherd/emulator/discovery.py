@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
@@ -79,9 +80,16 @@ def list_serials(server: AdbClient) -> tuple[str, ...]:
 
 
 def look(
-    adb: AdbClient, serials: Iterable[str], tools: Mapping[str, Lists], inventory: Iterable[InventoryEntry]
+    adb: AdbClient,
+    serials: Iterable[str],
+    tools: Mapping[str, Lists],
+    inventory: Iterable[InventoryEntry],
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Discovery:
-    """Ask everybody at these serials who they are, and the vendors' tools who else there is."""
+    """Ask everybody at these serials who they are, and the vendors' tools who else there is.
+
+    `environment` is what the tools may know.
+    """
     names: dict[str, list[str]] = {}
     for serial in serials:
         names.setdefault(addresses.plain_address(serial), []).append(serial)
@@ -91,7 +99,7 @@ def look(
     answered = [
         replace(one, also=tuple(name for name in names[one.address] if name != one.address)) for one in asked if one
     ]
-    instances, troubles = _instances(tools)
+    instances, troubles = _instances(tools, ControllerCall(TOOL_S, environment=environment))
     merged = _with_instances(_once_each(answered), instances)
     return Discovery(tuple(_with_names(merged, tuple(inventory))), troubles)
 
@@ -129,12 +137,14 @@ def _once_each(answered: Iterable[FoundEmulator]) -> list[FoundEmulator]:
     return list(kept.values())
 
 
-def _instances(tools: Mapping[str, Lists]) -> tuple[list[tuple[str, VendorInstance]], tuple[str, ...]]:
+def _instances(
+    tools: Mapping[str, Lists], call: ControllerCall
+) -> tuple[list[tuple[str, VendorInstance]], tuple[str, ...]]:
     found: list[tuple[str, VendorInstance]] = []
     troubles: list[str] = []
     for name, tool in tools.items():
         try:
-            found += [(name, one) for one in tool.instances(ControllerCall(TOOL_S))]
+            found += [(name, one) for one in tool.instances(call)]
         except ControllerError as error:
             troubles.append(f"{name}: {error}")
     return found, tuple(troubles)

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +21,14 @@ _SYSTEM = re.compile(
 )
 """What every program may know."""
 _OURS = re.compile(r"(?:DROIDHERD|TEMPORAL|OTEL)_\w+|(?:HTTPS?|ALL|NO)_PROXY", re.IGNORECASE)
+_TOOLS = re.compile(
+    r"ANDROID_\w+|JAVA_HOME|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|DBUS_SESSION_BUS_ADDRESS|PULSE_\w+"
+    r"|(?:QT|VK|LIBGL|MESA|GALLIUM|NVIDIA|CUDA|__GLX?|__EGL|__NV)_\w+"
+    r"|(?:COMMON)?PROGRAM(?:FILES|W6432)(?:\(X86\))?|COMMONPROGRAMW6432|ALLUSERSPROFILE|PUBLIC|OS"
+    r"|PROCESSOR_\w+|NUMBER_OF_PROCESSORS",
+    re.IGNORECASE,
+)
+"""What programs that start emulators look at: the SDK, the screen, the graphics."""
 _API_KEYS = re.compile(r"DROIDHERD_API__KEYS?(?:__\w+)?", re.IGNORECASE)
 
 
@@ -52,6 +60,15 @@ def adb_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """For an adb server: beside the system, only which keys emulators trust already."""
     trusted = environment.get("ADB_VENDOR_KEYS")
     return system_environment(environment) | ({"ADB_VENDOR_KEYS": trusted} if trusted else {})
+
+
+def tool_environment(environment: Mapping[str, str], also: Collection[str] = ()) -> dict[str, str]:
+    """For programs that start and stop emulators: the system, SDK and graphics, and what the operator names."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if _SYSTEM.fullmatch(name) or _TOOLS.fullmatch(name) or name in also
+    }
 
 
 def api_environment(environment: Mapping[str, str]) -> dict[str, str]:

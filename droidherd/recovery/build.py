@@ -38,7 +38,8 @@ def recovery_of(settings: Settings, adb: AdbClient, inventory: Inventory) -> Rec
     """What a host can do for its emulators."""
     known = settings.controllers
     patience = RecoveryLimits(known.call_s, known.boot_s)
-    return Recovery(adb, inventory, controllers_of(settings), patience, settings.data / "quarantine")
+    folder, environment = settings.data / "quarantine", settings.tool_environment
+    return Recovery(adb, inventory, controllers_of(settings), patience, folder, environment)
 
 
 def recovery_policy_of(settings: Settings) -> RecoveryPolicy:

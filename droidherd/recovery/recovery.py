@@ -3,8 +3,8 @@
 import contextlib
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,6 +58,8 @@ class Recovery:
     patience: RecoveryLimits
     folder: Path
     """Where evidence is kept."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What programs of controllers may know."""
 
     def run(self, work: RecoveryWork, beat: Beat) -> RecoveryResult:
         """Carry a step out. What went wrong is in the result, as evidence."""
@@ -82,6 +84,9 @@ class Recovery:
             raise
         except (DroidherdError, OSError) as error:  # the latter: a disk of this host
             return RecoveryResult(evidence=f"{work.step}: {error}")
+
+    def _call(self, beat: Beat, at_most_s: float = float("inf")) -> ControllerCall:
+        return ControllerCall(min(self.patience.call_s, at_most_s), beat, self.environment)
 
     # --- the lower steps --------------------------------------------------------------------------------------
 
@@ -115,19 +120,19 @@ class Recovery:
         """Not if it came back while this waited for its turn, perhaps elsewhere: vendors move emulators."""
         controller = self._controller(entry)
         if not work.forced:
-            entry = self._follow_address(entry, controller, ControllerCall(self.patience.call_s, beat))
+            entry = self._follow_address(entry, controller, self._call(beat))
             if self._is_well(entry, work.boot):
                 return RecoveryResult(idle=True)
-        controller.restart(target_of(entry), ControllerCall(self.patience.call_s, beat))
+        controller.restart(target_of(entry), self._call(beat))
         return self._wait_for_boot(entry, controller, beat)
 
     def _start(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> RecoveryResult:  # noqa: ARG002 - one shape
         controller = self._controller(entry)
-        controller.start(target_of(entry), ControllerCall(self.patience.call_s, beat))
+        controller.start(target_of(entry), self._call(beat))
         return self._wait_for_boot(entry, controller, beat)
 
     def _stop(self, entry: InventoryEntry, work: RecoveryWork, beat: Beat) -> RecoveryResult:  # noqa: ARG002 - one shape
-        self._controller(entry).stop(target_of(entry), ControllerCall(self.patience.call_s, beat))
+        self._controller(entry).stop(target_of(entry), self._call(beat))
         until_s = time.monotonic() + self.patience.call_s
         while self._answers(entry):
             if time.monotonic() > until_s:
@@ -157,7 +162,7 @@ class Recovery:
     def _wait_for_boot(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> RecoveryResult:
         """Until Android answers, so that the next one's turn comes when this one's work is done."""
         until_s = time.monotonic() + self.patience.boot_s
-        entry = self._follow_address(entry, controller, ControllerCall(self.patience.call_s, beat))
+        entry = self._follow_address(entry, controller, self._call(beat))
         gate = BootGate(self.adb, entry.address, lambda _: beat(), self._attentive(entry, controller, beat))
         gate.wait(max(until_s - time.monotonic(), 1.0), BOOTED)
         return RecoveryResult()
@@ -185,9 +190,7 @@ class Recovery:
     def _power_of(self, entry: InventoryEntry, controller: Controller, beat: Beat) -> Power:
         """Who does not answer says nothing."""
         try:
-            return controller.status(
-                target_of(entry), ControllerCall(min(self.patience.call_s, POWER_EVERY_S), beat)
-            ).power
+            return controller.status(target_of(entry), self._call(beat, POWER_EVERY_S)).power
         except ControllerError:
             return Power.UNKNOWN
 
@@ -243,11 +246,7 @@ class Recovery:
 
     def _power(self, entry: InventoryEntry, beat: Beat) -> str:
         controller = self.controllers.find(entry.controller)
-        return (
-            controller.status(target_of(entry), ControllerCall(self.patience.call_s, beat)).power
-            if controller
-            else "none"
-        )
+        return controller.status(target_of(entry), self._call(beat)).power if controller else "none"
 
     def _screen(self, entry: InventoryEntry, folder: Path) -> str:
         (folder / "screen.png").write_bytes(encode_png(self.adb.capture(entry.address, FRAME_S)))

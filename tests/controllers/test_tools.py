@@ -1,11 +1,13 @@
 """The part that runs programs, against stand-ins that print the shapes of the vendors' own."""
 
+import json
 import socket
 import sys
 from pathlib import Path
 
 import pytest
 
+from droidherd.adb.client import AdbClient
 from droidherd.adb.program import bundled_adb
 from droidherd.controllers import run as running
 from droidherd.controllers.avd import AvdController
@@ -20,7 +22,9 @@ from droidherd.controllers.model import (
     PowerStatus,
 )
 from droidherd.controllers.mumu import MuMuController
-from droidherd.settings import Settings
+from droidherd.emulator.inventory import Inventory
+from droidherd.recovery.build import recovery_of
+from droidherd.settings import ControllerSettings, Settings
 from tests.controllers.tools import AVD, LDPLAYER, MUMU, Tool
 
 CALL = ControllerCall(20.0)
@@ -126,6 +130,20 @@ def test_a_beat_that_raises_ends_the_program():
 
     with pytest.raises(AskedToStopError):
         running.run(["sleep", "60"], ControllerCall(30.0, beat), to="e1", remedy="")
+
+
+def test_a_program_gets_what_it_needs_and_no_secret_of_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("DROIDHERD_API__KEY", "PLAYER_PASSWORD", "DOCKER_HOST", "ANDROID_HOME", "DISPLAY"):
+        monkeypatch.setenv(name, f"value of {name}")
+    settings = Settings(data=tmp_path, controllers=ControllerSettings(environment=("DOCKER_HOST",)))
+    assert settings.tool_environment == recovery_of(settings, AdbClient(1), Inventory(tmp_path)).environment
+    line = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    call = ControllerCall(20.0, environment=settings.tool_environment)
+    known = json.loads(running.run(line, call, to="e1", remedy="").text)
+    assert {"PATH", "DOCKER_HOST", "ANDROID_HOME", "DISPLAY"} <= known.keys()
+    assert not {"DROIDHERD_API__KEY", "PLAYER_PASSWORD"} & known.keys()
+    alone = json.loads(running.run(line, CALL, to="e1", remedy="").text)
+    assert not {"PLAYER_PASSWORD", "DOCKER_HOST", "ANDROID_HOME"} & alone.keys()
 
 
 # --- commands of the operator -----------------------------------------------------------------------------------

@@ -140,7 +140,8 @@ def search(settings: Settings, inventory: Inventory, host: str, ports: tuple[int
         tempfile.TemporaryDirectory() as home,
         AdbServer(0, Path(home), settings.adb.program, environment=children.adb_environment(os.environ)) as server,
     ):
-        return discovery.look(server.client(), serials, tools_of(settings) if local else {}, known)
+        tools = tools_of(settings) if local else {}
+        return discovery.look(server.client(), serials, tools, known, settings.tool_environment)
 
 
 def tools_of(settings: Settings) -> dict[str, Lists]:
