@@ -10,6 +10,8 @@ from droidherd.processes.pidfile import PidFile
 
 HOST = "page.example"
 PATHS = ("/", "/metrics", "/docs", "/api/v1/namespaces", "/namespaces", "/cluster", "/api/tasks", "/debug/pprof/")
+FINDABLE = ("127.0.0.1", "::1", "0.0.0.0", "::")  # noqa: S104 - addresses that are looked for
+"""Where a page looks for servers of this machine. Of the rest of 127.0.0.0/8 it can try a few addresses a second."""
 ORDER = {"op": "kill", "emulator": "virtual-1"}
 """What the side channel of virtual emulators obeys."""
 ANSWER_S = 1.0

@@ -19,6 +19,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from droidherd.cli.errors import EndedEarlyError, TemporalVersionError
 from droidherd.cli.local import embedded, ports
 from droidherd.cli.local.embedded import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES, EmbeddedTemporal, Profile
+from droidherd.cli.local.ports import HostPort
 
 ORDER: list[int] = []
 QUEUE = "embedded-test"
@@ -62,11 +63,13 @@ def worker(client: Client, *, at_once: int = 50) -> Worker:
 
 
 def test_the_command_line_is_bound_to_loopback_and_tuned(tmp_path: Path):
-    line = embedded.command(Path("temporal"), Profile(port=7243, database=tmp_path / "temporal.db", ui_port=8243))
+    line = embedded.command(
+        Path("temporal"), Profile(port=7243, database=tmp_path / "temporal.db", ui=HostPort("127.9.8.7", 8243))
+    )
     text = " ".join(line)
     assert ["temporal", "server", "start-dev", "--ip", "127.0.0.1", "--port", "7243"] == line[:7]
     for expected in (
-        "--ui-port 8243",
+        "--ui-ip 127.9.8.7 --ui-port 8243",
         f"--db-filename {tmp_path / 'temporal.db'}",
         "--sqlite-pragma journal_mode=WAL",
         "--sqlite-pragma synchronous=FULL",

@@ -24,6 +24,7 @@ from typing import Self
 
 from droidherd.cli.errors import CliError, EndedEarlyError, NotReadyError, TemporalVersionError
 from droidherd.cli.local import ports
+from droidherd.cli.local.ports import HostPort
 from droidherd.contracts.names import Attribute
 from droidherd.processes import pidfile
 from droidherd.settings import load
@@ -90,8 +91,8 @@ class Profile:
     """None: in memory."""
     namespace: str = "droidherd"
     retention_days: int = 35
-    ui_port: int = 0
-    """0: no Web UI. It answers under any name, so a foreign web page may reach it (docs/operations.md)."""
+    ui: HostPort | None = None
+    """None: no Web UI. It answers under any name, so it belongs where no web page finds it (`ports.hidden`)."""
     codec_endpoint: str = ""
     """Where the Web UI has payloads decrypted."""
     metrics_port: int = 0
@@ -108,8 +109,9 @@ class Profile:
 def command(program: Path, profile: Profile) -> list[str]:
     """The command line, bound to loopback: the server asks nobody for a key."""
     line = [str(program), "server", "start-dev", "--ip", "127.0.0.1", "--port", str(profile.port)]
-    line += ["--ui-port", str(profile.ui_port)] if profile.ui_port else ["--headless"]
-    line += ["--ui-codec-endpoint", profile.codec_endpoint] if profile.ui_port and profile.codec_endpoint else []
+    ui = profile.ui
+    line += ["--ui-ip", ui.host, "--ui-port", str(ui.port)] if ui else ["--headless"]
+    line += ["--ui-codec-endpoint", profile.codec_endpoint] if ui and profile.codec_endpoint else []
     line += ["--metrics-port", str(profile.metrics_port)] if profile.metrics_port else []
     line += ["--namespace", profile.namespace, "--log-level", "warn", "--log-format", "json"]
     if profile.database is not None:

@@ -23,7 +23,8 @@ from droidherd.engine.encryption import EncryptionKeys
 from droidherd.processes import children, pidfile
 from droidherd.settings import Settings, config_file
 
-END_ORDER = ("up", "api", "worker", "virtual", "temporal")
+UI = "web-ui"
+END_ORDER = ("up", UI, "api", "worker", "virtual", "temporal")
 """Who is ended first when somebody cleans up."""
 
 HURRY_SLACK_S = 25.0
@@ -125,7 +126,10 @@ class Instance:
         first = [self._temporal] if self.settings.temporal.embedded else []
         if self.settings.virtual:
             first.append(self._virtual)
-        return [first, [self._worker, self._api]]
+        second = [self._worker, self._api]
+        if "temporal.ui_port" in self.ports:
+            second.append(self._web_ui)
+        return [first, second]
 
     def _temporal(self) -> ProcessSpec:
         temporal = self.settings.temporal
@@ -139,7 +143,7 @@ class Instance:
             database=self.layout.database,
             namespace=temporal.namespace,
             retention_days=temporal.retention_days,
-            ui_port=self.ui_port,
+            ui=self._hidden_ui if "temporal.ui_port" in self.ports else None,
             codec_endpoint=f"http://{self.api.reachable}/codec" if self._encrypts else "",
             metrics_port=self.ports["temporal.metrics_port"],
         )
@@ -202,6 +206,22 @@ class Instance:
             hurry_s=timing.cleanup_s + HURRY_SLACK_S,
             refusals=frozenset({WORKER_REFUSED}),
         )
+
+    @cached_property
+    def _hidden_ui(self) -> HostPort:
+        """Where Temporal serves its Web UI, which asks nobody who they are."""
+        return ports.hidden()
+
+    def _web_ui(self) -> ProcessSpec:
+        """What stands in front of it."""
+        at = HostPort("127.0.0.1", self.ports["temporal.ui_port"])
+
+        def ready(_pid: int) -> str:
+            return not_serving(f"http://{at}/")
+
+        line = children.python("api.web_ui", "--port", str(at.port), "--behind", str(self._hidden_ui))
+        environment = children.compiled_in(children.system_environment(os.environ), self.layout.compiled)
+        return ProcessSpec(UI, line, ready, environment, address=str(at))
 
     def _api(self) -> ProcessSpec:
         def ready(_pid: int) -> str:

@@ -1,5 +1,6 @@
 """TCP ports on this machine: free ones, taken ones, and those we chose before."""
 
+import ipaddress
 import json
 import os
 import secrets
@@ -20,6 +21,7 @@ from droidherd.processes.pidfile import write_json
 ADB_PORTS = range(5554, 5684)
 """Where adb looks for emulators by itself: nothing of ours may listen there."""
 
+HIDDEN = ipaddress.IPv4Network("127.0.0.0/8")
 QUIET_PORTS = range(20_000, 32_000)
 TRIES = 100
 
@@ -59,6 +61,22 @@ def free(host: str = "127.0.0.1", *, besides: Container[int] = ()) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def hidden() -> HostPort:
+    """A free port at a loopback address that nobody can guess: 37 bits, of which a web page can try a few a second.
+
+    Processes of this machine see it. Most systems serve the whole of 127.0.0.0/8.
+    """
+    for _ in range(TRIES):
+        host = str(HIDDEN[secrets.randbelow(HIDDEN.num_addresses - 512) + 256])
+        port = QUIET_PORTS.start + secrets.randbelow(len(QUIET_PORTS))
+        if is_free(port, host):
+            return HostPort(host, port)
+    raise CliError(
+        "no address of 127.0.0.0/8 but 127.0.0.1 can be used here, so web pages could reach the Temporal Web UI",
+        remedy="start without --ui and temporal.ui",
+    )
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
