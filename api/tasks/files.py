@@ -142,7 +142,7 @@ def log_lines(
 
 
 def _whole(line: bytes, *, text: bool) -> bytes:
-    return _as_text(line) if text else line if line.endswith(b"\n") else line + b"\n"
+    return as_text(line) if text else line if line.endswith(b"\n") else line + b"\n"
 
 
 def _time_of(line: bytes) -> float:
@@ -171,7 +171,8 @@ def _by_number(name: str) -> list[tuple[int, str]]:
     return [(int(part[:18]), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _as_text(line: bytes) -> bytes:
+def as_text(line: bytes) -> bytes:
+    """One line of a log for people."""
     try:
         entry = from_json(line)
     except ValueError:

@@ -40,7 +40,14 @@ def dump(value: object) -> str:
 
 
 def load(text: str, kind: type[T]) -> T:
-    """The dataclass that a text stands for."""
+    """The dataclass that a text stands for. ValueError when it stands for none."""
+    try:
+        return _read(text, kind)
+    except (TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, zlib.error) as error:
+        raise ValueError(f"a snapshot that makes no sense: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _read(text: str, kind: type[T]) -> T:
     packed = zlib.decompressobj()
     raw = packed.decompress(base64.b85decode(text), RAW_MAX)
     if packed.unconsumed_tail or not packed.eof:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -224,7 +223,7 @@ def _loaded(text: str, pool: str, config: PoolConfig) -> DispatcherState:
     if text:
         try:
             return DispatcherState.load(text, config)
-        except (ValueError, TypeError, LookupError, zlib.error) as error:
+        except ValueError as error:
             log.error("the state of the dispatcher of pool %s cannot be read: %s", pool, error)  # noqa: TRY400
     state = DispatcherState(pool)
     state.apply(config)

@@ -1,6 +1,7 @@
 """A page on loopback where a person sees the emulator's screen and acts on it. Every act goes through the recorder."""
 
 import json
+import re
 import secrets
 import sys
 import threading
@@ -20,6 +21,7 @@ from droidherd.flowtools.recorder import RecordedAction, Recorder
 from droidherd.vision.pixels import encode_png
 
 HTML = Path(__file__).with_name("page.html")
+_SIZE = re.compile("[0-9]{1,9}")
 BODY_MAX = 10_000
 HOST = "127.0.0.1"
 FINISHED, CANCELLED = "finished", "cancelled"
@@ -132,12 +134,16 @@ class _Requests(BaseHTTPRequestHandler):
         if word is None:
             return
         length = self.headers.get("Content-Length", "0")
-        if self.headers.get_content_type() != "application/json" or not length.isdigit() or int(length) > BODY_MAX:
+        if (
+            self.headers.get_content_type() != "application/json"
+            or not _SIZE.fullmatch(length)
+            or int(length) > BODY_MAX
+        ):
             self._refuse(HTTPStatus.BAD_REQUEST, "a small JSON document is needed")
             return
         try:
             body = json.loads(self.rfile.read(int(length)))
-        except ValueError:
+        except (ValueError, RecursionError):
             self._refuse(HTTPStatus.BAD_REQUEST, "is not JSON")
             return
         self._describe(lambda: self.server.page.ask(word, body if isinstance(body, dict) else {}))

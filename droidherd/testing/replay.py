@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import json_format
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +22,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from droidherd.engine.connection import CONVERTER
 from workflows.guard import GuardedRunner, ObservedRunner
 
+_NONSENSE = (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, zlib.error)
 SUFFIXES = (".json", ".json.gz")
 HISTORY_MAX_BYTES = 256 << 20
 """Of a history as JSON. Temporal itself ends a run at 50 MB."""
@@ -104,8 +106,8 @@ def read(path: Path) -> Recorded:
         first = document["events"][0]["workflowExecutionStartedEventAttributes"]
         workflow_id = str(first.get("workflowId") or path.name.partition(".")[0])
         return Recorded(path, str(first["workflowType"]["name"]), WorkflowHistory.from_json(workflow_id, document))
-    except (OSError, EOFError, ValueError, KeyError, IndexError, TypeError, RecursionError, zlib.error) as error:
-        raise UnreadableHistoryError(f"{path} is not a history: {type(error).__name__}: {error}") from error
+    except (*_NONSENSE, json_format.Error) as error:
+        raise UnreadableHistoryError(f"{path} is not a history: {type(error).__name__}: {str(error)[:500]}") from error
 
 
 async def replay(

@@ -3,16 +3,21 @@
 import argparse
 import asyncio
 import re
+import sys
 from pathlib import Path
 
 from droidherd.virtual.hosting import HostingPlan, host
+from droidherd.virtual.store import BrokenStateError
 
 COUNT_LIMIT = 300
 
 
 def main() -> None:
     """Host until stopped."""
-    asyncio.run(host(plan_from()))
+    try:
+        asyncio.run(host(plan_from()))
+    except BrokenStateError as problem:
+        sys.exit(str(problem))
 
 
 def plan_from(arguments: list[str] | None = None) -> HostingPlan:

@@ -15,9 +15,11 @@ from droidherd.virtual.control_server import LINE_LIMIT, ControlServer
 from droidherd.virtual.endpoint import EmulatorEndpoint
 from droidherd.virtual.frames import VirtualFrames
 from droidherd.virtual.machine import Body, VirtualDevice
+from droidherd.virtual.store import VirtualStore, readable
 
 _PARENT_POLL_S = 0.5
 _FILES = 8192
+PORT_MAX = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +79,24 @@ def _endpoints(plan: HostingPlan, frames: VirtualFrames) -> list[EmulatorEndpoin
     for number in range(1, plan.count + 1):
         name = f"virtual-{number}"
         body = Body(name, f"VIRT{number:04d}", *plan.size, plan.state / name)
-        emulator = VirtualDevice(body, frames)
+        with readable(body.folder):
+            emulator = VirtualDevice(body, frames)
         endpoints.append(EmulatorEndpoint(emulator, plan.ports[number - 1] if plan.ports else 0))
     return endpoints
+
+
+def last_port(store: VirtualStore) -> int:
+    """Where it listened the last time; 0: any."""
+    kept = int(str(store.load("endpoint").get("port", 0)))
+    return kept if 0 <= kept <= PORT_MAX else 0
 
 
 async def _start(endpoint: EmulatorEndpoint, plan: HostingPlan) -> None:
     """On the port asked for; else on that of the last time if it is free; else on any."""
     store = endpoint.emulator.store
     if not plan.ports:
-        endpoint.port = int(str(store.load("endpoint").get("port", 0)))
+        with readable(endpoint.emulator.body.folder):
+            endpoint.port = last_port(store)
     try:
         await endpoint.start(plan.boot_s)
     except OSError:

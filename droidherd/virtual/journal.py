@@ -66,8 +66,8 @@ class CommandJournal:
     def __init__(self, folder: Path, size_limit: int = SIZE_LIMIT) -> None:
         self._folder = folder
         self._size_limit = size_limit
-        self._file = self._open()
         self.seq = self._last_seq()
+        self._file = self._open()
 
     def write(self, argv: Sequence[str], rc: int, *, effect: bool, moment: dict[str, float | int | str]) -> None:
         """`moment`: uptime_s, boot, stream, token."""
@@ -105,7 +105,8 @@ class CommandJournal:
     def _last_seq(self) -> int:
         for name in (JOURNAL, PREDECESSOR):
             path = self._folder / name
-            lines = path.read_bytes().splitlines() if path.exists() else []
+            # A kill may have left half a line at the end.
+            lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
             if lines:
                 return int(json.loads(lines[-1])["seq"])
         return 0

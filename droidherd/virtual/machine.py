@@ -55,10 +55,10 @@ class VirtualDevice:
         self.packages = VirtualPackages(self.store, body.folder / "apks")
         self.files = EmulatorFiles(body.folder / "files", _generate(self), self.is_process)
         self.files.lend(self.packages.file, self.store)
-        self.journal = CommandJournal(body.folder)
         self.log = VirtualLog()
         self.app = _restore(self.store.load("app"))
         self.boot = int(str(self.store.load("boot").get("boot", 0)))
+        self.journal = CommandJournal(body.folder)
         self.boot_id = ""
         self.streams = 0
         self.lines: set[int] = set()

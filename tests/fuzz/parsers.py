@@ -1,10 +1,12 @@
 """Every parser that reads what an emulator, a flow, a file or the network says, with what it may answer to nonsense."""
 
+import base64
 import io
 import json
 import socket
 import struct
 import tempfile
+import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,12 @@ from typing import cast
 import cv2
 import numpy as np
 
+from api.accounts.schemas import AccountRequest
+from api.bodies import parse_body
+from api.errors import ProblemError
+from api.subscriptions.schemas import SubscriptionRequest
+from api.tasks import files
+from api.tasks.schemas import SubmitRequest
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.files import DeviceFiles
@@ -22,6 +30,7 @@ from droidherd.adb.shell import ShellResult, read_result
 from droidherd.adb.wire import CallInterrupt, Deadline, Wire, WireError
 from droidherd.artifacts import apk
 from droidherd.controllers import ldplayer, mumu
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.errors import BadParametersError, DroidherdError, InvalidFrameError
 from droidherd.domain.zipfiles import UNREADABLE
 from droidherd.emulator import coordinates, hands, lines, making
@@ -33,11 +42,19 @@ from droidherd.flows.lint import judge
 from droidherd.flows.loading.document import BadYamlError, parse_document
 from droidherd.flows.loading.folder import FILE as FLOW
 from droidherd.flows.loading.folder import GALLERY
+from droidherd.testing import replay
+from droidherd.virtual.frames import VirtualFrames
+from droidherd.virtual.hosting import last_port
+from droidherd.virtual.journal import JOURNAL
+from droidherd.virtual.journal import read as commands
+from droidherd.virtual.machine import Body, VirtualDevice
+from droidherd.virtual.store import BrokenStateError, readable
 from droidherd.virtual.tinyapk import tiny_apk
 from droidherd.vision import tree
 from droidherd.vision.pixels import UndecodableError, decode_image, decode_png
 from droidherd.web import client as web
 from droidherd.web.allow import AllowList
+from tests.domain.pool import Pool
 
 HERE = Path(__file__).parent
 SHAPES = HERE.parent / "adb" / "shapes"
@@ -86,7 +103,7 @@ class WiredClient:
 
     @contextmanager
     def service(
-        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None
+        self, serial: str, service: bytes, deadline: Deadline, interrupt: CallInterrupt | None = None, *, step: str
     ) -> Generator[Wire]:
         with wired(self.data) as wire:
             yield wire
@@ -106,12 +123,12 @@ def _shell(data: bytes) -> object:
 
 
 def _sync(data: bytes) -> None:
-    files = DeviceFiles(cast("AdbClient", WiredClient(data)), "e")
+    transfers = DeviceFiles(cast("AdbClient", WiredClient(data)), "e")
     problems: list[Exception] = []
     for ask in (
-        lambda: files.stat("/a", WIRE_S),
-        lambda: files.pull("/a", WIRE_S, 1 << 20),
-        lambda: files.push(b"x", "/a", WIRE_S),
+        lambda: transfers.stat("/a", WIRE_S),
+        lambda: transfers.pull("/a", WIRE_S, 1 << 20),
+        lambda: transfers.push(b"x", "/a", WIRE_S),
     ):
         try:
             ask()
@@ -326,6 +343,99 @@ def _cursor(data: bytes) -> object:
     return visibility.from_cursor(data.decode("utf-8", "replace"), "q")
 
 
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def _history(data: bytes) -> object:
+    with tempfile.NamedTemporaryFile(dir=SCRATCH, suffix=".json") as file:
+        file.write(data)
+        file.flush()
+        return replay.read(Path(file.name))
+
+
+def _history_seeds() -> list[bytes]:
+    found = sorted((HERE.parent / "replay" / "histories").glob("unreadable.*.json"))
+    shortest = json.loads(found[0].read_bytes())
+    shortest["events"] = shortest["events"][:2]
+    return [json.dumps(shortest).encode(), found[0].read_bytes()]
+
+
+def _snapshot(data: bytes) -> object:
+    """Of a dispatcher: as its text is packed, nearly no mutation would get through."""
+    return DispatcherState.load(base64.b85encode(zlib.compress(data)).decode(), PoolConfig())
+
+
+def _snapshot_seeds() -> list[bytes]:
+    pool = Pool()
+    for number in range(2):
+        pool.emulator(f"e{number}")
+        pool.enqueue(f"t{number}", account=f"a{number}")
+    pool.enqueue("t3")
+    texts = (DispatcherState("pool").dump(), pool.d.state.dump())
+    return [zlib.decompress(base64.b85decode(text)) for text in texts]
+
+
+KEPT_BY_EMULATORS = ("app", "boot", "endpoint", "installed", "modes", "properties", "settings", "")
+"""The last: its journal of commands."""
+
+
+def _virtual(data: bytes) -> None:
+    """What a virtual emulator kept; the first byte says which of its files is given."""
+    name = KEPT_BY_EMULATORS[data[0] % len(KEPT_BY_EMULATORS)] if data else ""
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        body = Body("virtual-1", "VIRT0001", 720, 1280, Path(folder) / "virtual-1")
+        (body.folder / "store").mkdir(parents=True)
+        (body.folder / "store" / f"{name}.json" if name else body.folder / JOURNAL).write_bytes(data[1:])
+        with readable(body.folder):
+            emulator = VirtualDevice(body, FRAMES)
+            emulator.journal.close()
+            last_port(emulator.store)
+            commands(Path(folder), "virtual-1")
+
+
+FRAMES = VirtualFrames()
+COMMAND = {"seq": 1, "wall_s": 1.0, "monotonic_s": 1.0, "argv": ["input", "tap", "1", "2"], "rc": 0, "effect": True,
+           "uptime_s": 1.0, "boot": 1, "stream": 1, "token": ""}  # fmt: skip
+KEPT: tuple[dict[str, object], ...] = (
+    {"signed_in": True, "gift_taken": 1, "claimed": [1, 2], "taps": 3, "claims": 1, "sign_ins": 2},
+    {"boot": 3},
+    {"port": 16_000},
+    {"a.b": {"name": "a.b", "version_code": 1, "version_name": "1", "path": "/a", "digest": "0", "number": 1}},
+    {"/sdcard/x": 420},
+    {"persist.sys.timezone": "UTC"},
+    {"system": {"a": "b"}, "secure": {}, "global": {"c": "d"}},
+)
+
+
+def _virtual_seeds() -> list[bytes]:
+    kept = [bytes([number]) + json.dumps(content).encode() for number, content in enumerate(KEPT)]
+    return [*kept, bytes([len(KEPT)]) + json.dumps(COMMAND).encode() + b"\n"]
+
+
+# --- what clients send -----------------------------------------------------------------------------------------------
+
+
+def _body(data: bytes) -> None:
+    problems: list[ProblemError] = []
+    for model in (SubmitRequest, SubscriptionRequest, AccountRequest):
+        try:
+            parse_body(model, data)
+        except ProblemError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+BODY = json.dumps(
+    {"type": "daily_reward", "account": "a", "params": {"x": [1, 2.5, None]}, "requires": ["kind=virtual"],
+     "not_before": "2026-11-20T06:00:00Z", "then": [{"type": "check"}], "policy": {"retries": 1}}
+).encode()  # fmt: skip
+
+
+def _log(data: bytes) -> bytes:
+    return b"".join(files.as_text(line + b"\n") for line in data.split(b"\n"))
+
+
 PARSERS: tuple[Parser, ...] = (
     Parser(
         "apk",
@@ -387,6 +497,15 @@ PARSERS: tuple[Parser, ...] = (
     Parser("addresses", _addresses, lambda: [
         b"https://files.example.com/a?b=c", b"http://x.example.org:8080/", b"Wed, 21 Oct 2026 07:28:00 GMT"],
         (DroidherdError,), (b"@", b"://", b"[::1]", b":99999", b"%00", "\uff45".encode(), b"\\")),
+    Parser("history", _history, _history_seeds, (replay.UnreadableHistoryError,), (
+        b"[", b"{", b'"', b"9" * 5_000, b'"eventId"', b'"payloads"', b'"data"')),
+    Parser("snapshot", _snapshot, _snapshot_seeds, (ValueError,), (b"[", b"{", b'"', b"9" * 5_000, b"-1", b"1e999")),
+    Parser("virtual", _virtual, _virtual_seeds, (BrokenStateError,), (
+        b"[", b"{", b'"', b"null", b"9" * 5_000, b"1e999")),
+    Parser("body", _body, lambda: [BODY], (ProblemError,), (
+        b"[", b"{", b'"', b"null", b"9" * 5_000, b"1e999", b"\\ud800", b'"params":', b'"every":')),
+    Parser("log", _log, lambda: [b'{"at":"x","event":"tapped","x":1}\n{}'], (), (
+        b"[", b"{", b'"', b"9" * 5_000, b"NaN", b"Infinity", b"\\u001b[2J")),
     Parser("cursor", _cursor, lambda: [visibility.as_cursor(b"token", "q").encode()], (visibility.CursorError,)),
 )  # fmt: skip
 

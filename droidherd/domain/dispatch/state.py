@@ -208,10 +208,16 @@ class DispatcherState:
 
     @classmethod
     def load(cls, text: str, config: PoolConfig) -> Self:
-        """The state a text stands for, under these settings. What is derived is derived again."""
+        """The state a text stands for, under these settings. What is derived is derived again.
+
+        ValueError when the text stands for none.
+        """
         state = columns.load(text, cls)
-        state.apply(config)
-        state.derive()
+        try:
+            state.apply(config)
+            state.derive()
+        except (TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise ValueError(f"a snapshot that contradicts itself: {type(error).__name__}: {error}") from error
         return state
 
     def apply(self, config: PoolConfig) -> None:
