@@ -2,6 +2,7 @@
 
 MORE = (
     "api/test_fuzz.py",
+    "api/test_half_open.py",
     "api/test_subscriptions_outage.py",
     "chaos/",
     "e2e/test_binding.py",
@@ -10,6 +11,7 @@ MORE = (
     "e2e/test_flood.py",
     "e2e/test_hand_over.py",
     "e2e/test_hostile.py",
+    "e2e/test_hostile_device.py",
     "e2e/test_limit.py",
     "e2e/test_limits.py",
     "e2e/test_newcomer.py",

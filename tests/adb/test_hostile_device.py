@@ -1,0 +1,233 @@
+"""A device that answers garbage, endless, huge, slowly, nothing, or closes, at each step of the protocol.
+
+Behind the real adb server. For each step and manner: the call ends with an error that names device and step, the
+process takes no more memory than a whole answer may have, and other emulators are served meanwhile.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from droidherd.adb import cameras, parse
+from droidherd.adb.client import AdbClient
+from droidherd.adb.files import DeviceFiles
+from droidherd.domain.errors import DroidherdError
+from droidherd.emulator import making
+from droidherd.emulator.eyes import FOCUS_LINE, dump_tree
+from droidherd.emulator.probe import DeviceLink, probe
+from droidherd.vision.pixels import decode_png
+from tests.adb import hostile
+from tests.adb.hostile import MANNERS, HostileDevice, Step, hostile_device
+from tests.emulator.farm import LONG_S, Farm, small_farm
+
+DEADLINES_S = (0.5, 5.0, 25.0)
+"""Of a call; a longer one where the machine was too busy for the device to be asked in time."""
+HANG_S = 60.0
+OURS_MAX_BYTES = 160 << 20
+"""More than before, of this process at its peak: an answer of a shell has 32 MB, and is copied while it is read."""
+SERVER_MAX_BYTES = 96 << 20
+"""Of the adb server."""
+CONTENT = b"x" * 400_000
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to a device that misbehaves."""
+
+    adb: AdbClient
+    address: str
+    within_s: float
+
+    @property
+    def files(self) -> DeviceFiles:
+        return DeviceFiles(self.adb, self.address)
+
+    def shell(self, line: str) -> object:
+        return self.adb.shell(self.address, line, self.within_s)
+
+    def connect(self) -> object:
+        return DeviceLink(self.adb, (self.within_s,)).ensure(self.address, deadline_s=self.within_s)
+
+    def camera(self, number: int) -> object:
+        return cameras.every_camera(self.adb, decode_png)[number].take(self.address, self.within_s)
+
+    def value(self, thing: str, name: str) -> object:
+        asked = self.adb.shell(self.address, making.question(thing, name), self.within_s)
+        return making.value(thing, name, asked)
+
+    def facts(self, path: str) -> object:
+        return making.file_facts(path, self.adb.shell(self.address, making.question("file", path), self.within_s))
+
+    def package(self, name: str) -> object:
+        asked = self.adb.shell(self.address, making.question("package", name), self.within_s)
+        return making.package_files(name, asked)
+
+    def focus(self) -> object:
+        return parse.focus(self.adb.shell(self.address, FOCUS_LINE, self.within_s).text)
+
+
+OPERATIONS: dict[str, Callable[[Call], object]] = {
+    "CNXN": Call.connect,
+    "AUTH": Call.connect,
+    "screencap -p": lambda call: call.camera(1),
+    "framebuffer": lambda call: call.camera(2),
+    "framebuffer pixels": lambda call: call.camera(2),
+    "probe": lambda call: probe(call.adb, call.address, call.within_s),
+    "dumpsys": Call.focus,
+    "uiautomator dump": lambda call: dump_tree(call.adb, call.address, call.within_s),
+    "pm": lambda call: call.package("com.example.herd"),
+    "getprop": lambda call: call.value("property", "debug.x"),
+    "settings": lambda call: call.value("setting", "global/x"),
+    "file facts": lambda call: call.facts("/sdcard/x"),
+    **dict.fromkeys((one.name for one in hostile.STATS), lambda call: call.files.stat("/sdcard/x", call.within_s)),
+    **dict.fromkeys((one.name for one in hostile.PULLS), lambda call: call.files.pull("/sdcard/x", call.within_s)),
+    **dict.fromkeys(
+        (one.name for one in hostile.PUSHES), lambda call: call.files.push(CONTENT, "/sdcard/x", call.within_s)
+    ),
+    **dict.fromkeys((one.name for one in hostile.SCREENS), lambda call: call.camera(0)),
+}
+"""By step; all others run a shell line."""
+NAMED = {
+    "CNXN": ("the adb server", "nothing answers"), "AUTH": ("the adb server", "nothing answers"),
+    "probe": ("shell", "probe", "uptime", "expected"), "uiautomator dump": ("shell", "elements of the screen"),
+    "pm": ("shell", "pm path", "package"), "getprop": ("shell", "property"), "settings": ("shell", "setting"),
+    "file facts": ("shell", "the emulator answered", "file "),
+    **dict.fromkeys((one.name for one in hostile.STATS), ("stat /sdcard/x",)),
+    **dict.fromkeys((one.name for one in hostile.PULLS), ("pull /sdcard/x", "/sdcard/x")),
+    **dict.fromkeys((one.name for one in hostile.PUSHES), ("push /sdcard/x", "/sdcard/x")),
+    **dict.fromkeys((one.name for one in (*hostile.SCREENS, *hostile.PNGS)), ("screencap",)),
+    **dict.fromkeys((one.name for one in hostile.FRAMEBUFFERS), ("framebuffer", "no answer")),
+}  # fmt: skip
+"""Words one of which an error has to have, so that a person knows what was asked; of all others `shell`."""
+ANSWERS = {"dumpsys", "pm", "getprop", "settings", "sync DONE", "screencap pixels"}
+"""Where rubbish may be an answer like any other: a text is a text."""
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Generator[Farm]:
+    with small_farm(tmp_path_factory.mktemp("hostile-device")) as made:
+        yield made
+
+
+def _status(pid: int | str, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:"))) << 10
+
+
+@contextmanager
+def takes_little(server_pid: int) -> Generator[None]:
+    """The peak of what this process holds, by the kernel: also what OpenCV and zlib take."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = _status("self", "VmRSS")
+    yield
+    assert _status("self", "VmHWM") - before < OURS_MAX_BYTES
+    assert _status(server_pid, "VmRSS") < SERVER_MAX_BYTES
+
+
+@contextmanager
+def serving_others(farm: Farm) -> Generator[None]:
+    """All the while, a good emulator behind the same adb server answers."""
+    over = threading.Event()
+    wrong: list[object] = []
+    good = farm.fleet.addresses["virtual-1"]
+
+    def ask() -> None:
+        while not over.wait(0.05):
+            try:
+                answer = farm.adb.shell(good, "echo well", LONG_S).text
+            except DroidherdError as error:
+                answer = str(error)
+            if answer != "well\n":
+                wrong.append(answer)
+
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(ask)
+        try:
+            yield
+        finally:
+            over.set()
+        asking.result(HANG_S)
+    assert [] == wrong
+
+
+def _attempt(farm: Farm, device: HostileDevice, step: Step, manner: str) -> tuple[object, DroidherdError | None]:
+    """What a call gave, or raised, once the device had its turn."""
+    given: object = None
+    for within_s in DEADLINES_S:
+        device.step = None
+        if step.service not in {"greeting", "auth"}:
+            DeviceLink(farm.adb).ensure(device.address, deadline_s=LONG_S)
+        device.turn(step, manner)
+        call = Call(farm.adb, device.address, within_s)
+        try:
+            given = OPERATIONS.get(step.name, partial(Call.shell, line="echo secret-of-a-player"))(call)
+        except DroidherdError as error:
+            if device.struck.is_set():
+                return None, error
+        else:
+            return given, None
+        farm.adb.disconnect(device.address)
+    raise AssertionError("the device was never asked")
+
+
+def _judge(farm: Farm, step: Step, manner: str, *, rude: bool = False) -> list[str]:
+    """What is wrong with how the call ended."""
+    wrong: list[str] = []
+    with hostile_device(farm.fleet.addresses["virtual-1"]) as device:
+        device.rude = rude
+        given, error = _attempt(farm, device, step, manner)
+        farm.adb.disconnect(device.address)
+        if error is None:
+            if not (step.name in ANSWERS and manner in {"garbage", "huge"}):
+                wrong.append(f"{manner}: it gave {str(given)[:100]}")
+            return wrong
+        text = str(error)
+        if device.address not in text:
+            wrong.append(f"{manner}: the device is not named: {text[:300]}")
+        if not any(word in text for word in NAMED.get(step.name, ("shell",))):
+            wrong.append(f"{manner}: the step is not named: {text[:300]}")
+        if any(not char.isprintable() for char in text) or "secret-of-a-player" in text:
+            wrong.append(f"{manner}: {text[:300]!r}")
+    return wrong
+
+
+SILENCES = {("AUTH", "endless")}
+"""The adb server signs each token first, so it answers nobody: `tests/e2e/test_hostile_device.py`."""
+
+
+@pytest.mark.parametrize("step", hostile.EVERY, ids=lambda step: step.name.replace(" ", "-"))
+def test_a_hostile_device_costs_its_own_call_and_nothing_else(farm: Farm, step: Step):
+    farm.emulator("virtual-1")
+    with (
+        takes_little(farm.server.pid),
+        serving_others(farm),
+        ThreadPoolExecutor(len(MANNERS)) as threads,
+    ):
+        manners = [manner for manner in MANNERS if (step.name, manner) not in SILENCES]
+        judged = [threads.submit(_judge, farm, step, manner) for manner in manners]
+        assert [] == [problem for one in judged for problem in one.result(HANG_S * 2)]
+
+
+@pytest.mark.parametrize("step", [hostile.SHELLS[0], hostile.PULLS[0], hostile.SCREENS[0]], ids=lambda one: one.name)
+def test_a_device_that_ignores_acknowledgements_does_not_fill_the_server(farm: Farm, step: Step):
+    farm.emulator("virtual-1")
+    with takes_little(farm.server.pid), serving_others(farm):
+        assert [] == _judge(farm, step, "endless", rude=True)
+
+
+def test_a_device_that_takes_nothing_in_ends_a_push_at_its_deadline(farm: Farm):
+    farm.emulator("virtual-1")
+    with hostile_device(farm.fleet.addresses["virtual-1"]) as device, takes_little(farm.server.pid):
+        device.deaf = True
+        step = hostile.PUSHES[0]
+        DeviceLink(farm.adb).ensure(device.address, deadline_s=LONG_S)
+        device.turn(step, "nothing")
+        with pytest.raises(DroidherdError, match=rf"{device.address}: push /sdcard/x: no answer within"):
+            DeviceFiles(farm.adb, device.address).push(CONTENT * 20, "/sdcard/x", 2.0)
+        farm.adb.disconnect(device.address)
