@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from api.bodies import SOMEBODY, ActionRequest, Line
 from api.queue.schemas import NOT_ALL, moment_of
 from api.tasks.schemas import RefusedTask
-from droidherd.contracts.accounts import AccountRecord, Credentials
+from droidherd.contracts.accounts import CREDENTIALS_MAX, AccountRecord, Credentials
 from droidherd.contracts.base import MaybeId
 from droidherd.contracts.queue import AccountView
 from droidherd.contracts.subscriptions import SubscriptionRow
@@ -20,13 +21,24 @@ NEXT = (TaskStatus.QUEUED, TaskStatus.PENDING, TaskStatus.RETRY_PENDING)
 """States of a task that is still to run."""
 
 
+CREDENTIALS: JsonDict = {
+    "maxProperties": CREDENTIALS_MAX,
+    "propertyNames": {"pattern": "^[a-z][a-z0-9_]{0,47}$"},
+    "additionalProperties": {
+        "type": "string",
+        "pattern": "^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:/[^\\u0000\\r\\n]{1,400})$",
+    },
+}
+"""What the contract checks, as a schema says it."""
+
+
 class AccountRequest(BaseModel):
     """The body of a PUT: the record from now on, whole."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     emulator: MaybeId = Field(default="", description="its tasks run on this one only; empty: on any")
-    credentials: Credentials = Field(default_factory=dict)
+    credentials: Credentials = Field(default_factory=dict, json_schema_extra=CREDENTIALS)
     note: Line = ""
     actor: Line = SOMEBODY
     reason: Line = ""

@@ -1,20 +1,60 @@
 """Requests that schemathesis makes from the OpenAPI document, judged by all of its checks."""
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 
-EXCEPTIONS = """
-# The state of the pool decides: what a schema allows may be refused today and accepted tomorrow.
-[checks.positive_data_acceptance]
-expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "503"]
+TASK_VERBS = ("cancel", "answer", "retry", "rollback", "pause", "resume", "prioritize")
+CURSOR = (422,)
+"""A cursor belongs to the query whose page gave it."""
+FILTERS = (422,)
+"""A bulk action has to name one filter at least, which OpenAPI cannot say of parameters; and see `CURSOR`."""
+HOST_AWAY = (422,)
+"""The host of the emulator refuses, or is away."""
+TASK_STATE = (409,)
+"""The state of the task decides what can be done with it."""
+TASK_TYPE = (422,)
+"""Which types there are, what their parameters are and which policies they take is up to the flows of the instance.
+
+And whether an emulator of the pool meets the requirements, whether a time is past, and what a cron expression means.
+"""
+TASK = (409, *TASK_TYPE)
+"""The id is in use, or another task of the account is in the way."""
+OF_STATE: Mapping[str, tuple[int, ...]] = MappingProxyType(
+    {
+        "GET /api/accounts": CURSOR,
+        "GET /api/subscriptions": CURSOR,
+        "GET /api/subscriptions/{id}/tasks": CURSOR,
+        "GET /api/tasks": CURSOR,
+        "POST /api/bulk/{action}": FILTERS,
+        "POST /api/emulators/{emulator_id}/recover": HOST_AWAY,
+        "POST /api/emulators/{emulator_id}/restart": HOST_AWAY,
+        "POST /api/subscriptions": TASK,
+        "POST /api/subscriptions/{id}/download": TASK,
+        "POST /api/subscriptions/{id}/run": TASK,
+        "POST /api/subscriptions/{id}/resume": TASK_STATE,
+        "PUT /api/subscriptions/{id}": TASK_TYPE,
+        "PATCH /api/subscriptions/{id}": TASK_TYPE,
+        "POST /api/tasks": TASK,
+        **{f"POST /api/tasks/{{task_id}}/{verb}": TASK_STATE for verb in TASK_VERBS},
+        **{f"POST /api/requests/{{task_id}}/{verb}": TASK_STATE for verb in ("cancel", "prioritize")},
+    }
+)
+"""By operation: what a valid request may be answered with, because state decides what no schema can know.
+
+Nothing but 2xx, and 404 for a name of which there is nothing, is accepted from any other operation.
 """
 TIMEOUT_S = 1_200.0
 SEED = 1
+REQUEST_S = "30"
+"""Not less for an answer: some wait for a worker, and how soon it comes is up to the machine."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +69,24 @@ class Fuzzed:
 def fuzz(url: str, folder: Path, *, examples: int, key: str = "") -> Fuzzed:
     """Send requests to every operation: each limit of its schema, and `examples` at random, valid and invalid."""
     config = folder / "schemathesis.toml"
-    config.write_text(EXCEPTIONS)
+    config.write_text(_config(url, key))
     header = ["--header", f"Authorization: Bearer {key}"] if key else []
     before = _served(url, key)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", f"{url}/openapi.json"),
             *("--checks", "all", "--max-examples", str(examples), "--seed", str(SEED), "--continue-on-failure"),
-            *("--suppress-health-check", "all", "--no-color", "--request-timeout", "30", "--warnings", "off"),
+            *(
+                "--suppress-health-check",
+                "all",
+                "--no-color",
+                "--request-timeout",
+                REQUEST_S,
+                "--max-response-time",
+                REQUEST_S,
+                "--warnings",
+                "off",
+            ),
             *header,
         ],
         cwd=folder,
@@ -46,6 +96,23 @@ def fuzz(url: str, folder: Path, *, examples: int, key: str = "") -> Fuzzed:
         check=False,
     )
     return Fuzzed(_served(url, key) - before, done.returncode, done.stdout + done.stderr)
+
+
+def _config(url: str, key: str) -> str:
+    """What each operation may answer to a valid request, as schemathesis reads it."""
+    document = httpx.get(f"{url}/openapi.json", headers={"x-api-key": key}, timeout=60).json()
+    known = {
+        f"{method.upper()} {path}": one for path, ones in document["paths"].items() for method, one in ones.items()
+    }
+    if strangers := OF_STATE.keys() - known.keys():
+        raise ValueError(f"there is no operation {min(strangers)}")
+    lines: list[str] = []
+    for name, operation in known.items():
+        names = "{" in name or any(one["name"] == "pool" for one in operation.get("parameters", ()))
+        statuses = ["2xx", *(["404"] if names else []), *map(str, OF_STATE.get(name, ()))]
+        lines += ["[[operations]]", f"include-name = {json.dumps(name)}"]
+        lines += [f"checks.positive_data_acceptance.expected-statuses = {json.dumps(statuses)}", ""]
+    return "\n".join(lines)
 
 
 def _served(url: str, key: str) -> int:
