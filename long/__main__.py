@@ -55,6 +55,7 @@ def all_parts(rounds: int, seed: int, histories: int, seconds: float) -> dict[st
         "flood": lambda _: parts.pytest_part("flood", "tests/e2e/test_flood.py"),
         "fuzz": lambda _: parts.pytest_part("fuzz", "tests/api/test_fuzz.py", "-k", "without_a_key"),
         "fuzz_with_key": lambda _: parts.pytest_part("fuzz_with_key", "tests/api/test_fuzz.py", "-k", "behind_a_key"),
+        "half_open": parts.half_open,
         "effects": lambda progress: parts.effects(50 * rounds, round(2.5 * rounds), seed, progress),
         "stall": lambda progress: parts.stall(max(1, rounds // 5), progress),
         "resume": lambda progress: parts.resume(rounds, seed, progress),

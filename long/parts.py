@@ -11,6 +11,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ RESUME_TARGETS_S = {
     "everything": {"max": 20.0},
 }
 ROLLBACK_EMULATORS = 5
+HALF_OPEN_TARGET_S = 1.0
 SUSPECT_TARGET_S, DOWN_TARGET_S = 5.0, 15.0
 
 Progress = Callable[[str], None]
@@ -227,6 +229,27 @@ def stall(rounds: int, progress: Progress) -> Figures:
     figures = {"suspect_s_max": max(suspect), "down_s_max": max(down), "rounds": rounds}
     passed = max(suspect) <= SUSPECT_TARGET_S and max(down) <= DOWN_TARGET_S and not problems
     return Figures("stall", passed, figures=figures, problems=problems)
+
+
+def half_open(progress: Progress) -> Figures:
+    """How soon others are answered while 1,100 clients do not finish their request, and how much is logged."""
+    from tests.api.test_half_open import COUNT, HALF, LOG_MAX_BYTES, many_open_files, serving
+
+    with tempfile.TemporaryDirectory(prefix="droidherd-long-") as folder, many_open_files(), ExitStack() as stack:
+        api = stack.enter_context(serving(Path(folder)))
+        before, waited_s = api.log.stat().st_size, list[float]()
+        for number in range(3 * COUNT):
+            stack.enter_context(api.connect(HALF))
+            if not number % 20:
+                began_s = time.monotonic()
+                if not api.answers():
+                    return Figures("half_open", passed=False, problems=[f"no answer with {number} of them"])
+                waited_s.append(time.monotonic() - began_s)
+                progress(f"half-open connections: {number + 1} of {3 * COUNT}")
+        logged = api.log.stat().st_size - before
+    figures = {"p50": percentile(waited_s, 0.5), "max": round(max(waited_s), 3), "logged_bytes": logged}
+    passed = max(waited_s) <= HALF_OPEN_TARGET_S and logged < LOG_MAX_BYTES
+    return Figures("half_open", passed, figures=figures, problems=[] if passed else [str(figures)])
 
 
 def subscriptions(progress: Progress) -> Figures:
