@@ -2,13 +2,14 @@
 
 import io
 import struct
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import CallInterrupt, Deadline, Wire, WireClosedError
+from droidherd.adb.wire import CallInterrupt, Deadline, Wire, WireClosedError, WireTimeoutError
 from droidherd.domain.errors import BadParametersError, CommandFailedError, DiskFullError
 from droidherd.domain.ports import Sink
 
@@ -21,6 +22,8 @@ PATH_LIMIT_BYTES = 1024
 PULL_LIMIT_BYTES = 256 << 20
 REASON_LIMIT_BYTES = 64 << 10
 FILE_MODE = 0o644
+SLOWEST_BYTES_PER_S = 4 << 10
+"""On average. Emulators send a thousand times as much."""
 FLUSH_S = 60.0
 """How long an emulator may take to bring a whole file to its disk."""
 
@@ -54,6 +57,18 @@ class Pace:
     def go_on(self, wire: Wire) -> None:
         self.moved()
         wire.renew(Deadline(self.stall_s))
+
+    def follow(self, wire: Wire) -> Callable[[int], None]:
+        """Told how much has come; an emulator that sends byte after byte must not keep a transfer alive for ever."""
+        began_s = time.monotonic()
+
+        def go_on(received: int) -> None:
+            took_s = time.monotonic() - began_s
+            if received < SLOWEST_BYTES_PER_S * (took_s - self.stall_s):
+                raise WireTimeoutError(f"only {received} bytes came in {took_s:.1f} s")
+            self.go_on(wire)
+
+        return go_on
 
 
 class DeviceFiles:
@@ -96,13 +111,13 @@ class DeviceFiles:
         """The whole file."""
         content = io.BytesIO()
         with self._stream(f"pull {path}", deadline_s) as wire:
-            self._receive(wire, path, content, limit_bytes, lambda: None)
+            self._receive(wire, path, content, limit_bytes, lambda _: None)
         return content.getvalue()
 
     def fetch(self, path: str, into: Sink, pace: Pace, limit_bytes: int) -> int:
         """Read a file of any size, piece by piece, into `into`; returns its size."""
         with self._stream(f"pull {path}", pace.stall_s) as wire:
-            return self._receive(wire, path, into, limit_bytes, lambda: pace.go_on(wire))
+            return self._receive(wire, path, into, limit_bytes, pace.follow(wire))
 
     def _send(self, wire: Wire, source: Source, target: bytes, moved: Callable[[], None]) -> None:
         parts = [HEAD.pack(b"SEND", len(target)) + target]
@@ -118,7 +133,7 @@ class DeviceFiles:
         if word != b"OKAY":
             self._refuse(word, _reason(wire, size) if word == b"FAIL" else b"", path)
 
-    def _receive(self, wire: Wire, path: str, into: Sink, limit_bytes: int, moved: Callable[[], None]) -> int:
+    def _receive(self, wire: Wire, path: str, into: Sink, limit_bytes: int, moved: Callable[[int], None]) -> int:
         name = _path(path)
         received = 0
         wire.send(HEAD.pack(b"RECV", len(name)) + name)
@@ -134,7 +149,7 @@ class DeviceFiles:
             if received > limit_bytes:
                 raise BadParametersError(f"{path} is larger than {limit_bytes} bytes", to=self._serial)
             into.write(wire.exactly(size))
-            moved()
+            moved(received)
 
     @contextmanager
     def _stream(self, step: str, deadline_s: float) -> Generator[Wire]:

@@ -71,6 +71,10 @@ class AdbServer:
         self.stop()
 
     @property
+    def log(self) -> Path:
+        return self.home / f"{NAME}.log"
+
+    @property
     def pid(self) -> int:
         """Of the server that runs, or 0."""
         return self._process.pid if self._process is not None and self._process.poll() is None else 0
@@ -86,6 +90,7 @@ class AdbServer:
     def ensure(self) -> bool:
         """Bring the server back when it is dead or hung. True: it had to be, and no emulator is connected any more."""
         with self._lock:
+            self._trim_log()
             # Twice, because on a busy host a server that is merely late would be ended with all its streams.
             if self.pid and (self._answers(self.port) or (self.pid and self._answers(self.port))):
                 return False
@@ -119,9 +124,9 @@ class AdbServer:
                 to="adb server",
                 remedy="set adb.port to a free port, or end that program",
             )
-        log = self.home / f"{NAME}.log"
-        mode = "ab" if log.exists() and log.stat().st_size < LOG_LIMIT_BYTES else "wb"
-        with log.open(mode) as output:
+        self._trim_log()
+        log = self.log
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [self.program, "-P", str(port), "nodaemon", "server"],
                 env=self._environment(),
@@ -138,6 +143,11 @@ class AdbServer:
             raise
         self._wait_until_it_answers(port, log)
         self.port = port
+
+    def _trim_log(self) -> None:
+        """Begin it anew when it is long: a device that connects in vain writes a line each time."""
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            os.truncate(self.log, 0)
 
     def _wait_until_it_answers(self, port: int, log: Path) -> None:
         until_s = time.monotonic() + START_S

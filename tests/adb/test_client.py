@@ -1,5 +1,6 @@
 """Which error a call ends with, whatever the server says, and that it ends."""
 
+import io
 import socket
 import threading
 import time
@@ -9,7 +10,7 @@ import pytest
 
 from droidherd.adb import wire
 from droidherd.adb.client import STDIN_LIMIT_BYTES, AdbClient
-from droidherd.adb.files import DeviceFiles
+from droidherd.adb.files import DeviceFiles, Pace
 from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import (
     AbandonedError,
@@ -136,6 +137,16 @@ def test_a_reason_of_senseless_length_is_not_read():
 
     with talking(script) as talker, pytest.raises(UnknownOutcomeError, match="a reason of 2147483647 bytes"):
         DeviceFiles(AdbClient(talker.port), SERIAL).pull("/x", LONG_S)
+
+
+def test_a_file_that_comes_byte_after_byte_is_given_up():
+    def script(talk: Talk) -> None:
+        talk.service()
+        while not talk.stop.wait(0.02):
+            talk.say(b"DATA\1\0\0\0x")
+
+    with talking(script) as talker, pytest.raises(UnknownOutcomeError, match=r"pull /x: only [0-9]+ bytes came in"):
+        DeviceFiles(AdbClient(talker.port), SERIAL).fetch("/x", io.BytesIO(), Pace(0.5, lambda: None), 1 << 30)
 
 
 def test_output_that_trickles_does_not_move_the_deadline():

@@ -34,6 +34,7 @@ OURS_MAX_BYTES = 160 << 20
 SERVER_MAX_BYTES = 96 << 20
 """Of the adb server."""
 CONTENT = b"x" * 400_000
+LIMIT = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ OPERATIONS: dict[str, Callable[[Call], object]] = {
     "settings": lambda call: call.value("setting", "global/x"),
     "file facts": lambda call: call.facts("/sdcard/x"),
     **dict.fromkeys((one.name for one in hostile.STATS), lambda call: call.files.stat("/sdcard/x", call.within_s)),
-    **dict.fromkeys((one.name for one in hostile.PULLS), lambda call: call.files.pull("/sdcard/x", call.within_s)),
+    **dict.fromkeys(
+        (one.name for one in hostile.PULLS), lambda call: call.files.pull("/sdcard/x", call.within_s, LIMIT)
+    ),
     **dict.fromkeys(
         (one.name for one in hostile.PUSHES), lambda call: call.files.push(CONTENT, "/sdcard/x", call.within_s)
     ),

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from droidherd.adb.server import AdbServer, end_leftover, pid_path
+from droidherd.adb.server import LOG_LIMIT_BYTES, AdbServer, end_leftover, pid_path
 from droidherd.domain.errors import InfrastructureError, NotSentError
 from droidherd.emulator.connection_watch import Track
 from droidherd.processes import pidfile
@@ -121,6 +121,16 @@ def test_what_a_dead_owner_left_can_be_ended_by_others_and_its_file_goes(tmp_pat
     assert (True, False) == (gone(server.pid), pid_path(tmp_path).exists())
     assert not end_leftover(tmp_path)
     server.stop()
+
+
+def test_its_log_begins_anew_when_it_is_long(server: AdbServer):
+    with server.log.open("ab") as log:
+        log.truncate(LOG_LIMIT_BYTES + 1)
+    assert not server.ensure()
+    assert 0 == server.log.stat().st_size
+    os.kill(server.pid, signal.SIGKILL)
+    assert server.ensure()
+    assert 0 < len(server.log.read_bytes().strip(b"\0")) == server.log.stat().st_size
 
 
 def test_a_pid_that_somebody_else_has_now_is_left_alone(tmp_path: Path):
