@@ -107,7 +107,7 @@ class FramebufferCamera:
                 raise NotSentError(str(error), to=serial) from error
             except (OSError, EOFError, ValueError, NotImplementedError, AdbError) as error:
                 if time.monotonic() - began_s >= deadline_s:
-                    raise UnknownOutcomeError(f"no answer within {deadline_s:g} s", to=serial) from error
+                    raise UnknownOutcomeError(f"framebuffer: no answer within {deadline_s:g} s", to=serial) from error
                 raise _classify(error, serial) from error
 
 

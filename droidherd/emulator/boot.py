@@ -10,7 +10,7 @@ from droidherd.adb.client import AdbClient
 from droidherd.domain.errors import CommandFailedError, EmulatorLostError, InfrastructureError
 from droidherd.domain.ports import Frame
 from droidherd.emulator import acts, lines
-from droidherd.emulator.eyes import FOCUS_LINE
+from droidherd.emulator.eyes import FOCUS_LINE, answered_by
 from droidherd.emulator.lines import ShellReply
 from droidherd.emulator.probe import ProbeResult, probe
 from droidherd.emulator.token import Token
@@ -135,7 +135,8 @@ class BootGate:
 
     def _in_front(self, left_s: float) -> parse.Focus:
         result = self._adb.shell(self._serial, FOCUS_LINE, min(CALL_S, left_s))
-        focus = parse.focus(result.text)
+        with answered_by(self._serial, "dumpsys window"):
+            focus = parse.focus(result.text)
         if focus is None:
             raise NotYetError("no window has the focus")
         return focus

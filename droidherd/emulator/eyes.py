@@ -8,7 +8,13 @@ from functools import partial
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import CallInterrupt
-from droidherd.domain.errors import EmulatorLostError, NotSentError, RestlessError, UnknownOutcomeError
+from droidherd.domain.errors import (
+    EmulatorLostError,
+    InfrastructureError,
+    NotSentError,
+    RestlessError,
+    UnknownOutcomeError,
+)
 from droidherd.domain.ports import NO_RECORDER, Frame, StageRecorder
 from droidherd.domain.task.things import OWN_FOLDER
 from droidherd.emulator.coordinates import CoordinateMap
@@ -69,7 +75,8 @@ class EmulatorEyes:
     def focus(self) -> str:
         with raise_lost():
             result = self._adb.shell(self._serial, FOCUS_LINE, FOCUS_S, interrupt=self._interrupt)
-        found = parse.focus(result.text)
+        with answered_by(self._serial, "dumpsys window"):
+            found = parse.focus(result.text)
         return found.component if found else ""
 
     def tree(self) -> str:
@@ -88,6 +95,18 @@ def raise_lost() -> Generator[None]:
         yield
     except (NotSentError, UnknownOutcomeError) as error:
         raise EmulatorLostError(error.what, to=error.to) from error
+
+
+@contextmanager
+def answered_by(serial: str, asked: str = "") -> Generator[None]:
+    """Within, answers are parsed: one that makes no sense is an error of this emulator, and of what it was asked."""
+    try:
+        yield
+    except InfrastructureError as error:
+        if error.to != serial:
+            error.locate(error.to or asked)
+            error.to = serial
+        raise
 
 
 TREE_S = 20.0

@@ -172,6 +172,11 @@ class EmulatorHands:
             raise CommandFailedError(what[:MESSAGE_LIMIT], rc=_number(rc), to=self._handle.serial)
         return acted
 
+    @property
+    def serial(self) -> str:
+        """Of the emulator."""
+        return self._handle.serial
+
     def ask(self, question: str, takes_s: float = 0.0) -> ShellResult:
         """Ask the emulator something while the token stands; what it says is not touched."""
         serial = self._handle.serial

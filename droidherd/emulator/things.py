@@ -13,6 +13,7 @@ from droidherd.domain.ports import NO_RECORDER, Acted, Sink, StageRecorder, Want
 from droidherd.domain.task.things import ABSENT, State
 from droidherd.emulator import making
 from droidherd.emulator.acts import NOTHING
+from droidherd.emulator.eyes import answered_by
 from droidherd.emulator.hands import EmulatorHands
 from droidherd.emulator.lines import ON_ANDROID
 from droidherd.emulator.making import PlainFile
@@ -55,21 +56,23 @@ class EmulatorThings:
         """What a thing is now."""
         if thing in {Thing.FILE, Thing.PACKAGE}:
             return self.find(thing, name).state
-        result = self.hands.ask(making.question(thing, name))
-        state = making.value(thing, name, result)
-        if state is not None:
-            return state
-        listed = self.hands.ask(making.all_settings(name))
-        return State("null") if making.is_listed(name, listed) else ABSENT
+        with answered_by(self.hands.serial):
+            result = self.hands.ask(making.question(thing, name))
+            state = making.value(thing, name, result)
+            if state is not None:
+                return state
+            listed = self.hands.ask(making.all_settings(name))
+            return State("null") if making.is_listed(name, listed) else ABSENT
 
     def find(self, thing: str, name: str) -> FoundThing:
         """A file or a package, with what it takes to pull it."""
-        result = self.hands.ask(making.question(thing, name))
-        if thing == Thing.FILE:
-            facts = making.file_facts(name, result)
-            return FoundThing(ABSENT) if facts is None else self._file(name, facts)
-        paths = making.package_files(name, result)
-        return self._package(paths) if paths else FoundThing(ABSENT)
+        with answered_by(self.hands.serial):
+            result = self.hands.ask(making.question(thing, name))
+            if thing == Thing.FILE:
+                facts = making.file_facts(name, result)
+                return FoundThing(ABSENT) if facts is None else self._file(name, facts)
+            paths = making.package_files(name, result)
+            return self._package(paths) if paths else FoundThing(ABSENT)
 
     def _file(self, path: str, facts: PlainFile) -> FoundThing:
         return FoundThing(State(self._digest(path, facts.size)), (path,), facts.mode, facts.size)

@@ -17,7 +17,7 @@ from droidherd.domain.errors import AbandonedError, DroidherdError, EmulatorLost
 from droidherd.domain.fleet.recovery import RecoveryStep
 from droidherd.emulator import boot, lease
 from droidherd.emulator.boot import BootGate, BootStep
-from droidherd.emulator.eyes import FOCUS_LINE
+from droidherd.emulator.eyes import FOCUS_LINE, answered_by
 from droidherd.emulator.gate import patient
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.emulator.probe import DeviceLink, probe
@@ -106,7 +106,8 @@ class Recovery:
         mine = Token(max(work.fence, work.floor), PART_LIMIT - 1, PART_LIMIT - 1)
         if lease.fence(self.adb, entry.address, mine, work.emulator_id) != str(mine):
             return RecoveryResult(idle=True)  # a newer lease is at work
-        focus = parse.focus(self.adb.shell(entry.address, FOCUS_LINE, PROBE_S * 2).text)
+        with answered_by(entry.address, "dumpsys window"):
+            focus = parse.focus(self.adb.shell(entry.address, FOCUS_LINE, PROBE_S * 2).text)
         app = focus.component.partition("/")[0] if focus else ""
         if app.startswith(_SYSTEM):
             app = ""

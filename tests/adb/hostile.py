@@ -390,10 +390,10 @@ TOOLS = (
     _shell("read u x", "probe", b"dh:probe 0 \x1b[2J 9 9 \n"),
     _shell("dumpsys", "dumpsys", b"  mCurrentFocus=Window{1f u0 com.example/\x1b[2J paused=x}\n"),
     _shell("mkdir -p", "uiautomator dump", NODE),
-    _shell("pm path android", "pm", b"package:/data/app/\x1b[2J.apk\n"),
-    _shell(".*getprop 'debug.x'", "getprop", b"\x1b[2J\n"),
-    _shell(".*settings get", "settings", b"\x1b[2J\n"),
-    _shell("(?s).*sha256sum", "file facts", b"file 644 \x1b[2J\n"),
+    _shell("pm path", "pm", b"package:/data/app/\x1b[2J.apk\n"),
+    _shell("getprop", "getprop", b"\x1b[2J\n"),
+    _shell("settings get", "settings", b"\x1b[2J\n"),
+    _shell("f=", "file facts", b"file 644 \x1b[2J\n"),
 )  # fmt: skip
 
 
