@@ -67,7 +67,11 @@ class PngCamera:
         self._decode = decode
 
     def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
-        result = self._adb.shell(serial, "screencap -p", deadline_s, interrupt=interrupt)
+        try:
+            result = self._adb.shell(serial, "screencap -p", deadline_s, interrupt=interrupt)
+        except UnknownOutcomeError as error:
+            error.locate("screencap -p")
+            raise
         taken_at_s = time.monotonic()
         try:
             if result.rc:
