@@ -91,7 +91,7 @@ def _answers_no_foreign_page(stand: Stand) -> None:
     Every port that its processes listen on is visited. One is at an address that no page can guess.
     """
     family = stand.family()
-    hidden = [address for address, _ in foreign_page.ports_of(family) if address not in foreign_page.FINDABLE]
+    hidden = {address for address, _ in foreign_page.ports_of(family) if address not in foreign_page.FINDABLE}
     assert 1 == len(hidden), hidden
     chosen = json.loads((stand.data / "ports.json").read_text())
     public = {chosen["temporal.metrics_port"]: {"/metrics"}, chosen["api.port"]: {"/", "/docs"}}
