@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from droidherd.adb import parse
 from droidherd.adb.client import AdbClient
-from droidherd.adb.wire import CallInterrupt, WireRefusedError, WireTimeoutError
+from droidherd.adb.wire import CallInterrupt, WireRefusedError
 from droidherd.domain.errors import EmulatorLostError, NotSentError, ServerSilencedError, UnknownOutcomeError
 from droidherd.emulator.eyes import raise_lost
 from droidherd.emulator.lease import UptimeClock
@@ -166,8 +166,6 @@ class DeviceLink:
             self._adb.disconnect(address)
             try:
                 return self._adb.connect(address, connect_s)
-            except NotSentError as error:
-                if not isinstance(error.__cause__, WireTimeoutError):
-                    raise
+            except NotSentError as error:  # it answered a moment ago; by now it is silent, or was ended for its silence
                 what = "the adb server answers nobody since it began to connect this emulator"
                 raise ServerSilencedError(what, to=address, remedy="take it off the list") from error

@@ -265,18 +265,18 @@ async def test_an_emulator_taken_off_list_and_put_back_is_reported_good_again(
     assert [Health.GOOD, Health.LEFT, Health.GOOD] == healths
 
 
-@pytest.mark.parametrize("connect", ["silent", "refused"])
-def test_who_silences_the_adb_server_while_it_is_connected_is_named(connect: str):
+@pytest.mark.parametrize("server", ["silent", "ended", "away"])
+def test_who_silences_the_adb_server_while_it_is_connected_is_named(server: str):
     def script(talk: Talk) -> None:
         asked = talk.hear()
-        if asked.startswith(b"host:disconnect:"):
+        if asked.startswith(b"host:disconnect:") and server != "away":
             talk.say(b"OKAY0000")
-        elif connect == "silent":
+        elif server == "silent":
             talk.silence()
 
     with talking(script) as talker, pytest.raises(EmulatorLostError) as caught:
         DeviceLink(AdbClient(talker.port)).renew("127.0.0.1:1", 0.2)
-    assert (connect == "silent") == isinstance(caught.value, ServerSilencedError)
+    assert (server != "away") == isinstance(caught.value, ServerSilencedError)
 
 
 async def test_who_silences_the_adb_server_is_left_alone_for_longer_each_time(tmp_path: Path):
