@@ -17,7 +17,7 @@ from droidherd.engine.maintenance import Cleanup, CleanupSchedule
 
 router: Final = APIRouter(prefix="/api/maintenance", tags=["maintenance"])
 
-_KINDS: Final = (Kind.INVALID, Kind.OVERLOADED, Kind.UNAVAILABLE)
+_KINDS: Final = (Kind.NOT_FOUND, Kind.INVALID, Kind.OVERLOADED, Kind.UNAVAILABLE)
 
 
 class CleanupRequest(CleanupInput):

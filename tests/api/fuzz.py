@@ -12,6 +12,11 @@ from types import MappingProxyType
 import httpx
 
 TASK_VERBS = ("cancel", "answer", "retry", "rollback", "pause", "resume", "prioritize")
+LINES = (422,)
+"""Of bodies: who ordered it and why are lines of readable characters, and whole numbers are not written as 1.0.
+
+Which characters those are follows Unicode's categories (`str.isprintable`), which no portable pattern can name.
+"""
 CURSOR = (422,)
 """A cursor belongs to the query whose page gave it."""
 FILTERS = (422,)
@@ -30,12 +35,14 @@ TASK = (409, *TASK_TYPE)
 OF_STATE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "GET /api/accounts": CURSOR,
+        "GET /api/audit": CURSOR,
         "GET /api/subscriptions": CURSOR,
         "GET /api/subscriptions/{id}/tasks": CURSOR,
         "GET /api/tasks": CURSOR,
         "POST /api/bulk/{action}": FILTERS,
         "POST /api/emulators/{emulator_id}/recover": HOST_AWAY,
         "POST /api/emulators/{emulator_id}/restart": HOST_AWAY,
+        "POST /api/maintenance/cleanup": (404,),  # the pool that its body names
         "POST /api/subscriptions": TASK,
         "POST /api/subscriptions/{id}/download": TASK,
         "POST /api/subscriptions/{id}/run": TASK,
@@ -106,13 +113,14 @@ def _config(url: str, key: str) -> str:
     }
     if strangers := OF_STATE.keys() - known.keys():
         raise ValueError(f"there is no operation {min(strangers)}")
-    lines: list[str] = []
+    config: list[str] = []
     for name, operation in known.items():
         names = "{" in name or any(one["name"] == "pool" for one in operation.get("parameters", ()))
-        statuses = ["2xx", *(["404"] if names else []), *map(str, OF_STATE.get(name, ()))]
-        lines += ["[[operations]]", f"include-name = {json.dumps(name)}"]
-        lines += [f"checks.positive_data_acceptance.expected-statuses = {json.dumps(statuses)}", ""]
-    return "\n".join(lines)
+        lines_of_text = LINES if "requestBody" in operation else ()
+        statuses = ["2xx", *(["404"] if names else []), *map(str, {*OF_STATE.get(name, ()), *lines_of_text})]
+        config += ["[[operations]]", f"include-name = {json.dumps(name)}"]
+        config += [f"checks.positive_data_acceptance.expected-statuses = {json.dumps(statuses)}", ""]
+    return "\n".join(config)
 
 
 def _served(url: str, key: str) -> int:
