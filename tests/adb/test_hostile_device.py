@@ -20,7 +20,7 @@ from droidherd.adb.client import AdbClient
 from droidherd.adb.files import DeviceFiles
 from droidherd.adb.shell import ShellResult
 from droidherd.domain.errors import DroidherdError, FinalError
-from droidherd.domain.visible import visible
+from droidherd.domain.text import visible
 from droidherd.emulator.eyes import FOCUS_LINE, answered_by, dump_tree
 from droidherd.emulator.hands import EmulatorHands
 from droidherd.emulator.probe import DeviceLink, probe
