@@ -298,7 +298,7 @@ def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
         if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
             begin(self, *given)  # called by us, with values
             return
-        lock = next((key for one in given if (key := _lock(one.payload))), "")
+        lock = next((key for one in given if isinstance(one, RawValue) and (key := _lock(one.payload))), "")
         if lock and (continues() or workflow.unsafe.is_replaying()):
             setattr(self, WAITS_FOR_KEY, True)
             setattr(self, REFUSED, f"the input of this workflow cannot be read: {inbound.locked(lock)}")
