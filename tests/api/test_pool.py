@@ -171,34 +171,6 @@ def test_why_a_task_waits_is_what_is_true_now_not_when_it_got_in_line(world: Wor
     until(http, waits, "completed")
 
 
-def test_a_task_that_waits_already_says_at_once_what_became_of_its_emulator(world: World, http: httpx.Client):
-    with world.holding("why-3"):
-        runs = submit(http, "why-3", emulator="e3").json()["id"]
-        until(http, runs, "running")
-        on_deck = submit(http, "why-5", emulator="e3").json()["id"]
-        until(http, on_deck, "running")
-        waits = submit(http, "why-4", emulator="e3").json()["id"]
-        assert "0 before it, 1 emulators busy" == until(http, waits, "queued")["why"]
-
-        def says(text: str) -> bool:
-            listed = http.get("/api/tasks", params={"account": "why-4"}).json()["tasks"]
-            return [True, True] == [text in one["why"] for one in (http.get(f"/api/tasks/{waits}").json(), *listed)]
-
-        for order, undo, expected in (
-            ("drain", "undrain", "e3 is draining (by ann: night)"),
-            ("quarantine", "release", "e3 is quarantined (by ann: night)"),
-        ):
-            assert http.post(f"/api/emulators/e3/{order}", json={"actor": "ann", "reason": "night"}).is_success
-            eventually(lambda expected=expected: says(expected))
-            assert http.post(f"/api/emulators/e3/{undo}").is_success
-            eventually(lambda: says("1 emulators busy"))
-        assert http.post("/api/accounts/why-4/disable", json={"actor": "bob", "reason": "banned"}).is_success
-        assert eventually(lambda: says("account why-4 is disabled by bob: banned"))
-        assert http.post("/api/accounts/why-4/enable").is_success
-    for task in (runs, on_deck, waits):
-        until(http, task, "completed")
-
-
 def test_a_paused_lane_grants_nothing_and_says_who_paused_it(http: httpx.Client):
     paused = http.post("/api/queue/pause", json={"lane": "account", "actor": "ann", "reason": "update"})
     assert (200, True) == (paused.status_code, paused.json()["done"])
