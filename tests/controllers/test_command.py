@@ -46,6 +46,7 @@ def test_a_program_is_started_without_the_keys_of_what_temporal_keeps(monkeypatc
     monkeypatch.setenv("LICENCE_OF_THE_VENDOR", "needed")
     children.drop_encryption_keys(os.environ)
     line = [sys.executable, "-c", "import os; print(sorted(os.environ))"]
-    printed = run.run(line, ControllerCall(60), to="e1", remedy="").text
+    named = children.tool_environment(os.environ, ("LICENCE_OF_THE_VENDOR", "DROIDHERD_ENCRYPTION__KEYS"))
+    printed = run.run(line, ControllerCall(60, environment=named), to="e1", remedy="").text
     assert "LICENCE_OF_THE_VENDOR" in printed
     assert "DROIDHERD_ENCRYPTION__KEYS" not in printed
