@@ -84,7 +84,9 @@ async def _app_state(request: Request) -> AppState:
 
 
 async def _task_id(task_id: str) -> str:
-    return path_id(task_id, "task")
+    if not ids.is_task_id(task_id):
+        raise NotFoundError(f"no such task: an id {ids.TASK_RULE}")
+    return task_id
 
 
 def path_id(text: str, what: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field
 
 from api.bodies import ActionRequest
-from droidherd.contracts.base import MaybeId
+from droidherd.contracts.base import MaybeId, MaybeTaskId
 from droidherd.contracts.queue import (
     AuditPage,
     AuditQuery,
@@ -244,7 +244,7 @@ class AuditFilter(BaseModel):
     pool: Name = ""
     actor: str = Field(default="", max_length=200, description="`ann` finds what `ann for ben` did, too")
     action: Name = ""
-    task: Name = ""
+    task: MaybeTaskId = ""
     limit: int = Field(default=100, ge=1, le=1000)
     cursor: str = Field(default="", max_length=20)
 

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from droidherd.artifacts.names import checked_name, content_type_of
 from droidherd.artifacts.writer import Stream, Writer
+from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FinalError
 from droidherd.domain.ports import ArtifactRef
 from droidherd.domain.retention import BEFORE, Folder
@@ -87,7 +88,7 @@ class DirectoryStore:
         return tuple(sorted(found, key=lambda ref: ref.name))
 
     def _folder(self, task_id: str) -> Path:
-        return self._root / checked_name(task_id, "artifact's task")
+        return self._root / checked_name(ids.file_of(task_id), "artifact's task")
 
     def _path(self, task_id: str, name: str) -> Path:
         path = self._folder(task_id) / checked_name(name)
@@ -151,7 +152,7 @@ class DirectoryStore:
         with entries:
             for entry in entries:
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                    folder = _measure(entry.path, entry.name)
+                    folder = _measure(entry.path, ids.task_of(entry.name))
                     if folder is not None:
                         yield folder
 
@@ -193,7 +194,7 @@ def _measure(path: str | Path, task_id: str) -> Folder | None:
     """A folder of plain files, as the store makes them; anything else is not one of ours."""
     size, before, changed = 0, 0, 0.0
     try:
-        checked_name(task_id, "artifact's task")
+        checked_name(ids.file_of(task_id), "artifact's task")
         if os.path.islink(path):  # noqa: PTH114 (both kinds of path)
             return None
         with os.scandir(path) as entries:

@@ -13,6 +13,9 @@ Id = Annotated[str, StringConstraints(pattern=ids.PATTERN)]
 """A name that is safe in workflow ids, queue names, file names and shell lines."""
 MaybeId = Annotated[str, StringConstraints(pattern=ids.OPTIONAL)]
 """The same, or nothing."""
+TaskId = Annotated[str, StringConstraints(pattern=ids.TASK_PATTERN, max_length=ids.ID_MAX)]
+"""A task's, which a Schedule of Temporal may have given a time."""
+MaybeTaskId = Annotated[str, StringConstraints(pattern=ids.OPTIONAL_TASK, max_length=ids.ID_MAX)]
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 YEARS = (2000, 2200)

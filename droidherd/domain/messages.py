@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from droidherd.domain.ids import file_of
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -19,7 +21,7 @@ class Key:
 
     def text(self) -> str:
         """A file name on the emulator, and the key of the effect journal. Only the end of a run id is chance."""
-        return f"{self.task_id}.{self.run[-8:]}.{self.attempt}"
+        return f"{file_of(self.task_id)}.{self.run[-8:]}.{self.attempt}"
 
 
 class OnBusy(StrEnum):
