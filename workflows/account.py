@@ -1,6 +1,7 @@
 """One account as an entity: its record. What it does and whether it may, its pool's dispatcher knows."""
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, AccountState, SetAccount
@@ -8,6 +9,10 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.outbox import Outbox
 from workflows.delivery import Delivery
 from workflows.inbound import protected
+
+UNHEARD = "UnheardError"
+UNHEARD_MAX = 100
+"""Changes that the audit of a pool has yet to hear of."""
 
 
 @protected(cancellable=False)
@@ -36,15 +41,18 @@ class AccountWorkflow:
     @workflow.run
     async def run(self, start: AccountInput | None = None) -> AccountRecord:  # noqa: ARG002 - taken by __init__
         """Ends when it is removed and the audit knows: a `set` that came after all keeps it."""
-        while not self._is_over():
-            await workflow.wait_condition(lambda: self._is_due() or self._is_over())
+        while not (self._should_continue() or self._is_over()):
+            await workflow.wait_condition(lambda: self._is_due() or self._should_continue() or self._is_over())
             await self._delivery.send()
             self._store()
-        if not self._state.removed:
+        if not self._is_over():
+            await self._delivery.drain()
+            self._store()
+        if not self._is_over():
             workflow.continue_as_new(
                 self._start.model_copy(update={"state": self._state}),
                 task_queue=names.FLEET_QUEUE,
-                memo={names.MEMO_ACCOUNT: self._memo()},
+                memo={names.MEMO_ACCOUNT: None if self._state.removed else self._memo()},
             )
         return self._state.record
 
@@ -59,6 +67,10 @@ class AccountWorkflow:
         self._audit("account_set", request.request, f": {self._describe()}")
         return self._state.record
 
+    @set.validator  # noqa: A003 - the name of the update
+    def _check_set(self, request: SetAccount) -> None:  # noqa: ARG002
+        self._check_heard()
+
     @workflow.update
     def remove(self, request: AccountActionRequest) -> AccountRecord:
         """Forget it. What its tasks do goes on; they are bound to nothing any more."""
@@ -67,6 +79,17 @@ class AccountWorkflow:
         self._change(SetAccount(), request)
         self._audit("account_removed", request)
         return self._state.record
+
+    @remove.validator
+    def _check_remove(self, request: AccountActionRequest) -> None:  # noqa: ARG002
+        self._check_heard()
+
+    def _check_heard(self) -> None:
+        """No change goes unnoticed by the audit, and what the audit has yet to hear is bounded."""
+        if len(self._outbox) >= UNHEARD_MAX:
+            late = next(iter(self._outbox.lines))
+            text = f"{late} has not heard of the last {UNHEARD_MAX} changes: see `droidherd status`, and try again"
+            raise ApplicationError(text, type=UNHEARD, non_retryable=True)
 
     @workflow.query
     def view(self) -> AccountRecord:
@@ -82,10 +105,13 @@ class AccountWorkflow:
     def _is_due(self) -> bool:
         return self._delivery.is_due() or self._stored is not self._state.record
 
+    def _should_continue(self) -> bool:
+        many = self._updates >= self._start.continue_after or workflow.info().is_continue_as_new_suggested()
+        return many and self._stored is self._state.record
+
     def _is_over(self) -> bool:
-        """Whether this run has nothing more to do."""
-        over = self._state.removed or self._updates >= self._start.continue_after
-        return over and self._delivery.is_idle() and self._stored is self._state.record
+        """Whether it is removed, and the audit knows."""
+        return self._state.removed and self._delivery.is_idle() and self._stored is self._state.record
 
     def _store(self) -> None:
         if self._stored is self._state.record:

@@ -19,6 +19,9 @@ from workflows.inbound import protected
 
 SHOWN = 100
 """Emulators listed in the Web UI."""
+EMULATORS_MAX = 500
+EMULATORS_BYTES = 200_000
+"""Emulators of one host, and what their names, labels and addresses may have in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class HostWorkflow:
         self._state = start.state or HostState(seq=began_ms)
         self._outbox = Outbox(self._state.outbox)
         self._delivery = Delivery(self._outbox)
+        self._weight = sum(map(_weight, self._state.last.values()))
         self._presence: _Presence | None = None
         self._failed: Join | None = None
         """The worker whose presence raised an error: it is begun again after a pause."""
@@ -192,15 +196,37 @@ class HostWorkflow:
         state = self._state
         incarnation = state.worker.incarnation if state.worker else 0
         for one in seen:
+            if one.emulator_id not in state.last and not self._has_room(one):
+                continue
             state.seq += 1
             message = replace(one, seq=state.seq, incarnation=max(one.incarnation, incarnation))
+            self._weight += _weight(message) - _weight(state.last.get(one.emulator_id))
             state.last[one.emulator_id] = message
             if message.health is Health.LEFT:
-                del state.last[one.emulator_id]
-            self._outbox.put(names.emulator_id(one.emulator_id), message)
+                self._weight -= _weight(state.last.pop(one.emulator_id))
+            # What is seen now is all that matters: an emulator drops what is older than what it heard.
+            self._outbox.put_instead(names.emulator_id(one.emulator_id), message, lambda _: True)
+
+    def _has_room(self, one: Seen) -> bool:
+        """Whether this host may have one more emulator."""
+        if len(self._state.last) < EMULATORS_MAX and self._weight + _weight(one) <= EMULATORS_BYTES:
+            return True
+        workflow.logger.error(
+            "emulator %s is not watched: host %s has %d already, with %d characters of names, labels and addresses; "
+            "serve it from another host",
+            one.emulator_id, self._host, len(self._state.last), self._weight,
+        )  # fmt: skip
+        return False
 
     def _show(self) -> None:
         state = self._state
         by = f"watched by {state.worker.worker}" if state.worker else "watched by nobody"
         lines = "".join(f"\n- {name}: {seen.health}" for name, seen in list(state.last.items())[:SHOWN])
         workflow.set_current_details(f"**host {self._host}**: {by}, {len(state.last)} emulators{lines}")
+
+
+def _weight(seen: Seen | None) -> int:
+    """Characters that are kept of an emulator; those that are the same for all are not counted."""
+    if seen is None:
+        return 0
+    return sum(map(len, (seen.emulator_id, seen.boot, seen.address, seen.serialno, seen.pool, *seen.labels)))

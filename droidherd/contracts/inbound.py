@@ -7,6 +7,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +35,17 @@ FREE = frozenset({"params", "past", "snapshot"})
 """Below these, texts and numbers are what a flow, or the run before, made of them."""
 NAMES = frozenset({"task_id", "emulator_id", "host_id", "account", "lane", "pool", "emulator"})
 """Fields that hold a name. They become workflow ids, so that a wrong one would be tried again and again."""
+COUNTERS = frozenset({
+    "token", "ticket", "seq", "lost", "incarnation", "generation", "recall", "voids", "reset_up_to", "switched",
+})  # fmt: skip
+"""Numbers that only grow, by one or to the milliseconds of the present. Whoever hears one goes on behind it."""
+AHEAD_MS = 86_400_000
+"""Clocks may differ by this. A counter beyond would have every later one refused."""
+SHORT = {"run": 64, "task_type": 64, "sticky": 64, "avoid": 64, "outcome": 64, "kind": 64}
+"""Characters of fields that are kept, where they are not names."""
+FEW = {"requires": 100, "labels": 100, "mutex": 16}
+FEW_TEXT = 200
+"""Entries of lists that are kept, and characters of each."""
 
 
 class UnreadableError(ValueError):
@@ -55,7 +67,9 @@ def locked(key: str) -> str:
     )
 
 
-def read(kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, strict: bool = False) -> Any:
+def read(
+    kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, strict: bool = False, now_ms: int = WHOLE
+) -> Any:
     """The value that was sent. `strict`: fields that a `Request` does not have are refused, too.
 
     Raises UnreadableError.
@@ -65,7 +79,7 @@ def read(kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, st
     if len(data) > most:
         raise UnreadableError(f"the argument has {len(data)} bytes; at most {most} are taken")
     try:
-        problem = next(_beyond(_adapter(Any).validate_json(data)), "")
+        problem = next(_beyond(_adapter(Any).validate_json(data), _Place(), min(now_ms + AHEAD_MS, WHOLE)), "")
     except ValidationError as error:
         why = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error", "")
         raise UnreadableError(f"the argument is not JSON: {why}") from error
@@ -100,39 +114,66 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
 # --- limits of every message --------------------------------------------------------------------------------------
 
 
-def _beyond(value: Any, where: str = "", name: str = "", *, depth: int = 1, free: bool = False) -> Iterator[str]:
-    """What is beyond the limits."""
-    if depth > DEPTH:
+@dataclass(slots=True)
+class _Place:
+    """Where in a message a value stands."""
+
+    path: str = ""
+    name: str = ""
+    """Of the field it is the value of, or a part of."""
+    depth: int = 1
+    free: bool = False
+
+    def __str__(self) -> str:
+        return self.path or "the argument"
+
+    def inside(self, key: str | int) -> "_Place":
+        """Of an entry. What stands in a list belongs to the field of the list."""
+        path = f"{self.path}.{key}" if self.path else str(key)
+        name = key if isinstance(key, str) else self.name
+        return _Place(path, name, self.depth + 1, self.free or key in FREE)
+
+
+def _beyond(value: Any, place: _Place, latest: int) -> Iterator[str]:
+    """What is beyond the limits. `latest`: no counter is greater."""
+    if place.depth > DEPTH:
         yield f"the argument is nested deeper than {DEPTH} levels"
-    elif isinstance(value, dict | list):
-        yield from _beyond_in(value, where, depth=depth, free=free)
-    elif isinstance(value, str):
-        if not free and len(value) > TEXT:
-            yield f"{where or 'the argument'} has {len(value)} characters; at most {TEXT} are taken"
-        elif name in NAMES and not free and value and not ids.is_id(value):
-            yield f"{where} {ids.RULES[ids.OPTIONAL]}"
+    elif isinstance(value, dict):
+        yield from _too_many(value, place, ENTRIES)
+        for key, one in value.items():
+            if not place.free and len(key) > TEXT:
+                yield f"{place} has a field whose name is longer than {TEXT} characters"
+            yield from _beyond(one, place.inside(key), latest)
+    elif isinstance(value, list):
+        yield from _too_many(value, place, FEW.get(place.name, ENTRIES))
+        for at, one in enumerate(value):
+            yield from _beyond(one, place.inside(at), latest)
+    elif isinstance(value, str) and not place.free:
+        yield from _beyond_text(value, place)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _beyond_number(value, where or "the argument", duration=name.endswith("_s") and not free)
+        yield from _beyond_number(value, place, latest)
 
 
-def _beyond_in(value: "dict[str, Any] | list[Any]", where: str, *, depth: int, free: bool) -> Iterator[str]:
-    if not free and len(value) > ENTRIES:
-        yield f"{where or 'the argument'} has {len(value)} entries; at most {ENTRIES} are taken"
-        return
-    entries = value.items() if isinstance(value, dict) else ((str(at), one) for at, one in enumerate(value))
-    for key, one in entries:
-        if not free and len(key) > TEXT:
-            yield f"{where or 'the argument'} has a field whose name is longer than {TEXT} characters"
-            return
-        path = f"{where}.{key}" if where else key
-        yield from _beyond(one, path, key, depth=depth + 1, free=free or key in FREE)
+def _too_many(value: "dict[str, Any] | list[Any]", place: _Place, most: int) -> Iterator[str]:
+    if not place.free and len(value) > most:
+        yield f"{place} has {len(value)} entries; at most {most} are taken"
 
 
-def _beyond_number(value: float, where: str, *, duration: bool) -> Iterator[str]:
+def _beyond_text(value: str, place: _Place) -> Iterator[str]:
+    most = SHORT.get(place.name, FEW_TEXT if place.name in FEW else TEXT)
+    if len(value) > most:
+        yield f"{place} has {len(value)} characters; at most {most} are taken"
+    elif place.name in NAMES and value and not (ids.is_task_id if place.name == "task_id" else ids.is_id)(value):
+        yield f"{place} {ids.RULES[ids.OPTIONAL_TASK if place.name == 'task_id' else ids.OPTIONAL]}"
+
+
+def _beyond_number(value: float, place: _Place, latest: int) -> Iterator[str]:
     if not math.isfinite(value) or abs(value) > WHOLE:
-        yield f"{where} must be a number between -2^53 and 2^53"
-    elif duration and not 0 <= value <= DURATION_S:
-        yield f"{where} must be a number of seconds between 0 and {DURATION_S}"
+        yield f"{place} must be a number between -2^53 and 2^53"
+    elif place.name.endswith("_s") and not place.free and not 0 <= value <= DURATION_S:
+        yield f"{place} must be a number of seconds between 0 and {DURATION_S}"
+    elif place.name in COUNTERS and not place.free and abs(value) > latest:
+        yield f"{place} is {value:g}; it must lie at most a day ahead of the present, in milliseconds: {latest}"
 
 
 # --- what is wrong, for people ------------------------------------------------------------------------------------

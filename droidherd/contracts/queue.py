@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
 
-from droidherd.contracts.base import Contract, Id, MaybeId, Request
+from droidherd.contracts.base import Contract, Id, MaybeId, MaybeTaskId, Request
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
 from droidherd.domain.dispatch.audit import Event
@@ -270,7 +270,10 @@ class DisabledPage(AccountsPage):
 
 
 class QueuePosition(Contract):
-    """The answer of the query `place`: where a task stands in line now. Position 0: it does not wait."""
+    """The answer of the query `place`: where a task stands in line now.
+
+    Position 0: it does not wait; or, with `why`, its dispatcher does not know yet.
+    """
 
     position: int = 0
     why: str = ""
@@ -316,7 +319,7 @@ class OperatorCommand(Request):
     lane: MaybeId = ""
     """Empty: every lane."""
     capacity: int = Field(default=0, ge=0, le=10_000)
-    task_id: MaybeId = ""
+    task_id: MaybeTaskId = ""
     account: MaybeId = ""
     priority: int = Field(default=1, ge=1, le=10)
     order: Literal["arrival", "priority"] = "arrival"

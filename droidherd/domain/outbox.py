@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 M = TypeVar("M")
+LONG = 8
+"""Messages to one target; a line is seldom longer than two."""
 
 
 @dataclass
@@ -23,6 +25,18 @@ class Outbox(Generic[M]):
 
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)
+
+    def put_instead(self, target: str, message: M, said: Callable[[M], bool]) -> None:
+        """The same. In a long line, what waits already and is `said` by this one, too, is dropped: it does not grow."""
+        line = self.lines.setdefault(target, [])
+        if len(line) >= LONG:
+            at = 1 if target in self.flying else 0
+            line[at:] = [one for one in line[at:] if not said(one)]
+        line.append(message)
+
+    def waiting(self, target: str) -> int:
+        """How many messages this target has yet to get."""
+        return len(self.lines.get(target, ()))
 
     def take_last(self, target: str, *kinds: type) -> M | None:
         """Take back what would be said last, if it is of these kinds and does not fly yet."""

@@ -275,4 +275,6 @@ async def _hand_over(queue: QueueClient) -> None:
 
 def _with(view: TaskView, position: QueuePosition) -> TaskView:
     known = position.model_dump(exclude=None if position.priority else {"priority", "prioritized"})
-    return view.model_copy(update=known) if position.position else view
+    if position.position:
+        return view.model_copy(update=known)
+    return view.model_copy(update={"why": position.why}) if position.why else view

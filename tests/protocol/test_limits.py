@@ -54,7 +54,7 @@ def test_the_weight_of_the_board_is_an_upper_bound_of_its_snapshot() -> None:
 def test_heavy_entries_fill_the_queue_before_their_snapshot_is_too_large() -> None:
     d = full(10_000, mutexes=3)
     assert d.board.waiting < 10_000
-    assert SIZE_LIMIT_BYTES <= d.state.weight.size_bytes < SIZE_LIMIT_BYTES + 1_000
+    assert SIZE_LIMIT_BYTES <= d.state.weight.total_bytes < SIZE_LIMIT_BYTES + 1_000
     assert len(d.state.dump()) < 1_900_000
     reasons = {getattr(message, "reason", "") for line in d.outbox.lines.values() for message in line}
     assert "queue_full" in reasons

@@ -272,7 +272,7 @@ class World:
         asked = await self.asked_at_first(task_id)
         now_ms = int(time.time() * 1000)
         lease = m.Lease(now_ms, emulator, self.host, now_ms + 60_000)
-        await self.task(task_id).signal("grant", m.Grant(asked.key, 7, lease, 2 * now_ms))
+        await self.task(task_id).signal("grant", m.Grant(asked.key, 7, lease, now_ms + 3_600_000))
 
     async def is_preferred(self, task_id: str) -> None:
         """By somebody who heard only what the task said when it came, and prioritizes it by 9."""

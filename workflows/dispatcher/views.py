@@ -200,6 +200,8 @@ def details(d: Dispatcher) -> str:
 def place(d: Dispatcher, task_id: str) -> QueuePosition:
     """Where a task stands in line now, and why it waits."""
     entry = d.board.entries.get(task_id)
+    if entry is None and d.state.rebuild.active:
+        return QueuePosition(why=d.state.rebuild.why(d.state.pool))
     if entry is None or entry.lease is not None:
         return QueuePosition()
     return QueuePosition(
@@ -213,7 +215,7 @@ def place(d: Dispatcher, task_id: str) -> QueuePosition:
 def places(d: Dispatcher, tasks: Iterable[str]) -> QueuePositions:
     """The same of many. Who does not wait has none."""
     found = {task_id: place(d, task_id) for task_id in tasks}
-    return QueuePositions(places={task_id: one for task_id, one in found.items() if one.position})
+    return QueuePositions(places={task_id: one for task_id, one in found.items() if one.position or one.why})
 
 
 def stats(d: Dispatcher) -> StatsPage:

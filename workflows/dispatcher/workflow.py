@@ -325,10 +325,12 @@ class DispatcherWorkflow:
 
     @workflow.query
     def place(self, task_id: str) -> QueuePosition:
-        return views.place(self._machine, task_id)
+        return views.place(self._machine, task_id) if self._ready else QueuePosition(why=self._why_unready())
 
     @workflow.query
     def places(self, query: PositionsQuery) -> QueuePositions:
+        if not self._ready:
+            return QueuePositions(places=dict.fromkeys(query.tasks, QueuePosition(why=self._why_unready())))
         return views.places(self._machine, query.tasks)
 
     @workflow.query
@@ -353,6 +355,9 @@ class DispatcherWorkflow:
     def _as_known(self, page: PageT) -> PageT:
         """A page says so when it may not be all: a dispatcher that still looks for its predecessor knows nothing."""
         return page.model_copy(update={"rebuilding": not self._ready or self._machine.state.rebuild.active})
+
+    def _why_unready(self) -> str:
+        return f"the dispatcher of pool {self._pool} has just begun and looks for what the one before it knew"
 
     # --- inside -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from droidherd.domain.dispatch.keys import account_key
 from droidherd.domain.dispatch.leases import ORPHAN, Leases
 from droidherd.domain.dispatch.line import WaitingLine
 from droidherd.domain.dispatch.messenger import Messenger
-from droidherd.domain.dispatch.state import SIZE_LIMIT_BYTES, DispatcherState
+from droidherd.domain.dispatch.state import RETURNING, RETURNING_BYTES, DispatcherState
 from droidherd.domain.messages import EmulatorStatus
 
 NAMED = "emulator_id="
 LOST = (EmulatorStatus.DOWN, EmulatorStatus.QUARANTINED)
 """What is so does not come back soon: a task that would like this emulator best goes on with another one."""
+WHY_MAX = 1_000
 REASONS = 3
 """Of so many emulators a task is told why they are not up."""
 
@@ -30,7 +31,10 @@ class AdmissionControl:
         task_id = ask.key.task_id
         known = ask.ticket != 0
         lost = self._lost_home(ask)
-        reason, holder = (m.EMULATOR_LOST, lost) if lost else ("", "") if known else self._refusal(ask, now_ms)
+        if lost:
+            reason, holder = m.EMULATOR_LOST, lost
+        else:
+            reason, holder = self._refusal_of_returning() if known else self._refusal(ask, now_ms)
         if reason:
             self._state.recent.remember(task_id, ask.seq)
             self._messenger.to_task(task_id, m.Rejected(ask.key, ask.seq, reason, holder))
@@ -60,10 +64,15 @@ class AdmissionControl:
                 )
                 self._leases.remove(entry, entry.ask.seq, now_ms)
 
+    def _refusal_of_returning(self) -> tuple[str, str]:
+        """Of a task that stood in line before: only what would no longer fit into a snapshot is refused."""
+        full = self._board.waiting >= self._state.config.limit + RETURNING
+        return ("queue_full", "") if full or self._state.weight.is_full(RETURNING_BYTES) else ("", "")
+
     def _refusal(self, ask: m.Enqueue, now_ms: int) -> tuple[str, str]:
         """(reason, holder) when this task may not wait, else two empty texts."""
         config = self._state.config
-        if self._board.waiting >= config.limit or self._state.weight.size_bytes >= SIZE_LIMIT_BYTES:
+        if self._board.waiting >= config.limit or self._state.weight.is_full():
             return "queue_full", ""
         if ask.on_busy is m.OnBusy.REJECT:
             reason, holder = self._keys.duplicate(ask.account, ask.task_type, ask.key.task_id)
@@ -112,6 +121,11 @@ class AdmissionControl:
 
     def why(self, entry: Entry) -> str:
         """Why a task waits, in one sentence: what a person can change before all else."""
+        return self._why(entry)[:WHY_MAX]
+
+    def _why(self, entry: Entry) -> str:
+        if self._state.rebuild.active:
+            return self._state.rebuild.why(self._state.pool)
         lane = self._board.peek(entry.ask.lane)
         disabled = self._keys.disabled.get(account_key(entry.ask.account)) if entry.ask.account else None
         if disabled is not None:

@@ -70,7 +70,7 @@ class EventRing:
     def append(self, at_ms: int, kind: str, task_id: str = "", emulator_id: str = "", detail: str = "") -> None:
         """Something happened by itself."""
         self.cursor += 1
-        self.events.append(Event(self.cursor, at_ms, kind, task_id, emulator_id, detail))
+        self.events.append(Event(self.cursor, at_ms, kind, task_id, emulator_id, detail[:TEXT_MAX]))
 
     def append_entry(self, entry: AuditEntry, at_ms: int) -> Event:
         """Somebody did something."""

@@ -12,7 +12,7 @@ from droidherd.domain.dispatch.keys import DISABLED_MAX, DisabledKey, account_ke
 from droidherd.domain.dispatch.lane import KEPT_BY_HAND, LANES, Lane, Ordering, is_system
 from droidherd.domain.dispatch.leases import Leases
 from droidherd.domain.dispatch.line import WaitingLine
-from droidherd.domain.dispatch.state import SIZE_LIMIT_BYTES, DispatcherState, PoolConfig
+from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import RevokeReason
 
 
@@ -99,6 +99,8 @@ class LaneCommands:
         for lane in self._board.lanes.values():
             self._line.reorder(lane, lane.ordering if lane.ordering_by else config.rules.ordering(lane.name))
             lane.obey(config.rules)
+        for name in list(self._board.lanes):
+            self._board.drop_idle(name)  # the settings named it before
         for name in config.rules.capacities:
             self._board.lane(name)
         entry = AuditEntry("configured", "system:settings", "a process started", detail="; ".join(changes))
@@ -165,7 +167,7 @@ class AccountCommands:
             return ""
         if len(self._keys.disabled) >= DISABLED_MAX:
             return f"pool {pool} keeps {DISABLED_MAX} accounts disabled, and no more: enable or remove some first"
-        if self._state.weight.size_bytes >= SIZE_LIMIT_BYTES:
+        if self._state.weight.is_full():
             return f"the queue of pool {pool} is full to the last byte: cancel tasks of account {account} instead"
         return ""
 

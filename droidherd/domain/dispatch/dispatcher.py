@@ -5,11 +5,12 @@ The rules it keeps are numbered in docs/protocol.md.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch import control
 from droidherd.domain.dispatch.admission import AdmissionControl
-from droidherd.domain.dispatch.audit import AuditEntry, AuditRecorder
+from droidherd.domain.dispatch.audit import TEXT_MAX, AuditEntry, AuditRecorder
 from droidherd.domain.dispatch.board import Entry, PoolEmulator
 from droidherd.domain.dispatch.deck import Deck
 from droidherd.domain.dispatch.lane import Ordering
@@ -19,11 +20,9 @@ from droidherd.domain.dispatch.matching import Matching
 from droidherd.domain.dispatch.messenger import Messenger
 from droidherd.domain.dispatch.power import PowerControl
 from droidherd.domain.dispatch.rebuild import Rebuild
-from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
+from droidherd.domain.dispatch.state import EMULATORS_BYTES, RETIRED_KEPT, DispatcherState, PoolConfig
 from droidherd.domain.dispatch.stats import Statistics
 from droidherd.domain.messages import EmulatorStatus
-
-RETIRED_KEPT = 256
 
 
 class Dispatcher:
@@ -71,7 +70,7 @@ class Dispatcher:
         if ask.seq < known:
             self._ask_anew(task_id, entry, known)
             return
-        if ask.seq == known and entry is None:
+        if ask.seq == known >= 0 and entry is None:
             # Its answer may be lost, and is forgotten here: it is to ask anew. With an entry it gets the same again.
             self.rebuild.recall(task_id)
             return
@@ -190,13 +189,17 @@ class Dispatcher:
     def on_announce(self, news: m.Announce, now_ms: int) -> None:
         """What an emulator is now. Not newer than the last seen: dropped."""
         emulator = self.board.emulators.get(news.emulator_id)
+        news = self._within_limits(news, emulator, now_ms)
         if emulator is None:
-            emulator = PoolEmulator(news.emulator_id, idle_since_ms=now_ms)
-            self.board.emulators[news.emulator_id] = emulator
+            if why := self.state.no_room_for(news.emulator_id):
+                self.state.events.append(now_ms, "emulator_refused", "", news.emulator_id, why)
+                return
+            emulator = self.state.add_emulator(news.emulator_id, idle_since_ms=now_ms)
             self.state.joined_ms = now_ms
             self.rebuild.on_joined(emulator, now_ms)
         if (news.incarnation, news.seq) <= (emulator.incarnation, emulator.seq):
             return
+        before = replace(emulator)
         succeeded = news.incarnation > emulator.incarnation
         rebooted = emulator.active and news.boot and emulator.boot and news.boot != emulator.boot
         self.power.on_announced(emulator, news, now_ms)
@@ -206,6 +209,8 @@ class Dispatcher:
             self.state.events.append(now_ms, f"emulator_{news.state}", "", news.emulator_id)
         self.audit_announced(news, now_ms)
         emulator.state, emulator.why = news.state, news.why
+        self.state.weight.replace_emulator(before, emulator)
+        self.board.last_token = max(self.board.last_token, news.reset_up_to)
         self.leases.was_reset(emulator, news.reset_up_to, now_ms)
         if succeeded:
             self.leases.repeat_reset(emulator)
@@ -215,6 +220,16 @@ class Dispatcher:
         if emulator.state is EmulatorStatus.RETIRED:
             self._forget_retired()
         self.assign(now_ms)
+
+    def _within_limits(self, news: m.Announce, known: PoolEmulator | None, now_ms: int) -> m.Announce:
+        """The same, cut to what a pool keeps. Labels for which there is no room are not taken over."""
+        news = replace(news, boot=news.boot[:TEXT_MAX], why=news.why[:TEXT_MAX])
+        added = sum(map(len, news.labels)) - sum(map(len, known.labels if known else ()))
+        if added <= 0 or self.state.weight.emulator_bytes + added <= EMULATORS_BYTES:
+            return news
+        why = f"no room for its labels: those of a pool may have {EMULATORS_BYTES} characters together; remove some"
+        self.state.events.append(now_ms, "labels_refused", "", news.emulator_id, why)
+        return replace(news, labels=known.labels if known else ())
 
     def audit_announced(self, news: m.Announce, now_ms: int) -> None:
         """What a person did to an emulator."""
@@ -229,7 +244,7 @@ class Dispatcher:
         retired = [one for one in emulators if one.state is EmulatorStatus.RETIRED]
         free = [one for one in retired if not one.active and not one.deck and one.emulator_id not in held]
         for emulator in free[:-RETIRED_KEPT]:
-            del self.board.emulators[emulator.emulator_id]
+            self.state.drop_emulator(emulator)
 
     # --- time -------------------------------------------------------------------------------------------------
 

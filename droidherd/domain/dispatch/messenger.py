@@ -20,10 +20,11 @@ class Messenger:
                 self._outbox.put(
                     task_id, before
                 )  # all but its priority: the task has left the line since, and returned
-        self._outbox.put(task_id, message)
+        self._outbox.put_instead(task_id, message, lambda before: _says_as_much(message, before))
 
     def to_emulator(self, emulator_id: str, message: m.Reset | m.Switch | m.Recall) -> None:
-        self._outbox.put(f"emulator/{emulator_id}", message)
+        """The newest order of a kind says what the ones before it said."""
+        self._outbox.put_instead(f"emulator/{emulator_id}", message, lambda before: _orders_as_much(message, before))
 
     def has_for(self, task_id: str) -> bool:
         """Whether something for this task waits or is in flight."""
@@ -40,6 +41,33 @@ class Messenger:
     def forget_run(self, task_id: str, run: str) -> None:
         """This run of a task is closed: drop what was meant for it, and for no later one."""
         self._outbox.forget(task_id, lambda message: _is_for_run(message, run))
+
+
+def _says_as_much(message: ToTask, before: Outgoing) -> bool:
+    """Whether what waits to be said need not be said any more: nobody bounds how often a task is answered."""
+    match message, before:
+        case m.Grant(), m.Grant():
+            return before.key == message.key and before.lease.token == message.lease.token
+        case m.Revoked(), m.Revoked():
+            return (before.token, before.reason) == (message.token, message.reason)
+        case m.Recall(), m.Recall():
+            return before.key == message.key and before.seq <= message.seq
+        case m.Rejected(), m.Rejected():
+            return before.key == message.key
+        case _:
+            return False
+
+
+def _orders_as_much(message: m.Reset | m.Switch | m.Recall, before: Outgoing) -> bool:
+    match message, before:
+        case m.Reset(), m.Reset():
+            return before.token <= message.token
+        case m.Switch(), m.Switch():
+            return before.seq <= message.seq
+        case m.Recall(), m.Recall():
+            return before.voids <= message.voids
+        case _:
+            return False
 
 
 def _is_for_run(message: Outgoing, run: str) -> bool:

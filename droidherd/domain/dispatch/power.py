@@ -16,7 +16,8 @@ from droidherd.domain.messages import EmulatorStatus
 LATE_MS = 60_000
 """A task that has not asked so long after its time is not waited for any more."""
 EXPECTED_MAX = 1_000
-"""Tasks whose time is near, that are remembered at most."""
+EXPECTED_BYTES = 100_000
+"""Tasks whose time is near, that are remembered at most, and what they may weigh."""
 
 
 class PowerControl:
@@ -28,13 +29,18 @@ class PowerControl:
 
     def expect(self, message: m.Soon) -> None:
         """A task's time is near. Only a hint: for whoever is not remembered an emulator is started when it asks."""
-        if len(self._state.expected) < EXPECTED_MAX:
+        task_id, weight = message.key.task_id, self._state.weight
+        self.on_arrived(task_id)
+        if len(self._state.expected) < EXPECTED_MAX and weight.expected_bytes < EXPECTED_BYTES and not weight.is_full():
             task = ExpectedTask(message.at_ms, message.requires, message.lane)
-            self._state.expected[message.key.task_id] = task
+            self._state.expected[task_id] = task
+            weight.add_expected(task_id, task)
 
     def on_arrived(self, task_id: str) -> None:
         """It asked, or it will not."""
-        self._state.expected.pop(task_id, None)
+        task = self._state.expected.pop(task_id, None)
+        if task is not None:
+            self._state.weight.remove_expected(task_id, task)
 
     def switch_on(self, now_ms: int) -> None:
         """Switch on as many as are waited for, less those that are on their way up already.
@@ -72,7 +78,7 @@ class PowerControl:
         """Switch off what has been idle for long enough; forget whose time has come and who did not ask."""
         expected = self._state.expected
         for task_id in [task_id for task_id, task in expected.items() if now_ms > task.at_ms + LATE_MS]:
-            del expected[task_id]
+            self.on_arrived(task_id)
         for due_ms, emulator in self._idle():
             if now_ms >= due_ms:
                 self._switch(emulator, now_ms, SWITCH_OFF)

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from droidherd.domain import messages as m
 from droidherd.domain.dispatch.board import Entry, EntryState, PoolEmulator
-from droidherd.domain.dispatch.leases import Leases
+from droidherd.domain.dispatch.leases import HOLD_MAX_MS, Leases
 from droidherd.domain.dispatch.line import WaitingLine
 from droidherd.domain.dispatch.messenger import Messenger
-from droidherd.domain.dispatch.state import DispatcherState
+from droidherd.domain.dispatch.state import EMULATORS_MAX, RETIRED_KEPT, RETURNING_BYTES, DispatcherState
 from droidherd.domain.dispatch.stats import Statistics
 from droidherd.domain.messages import RevokeReason
 
@@ -119,7 +119,13 @@ class Rebuild:
 
     def adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
         """Believe a holder that survived our memory. Of two that contradict each other the newer lease is true."""
-        emulator = self._board.emulators.setdefault(lease.emulator_id, PoolEmulator(lease.emulator_id, lease.host_id))
+        emulator = self._board.emulators.get(lease.emulator_id)
+        if self._is_full() or (emulator is None and self._state.no_room_for(lease.emulator_id)):
+            self._messenger.to_task(ask.key.task_id, m.Revoked(ask.key, lease.token, RevokeReason.EXPIRED))
+            return
+        if emulator is None:
+            emulator = self._state.add_emulator(lease.emulator_id, lease.host_id)
+        lease = replace(lease, expires_at_ms=min(lease.expires_at_ms, now_ms + HOLD_MAX_MS))
         entry = Entry(replace(ask, lease=None), now_ms, EntryState.ACTIVE, lease=lease, granted_ms=now_ms)
         entry.ending, entry.held_ms = ask.single, now_ms
         self._statistics.on_adopted(entry, lease.token, rebuilding=self._own.active)
@@ -138,6 +144,11 @@ class Rebuild:
         if entry.state is not EntryState.FENCING:
             self._keys.take(entry.needs(), entry.task_id)
         self._board.refresh(emulator)
+
+    def _is_full(self) -> bool:
+        """Whether one more holder would not fit: there are no more than there are emulators, and two for each."""
+        too_many = len(self._board.leases) >= 2 * (EMULATORS_MAX + RETIRED_KEPT)
+        return too_many or self._state.weight.is_full(RETURNING_BYTES)
 
     def _place(self, entry: Entry, lease: m.Lease, emulator: PoolEmulator) -> None:
         """Give an adopted lease its place on the emulator: active, on deck behind the other, or before it."""

@@ -8,7 +8,7 @@ from droidherd.domain import columns
 from droidherd.domain import messages as m
 from droidherd.domain.columns import DERIVED
 from droidherd.domain.dispatch.audit import AUDIT_ENTRIES, AuditLog, EventRing
-from droidherd.domain.dispatch.board import Board, Entry, EntryState
+from droidherd.domain.dispatch.board import Board, Entry, EntryState, PoolEmulator
 from droidherd.domain.dispatch.keys import DisabledKey, Keys, account_key
 from droidherd.domain.dispatch.lane import LaneRules
 from droidherd.domain.dispatch.stats import PoolStats
@@ -19,6 +19,12 @@ Outgoing = m.Admitted | m.Rejected | m.Grant | m.Revoked | m.Recall | m.Reset | 
 
 SIZE_LIMIT_BYTES = 1_900_000
 """What a snapshot may weigh before the queue is full."""
+RETURNING, RETURNING_BYTES = 1_000, 50_000
+"""Beyond a full queue there is room for so many tasks that come back, and have stood in line before."""
+EMULATORS_MAX = 1_000
+RETIRED_KEPT = 256
+EMULATORS_BYTES = 400_000
+"""What the emulators of a pool may weigh together, their labels above all."""
 ROOMY_BYTES = 1_600_000
 FULL_BYTES = 1_850_000
 FEW_EVENTS, FEWEST = 50, 10
@@ -62,8 +68,19 @@ class SnapshotWeight:
     """What the entries cost in a snapshot, at most: each distinct text once."""
 
     size_bytes: int = 0
+    """Of tasks, and of accounts that are disabled."""
     texts: dict[str, int] = field(default_factory=dict[str, int])
     """How often each text stands on the board."""
+    emulator_bytes: int = 0
+    expected_bytes: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        return self.size_bytes + self.emulator_bytes + self.expected_bytes
+
+    def is_full(self, reserve_bytes: int = 0) -> bool:
+        """Whether there is no room for another task. `reserve_bytes`: kept for those who were admitted before."""
+        return self.total_bytes >= SIZE_LIMIT_BYTES + reserve_bytes
 
     def add(self, ask: m.Enqueue) -> None:
         self._change(ask, 1)
@@ -76,7 +93,7 @@ class SnapshotWeight:
         for text in _texts(ask):
             uses = self.texts.get(text, 0)
             if uses == (0 if by > 0 else 1):
-                self.size_bytes += by * (TEXT_OVERHEAD_BYTES + len(text) * TEXT_BYTES_PER_100 // 100)
+                self.size_bytes += by * _text_bytes(text)
             if uses + by:
                 self.texts[text] = uses + by
             else:
@@ -85,6 +102,30 @@ class SnapshotWeight:
     def replace_disabled(self, account: str, before: DisabledKey | None, after: DisabledKey | None) -> None:
         """A disabled account stands in every snapshot, too."""
         self.size_bytes += _disabled_bytes(account, after) - _disabled_bytes(account, before)
+
+    def replace_emulator(self, before: PoolEmulator | None, after: PoolEmulator | None) -> None:
+        self.emulator_bytes += emulator_bytes(after) - emulator_bytes(before)
+
+    def add_expected(self, task_id: str, task: "ExpectedTask") -> None:
+        self.expected_bytes += _expected_bytes(task_id, task)
+
+    def remove_expected(self, task_id: str, task: "ExpectedTask") -> None:
+        self.expected_bytes -= _expected_bytes(task_id, task)
+
+
+def emulator_bytes(emulator: PoolEmulator | None) -> int:
+    if emulator is None:
+        return 0
+    texts = (emulator.emulator_id, emulator.host_id, emulator.boot, emulator.why, *emulator.labels)
+    return 2 * ENTRY_OVERHEAD_BYTES + sum(map(_text_bytes, texts))
+
+
+def _expected_bytes(task_id: str, task: "ExpectedTask") -> int:
+    return ENTRY_OVERHEAD_BYTES + sum(map(_text_bytes, (task_id, task.lane, *task.requires)))
+
+
+def _text_bytes(text: str) -> int:
+    return TEXT_OVERHEAD_BYTES + len(text) * TEXT_BYTES_PER_100 // 100
 
 
 def _disabled_bytes(account: str, disabled: DisabledKey | None) -> int:
@@ -95,7 +136,9 @@ def _disabled_bytes(account: str, disabled: DisabledKey | None) -> int:
 
 
 def _texts(ask: m.Enqueue) -> tuple[str, ...]:
-    return (ask.key.task_id, ask.key.run, ask.account, ask.task_type, ask.sticky, ask.avoid, *ask.mutex, *ask.requires)
+    key = ask.key
+    kinds = (ask.lane, ask.account, ask.task_type, ask.sticky, ask.avoid)
+    return (key.task_id, key.run, *kinds, *ask.mutex, *ask.requires)
 
 
 @dataclass(slots=True)
@@ -151,6 +194,12 @@ class RebuildState:
     @property
     def active(self) -> bool:
         return self.until_ms > 0
+
+    def why(self, pool: str) -> str:
+        """Why nothing is granted meanwhile."""
+        left = len(self.unanswered)
+        waits = f"{left} tasks have yet to say what they hold" if left else "what lost tasks began must have run out"
+        return f"the dispatcher of pool {pool} is rebuilding what it knew: {waits}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +269,23 @@ class DispatcherState:
             raise ValueError(f"a snapshot that contradicts itself: {type(error).__name__}: {error}") from error
         return state
 
+    def no_room_for(self, emulator_id: str) -> str:
+        """Why this emulator cannot join; empty when it can."""
+        if len(self.board.emulators) < EMULATORS_MAX + RETIRED_KEPT:
+            return ""
+        remedy = "serve others in another pool (`host.pool`), or remove some: droidherd emulator forget"
+        return f"pool {self.pool} keeps {EMULATORS_MAX} emulators, and no more: {emulator_id} cannot join; {remedy}"
+
+    def add_emulator(self, emulator_id: str, host_id: str = "", *, idle_since_ms: int = 0) -> PoolEmulator:
+        emulator = PoolEmulator(emulator_id, host_id, idle_since_ms=idle_since_ms)
+        self.board.emulators[emulator_id] = emulator
+        self.weight.replace_emulator(None, emulator)
+        return emulator
+
+    def drop_emulator(self, emulator: PoolEmulator) -> None:
+        del self.board.emulators[emulator.emulator_id]
+        self.weight.replace_emulator(emulator, None)
+
     def apply(self, config: PoolConfig) -> None:
         """These are the settings now."""
         self.config = replace(config)
@@ -239,7 +305,10 @@ class DispatcherState:
             else:
                 self._place(entry, entry.lease)
         for emulator in board.emulators.values():
+            self.weight.replace_emulator(None, emulator)
             board.refresh(emulator)
+        for task_id, task in self.expected.items():
+            self.weight.add_expected(task_id, task)
 
     def _place(self, entry: Entry, lease: m.Lease) -> None:
         self.board.lane(entry.ask.lane).in_use += 1

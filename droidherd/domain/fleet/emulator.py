@@ -23,6 +23,14 @@ from droidherd.domain.messages import EmulatorStatus, Health, RecoveryPolicy
 from droidherd.domain.outbox import Outbox
 
 GATE_TRIES = 5
+HOSTS_MAX = 16
+"""Hosts whose reports are kept: one emulator is seen by one, or by two while it moves."""
+POOLS_MAX = 8
+"""Pools that have yet to hear that it left them; before they did, it enters no other."""
+ORDERS_MAX = 20
+"""Orders of people that its pool has yet to hear of."""
+TEXT_MAX = 200
+EVIDENCE_MAX = 2_000
 WHY_MAX = 200
 """Characters of a reason that a pool is told."""
 RECOVERY = "system:recovery"
@@ -177,6 +185,9 @@ class Emulator:
         last = state.reports.get(seen.host_id)
         if last is not None and (seen.incarnation, seen.seq) <= (last.incarnation, last.seq):
             return
+        if last is None and not self._make_room():
+            return
+        seen = replace(seen, **{name: getattr(seen, name)[:TEXT_MAX] for name in ("boot", "address", "serialno")})
         state.reports[seen.host_id] = seen
         state.good_at_ms = max(state.good_at_ms, seen.good_at_ms)
         if state.owner in ("", seen.host_id):
@@ -185,6 +196,18 @@ class Emulator:
             self._change_owner()
         self._plan(now_ms, dice)
         self._update_status()
+
+    def _make_room(self) -> bool:
+        """Whether the report of one more host is kept, in the place of one that let go."""
+        state = self.state
+        if len(state.reports) < HOSTS_MAX:
+            return True
+        gone = (name for name, one in state.reports.items() if name != state.owner and one.health is not Health.GOOD)
+        host = next(gone, None)
+        if host is None:
+            return False
+        del state.reports[host]
+        return True
 
     def _change_owner(self) -> None:
         """One owner: another host must wait until the first one lost it or let go.
@@ -224,6 +247,8 @@ class Emulator:
     def _enter_pool(self, dispatcher: str) -> None:
         """Tell a pool that it leaves: that pool would keep granting it beside the new one."""
         state = self.state
+        if len(state.outbox) >= POOLS_MAX and dispatcher not in state.outbox:
+            return
         if state.dispatcher not in ("", dispatcher):
             state.seq += 1
             self.outbox.put(state.dispatcher, replace(self.announcement(), state=EmulatorStatus.RETIRED))
@@ -276,6 +301,8 @@ class Emulator:
     def on_control(self, request: EmulatorRequest, now_ms: int = 0, dice: float = 0.5) -> str:
         """Carry out a person's request. Returns why not, or nothing."""
         state, action = self.state, request.action
+        if self.is_unheard():
+            return f"{state.dispatcher} has not heard of the last {ORDERS_MAX} orders: see `droidherd status`"
         if action in (EmulatorAction.RESTART, EmulatorAction.RECOVER) and state.recovery is None:
             return "its host is away"
         if action is EmulatorAction.RESTART and not has_controller(state.recovery):
@@ -335,7 +362,7 @@ class Emulator:
             return  # somebody ordered something meanwhile: it passes another one after that
         if evidence:
             state.tries += 1
-            state.evidence = evidence
+            state.evidence = evidence[:EVIDENCE_MAX]
             self._plan_next_step(EmulatorTrouble.UNFIT, dice, began_ms or now_ms)
         else:
             state.tries, state.evidence = 0, ""
@@ -413,7 +440,7 @@ class Emulator:
                     state.steps.count_restart()
             case _:
                 pass
-        state.evidence = evidence or state.evidence
+        state.evidence = evidence[:EVIDENCE_MAX] or state.evidence
         self._plan(now_ms, dice)
         self._update_status()
 
@@ -440,8 +467,15 @@ class Emulator:
         if state.dispatcher and (always or changed or news != state.announced):
             state.announced = news
             state.seq += 1
-            self.outbox.put(state.dispatcher, self.announcement())
+            if self.is_unheard():
+                state.request = ("", "", "")
+            # The newest says what it is now. One that tells of an order of a person tells also that.
+            self.outbox.put_instead(state.dispatcher, self.announcement(), lambda before: not before.action)
             state.request = ("", "", "")
+
+    def is_unheard(self) -> bool:
+        """Whether its pool has yet to hear of so many orders that no more is kept for its audit."""
+        return self.outbox.waiting(self.state.dispatcher) >= ORDERS_MAX
 
     def _status(self) -> EmulatorStatus:
         state = self.state

@@ -10,6 +10,10 @@ from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
 
 UNANSWERED_MAX = 10
+UNHEARD_MAX = 100
+"""Messages that its dispatcher has yet to hear; a task on its own has a handful."""
+SEQ_STEP = 1_000_000
+"""How far behind its dispatcher's word of it a task can have fallen, by steps that were lost."""
 
 
 class Want(StrEnum):
@@ -60,7 +64,12 @@ class Claim:
     def _say(self, message: m.ToDispatcher) -> None:
         if isinstance(message, m.Enqueue | m.Done):
             message = replace(message, recall=self.recall)
-        self.outbox.put(self.dispatcher, message)
+        self.outbox.put_instead(self.dispatcher, message, lambda before: _says_as_much(message, before))
+
+    def _answer(self, message: m.Done) -> None:
+        """To what the task did not ask for. There is no end of that; a dispatcher without an answer asks again."""
+        if self.outbox.waiting(self.dispatcher) < UNHEARD_MAX:
+            self._say(message)
 
     # --- what the task does -----------------------------------------------------------------------------------
 
@@ -192,7 +201,7 @@ class Claim:
             self.want, self.lease, self.revoked = Want.HOLDING, grant.lease, None
         elif self.lease is None or not self._mine(grant.key):
             self.given_up = max(self.given_up, grant.lease.token)
-            self._say(m.Done(grant.key, self._next_seq(), token=grant.lease.token))
+            self._answer(m.Done(grant.key, self._next_seq(), token=grant.lease.token))
             if self.is_behind(grant):
                 self.repeat()
         elif grant.lease.token == self.lease.token:
@@ -228,7 +237,8 @@ class Claim:
     def on_recall(self, news: m.Recall | None = None) -> None:
         """The dispatcher forgot: say again what is wanted or held, and what is no longer."""
         self.recall = max(self.recall, news.generation if news else 0)
-        self.seq = max(self.seq, news.seq if news else 0)
+        if news is not None and news.seq <= self.seq + SEQ_STEP:
+            self.seq = max(self.seq, news.seq)
         key = news.key if news else None
         asked_of_another = key is not None and not self._mine(key) and (key.attempt > 0 or self.ask is None)
         if key is not None and asked_of_another and self.run in ("", key.run):
@@ -244,9 +254,22 @@ class Claim:
         """Repeat a `done` that may have been lost. How it ended is only known of the last one."""
         known = next((one for one in (self.last_done, self.last_outcome) if one is not None and one.key == key), None)
         if known is not None:
-            self._say(replace(known, seq=self._next_seq()))
+            self._answer(replace(known, seq=self._next_seq()))
         else:
-            self._say(m.Done(key, self._next_seq(), clean=False))
+            self._answer(m.Done(key, self._next_seq(), clean=False))
 
     def _mine(self, key: m.Key) -> bool:
         return self.ask is not None and self.ask.key == key
+
+
+def _says_as_much(message: m.ToDispatcher, before: m.ToDispatcher) -> bool:
+    """Whether what waits to be said need not be said any more: nobody bounds how often a task is asked."""
+    match message, before:
+        case m.Enqueue(), m.Enqueue():
+            return before.key == message.key and before.lease == message.lease
+        case m.Done(), m.Done():
+            return message == replace(before, seq=message.seq, lost=message.lost, recall=message.recall)
+        case m.Ending(), m.Ending():
+            return before.key == message.key
+        case _:
+            return False

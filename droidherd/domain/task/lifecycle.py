@@ -67,6 +67,8 @@ class TaskNote(StrEnum):
     """What ran on an emulator did not come to its end there, why, and where it runs again."""
     STAGES_REPEATED = "stages_repeated"
     """What ran on another emulator runs again on this one, and why."""
+    BROKEN_OFF = "broken_off"
+    """Its workflow was terminated, or timed out; another run wrote that down."""
 
 
 class Intent(StrEnum):
