@@ -1,5 +1,6 @@
 """Questions of workflows to Temporal itself."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -11,6 +12,7 @@ from droidherd.contracts.engine import (
     EarlierRun,
     EarlierRunWork,
     OrdersWork,
+    AwaitTask,
     PoolSettings,
     PoolWork,
     Predecessor,
@@ -20,6 +22,9 @@ from droidherd.contracts.subscriptions import TaskLook, WaitingTask
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.engine import rebuild
+from droidherd.engine.tasks import outcome_of
+
+AWAIT_EVERY_S = 5.0
 
 LOOK_TIMEOUT = timedelta(seconds=10)
 
@@ -57,6 +62,12 @@ class EngineActivities:
         handle = self._client.get_workflow_handle(work.task_id)
         return WaitingTask.of(await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT))
 
+    async def await_task(self, work: AwaitTask) -> str:
+        while not (outcome := await outcome_of(self._client, work.task_id)):
+            activity.heartbeat()
+            await asyncio.sleep(AWAIT_EVERY_S)
+        return outcome
+
     def all(self) -> list[Callable[..., object]]:
         return [
             self.read_pool,
@@ -65,4 +76,5 @@ class EngineActivities:
             self.request_cancel,
             self.find_earlier_run,
             self.look_at_task,
+            self.await_task,
         ]

@@ -17,6 +17,7 @@ ENGINE_TOTAL = timedelta(minutes=10)
 
 PRESENCE_LIFE = timedelta(days=3650)
 """A presence activity lives as long as its worker; its heartbeats are what is watched."""
+AWAIT_HEARTBEAT = timedelta(seconds=30)
 PRESENCE_BACKOFF_S = 5.0
 """Between a presence that raised an error and the next try."""
 

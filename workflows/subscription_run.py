@@ -21,8 +21,10 @@ from temporalio.exceptions import (
 )
 
 from droidherd.contracts import names
+from droidherd.contracts.engine import AwaitTask
 from droidherd.contracts.subscriptions import (
     SYSTEM,
+    CarriedRun,
     CatchUpWork,
     Subscription,
     SubscriptionRunState,
@@ -50,7 +52,7 @@ MARK = 6
 """Characters of the run id that tell two runs of the same second apart."""
 
 
-@protected()
+@protected(start=Subscription, state=CarriedRun)
 @workflow.defn(name=names.Workflow.SUBSCRIPTION_RUN)
 class SubscriptionRunWorkflow:
     """From the time it is due to the end of its task.
@@ -59,10 +61,13 @@ class SubscriptionRunWorkflow:
     """
 
     @workflow.init
-    def __init__(self, subscription: Subscription) -> None:
-        """Nothing is started yet."""
-        self._subscription = subscription
+    def __init__(self, given: Subscription | CarriedRun) -> None:
+        """Of a run that begins: nothing is started yet."""
         self._stop: OperatorRequest | None = None
+        if isinstance(given, CarriedRun):
+            self._subscription, self._state = given.subscription, given.run
+            return
+        self._subscription = subscription = given
         info = workflow.info()
         self._state = SubscriptionRunState(
             scheduled_at=scheduled_at(info.workflow_id) or info.workflow_start_time,
@@ -71,17 +76,19 @@ class SubscriptionRunWorkflow:
         )
 
     @workflow.run
-    async def run(self, subscription: Subscription) -> SubscriptionRunState:
+    async def run(self, given: Subscription | CarriedRun) -> SubscriptionRunState:  # noqa: ARG002 - taken by __init__
         life = asyncio.create_task(self._live())
         while not life.done():
             try:
                 await workflow.wait_condition(life.done)
             except asyncio.CancelledError:
-                next_one = subscription.overlap is Overlap.CANCEL_OTHER
+                next_one = self._subscription.overlap is Overlap.CANCEL_OTHER
                 self.cancel(
                     OperatorRequest(actor=SYSTEM, reason="the next run is due" if next_one else "cancelled in Temporal")
                 )
-        return await life
+        if not await life:
+            workflow.continue_as_new(CarriedRun(subscription=self._subscription, run=self._state))
+        return self._state
 
     @workflow.signal
     def cancel(self, request: OperatorRequest) -> None:
@@ -92,7 +99,10 @@ class SubscriptionRunWorkflow:
     def state(self) -> SubscriptionRunState:
         return self._state
 
-    async def _live(self) -> SubscriptionRunState:
+    async def _live(self) -> bool:
+        """Whether it came to its end; if not, it goes on in a new run, since others may send it messages for ever."""
+        if self._state.task_id:
+            return await self._follow(self._await_task())
         self._state.catch_up = await self._catch_up()
         self._show()
         if self._stop:
@@ -100,10 +110,31 @@ class SubscriptionRunWorkflow:
         task = await self._start()
         if task is None:
             return self._end("id_taken")
-        await self._watch(task)
-        if self._stop and not task.done():
-            await _pass_on(task, self._stop)
-        return self._end(await _end_of(task))
+        return await self._follow(asyncio.ensure_future(_end_of(task)))
+
+    async def _follow(self, ending: "asyncio.Future[str]") -> bool:
+        """Until its task ended; what ends it early is passed on once."""
+        await self._watch(ending)
+        if self._stop and not ending.done():
+            await _pass_on(self._state.task_id, self._stop)
+            await workflow.wait_condition(lambda: ending.done() or self._must_continue())
+        return ending.done() and self._end(ending.result())
+
+    def _must_continue(self) -> bool:
+        return workflow.info().is_continue_as_new_suggested()
+
+    def _await_task(self) -> "asyncio.Task[str]":
+        """The task is no child of this run, so that Temporal does not tell when it ends."""
+        return workflow.start_activity(
+            "await_task",
+            AwaitTask(task_id=self._state.task_id),
+            result_type=str,
+            start_to_close_timeout=options.PRESENCE_LIFE,
+            heartbeat_timeout=options.AWAIT_HEARTBEAT,
+            retry_policy=options.ENGINE_RETRY,
+            cancellation_type=workflow.ActivityCancellationType.ABANDON,
+            summary=f"waits for the end of {self._state.task_id}",
+        )
 
     async def _catch_up(self) -> CatchUp:
         """What was due since the run before and did not start. A failure here does not stop this run."""
@@ -144,14 +175,17 @@ class SubscriptionRunWorkflow:
             return task
         return None
 
-    async def _watch(self, task: Task) -> None:
-        """Until its task has ended, or is to be cancelled. A task that waits for too long is reported."""
+    async def _watch(self, ending: "asyncio.Future[str]") -> None:
+        """Until its task ended, is to be cancelled, or this run is to go on in a new one.
+
+        A task that waits for too long is reported.
+        """
         limit_s = self._subscription.stuck_after_s
         if limit_s == 0:
-            await workflow.wait_condition(lambda: task.done() or self._stop is not None)
+            await workflow.wait_condition(lambda: self._has_news(ending))
             return
         pause_s = float(limit_s)
-        while not await self._over(task, pause_s):
+        while not await self._over(ending, pause_s):
             found = await self._look()
             now = workflow.now()
             least_s = max(min(LOOK_AGAIN_S, limit_s), (now - self._state.started_at).total_seconds() / LOOKS_PER_LIFE)
@@ -161,15 +195,18 @@ class SubscriptionRunWorkflow:
                 self._report(found if stuck else None)
                 pause_s = least_s if stuck else max(least_s, limit_s - found.waited_s(now))
 
-    async def _over(self, task: Task, seconds: float) -> bool:
+    def _has_news(self, ending: "asyncio.Future[str]") -> bool:
+        return ending.done() or self._stop is not None or self._must_continue()
+
+    async def _over(self, ending: "asyncio.Future[str]", seconds: float) -> bool:
         """False: the time is over before."""
         with suppress(asyncio.TimeoutError):
             await workflow.wait_condition(
-                lambda: task.done() or self._stop is not None,
+                lambda: self._has_news(ending),
                 timeout=seconds,
                 timeout_summary="looks whether its task is stuck",
             )
-        return task.done() or self._stop is not None
+        return self._has_news(ending)
 
     async def _look(self) -> WaitingTask | None:
         """None: not known. Its task goes on, and the next look may tell."""
@@ -203,11 +240,11 @@ class SubscriptionRunWorkflow:
             reason = f"{what}, for longer than {self._subscription.stuck_after_s} s"
             self._stop = OperatorRequest(actor=SYSTEM, reason=reason)
 
-    def _end(self, outcome: str) -> SubscriptionRunState:
+    def _end(self, outcome: str) -> bool:
         self._state.ended_at, self._state.outcome = workflow.now(), str(outcome)
         self._state.stuck = None
         self._show()
-        return self._state
+        return True
 
     def _show(self) -> None:
         """For readers without a worker, and for the Web UI."""
@@ -236,10 +273,10 @@ def _spec(subscription: Subscription) -> TaskSpec:
     return task.model_copy(update={"mutex": mutex, "actor": f"subscription:{subscription.id}"})
 
 
-async def _pass_on(task: Task, request: OperatorRequest) -> None:
+async def _pass_on(task_id: str, request: OperatorRequest) -> None:
     """It may just have ended."""
     try:
-        await task.signal(names.Signal.CANCEL.value, request)
+        await workflow.get_external_workflow_handle(task_id).signal(names.Signal.CANCEL.value, request)
     except FailureError as error:
         workflow.logger.info("its task is not there to be cancelled: %s", error)
 

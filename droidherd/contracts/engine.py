@@ -2,10 +2,11 @@
 
 from pydantic import Field
 
-from droidherd.contracts.base import Contract, Id
+from droidherd.contracts.base import Contract, Id, TaskId
 from droidherd.contracts.queue import PoolSettings
 
 __all__ = [
+    "AwaitTask",
     "CancelWork",
     "EarlierRun",
     "EarlierRunWork",
@@ -47,7 +48,7 @@ class Holders(Contract):
 class EarlierRunWork(Contract):
     """Input of `find_earlier_run`: a task that did not come through a client of ours."""
 
-    task_id: Id
+    task_id: TaskId
     run_id: str
 
 
@@ -63,6 +64,12 @@ class OrdersWork(Contract):
 
     emulator_id: Id
     run_id: str
+
+
+class AwaitTask(Contract):
+    """Input of `await_task`, which returns in one word how a task ended."""
+
+    task_id: str
 
 
 class CancelWork(Contract):

@@ -141,6 +141,13 @@ class TaskLook(Contract):
     task_id: str
 
 
+class CarriedRun(EntityState):
+    """What a run of a subscription leaves for its continuation."""
+
+    subscription: Subscription
+    run: SubscriptionRunState
+
+
 class CatchUpWork(Contract):
     """Input of `settle_missed_runs`: a run that begins, and the one before it."""
 

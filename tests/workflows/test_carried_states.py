@@ -41,6 +41,8 @@ from workflows.subscription_run import SubscriptionRunWorkflow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 M = TypeVar("M", bound=BaseModel)
+TURNS = 5
+"""Of the event loop, until what a workflow follows has ended."""
 
 
 class Engine:
@@ -52,6 +54,8 @@ class Engine:
         self.result_before: JsonValue = None
         self.caught_up: CatchUp | None = None
         """None: the activity fails."""
+        self.suggests = True
+        """To continue as new."""
         self.logger = logging.getLogger("test")
 
     def set_current_details(self, details: str) -> None:
@@ -62,7 +66,7 @@ class Engine:
             workflow_id="account/42",
             run_id="0123456789",
             workflow_start_time=NOW,
-            is_continue_as_new_suggested=lambda: True,
+            is_continue_as_new_suggested=lambda: self.suggests,
         )
 
     def now(self) -> datetime:
@@ -92,6 +96,8 @@ class Engine:
         return self.caught_up
 
     async def wait_condition(self, condition: Callable[[], bool], **_: object) -> None:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         assert condition(), "nothing here ends later"
 
 
@@ -376,13 +382,14 @@ def run_of(engine: Engine, caught_up: CatchUp | None, end: BaseException | str, 
             raise WorkflowAlreadyStartedError(task_id, "Task")
         return FakeTask(end)
 
-    engine.caught_up, engine.memos = caught_up, []
+    engine.caught_up, engine.memos, engine.suggests = caught_up, [], False
     one = SubscriptionRunWorkflow(SUBSCRIPTION)
     if stopped:
         one.cancel(OperatorRequest(actor="ann"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "start_task", start_task)
         asyncio.run(one._live())
+    engine.suggests = True
     return one._state
 
 

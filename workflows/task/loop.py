@@ -28,6 +28,10 @@ LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
 
 
+class ContinueAsNewError(Exception):
+    """The history is long, and the task can go on in a new run."""
+
+
 class TaskLoop:
     """Waits for a task. The one coroutine of its workflow calls it, and nobody else."""
 
@@ -35,22 +39,32 @@ class TaskLoop:
         self.state = state
         self.cancelled = False
         """Temporal itself was asked to cancel the workflow."""
+        self.may_continue = False
+        """It holds nothing that a new run would not have: while it waits, it may continue as new."""
         self._delivery = Delivery(state.claim.outbox)
         self.mirror = Mirror(state)
 
     async def wait(self, condition: Callable[[], bool], timeout_s: float = float("inf")) -> bool:
-        """Until the condition holds; False when the time is over before. A cancel of Temporal's becomes an intent."""
+        """Until the condition holds; False when the time is over before. A cancel of Temporal's becomes an intent.
+
+        Raises ContinueAsNewError, where the task allows that: whatever it waits for, others may send it messages.
+        """
         timer = _Timer(timeout_s)
         try:
             while True:
                 await self._deliver()
                 if condition() or timer.is_over():
                     return condition()
+                if self._must_continue():
+                    raise ContinueAsNewError
                 timer.start()
                 self.mirror.show()
-                await self._wake(lambda: condition() or timer.is_over() or self._is_due())
+                await self._wake(lambda: condition() or timer.is_over() or self._is_due() or self._must_continue())
         finally:
             timer.stop()
+
+    def _must_continue(self) -> bool:
+        return self.may_continue and workflow.info().is_continue_as_new_suggested()
 
     async def idle(self, seconds: float) -> bool:
         """Wait, durably; False when somebody wants something else meanwhile."""

@@ -69,10 +69,6 @@ async def wait_in_line(task: TaskLoop) -> None:
             claim.done()
             state.move(TaskEvent.LEASE_LOST, reason=state.left_home)
             return
-        if workflow.info().is_continue_as_new_suggested():
-            claim.done()
-            state.move(TaskEvent.LEASE_LOST, reason="continues as new")
-            return
     if state.intent and claim.lease is None:
         claim.done()
         state.take_effect()

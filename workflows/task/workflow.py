@@ -45,7 +45,7 @@ from droidherd.domain.task.reaction import delay_s
 from workflows import options
 from workflows.children import start_task
 from workflows.inbound import continues, protected
-from workflows.task.loop import TaskLoop
+from workflows.task.loop import ContinueAsNewError, TaskLoop, until_s
 from workflows.task.queueing import pending, wait_in_line
 from workflows.task.rollback import bare, rollback_pending, rollback_running
 from workflows.task.running import failure_of, running
@@ -97,16 +97,22 @@ class TaskWorkflow:
     async def _live(self) -> None:
         """State after state."""
         state = self._state
+        if state.ended_as is not None:
+            return
         if self._again is not None:
             # A task that ended and runs once more is never a duplicate, and never rejected for good.
             state.move(event_of(self._again), self._again.ask.actor, self._again.ask.reason)
         if state.plan is None:
             await self._plan()
         while state.status not in FINAL or _rolls_back(state):
-            if state.status not in UNCUT and workflow.info().is_continue_as_new_suggested():
+            self._task.may_continue = state.status not in UNCUT
+            try:
+                await STATES[state.status](self._task)
+            except ContinueAsNewError:
                 _leave_line(state)
                 return
-            await STATES[state.status](self._task)
+            finally:
+                self._task.may_continue = False
         await _follow(self._task)
 
     async def _plan(self) -> None:
@@ -282,10 +288,10 @@ async def _retry_pending(task: TaskLoop) -> None:
     state, policy = task.state, task.state.the_plan().policy
     failed = state.attempt - state.first_attempt + 1
     delay = delay_s(policy.backoff, policy.backoff_s, failed, state.error.retry_after_s if state.error else 0.0)
-    over_at = workflow.now() + timedelta(seconds=delay)
+    over_at = state.retry_at or workflow.now() + timedelta(seconds=delay)
     state.why = f"attempt {state.attempt + 1} in {delay:g} s"
     state.retry_at = over_at
-    waited = await task.idle(delay)
+    waited = await task.idle(max(until_s(over_at), 0.0))
     state.retry_at = None
     if state.intent in (Intent.NONE, Intent.PAUSE):
         # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
@@ -376,6 +382,8 @@ def _possible(start: TaskInput) -> tuple[TaskInput, str]:
     if changed := _changed(start.spec, again.past):
         refused = f"again: the spec must be that of the task that ended; {changed} is another"
         return start.model_copy(update={"again": None}), refused
+    if again.closes and again.past.state is TaskStatus.FAILED:
+        return start, ""
     if may(again.past.state, event_of(again)):
         return start, ""
     action, past = (TaskAction.ROLLBACK if again.rollback else TaskAction.RETRY), again.past
@@ -444,7 +452,7 @@ def _next_link(state: TaskState) -> tuple[str, TaskSpec]:
         "not_before": None,
         "expires_at": None,
     }
-    return f"{chain.head}.{chain.place}", spec.model_copy(update=changes)
+    return f"{ids.file_of(chain.head)}.{chain.place}", spec.model_copy(update=changes)
 
 
 async def _close(state: TaskState, *, cancelled: bool) -> TaskView:
