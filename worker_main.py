@@ -31,6 +31,7 @@ from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
 from droidherd.engine.queue import LaneControl
 from droidherd.engine.replacement import RunReplacement
+from droidherd.engine.tasks import TasksClient
 from droidherd.flows.catalogue import catalogue_of
 from droidherd.processes import children
 from droidherd.settings import Settings, Temporal, load
@@ -39,6 +40,7 @@ from droidherd.worker.host_workers import HostWorkers, WorkerRefusedError, clear
 from droidherd.worker.resource_monitor import (
     AccountMonitor,
     DiskMonitor,
+    EndMonitor,
     HolderMonitor,
     JournalMonitor,
     MemoryMonitor,
@@ -92,6 +94,8 @@ async def run(settings: Settings, roles: set[str]) -> int:
             await stack.enter_async_context(run_monitor(REPLAY_CHECK_S, replays.check, stop.asked))
             accounts = AccountMonitor(AccountsClient(client, EngineConfig.of(settings)))
             await stack.enter_async_context(run_monitor(ACCOUNTS_CHECK_S, accounts.check, stop.asked))
+            ends = EndMonitor(TasksClient(client, EngineConfig.of(settings), shared.queue))
+            await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, ends.check, stop.asked))
         if "host" in roles:
             stack.callback(server.stop)
             starting.append(asyncio.to_thread(server.start))

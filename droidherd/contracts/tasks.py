@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from droidherd.contracts import names
-from droidherd.contracts.base import Contract, Id, MaybeId, Moment, Request
+from droidherd.contracts.base import Contract, Id, MaybeId, MaybeTaskId, Moment, Request, TaskId
 from droidherd.contracts.changes import Undo
 from droidherd.contracts.plan import PolicyChange
 from droidherd.domain import ids
@@ -53,10 +53,10 @@ class ChainLink(Request):
 class Chain(Request):
     """Where in a chain a task stands. Said by the task before; the first one says it itself."""
 
-    head: Id
+    head: TaskId
     """The first task. The others have its id, a dot and their place."""
     place: int = Field(ge=1, le=CHAIN_MAX + 1)
-    previous: MaybeId = ""
+    previous: MaybeTaskId = ""
     """Empty for the first one."""
 
 
@@ -113,7 +113,7 @@ class TaskSpec(Request):
 
     def place(self, task_id: str) -> Chain | None:
         """Where in its chain this task stands; None: it is alone."""
-        if self.chain is None and self.then and ids.is_id(task_id):
+        if self.chain is None and self.then and ids.is_task_id(task_id):
             return Chain(head=task_id, place=1)
         return self.chain
 
@@ -232,6 +232,8 @@ class Rerun(Request):
     """The task as it ended, its audit with it."""
     ask: OperatorRequest
     rollback: Rollback | None = None
+    closes: bool = False
+    """It does nothing but write down how the run before ended, which was terminated and could not."""
 
 
 class TaskInput(Request):
@@ -295,7 +297,7 @@ class AttemptView(Contract):
     started: datetime | None = None
     ended: datetime | None = None
     outcome: str = ""
-    """completed, failed, lost, paused, cancelled; empty while it runs."""
+    """completed, failed, lost, paused, cancelled, terminated, timed_out; empty while it runs."""
     error: Failure | None = None
     artifacts: tuple[ArtifactView, ...] = ()
 

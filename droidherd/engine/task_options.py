@@ -39,6 +39,8 @@ def another_run(again: Rerun, spec: TaskSpec, config: EngineConfig, subscription
     state = TaskStatus.ROLLBACK_PENDING if again.rollback else TaskStatus.PENDING
     own = {Attribute.TASK_STATE: state, Attribute.SUBSCRIPTION_ID: subscription}
     view = past.model_copy(update={"state": state, "ended_at": None, "events": ()})
+    if again.closes:
+        own[Attribute.TASK_STATE], view = past.state, past.model_copy(update={"events": ()})
     return {
         **_options(past.task_id, spec, config, own, [*spec.tags(past.task_id), names.RERUN_TAG]),
         "id_reuse_policy": WorkflowIDReusePolicy.ALLOW_DUPLICATE,

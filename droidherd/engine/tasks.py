@@ -1,8 +1,9 @@
 """Tasks in Temporal: started, read, changed, listed. The only place outside workflows where a task is started."""
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,7 @@ from temporalio.client import (
 from temporalio.common import QueryRejectCondition
 from temporalio.converter import decode_typed_search_attributes
 from temporalio.exceptions import TemporalError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
@@ -67,6 +69,7 @@ from droidherd.engine.visibility import (
     TaskFilters,
     Termination,
     as_cursor,
+    broken_off_in,
     from_cursor,
     last_run_of,
     query_for,
@@ -78,6 +81,9 @@ from droidherd.engine.visibility import (
 )
 from droidherd.engine.workflow_calls import REPEAT_EVERY_S, WorkflowCalls, cause_of, discard_start
 
+SYSTEM = "system:terminated"
+"""The actor of a run that writes down how the one before ended."""
+ENDS_AT_ONCE = 50
 COUNTS_KEPT_S = 1.5
 COUNTS_KEPT = 256
 READS_PER_PAGE = 10
@@ -86,6 +92,8 @@ IDS_PER_QUERY = 200
 ROWS_PER_QUERY = 1_000
 UNWRITTEN = {TaskStatus.REJECTED, TaskStatus.FAILED}
 """Ends that a task may reach before it wrote anything down."""
+
+log = logging.getLogger("droidherd.engine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +196,40 @@ class TasksClient:
         except WorkflowAlreadyStartedError as error:
             raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
         return await self.view(task_id)
+
+    async def write_down_ends(self, given_up: Collection[str] = ()) -> list[str]:
+        """Start a run for each task of our pool that was terminated and could not say so, which does nothing else.
+
+        Until then its query, its memo and its search attributes say that it goes on. Returns the runs of those for
+        which that is not possible; those in `given_up` are left alone.
+        """
+        rows, _ = await self._newest(broken_off_in(self._config.pool), None, ENDS_AT_ONCE)
+        failed: list[str] = []
+        for row in rows:
+            if row.run_id in given_up:
+                continue
+            try:
+                await self._write_down_end(row)
+            except WorkflowAlreadyStartedError:
+                continue  # somebody tries it again, or was faster
+            except (RequestFailedError, NotFoundError, ValueError, RuntimeError) as error:
+                log.warning("how task %s ended cannot be written down: %s", row.id, error)
+                failed.append(row.run_id)
+        return failed
+
+    async def _write_down_end(self, row: WorkflowExecution) -> None:
+        now = await self.audit(row.id)
+        if now.open or now.view.error is None:
+            return
+        async with limit_call(RPC_S):
+            spec, subscription = await self._submission_of(row.id)
+        again = Rerun(past=now.view, ask=OperatorRequest(actor=SYSTEM, reason=now.view.error.message), closes=True)
+        options = task_options.another_run(again, spec, self._config, subscription)
+        known = {name: await row.memo_value(name, "") for name in (MEMO_KEY, names.MEMO_REQUEST)}
+        options["memo"] |= {name: text for name, text in known.items() if text}
+        async with limit_call(RPC_S):
+            await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
+        log.warning("task %s was terminated: it is written down as %s", row.id, now.view.state)
 
     def _first_run(self, new: NewTask) -> dict[str, Any]:
         return task_options.first_run(new.task_id, new.spec, self._config, digest=new.digest, key=new.key)
@@ -482,6 +524,19 @@ def _argument(control: Control) -> OperatorRequest | Answer:
     if control.action == "rollback":
         return RollbackRequest(**dict(control.ask), force=control.force)
     return Answer(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
+
+
+async def outcome_of(client: Client, task_id: str) -> str:
+    """How a task ended, in one word; empty while it runs."""
+    try:
+        known = await client.get_workflow_handle(task_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return "unknown"  # a cleanup was faster
+        raise
+    if status_of(known.status) in OPEN:
+        return ""
+    return "terminated" if status_of(known.status) is ExecutionStatus.TERMINATED else (await _row(known)).state
 
 
 async def _reading(known: WorkflowExecution) -> TaskReading:

@@ -18,7 +18,7 @@ from droidherd.domain.errors import Verdict
 from droidherd.domain.task.lifecycle import FINAL, TaskEvent, TaskStatus
 from droidherd.engine.errors import CursorError
 
-_SAFE = re.compile(r"[A-Za-z0-9._/=-]{1,160}", re.ASCII)
+_SAFE = re.compile(r"[A-Za-z0-9._/=:-]{1,160}", re.ASCII)
 _MARK = 8
 
 
@@ -38,6 +38,7 @@ class ExecutionStatus(StrEnum):
     CONTINUED_AS_NEW = "ContinuedAsNew"
 
 
+TERMINATED, TIMED_OUT = "terminated", "timed_out"
 OPEN = {ExecutionStatus.RUNNING, ExecutionStatus.CONTINUED_AS_NEW}
 BROKEN = {ExecutionStatus.TERMINATED, ExecutionStatus.TIMED_OUT}
 """A task that ends like this cannot write down its last state."""
@@ -124,6 +125,15 @@ def reruns_of(filters: TaskFilters) -> str:
     """
     constant = replace(filters, states=(), emulator="", open=False)
     return f"{query_for(constant)} AND {Attribute.TAGS} = {quote(names.RERUN_TAG)}"
+
+
+def broken_off_in(pool: str) -> str:
+    """The query for runs of tasks that were terminated or timed out, and by their attributes go on."""
+    ends = ", ".join(quote(one) for one in TaskStatus if one in FINAL)
+    return (
+        f"{ENDS} AND ExecutionStatus IN {BROKEN_QUERY} AND {Attribute.POOL_ID} = {quote(pool)} "
+        f"AND {Attribute.TASK_STATE} NOT IN ({ends})"
+    )
 
 
 def last_run_of(account: str) -> str:
@@ -220,8 +230,8 @@ def with_termination(view: TaskView, ended_by: Termination | None) -> TaskView:
 
 def _failure(status: ExecutionStatus) -> Failure:
     kind, message = {
-        ExecutionStatus.TERMINATED: ("terminated", "the task's workflow was terminated in Temporal"),
-        ExecutionStatus.TIMED_OUT: ("timed_out", "Temporal closed the task's workflow at its time limit"),
+        ExecutionStatus.TERMINATED: (TERMINATED, "the task's workflow was terminated in Temporal"),
+        ExecutionStatus.TIMED_OUT: (TIMED_OUT, "Temporal closed the task's workflow at its time limit"),
     }.get(status, ("workflow_failed", "the task's workflow failed before it wrote down why"))
     return Failure(kind=kind, verdict=Verdict.FINAL, message=message, remedy="submit the task again")
 
@@ -229,4 +239,5 @@ def _failure(status: ExecutionStatus) -> Failure:
 def _broken_off(attempt: AttemptView, failure: Failure, closed_at: datetime | None) -> AttemptView:
     if attempt.ended is not None:
         return attempt
-    return attempt.model_copy(update={"ended": closed_at, "outcome": "failed", "error": failure})
+    outcome = failure.kind if failure.kind in (TERMINATED, TIMED_OUT) else TaskStatus.FAILED
+    return attempt.model_copy(update={"ended": closed_at, "outcome": outcome, "error": failure})

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -80,6 +80,29 @@ class AccountMonitor:
         if restored:
             log.warning("somebody ended the workflows of accounts, they are started again: %s", ", ".join(restored))
         self._since = began - VISIBLE_WITHIN
+
+
+class TaskEnds(Protocol):
+    """Tasks that were terminated, and could not write down how they ended."""
+
+    async def write_down_ends(self, given_up: Collection[str]) -> list[str]: ...
+
+
+class EndMonitor:
+    """Has it written down that tasks were terminated: by themselves they are `running` for ever."""
+
+    def __init__(self, ends: TaskEnds) -> None:
+        """Nothing is looked at yet."""
+        self._ends = ends
+        self._given_up: dict[str, None] = {}
+
+    async def check(self) -> None:
+        try:
+            failed = await self._ends.write_down_ends(self._given_up)
+        except EngineError as error:
+            log.warning("which tasks were terminated is not known, looking again: %s", error)
+        else:
+            self._given_up |= dict.fromkeys(failed)
 
 
 class Replacement(Protocol):

@@ -3,15 +3,26 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import (
+    Schedule,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    ScheduleSpec,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+)
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from droidherd.contracts import names
-from droidherd.contracts.tasks import ArtifactView, TaskView
+from droidherd.contracts.queue import AccountView
+from droidherd.contracts.tasks import ArtifactView, OperatorRequest, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import TasksClient
 from tests.workflows.plays import Hold, Play, breaks, completes, fails, is_unknown_to_us
-from tests.workflows.world import World
+from tests.workflows.world import World, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -190,6 +201,84 @@ async def test_a_terminated_task_shows_in_its_memo_what_it_was_doing(here: World
     kept = await memo(here, task)
     assert (TaskStatus.RUNNING, task, here.stages.of(task)[0].emulator_id) == (kept.state, kept.account, kept.emulator)
     hold.let_go.set()
+
+
+def tasks_of(here: World) -> TasksClient:
+    config = EngineConfig(pool=here.pool)
+    return TasksClient(here.client, config, QueueClient(here.client, config))
+
+
+async def written_down(here: World, task: str) -> TaskView:
+    """Its newest run says how it ended, in its query, its memo and its attributes."""
+    tasks = tasks_of(here)
+
+    async def there() -> TaskView | None:
+        assert [] == await tasks.write_down_ends()
+        description = await here.task(task).describe()
+        return await memo(here, task) if description.status is Status.FAILED else None
+
+    kept = await until(there, f"the end of {task} to be written down")
+    view = await here.view(task)
+    found = (await here.task(task).describe()).typed_search_attributes
+    shown = [pair.value for pair in found if pair.key.name == "TaskState"]
+    assert (TaskStatus.FAILED, TaskStatus.FAILED, ["failed"]) == (kept.state, view.state, shown)
+    assert kept.attempts == view.attempts
+    return view
+
+
+async def test_that_a_task_was_terminated_is_written_down(here: World, task: str):
+    hold, stages = Hold(), [{"name": "open", "effect": "account"}, {"name": "collect"}]
+    await here.submit(task, completes, hold, account=task, params={"stages": stages})
+    await hold.began.wait()
+    await here.task(task).terminate("test")
+    hold.let_go.set()
+    view = await written_down(here, task)
+    assert (view.error.kind if view.error else "", [one.outcome for one in view.attempts]) == (
+        "terminated",
+        ["terminated"],
+    )
+    assert ["completed", "running"] == [one.state for one in view.stages]
+    last = view.events[-1]
+    assert ("running", "broken_off", "failed", "system:terminated") == (last.before, last.event, last.after, last.actor)
+
+    async def free() -> bool | None:
+        known = await here.dispatcher().query(names.Query.ACCOUNT, task, result_type=AccountView)
+        return None if known.is_running or known.is_queued else True
+
+    await until(free, "its account to be free")
+    here.stages.plays[task] = [completes]
+    await tasks_of(here).again(task, OperatorRequest(actor="anna"), None)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    assert ["open", "collect", "collect"] == [work.stage.name for work in here.stages.of(task)]
+
+
+async def test_a_task_terminated_before_it_ran_is_written_down(here: World, task: str):
+    await here.order("pause_lane", actor="anna")
+    await here.submit(task)
+    await here.reached(task, TaskStatus.QUEUED)
+    await here.task(task).terminate("test")
+    view = await written_down(here, task)
+    assert ((), "broken_off") == (view.attempts, view.events[-1].event)
+    await here.order("resume_lane", actor="anna")
+
+
+async def test_a_schedule_of_temporals_own_starts_tasks(here: World, task: str):
+    start = ScheduleActionStartWorkflow(
+        names.Workflow.TASK, TaskInput(spec=TaskSpec(type="sample")), id=task, task_queue=names.QUEUE
+    )
+    schedule = await here.client.create_schedule(f"by-{task}", Schedule(action=start, spec=ScheduleSpec()))
+    await schedule.trigger()
+
+    async def started() -> str | None:
+        actions = (await schedule.describe()).info.recent_actions
+        started = actions[0].action if actions else None
+        return started.workflow_id if isinstance(started, ScheduleActionExecutionStartWorkflow) else None
+
+    name = await until(started, "the schedule to start a task")
+    assert name.startswith(f"{task}-20")
+    assert name.endswith("Z")
+    assert TaskStatus.COMPLETED is (await here.ended(name)).state
+    await schedule.delete()
 
 
 async def test_lists_find_a_task_by_its_attributes(here: World, task: str):

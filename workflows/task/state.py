@@ -116,6 +116,8 @@ class TaskState(BaseModel):
     """The task that follows it."""
     chain_ends: str = ""
     """Why none does."""
+    ended_as: TaskView | None = None
+    """Of a run that does nothing but write down how the one before ended."""
 
     @classmethod
     def begin(cls, start: TaskInput) -> Self:
@@ -129,9 +131,20 @@ class TaskState(BaseModel):
         state = cls(task_id=info.workflow_id, spec=spec, run=run, claim=claim, not_before=spec.not_before, **kept)
         if not state.events:
             state._write(_created(spec, state.created_at))
-        if start.again is not None:
+        if start.again is not None and start.again.closes:
+            state._close_as(start.again.past, start.again.ask)
+        elif start.again is not None:
             state._resume(start.again)
         return state
+
+    def _close_as(self, past: TaskView, ask: OperatorRequest) -> None:
+        """The run before ended like this, and could not say so."""
+        self.is_rerun, self.status, self.error = True, past.state, past.error
+        at, before = self.updated_at, past.events[-1].after if past.events else past.state
+        reason = past.error.message if past.error else ask.reason
+        event = TaskNote.BROKEN_OFF
+        line = EventView(at=at, before=before, event=event, after=past.state, actor=ask.actor, reason=reason)
+        self.ended_as = past.model_copy(update={"events": (*past.events[-KEPT_EVENTS + 1 :], line)})
 
     @classmethod
     def _names(cls, lasts: Lasts) -> list[str]:
@@ -482,7 +495,7 @@ class TaskState(BaseModel):
     # --- as others see it -------------------------------------------------------------------------------------
 
     def view(self, *, events: bool) -> TaskView:
-        view = TaskView.model_validate(self, from_attributes=True)
+        view = self.ended_as or TaskView.model_validate(self, from_attributes=True)
         return view if events else view.model_copy(update={"events": ()})
 
     @property

@@ -4,9 +4,14 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from temporalio.client import WorkflowExecutionStatus
+
 from droidherd.contracts import names
 from droidherd.domain.errors import FlowError, ScreenNotReachedError, ServerBusyError, StageTimeoutError
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine.connection import EngineConfig
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import TasksClient
 from tests.replay.scenario import DISPATCHER, TASK, Setting, scenario
 from tests.workflows.plays import Deaf, Hold, NothingDirect, breaks, completes, fails, is_unknown_to_us
 from tests.workflows.world import POOL, World, until
@@ -202,6 +207,14 @@ async def terminated(world: World) -> None:
     await hold.began.wait()
     await world.task("task").terminate("test")
     await world.idle()
+    config = EngineConfig(pool=world.pool)
+    tasks = TasksClient(world.client, config, QueueClient(world.client, config))
+
+    async def written_down() -> bool | None:
+        await tasks.write_down_ends()
+        return (await world.task("task").describe()).status is WorkflowExecutionStatus.FAILED or None
+
+    await until(written_down, "its end to be written down")
 
 
 @scenario(
