@@ -580,6 +580,7 @@ export interface RerunSent {
   past: TaskViewSent;
   ask: OperatorRequest;
   rollback?: RollbackSent | null;
+  closes?: boolean;
 }
 
 export type RetryOnSent = "any" | "timeout";
