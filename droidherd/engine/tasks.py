@@ -345,11 +345,15 @@ class TasksClient:
         if reading.open:
             return reading
         async with limit_call(RPC_S):
-            ended_by = await self._termination(await self._handle(task_id).describe())
+            known = await self._handle(task_id).describe()
+            ended_by = await self._termination(known)
         view = await self._query(task_id, QueryRejectCondition.NONE)
         if view is None:
             return TaskReading(with_termination(reading.view, ended_by), open=False, stale=True)
-        whole = reading.view.model_copy(update={"events": view.events})
+        if view.state in FINAL:
+            whole = reading.view.model_copy(update={"events": view.events})
+        else:  # it was terminated: it knows more than it had written down
+            whole = settle_view(view, status_of(known.status), known.close_time, ended_by)
         return TaskReading(with_termination(whole, ended_by), open=False)
 
     async def _query(self, task_id: str, unless: QueryRejectCondition) -> TaskView | None:

@@ -139,7 +139,7 @@ def test_a_terminated_task_shows_as_failed(world: World, http: httpx.Client):
     assert ended["error"]["message"].endswith("was terminated in Temporal: gone")
     *_, before, last = http.get(f"/api/tasks/{task_id}/events").json()["events"]
     assert ("running", "temporal", "gone") == (before["after"], last["actor"], last["reason"])
-    assert ["failed"] == [one["outcome"] for one in ended["attempts"]]
+    assert ["terminated"] == [one["outcome"] for one in ended["attempts"]]
     listed = eventually(lambda: _listed(http, account="term-1", state="failed"))
     assert [(task_id, "failed")] == listed
     assert [] == _listed(http, account="term-1", state="running")
