@@ -196,7 +196,7 @@ class HostWorkflow:
         state = self._state
         incarnation = state.worker.incarnation if state.worker else 0
         for one in seen:
-            if one.emulator_id not in state.last and not self._has_room(one):
+            if one.emulator_id not in state.last and not self._may_watch(one):
                 continue
             state.seq += 1
             message = replace(one, seq=state.seq, incarnation=max(one.incarnation, incarnation))
@@ -207,7 +207,7 @@ class HostWorkflow:
             # What is seen now is all that matters: an emulator drops what is older than what it heard.
             self._outbox.put_instead(names.emulator_id(one.emulator_id), message, lambda _: True)
 
-    def _has_room(self, one: Seen) -> bool:
+    def _may_watch(self, one: Seen) -> bool:
         """Whether this host may have one more emulator."""
         if len(self._state.last) < EMULATORS_MAX and self._weight + _weight(one) <= EMULATORS_BYTES:
             return True

@@ -211,8 +211,8 @@ def _read(
             return (parameter.kind(),)
         raise UnreadableError(f"it takes one argument, {_name_of(parameter.kind)}, and none was sent")
     most = LARGE.get(_name_of(parameter.kind), most or inbound.MESSAGE_BYTES)
-    now_ms = int(workflow.time() * 1000)
-    return (inbound.read(parameter.kind, encoding, raw.data, most=most, strict=strict, now_ms=now_ms),)
+    limits = inbound.MessageLimits(most, int(workflow.time() * 1000))
+    return (inbound.read(parameter.kind, encoding, raw.data, limits, strict=strict),)
 
 
 def _encoding(payload: Any) -> str:

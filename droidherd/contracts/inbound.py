@@ -67,8 +67,17 @@ def locked(key: str) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MessageLimits:
+    """What holds for one message."""
+
+    bytes: int = MESSAGE_BYTES
+    now_ms: int = WHOLE
+    """Counters are at most a little ahead of this."""
+
+
 def read(
-    kind: Any, encoding: str, data: bytes, *, most: int = MESSAGE_BYTES, strict: bool = False, now_ms: int = WHOLE
+    kind: Any, encoding: str, data: bytes, limits: MessageLimits = MessageLimits(), *, strict: bool = False
 ) -> Any:
     """The value that was sent. `strict`: fields that a `Request` does not have are refused, too.
 
@@ -76,10 +85,10 @@ def read(
     """
     if encoding != JSON:
         raise UnreadableError(f"the argument must be JSON ({JSON}), not {encoding[:TEXT]!r}")
-    if len(data) > most:
-        raise UnreadableError(f"the argument has {len(data)} bytes; at most {most} are taken")
+    if len(data) > limits.bytes:
+        raise UnreadableError(f"the argument has {len(data)} bytes; at most {limits.bytes} are taken")
     try:
-        problem = next(_beyond(_adapter(Any).validate_json(data), _Place(), min(now_ms + AHEAD_MS, WHOLE)), "")
+        problem = next(_beyond(_adapter(Any).validate_json(data), _Place(), min(limits.now_ms + AHEAD_MS, WHOLE)), "")
     except ValidationError as error:
         why = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error", "")
         raise UnreadableError(f"the argument is not JSON: {why}") from error

@@ -26,12 +26,12 @@ class Outbox(Generic[M]):
     def put(self, target: str, message: M) -> None:
         self.lines.setdefault(target, []).append(message)
 
-    def put_instead(self, target: str, message: M, said: Callable[[M], bool]) -> None:
-        """The same. In a long line, what waits already and is `said` by this one, too, is dropped: it does not grow."""
+    def put_instead(self, target: str, message: M, repeated: Callable[[M], bool]) -> None:
+        """The same. In a long line, what waits already and is `repeated` by this one is dropped: it does not grow."""
         line = self.lines.setdefault(target, [])
         if len(line) >= LONG:
             at = 1 if target in self.flying else 0
-            line[at:] = [one for one in line[at:] if not said(one)]
+            line[at:] = [one for one in line[at:] if not repeated(one)]
         line.append(message)
 
     def waiting(self, target: str) -> int:

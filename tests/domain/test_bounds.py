@@ -43,8 +43,8 @@ class Stranger:
     def __init__(self, d: Dispatcher, seed: int) -> None:
         self.d, self.random = d, random.Random(seed)
         self.now = NOW
-        self.said = [self.enqueue, self.ask, self.soon, self.ending, self.done, self.announce, self.closed]
-        self.said += [self.audit, self.configure, self.lane, self.account]
+        self.kinds = [self.enqueue, self.ask, self.soon, self.ending, self.done, self.announce, self.closed]
+        self.kinds += [self.audit, self.configure, self.lane, self.account]
 
     def text(self, length: int) -> str:
         return (a_name(self.random) * (length // 64 + 1))[:length]
@@ -136,7 +136,7 @@ class Stranger:
     def say(self, count: int, *kinds: Callable[[], None]) -> None:
         for number in range(count):
             self.now += self.random.randint(0, 50)
-            self.random.choice(kinds or self.said)()
+            self.random.choice(kinds or self.kinds)()
             if number % 100 == 0:
                 self.d.tick(self.now)
 
@@ -200,7 +200,7 @@ def test_labels_beyond_the_limit_are_not_taken_over_and_the_rest_is() -> None:
     assert (EmulatorStatus.UP, ()) == (last.state, last.labels)
 
 
-def test_who_holds_what_nobody_has_room_for_is_asked_to_let_go() -> None:
+def test_who_holds_an_emulator_beyond_the_limit_is_asked_to_let_go() -> None:
     pool = Pool()
     for number in range(EMULATORS_MAX + RETIRED_KEPT):
         pool.emulator(f"e{number}")
@@ -216,7 +216,7 @@ def test_a_claimed_lease_lasts_no_longer_than_any_other() -> None:
     assert pool.lease("t1").expires_at_ms <= NOW + 86_400_000
 
 
-def test_a_task_that_comes_back_finds_room_in_a_full_queue() -> None:
+def test_a_task_that_comes_back_is_taken_into_a_full_queue() -> None:
     pool = Pool(limit=3)
     for number in range(3):
         pool.enqueue(f"t{number}")

@@ -182,7 +182,7 @@ def test_a_task_can_continue_as_new_after_anything() -> None:
     def lease(number: int) -> m.Lease:
         return m.Lease(number, a_name(stranger.random), a_name(stranger.random), 2**53)
 
-    said: list[Callable[[int], object]] = [
+    kinds: list[Callable[[int], object]] = [
         lambda _: task.pause(stranger.operator()),
         lambda _: task.resume(stranger.operator()),
         lambda _: task.cancel(stranger.operator()),
@@ -196,5 +196,5 @@ def test_a_task_can_continue_as_new_after_anything() -> None:
         lambda _: state.take_effect() if state.intent and state.status == "pending" else None,
     ]
     for number in range(MANY):
-        stranger.random.choice(said)(number)
+        stranger.random.choice(kinds)(number)
     assert len(state.model_dump_json()) < STATE_BYTES // 3

@@ -191,7 +191,7 @@ class Dispatcher:
         emulator = self.board.emulators.get(news.emulator_id)
         news = self._within_limits(news, emulator, now_ms)
         if emulator is None:
-            if why := self.state.no_room_for(news.emulator_id):
+            if why := self.state.refusal_of_emulator(news.emulator_id):
                 self.state.events.append(now_ms, "emulator_refused", "", news.emulator_id, why)
                 return
             emulator = self.state.add_emulator(news.emulator_id, idle_since_ms=now_ms)

@@ -120,7 +120,7 @@ class Rebuild:
     def adopt(self, ask: m.Enqueue, lease: m.Lease, now_ms: int) -> None:
         """Believe a holder that survived our memory. Of two that contradict each other the newer lease is true."""
         emulator = self._board.emulators.get(lease.emulator_id)
-        if self._is_full() or (emulator is None and self._state.no_room_for(lease.emulator_id)):
+        if self._is_full() or (emulator is None and self._state.refusal_of_emulator(lease.emulator_id)):
             self._messenger.to_task(ask.key.task_id, m.Revoked(ask.key, lease.token, RevokeReason.EXPIRED))
             return
         if emulator is None:

@@ -269,7 +269,7 @@ class DispatcherState:
             raise ValueError(f"a snapshot that contradicts itself: {type(error).__name__}: {error}") from error
         return state
 
-    def no_room_for(self, emulator_id: str) -> str:
+    def refusal_of_emulator(self, emulator_id: str) -> str:
         """Why this emulator cannot join; empty when it can."""
         if len(self.board.emulators) < EMULATORS_MAX + RETIRED_KEPT:
             return ""

@@ -185,7 +185,7 @@ class Emulator:
         last = state.reports.get(seen.host_id)
         if last is not None and (seen.incarnation, seen.seq) <= (last.incarnation, last.seq):
             return
-        if last is None and not self._make_room():
+        if last is None and not self._may_report():
             return
         seen = replace(seen, **{name: getattr(seen, name)[:TEXT_MAX] for name in ("boot", "address", "serialno")})
         state.reports[seen.host_id] = seen
@@ -197,7 +197,7 @@ class Emulator:
         self._plan(now_ms, dice)
         self._update_status()
 
-    def _make_room(self) -> bool:
+    def _may_report(self) -> bool:
         """Whether the report of one more host is kept, in the place of one that let go."""
         state = self.state
         if len(state.reports) < HOSTS_MAX:
