@@ -62,6 +62,7 @@ class EngineActivities:
         handle = self._client.get_workflow_handle(work.task_id)
         return WaitingTask.of(await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=LOOK_TIMEOUT))
 
+    @activity.defn
     async def await_task(self, work: AwaitTask) -> str:
         while not (outcome := await outcome_of(self._client, work.task_id)):
             activity.heartbeat()

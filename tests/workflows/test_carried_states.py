@@ -96,7 +96,7 @@ class Engine:
         return self.caught_up
 
     async def wait_condition(self, condition: Callable[[], bool], **_: object) -> None:
-        for _ in range(TURNS):
+        for _turn in range(TURNS):
             await asyncio.sleep(0)
         assert condition(), "nothing here ends later"
 
