@@ -8,11 +8,11 @@ from temporalio import activity
 from temporalio.client import Client
 
 from droidherd.contracts.engine import (
+    AwaitTask,
     CancelWork,
     EarlierRun,
     EarlierRunWork,
     OrdersWork,
-    AwaitTask,
     PoolSettings,
     PoolWork,
     Predecessor,
