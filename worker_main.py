@@ -72,19 +72,21 @@ async def run(settings: Settings, roles: set[str]) -> int:
     except BadParametersError as error:
         raise WorkerRefusedError(str(error)) from error
     stop = ShutdownRequest.by_signal()
-    client = await connect(settings.temporal, keys)
-    store = artifact_store(settings)
-    shared = SharedActivities.build(settings, client, store)
-    if "host" in roles:
-        # First of all: whatever is sent to the cache of a dead worker waits there.
-        await clear_predecessor(settings, shared.hosts)
-    await shared.queue.configure()
     environment = children.adb_environment(os.environ)
     server = AdbServer(settings.adb.port, settings.data / "adb", settings.adb.program, environment=environment)
     memory = MemoryMonitor(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(run_monitor(MEMORY_CHECK_S, memory.check, stop.asked))
         starting: list[Awaitable[object]] = []
+        client = await connect(settings.temporal, keys)
+        store = artifact_store(settings)
+        shared = SharedActivities.build(settings, client, store)
+        if "host" in roles:
+            stack.callback(server.stop)
+            starting.append(asyncio.create_task(asyncio.to_thread(server.start)))
+            # First of all that asks Temporal: whatever is sent to the cache of a dead worker waits there.
+            await clear_predecessor(settings, shared.hosts)
+        await shared.queue.configure()
+        await stack.enter_async_context(run_monitor(MEMORY_CHECK_S, memory.check, stop.asked))
         if "workflow" in roles:
             starting.append(_keep_schedule(settings, client))
             record = ReplayRecord(settings.limits.replay_failures)
@@ -96,9 +98,6 @@ async def run(settings: Settings, roles: set[str]) -> int:
             await stack.enter_async_context(run_monitor(ACCOUNTS_CHECK_S, accounts.check, stop.asked))
             ends = EndMonitor(TasksClient(client, EngineConfig.of(settings), shared.queue))
             await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, ends.check, stop.asked))
-        if "host" in roles:
-            stack.callback(server.stop)
-            starting.append(asyncio.to_thread(server.start))
         await asyncio.gather(*starting)
         holders = HolderMonitor(shared.queue, settings.host.id)
         await stack.enter_async_context(run_monitor(HOLDERS_CHECK_S, holders.check, stop.asked))
@@ -136,6 +135,7 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
     modes = parser.add_subparsers(dest="mode", required=True)
     serve = modes.add_parser("run", help="serve until SIGTERM")
     serve.add_argument("--roles", type=_roles, default="workflow,host", help="workflow, host, or both (default)")
+    serve.add_argument(children.STANDBY, action="store_true", help="begin when a line arrives at standard input")
     verify = modes.add_parser("verify", help="replay histories against the workflows of this tree")
     verify.add_argument("paths", nargs="*", type=Path, default=[Path("tests/replay/histories")])
     verify.add_argument("--running", action="store_true", help="the runs under way: is a drain needed?")
@@ -186,6 +186,8 @@ def main(argv: list[str] | None = None) -> int:
     if options.mode == "verify":
         return asyncio.run(_verify(options))
     children.keep_private()
+    if options.standby:
+        children.stand_by()
     try:
         settings = load()
     except ValueError as error:

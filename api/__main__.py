@@ -1,6 +1,6 @@
 """Serve the HTTP API, until SIGTERM or SIGINT.
 
-It takes no options: its settings come from the environment (DROIDHERD_API__PORT=8801) and from droidherd.toml;
+Its settings come from the environment (DROIDHERD_API__PORT=8801) and from droidherd.toml;
 docs/operations.md lists them.
 """
 
@@ -30,8 +30,12 @@ GRACE_S = 5
 def main(argv: list[str] | None = None) -> int:
     """Serve until a signal comes."""
     raw = argparse.RawDescriptionHelpFormatter
-    argparse.ArgumentParser(prog="python -m api", description=__doc__, formatter_class=raw).parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m api", description=__doc__, formatter_class=raw)
+    parser.add_argument(children.STANDBY, action="store_true", help="begin when a line arrives at standard input")
+    options = parser.parse_args(argv)
     children.keep_private()
+    if options.standby:
+        children.stand_by()
     try:
         settings = load()
     except ValueError as error:

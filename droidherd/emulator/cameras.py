@@ -6,6 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from droidherd import telemetry
 from droidherd.adb.cameras import Camera, RawCamera, every_camera
@@ -13,6 +16,7 @@ from droidherd.adb.client import AdbClient
 from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import DroidherdError, InvalidFrameError, NotSentError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
+from droidherd.processes import pidfile
 from droidherd.vision.pixels import decode_png, difference
 
 log = logging.getLogger(__name__)
@@ -29,6 +33,9 @@ RESTLESS = 1.5
 """On a screen that moves: so many times what the reference differs from itself a moment later."""
 ROUNDS = 3
 EMULATORS_MAX = 1_000
+FILE = "cameras.json"
+"""In the data folder: how each emulator is seen. A worker that starts takes no emulator's time to find that out."""
+_RANKINGS = TypeAdapter(dict[str, list[str]])
 
 UNSEEN = (InvalidFrameError, NotSentError, UnknownOutcomeError)
 """What cameras raise. Anything else comes from whoever interrupted them, and is not for us."""
@@ -113,24 +120,30 @@ class CameraChoice:
 
     @property
     def why(self) -> str:
-        return "; ".join(str(one) for one in self.judged) or "not probed"
+        return "; ".join(str(one) for one in self.judged) or "not probed by this worker"
 
 
 class Cameras:
     """The cameras of one process, and how each emulator is seen. For several threads."""
 
-    def __init__(self, cameras: Sequence[Camera], compare: Difference = difference) -> None:
-        """In the order of preference when nothing is known. The one named `png` is the reference, else the first."""
+    def __init__(
+        self, cameras: Sequence[Camera], compare: Difference = difference, *, folder: Path | None = None
+    ) -> None:
+        """In the order of preference when nothing is known. The one named `png` is the reference, else the first.
+
+        `folder`: where choices are kept for the next worker. A boot gate has them made anew, whoever made them.
+        """
         self._cameras = tuple(cameras)
         self._compare = compare
         self._reference = next((one for one in cameras if one.name == "png"), cameras[0])
-        self._choices: dict[str, CameraChoice] = {}
+        self._file = folder / FILE if folder is not None else None
+        self._choices = self._kept_choices()
         self._lock = threading.Lock()
 
     @classmethod
-    def all_of(cls, adb: AdbClient) -> "Cameras":
+    def all_of(cls, adb: AdbClient, folder: Path | None = None) -> "Cameras":
         """Every way there is."""
-        return cls(every_camera(adb, decode_png))
+        return cls(every_camera(adb, decode_png), folder=folder)
 
     @classmethod
     def raw_of(cls, adb: AdbClient) -> "Cameras":
@@ -146,6 +159,7 @@ class Cameras:
         """It booted: what was found out before says nothing any more. The next frame is taken after a probe."""
         with self._lock:
             self._choices.pop(emulator_id, None)
+            self._save()
 
     def probe(
         self, emulator_id: str, serial: str, deadline_s: float = PROBE_S, interrupt: CallInterrupt | None = None
@@ -177,7 +191,33 @@ class Cameras:
             while len(self._choices) >= EMULATORS_MAX:
                 self._choices.pop(next(iter(self._choices)))
             self._choices[emulator_id] = choice
+            self._save()
         self._show()
+
+    def _save(self) -> None:
+        """Under the lock. What cannot be kept is found out again."""
+        if self._file is None:
+            return
+        rankings = {name: [camera.name for camera in choice.ranking] for name, choice in self._choices.items()}
+        try:
+            pidfile.write_json(self._file, rankings)
+        except OSError as error:
+            log.warning("how emulators are seen was not kept for the next worker: %s", error)
+
+    def _kept_choices(self) -> dict[str, CameraChoice]:
+        """Of the worker before. Cameras that there are no more count for nothing."""
+        if self._file is None:
+            return {}
+        try:
+            rankings = _RANKINGS.validate_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValidationError) as error:
+            log.warning("%s is not followed, every emulator's cameras are tried again: %s", self._file, error)
+            return {}
+        by_name = {one.name: one for one in self._cameras}
+        known = {name: [by_name[one] for one in names if one in by_name] for name, names in rankings.items()}
+        return {name: CameraChoice(ranking) for name, ranking in known.items() if ranking}
 
     def _show(self) -> None:
         names = [choice.ranking[0].name for choice in list(self._choices.values())]
@@ -308,6 +348,8 @@ class Cameras:
                 break
         with choice.lock:
             choice.turn = 0
+        with self._lock:
+            self._save()
         self._show()
 
 

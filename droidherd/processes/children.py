@@ -9,6 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 """The folder with our packages: this tree, or where they were installed."""
 
+STANDBY = "--standby"
+"""The option of a process that stands by: it imports its modules, and begins when it reads a line from us."""
+
 _MODULE = (
     "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -39,6 +42,12 @@ def python(module: str, *words: str) -> list[str]:
     would be run.
     """
     return [sys.executable, "-P", "-c", _MODULE, str(ROOT), module, *words]
+
+
+def stand_by() -> None:
+    """Wait for the word to begin. Leave when whoever would give it is gone: nothing was begun."""
+    if not sys.stdin.readline():
+        sys.exit()
 
 
 def compiled_in(environment: Mapping[str, str], cache: Path) -> dict[str, str]:

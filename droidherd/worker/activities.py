@@ -104,7 +104,8 @@ class HostActivities:
         at_once = settings.adb.connects_at_once + HOST_SLOTS + settings.controllers.boots_at_once
         threads = ThreadPoolExecutor(thread_name_prefix="host", max_workers=at_once)
         adb = AdbClient(server.port, connects_at_once=settings.adb.connects_at_once, span=_adb_call)
-        web, cameras, frame_buffer = WebClient.of(settings.web), Cameras.all_of(adb), FrameBuffer(encode_jpeg)
+        web, frame_buffer = WebClient.of(settings.web), FrameBuffer(encode_jpeg)
+        cameras = Cameras.all_of(adb, settings.data)
         services = StageServices(
             adb,
             inventory,

@@ -34,6 +34,20 @@ def run(tmp_path: Path, *words: str, **more: str) -> "subprocess.CompletedProces
     )
 
 
+def test_its_start_loads_nothing_for_pictures_or_emulators(tmp_path: Path):
+    code = "import api.__main__, sys; print(*sorted({'adbutils', 'cv2', 'numpy', 'PIL', 'requests'} & {*sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "" == done.stdout.strip()
+
+
 def test_help_helps_and_starts_nothing(tmp_path: Path):
     done = run(tmp_path, "--help")
     assert (0, True) == (done.returncode, "usage: python -m api" in done.stdout)

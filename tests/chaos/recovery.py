@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from droidherd.cli.local.supervise import WELL_S
 from droidherd.processes import pidfile
 from droidherd.virtual import journal
 from tests.chaos.judge import WIDTH
@@ -19,6 +20,8 @@ from tests.cli.stand import Stand, eventually
 PROGRAM = (sys.executable, "-P", "-m", "droidherd.cli")
 FLOWS = Path(__file__).with_name("flows")
 EMULATORS = 4
+IN_FLIGHT_S = 0.2
+"""A shell line that was under way still acts so long after the death of its worker: nobody recovered by that."""
 PARTS = ("up", "worker", "api", "temporal", "virtual")
 
 
@@ -49,7 +52,11 @@ class RecoveringInstance:
         self._stand.run("down", "--now")
 
     def strike(self, *victims: str) -> Recovery:
-        """Kill these processes at once. Without its supervisor the instance is started again by hand."""
+        """Kill these processes at once. Without its supervisor the instance is started again by hand.
+
+        Each had started well: who dies sooner is started later and later, and in the end not again.
+        """
+        assert eventually(lambda: self._youngest_s(victims) > WELL_S)
         tasks = self._put_to_work()
         time.sleep(self._chance.uniform(0.1, 0.8))
         known = self._stand.processes()
@@ -65,6 +72,10 @@ class RecoveringInstance:
             assert eventually(lambda task=task: self._get(f"/api/tasks/{task}").get("state") == "completed")
             found.acts_s += self._first_tap(x, struck_s)
         return found
+
+    def _youngest_s(self, names: Sequence[str]) -> float:
+        known = self._stand.processes()
+        return min(time.time() - known[name].started_at if name in known else 0.0 for name in names)
 
     def _put_to_work(self) -> dict[str, float]:
         assert eventually(lambda: self._count("/api/emulators", "emulators", "up") == EMULATORS)
@@ -101,7 +112,7 @@ class RecoveringInstance:
             for command in journal.read(self._stand.data / "virtual", f"virtual-{number}")
             if command.argv[:2] == ("input", "tap")
             and abs(int(command.argv[2]) - column) <= 1
-            and command.monotonic_s > after_s
+            and command.monotonic_s > after_s + IN_FLIGHT_S
         ]
         return [min(taps)] if taps else []
 

@@ -19,7 +19,7 @@ from droidherd.cli.local import ports, supervise
 from droidherd.cli.local.lock import InstanceLock, is_held
 from droidherd.cli.local.ports import PortRegistry, PortSetting, free
 from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, ProcessSpec, Supervisor
-from droidherd.processes import pidfile
+from droidherd.processes import children, pidfile
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
 LIMIT_S = 60
@@ -70,6 +70,60 @@ def test_a_child_that_dies_is_started_again(supervisor: Supervisor, tmp_path: Pa
     until = time.monotonic() + LIMIT_S
     supervisor.watch(lambda: again() or time.monotonic() > until)
     assert 1 == seen[0]
+
+
+def test_an_end_is_heard_and_not_looked_for(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervise, "LOOK_S", LIMIT_S)
+    ends_soon = ProcessSpec("one", [sys.executable, "-c", "import sys; sys.stdin.read()"], at_once, checks_again=True)
+    child = supervisor.start(ends_soon)
+    began_s = time.monotonic()
+    supervisor.watch(lambda: child.restarts > 0)
+    assert time.monotonic() - began_s < LIMIT_S
+
+
+def test_a_stand_by_takes_over_when_its_process_ends(supervisor: Supervisor):
+    code = (
+        "import os, sys, time\n"
+        "if '--standby' in sys.argv:\n"
+        "  print(f'stands by {os.getpid()}', flush=True)\n"
+        "  if not sys.stdin.readline(): sys.exit()\n"
+        "print(f'began {os.getpid()}', flush=True); time.sleep(60)"
+    )
+    child = supervisor.start(ProcessSpec("one", [sys.executable, "-c", code], at_once, standby=True))
+    first = pid_of(child)
+    child.stand_by()
+    assert eventually(lambda: "stands by" in child.log.read_text())
+    waiting = int(child.log.read_text().split("stands by ")[1].split()[0])
+    assert f"began {waiting}" not in child.log.read_text()
+    os.kill(first, signal.SIGKILL)
+    until = time.monotonic() + LIMIT_S
+    supervisor.watch(lambda: pid_of(child) != first or time.monotonic() > until)
+    assert waiting == pid_of(child)
+    assert eventually(lambda: f"began {waiting}" in child.log.read_text())
+
+
+def test_a_stand_by_that_died_is_replaced_by_a_start(supervisor: Supervisor):
+    code = "import os, sys, time\nif '--standby' in sys.argv: print(os.getpid()); sys.exit(5)\ntime.sleep(60)"
+    child = supervisor.start(ProcessSpec("one", [sys.executable, "-c", code], at_once, standby=True))
+    child.stand_by()
+    assert eventually(lambda: child.log.read_text().strip().isdecimal())
+    assert eventually(lambda: not pidfile.birth(int(child.log.read_text())))
+    first = pid_of(child)
+    os.kill(first, signal.SIGKILL)
+    until = time.monotonic() + LIMIT_S
+    supervisor.watch(lambda: child.restarts > 0 or time.monotonic() > until)
+    assert 1 == child.restarts
+    assert pidfile.birth(pid_of(child))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [[sys.executable, str(children.ROOT / "worker_main.py"), "run"], children.python("api")],
+    ids=["worker", "api"],
+)
+def test_a_stand_by_leaves_with_whoever_would_call_it(line: list[str]):
+    line = [*line, children.STANDBY]
+    assert 0 == subprocess.run(line, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False).returncode
 
 
 def test_a_child_that_keeps_dying_is_given_up_and_reported(

@@ -1,6 +1,7 @@
 """Which camera is chosen, and how long finding out may take: cameras that are made up, by a clock that is, too."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typing_extensions import override
@@ -8,7 +9,7 @@ from typing_extensions import override
 from droidherd.adb.wire import CallInterrupt
 from droidherd.domain.errors import AbandonedError, InvalidFrameError, UnknownOutcomeError
 from droidherd.domain.ports import Frame
-from droidherd.emulator.cameras import Cameras
+from droidherd.emulator.cameras import FILE, Cameras
 
 LONG_S = 10.0
 NAMES = ("raw", "png", "framebuffer")
@@ -218,3 +219,38 @@ def test_a_reference_that_drops_one_frame_is_asked_again():
     place = cameras.choice_for("e")
     assert place is not None
     assert [png] == place.ranking, "or what shows something else would have stood in for it"
+
+
+class Counted(Scripted):
+    """Counts its frames."""
+
+    frames = 0
+
+    @override
+    def take(self, serial: str, deadline_s: float, interrupt: CallInterrupt | None = None) -> Frame:
+        self.frames += 1
+        return super().take(serial, deadline_s, interrupt)
+
+
+def test_a_worker_that_starts_sees_an_emulator_as_the_one_before_did(tmp_path: Path):
+    Cameras([Slow("raw", 7), Scripted("png", 7)], folder=tmp_path).probe("e", "s")
+    raw, png = Counted("raw", 7), Counted("png", 7)
+    Cameras([raw, png], folder=tmp_path).take("e", "s", LONG_S)
+    assert (0, 1) == (raw.frames, png.frames)
+
+
+def test_an_emulator_that_booted_is_looked_at_anew_by_a_later_worker_too(tmp_path: Path):
+    cameras = Cameras([Scripted("raw", 7), Scripted("png", 7)], folder=tmp_path)
+    cameras.probe("e", "s")
+    cameras.forget("e")
+    assert Cameras([Scripted("raw", 7), Scripted("png", 7)], folder=tmp_path).choice_for("e") is None
+
+
+@pytest.mark.parametrize("kept", ["", "[]", '{"e": 1}', '{"e": ["gone"]}'])
+def test_a_choice_that_cannot_be_followed_is_made_again(tmp_path: Path, kept: str):
+    (tmp_path / FILE).write_text(kept)
+    cameras = Cameras([Scripted("raw", 7), Scripted("png", 7)], folder=tmp_path)
+    cameras.take("e", "s", LONG_S)
+    choice = cameras.choice_for("e")
+    assert choice is not None
+    assert {"raw", "png"} == {camera.name for camera in choice.ranking}

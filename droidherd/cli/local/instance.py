@@ -205,6 +205,7 @@ class Instance:
             grace_s=timing.drain_s,
             hurry_s=timing.cleanup_s + HURRY_SLACK_S,
             refusals=frozenset({WORKER_REFUSED}),
+            standby=True,
         )
 
     @cached_property
@@ -228,7 +229,9 @@ class Instance:
             return not_serving(f"http://{self.api.reachable}/readyz", serves=serves)
 
         line, refusals = children.python("api"), frozenset({API_REFUSED})
-        return ProcessSpec("api", line, ready, self.api_environment, address=str(self.api), refusals=refusals)
+        return ProcessSpec(
+            "api", line, ready, self.api_environment, address=str(self.api), refusals=refusals, standby=True
+        )
 
 
 def wanted_ports(settings: Settings) -> Iterator[PortSetting]:

@@ -38,9 +38,10 @@ _log = logging.getLogger("droidherd.up")
 class StopSignals:
     """Has somebody asked us to stop? Once: in order. Twice: now."""
 
-    def __init__(self) -> None:
-        """Listens from now on."""
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Listens from now on, and calls `wake` when it hears something."""
         self.times = 0
+        self._wake = wake
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
 
@@ -51,6 +52,7 @@ class StopSignals:
         self.times += 1
         if self.times > 1:
             raise KeyboardInterrupt
+        self._wake()
 
 
 class StartProgress:
@@ -98,10 +100,10 @@ def run(instance: Instance, *, as_json: bool) -> None:
     layout = instance.layout
     children.keep_private(layout.data, layout.run, layout.logs, layout.database.parent)
     with InstanceLock(layout.lock):
-        stop = StopSignals()
+        supervisor = Supervisor(ProcessFolders(layout.run, layout.logs))
+        stop = StopSignals(supervisor.wake)
         _clean_up(layout, progress)
         pidfile.record(layout.run, "up", os.getpid(), command=tuple(sys.argv))
-        supervisor = Supervisor(ProcessFolders(layout.run, layout.logs))
         try:
             instance.settle()
             problems = _start(instance, supervisor, progress, stop)

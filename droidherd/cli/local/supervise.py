@@ -2,26 +2,35 @@
 
 import logging
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from droidherd.processes import pidfile
+from droidherd.processes.children import STANDBY
 from droidherd.processes.pidfile import PidFile
 
 POLL_S = 0.05
+"""Between two looks at what starts."""
+LOOK_S = 0.5
+"""Between two looks at logs, while nothing starts and nothing ends."""
 READY_S = 60.0
 """How long one start of a process may take until it serves."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 WELL_S = 10.0
 """Who lived so long had started well."""
+STANDBY_AFTER_S = 1.0
+"""Who lived so long is through its start, and its stand-by takes no time from it."""
 RESTARTS_A_MINUTE = 8
 SPACE_BYTES = 2_000_000
 """With less free disk space nothing is started again: it would die in its start. Who died so is not to blame."""
@@ -56,6 +65,8 @@ class ProcessSpec:
     """Whether `ready` has something to do after a restart, too."""
     refusals: frozenset[int] = frozenset()
     """Exit codes that say: not with these settings."""
+    standby: bool = False
+    """Whether a second process stands by, with its modules imported, to take over when this one ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,8 @@ class ProcessFolders:
 class ChildProcess:
     """One process under supervision, across its restarts."""
 
-    def __init__(self, spec: ProcessSpec, places: ProcessFolders) -> None:
-        """Not started yet."""
+    def __init__(self, spec: ProcessSpec, places: ProcessFolders, wake: Callable[[], None] = _nothing) -> None:
+        """Not started yet. `wake` is called, from another thread, when it ends."""
         self.spec = spec
         self.log = places.logs / f"{spec.name}.log"
         self.gave_up = False
@@ -81,7 +92,9 @@ class ChildProcess:
         """Started again, and not seen ready since."""
         self.started_s = 0.0
         self._places = places
+        self._wake = wake
         self._process: subprocess.Popen[bytes] | None = None
+        self._standby: subprocess.Popen[bytes] | None = None
         self._ends: deque[float] = deque()
         self._failed_starts = 0
         """In a row."""
@@ -92,21 +105,16 @@ class ChildProcess:
         """It said itself that it cannot work with these settings: starting it again brings nothing."""
         return self.ended in self.spec.refusals
 
+    @property
+    def is_settling(self) -> bool:
+        """It waits for its next start, or is not ready after one."""
+        return self._due is not None or self.is_late
+
     def start(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        """Let its stand-by begin, if there is one; otherwise start it."""
         self.spec.before()
         self.started_s = time.monotonic()
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
-                list(self.spec.command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(self.spec.environment),
-                # Ctrl-C in the terminal is for us: we end them, in order.
-                start_new_session=sys.platform != "win32",
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
+        self._process = self._call_standby() or self._launch()
         known = {"command": tuple(self.spec.command), "address": self.spec.address, "restarts": self.restarts}
         try:
             pidfile.record(self._places.run, self.spec.name, self._process.pid, **known)
@@ -115,6 +123,13 @@ class ChildProcess:
             self._process.kill()
             self._process.wait(timeout=30)
             raise
+        threading.Thread(target=self._await_end, args=(self._process,), daemon=True).start()
+
+    def stand_by(self) -> None:
+        """Have a process beside it that needs no more than a word to take over. It leaves when we are gone."""
+        if self.spec.standby and self._standby is None:
+            with suppress(OSError):  # it is tried again at the next look; until then a restart takes longer
+                self._standby = self._launch(STANDBY)
 
     def not_ready(self) -> str:
         """Why it does not serve yet; empty when it does."""
@@ -133,15 +148,20 @@ class ChildProcess:
         code = self._process.poll()
         if code is None:
             self.is_late = self.is_late and bool(self.not_ready())
+            if now - self.started_s > STANDBY_AFTER_S:
+                self.stand_by()
             return
         if self._due is None:
             self.ended = code
             self._plan_restart(code, now)
-        elif now >= self._due:
+            if self.refused:
+                return  # whoever waits for it hears that first
+        if self._due is not None and now >= self._due:
             self._restart(now)
 
     def stop(self, *, grace_s: float) -> None:
         self.gave_up = True
+        self._end_standby()
         file = pidfile.read(self._pid_path)
         if self._process is not None and self._process.poll() is None and file is not None:
             file.end(grace_s=grace_s, hurry_s=self.spec.hurry_s)
@@ -175,6 +195,50 @@ class ChildProcess:
         except OSError:
             return True  # the start makes the folder, or says why not
 
+    def _launch(self, *words: str) -> "subprocess.Popen[bytes]":
+        """Run its command. With more `words` it reads what to do from us."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                [*self.spec.command, *words],
+                stdin=subprocess.PIPE if words else subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(self.spec.environment),
+                # Ctrl-C in the terminal is for us: we end them, in order.
+                start_new_session=sys.platform != "win32",
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+
+    def _await_end(self, process: "subprocess.Popen[bytes]") -> None:
+        """In a thread of its own: whoever keeps the processes hears at once that one ended, and alone acts on it."""
+        process.wait()
+        self._wake()
+
+    def _call_standby(self) -> "subprocess.Popen[bytes] | None":
+        """The stand-by, told to begin; None when there is none that lives."""
+        standby = self._standby
+        if standby is None or standby.stdin is None or standby.poll() is not None:
+            self._end_standby()
+            return None
+        try:
+            with standby.stdin:
+                standby.stdin.write(b"begin\n")
+        except OSError:
+            self._end_standby()
+            return None
+        self._standby = None
+        return standby
+
+    def _end_standby(self) -> None:
+        standby, self._standby = self._standby, None
+        if standby is not None:
+            standby.kill()
+            standby.wait(timeout=30)
+            if standby.stdin is not None:
+                with suppress(OSError):
+                    standby.stdin.close()
+
     def _plan_restart(self, code: int, now: float) -> None:
         if not self._has_space():
             _log.error("%s ended with %s, the disk is full: it waits for space", self.spec.name, ending(code))
@@ -204,9 +268,10 @@ class Supervisor:
         """No children yet."""
         self.children: list[ChildProcess] = []
         self._places = places
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def start(self, spec: ProcessSpec) -> ChildProcess:
-        child = ChildProcess(spec, self._places)
+        child = ChildProcess(spec, self._places, self.wake)
         self.children.append(child)
         child.start()
         return child
@@ -225,7 +290,8 @@ class Supervisor:
             why = child.not_ready()
             if not why or now - child.started_s > seconds:
                 return why
-            time.sleep(POLL_S)
+            # Some ask by a program of their own: most of the processor is for those who start.
+            self._rest(max(POLL_S, time.monotonic() - now))
         return why
 
     def restart_dead(self, now: float) -> None:
@@ -237,7 +303,15 @@ class Supervisor:
         """Until `stop` says so."""
         while not stop():
             self.restart_dead(time.monotonic())
-            time.sleep(POLL_S)
+            self._rest(POLL_S if any(child.is_settling for child in self.children) else LOOK_S)
+
+    def wake(self) -> None:
+        """Look at once: something happened. From any thread, and from a handler of signals."""
+        self._news.put(None)
+
+    def _rest(self, seconds: float) -> None:
+        with suppress(queue.Empty):
+            self._news.get(timeout=seconds)
 
     def stop(self, *, grace_s: float | None = None) -> None:
         """In reverse order. `grace_s` overrules what each child may take."""
