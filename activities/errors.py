@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 from temporalio.exceptions import ApplicationError
 
-from droidherd.contracts.stage import StageFailure
+from droidherd.contracts.stage import StageFailure, StageOutcome, StageReport
 from droidherd.contracts.tasks import Question
 from droidherd.domain.errors import TEXT_MAX, DroidherdError, NeedsPersonError, ServerBusyError, UnclassifiedError
 from droidherd.stage.attempt import StageFailedError
@@ -36,7 +36,19 @@ def translated(work: Callable[P, R]) -> Callable[P, R]:
 
 def translate(error: DroidherdError, failed: StageFailedError | None = None) -> ApplicationError:
     """Type, message and verdict travel; the engine itself never retries."""
-    trouble = StageFailure(
+    return ApplicationError(str(error), _details(error, failed), type=type(error).__name__, non_retryable=True)
+
+
+def asking(failed: StageFailedError, worker: str = "") -> StageReport:
+    """A stage that only a person can help on: its report. Any other one: its error, raised."""
+    if not isinstance(failed.cause, NeedsPersonError):
+        raise failed
+    details = _details(failed.cause, failed)
+    return StageReport(outcome=StageOutcome.ASKS, worker=worker, clean=failed.clean, asks=details)
+
+
+def _details(error: DroidherdError, failed: StageFailedError | None) -> StageFailure:
+    return StageFailure(
         verdict=error.verdict,
         message=f"{error.to}: {error.what}" if error.to else error.what,
         remedy=error.remedy,
@@ -47,7 +59,6 @@ def translate(error: DroidherdError, failed: StageFailedError | None = None) -> 
         wrote=failed.wrote if failed else False,
         question=question(error, failed) if isinstance(error, NeedsPersonError) else None,
     )
-    return ApplicationError(str(error), trouble, type=type(error).__name__, non_retryable=True)
 
 
 def question(error: NeedsPersonError, failed: StageFailedError | None) -> Question:

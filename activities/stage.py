@@ -11,7 +11,7 @@ from typing import TypeVar
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.errors import translated
+from activities.errors import asking, translated
 from activities.lifeline import EngineLifeline
 from droidherd import telemetry
 from droidherd.contracts.stage import Captured, StageOutcome, StageReport, StageWork, UndoReport, UndoWork
@@ -78,7 +78,10 @@ class StageActivities:
                 return StageReport(outcome=StageOutcome.NOT_BEGUN, worker=self._services.worker)
             timed = telemetry.measured("stage", telemetry.metrics.stage_seconds, type=work.task_type)
             with timed, _logged(work, "stage") as keep:
-                return keep(StageAttempt(self._services, work, life).run())
+                try:
+                    return keep(StageAttempt(self._services, work, life).run())
+                except StageFailedError as error:
+                    return keep(asking(error, self._services.worker))
 
     @activity.defn(name="capture_before", no_thread_cancel_exception=True)
     @translated

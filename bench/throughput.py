@@ -67,7 +67,7 @@ async def _drained(stand: Stand, prefix: str, watch: Watch, begun: float) -> flo
     cursor = (await _events(stand, 1 << 53)).cursor
     await stand.order(names.Update.RESUME_LANE)
     last = await stand.all_ended(prefix, TASKS, lambda done: watch(f"{prefix}: {done:.0%}", begun))
-    granted = [e.at_ms for e in (await _events(stand, cursor)).events if e.kind == "granted"]
+    granted = [int(e.at.timestamp() * 1000) for e in (await _events(stand, cursor)).events if e.kind == "granted"]
     return TASKS / (last.timestamp() - min(granted) / 1000)
 
 

@@ -63,8 +63,8 @@ class AccountWorkflow:
         if self._is_set_to(request):
             return self._state.record
         self._state.removed = False
-        self._change(request, request.request)
-        self._audit("account_set", request.request, f": {self._describe()}")
+        self._change(request, request)
+        self._audit("account_set", request, f": {self._describe()}")
         return self._state.record
 
     @set.validator  # noqa: A003 - the name of the update
@@ -93,6 +93,7 @@ class AccountWorkflow:
 
     @workflow.query
     def view(self) -> AccountRecord:
+        """The record of the account."""
         return self._state.record
 
     @workflow.query
@@ -118,7 +119,7 @@ class AccountWorkflow:
             return
         self._stored = self._state.record
         workflow.upsert_memo({names.MEMO_ACCOUNT: None if self._state.removed else self._memo()})
-        workflow.set_current_details(f"**{self._state.record.account}**: {self._describe()}")
+        workflow.set_current_details(f"**{self._state.record.account}**: {self._describe()}{self._changed()}")
 
     # --- changes ----------------------------------------------------------------------------------------------
 
@@ -152,6 +153,13 @@ class AccountWorkflow:
 
     def _memo(self) -> dict[str, object]:
         return self._state.record.model_dump(mode="json", exclude_defaults=True)
+
+    def _changed(self) -> str:
+        record = self._state.record
+        if record.changed_at is None:
+            return ""
+        reason = f": {record.reason}" if record.reason else ""
+        return f"\n\nchanged {record.changed_at:%Y-%m-%d %H:%M:%S} UTC by {record.changed_by}{reason}"
 
     def _describe(self) -> str:
         record = self._state.record

@@ -26,4 +26,5 @@ async def start_task(
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         search_attributes=attributes,
         static_summary=summary,
+        static_details=spec.details(),
     )

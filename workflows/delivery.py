@@ -10,7 +10,8 @@ A workflow has one loop that issues its commands (docs/adr/0042-one-loop-issues-
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine
+import functools
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,11 @@ from droidherd.contracts.queue import DispatcherInput
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
 from workflows import options
-from workflows.handles import ignore
+from workflows.handles import ignore, start_timer
 
 NOT_FOUND = "ExternalWorkflowExecutionNotFound"
 BATCH_LIMIT = 200
+SUMMARIZED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Delivery:
             self._begin(self._start(target))
         failed, self._failed = self._failed, []
         for target in failed:
-            asyncio.get_running_loop().call_later(options.SENDING_BACKOFF_S, self._outbox.mark_failed, target)
+            again = functools.partial(self._outbox.mark_failed, target)
+            start_timer(options.SENDING_BACKOFF_S, again, f"sends to {target} again")
         if not self._batched:
             for target in self._outbox.ready():
                 self._begin(self._send_one(target, self._outbox.launch(target)))
@@ -107,7 +110,7 @@ class Delivery:
         if self.is_idle():
             return
         late = asyncio.Event()
-        timer = asyncio.get_running_loop().call_later(options.CONTINUE_DRAIN_S, late.set)
+        timer = start_timer(options.CONTINUE_DRAIN_S, late.set, options.CONTINUE_SUMMARY)
         while not self.is_idle() and not late.is_set():
             await self.send()
             await workflow.wait_condition(lambda: self.is_due() or self.is_idle() or late.is_set())
@@ -147,7 +150,6 @@ class Delivery:
 
     async def _send_batch(self, messages: list[tuple[str, Any]]) -> list[Outcome]:
         batch = Batch(envelopes=tuple(_envelope(target, message) for target, message in messages))
-        first = batch.envelopes[0]
         try:
             results = (
                 await workflow.execute_activity(
@@ -158,7 +160,7 @@ class Delivery:
                     schedule_to_close_timeout=options.DELIVERY_TOTAL,
                     retry_policy=options.DELIVERY_RETRY,
                     cancellation_type=workflow.ActivityCancellationType.ABANDON,
-                    summary=f"{len(messages)} messages" if len(messages) > 1 else f"{first.signal} {first.target}",
+                    summary=_describe(batch.envelopes),
                 )
             ).results
         except FailureError as error:
@@ -179,6 +181,13 @@ def _goes_directly(message: object) -> bool:
 
 def _envelope(target: str, message: Any) -> Envelope:
     return Envelope(target=target, signal=names.signal_of(message), message=dataclasses.asdict(message))
+
+
+def _describe(envelopes: Sequence[Envelope]) -> str:
+    """Which messages go where, in one line. Temporal takes no summary of more than 400 bytes."""
+    first = ", ".join(f"{one.signal} to {one.target}" for one in envelopes[:SUMMARIZED])
+    more = len(envelopes) - SUMMARIZED
+    return f"{first} and {more} more" if more > 0 else first
 
 
 async def _ask(target: str, message: m.Enqueue) -> Outcome:

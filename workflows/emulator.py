@@ -35,7 +35,7 @@ from droidherd.domain.fleet.emulator import (
 from droidherd.domain.fleet.recovery import BOOTS, EmulatorTrouble, PlannedStep, RecoveryStep
 from workflows import options
 from workflows.delivery import Delivery
-from workflows.handles import ignore
+from workflows.handles import ignore, start_timer
 from workflows.inbound import protected
 
 R = TypeVar("R")
@@ -128,11 +128,13 @@ class EmulatorWorkflow:
 
     @workflow.signal
     def drain(self, request: DrainRequest) -> None:
+        """No new task starts on it; the running one may end."""
         workflow.logger.info("drained by %s: %s", request.actor, request.reason)
         self._machine.on_drain(on=True, actor=request.actor, reason=request.reason)
 
     @workflow.signal
     def undrain(self, request: DrainRequest) -> None:
+        """Let new tasks start on it again."""
         workflow.logger.info("undrained by %s: %s", request.actor, request.reason)
         self._machine.on_drain(on=False, actor=request.actor, reason=request.reason, now_ms=_now_ms())
 
@@ -154,6 +156,7 @@ class EmulatorWorkflow:
 
     @workflow.query
     def view(self) -> EmulatorView:
+        """The emulator as its host sees it."""
         state = self._machine.state
         return EmulatorView(
             emulator_id=state.emulator_id,
@@ -234,7 +237,7 @@ class EmulatorWorkflow:
         if self._gate_failed:
             self._gate_failed, self._gate_backoff = False, True
             backoff_s = self._timing.gate_backoff_s * max(self._machine.state.tries, 1)
-            asyncio.get_running_loop().call_later(backoff_s, self._end_gate_backoff)
+            start_timer(backoff_s, self._end_gate_backoff, "tries the boot gate again")
         request = self._machine.gate_request()
         if self._gate is None and request is not None and not self._gate_backoff:
             self._gate = _HostJob(self._begin_gate(request), request, self._machine.state.incarnation, _now_ms())
@@ -300,7 +303,7 @@ class EmulatorWorkflow:
             return
         if self._pause is None and due.after_s:
             self._pause = _Pause(due)
-            self._pause.timer = asyncio.get_running_loop().call_later(due.after_s, self._pause.end)
+            self._pause.timer = start_timer(due.after_s, self._pause.end, f"{due.step}, unless it comes back")
         elif self._pause is None or self._pause.over:
             self._pause = None
             self._machine.begin_step(due)
@@ -338,10 +341,17 @@ class EmulatorWorkflow:
 
     def _details(self) -> str:
         state = self._machine.state
-        trouble = state.quarantined_by or (f"last trouble: {state.evidence}" if state.evidence else "")
-        doing = f", {_doing(state)}" if state.due else ""
-        evidence = f"\n\n{trouble}" if trouble else ""
-        return f"**{state.status}** on host {state.owner or '?'} at {state.address or '?'}{doing}{evidence}"
+        parts = [f"**{state.status}** on host {state.owner or '?'} at {state.address or '?'}"]
+        if why := state.quarantined_by or state.drained_by:
+            parts.append(why)
+        if state.evidence and not state.quarantined_by:
+            parts.append(f"last trouble: {state.evidence}")
+        if state.due:
+            parts.append(f"next: {_doing(state)}")
+        if state.good_at_ms:
+            good_at = datetime.fromtimestamp(state.good_at_ms / 1000, UTC)
+            parts.append(f"last good probe that its host reported: {good_at:%Y-%m-%d %H:%M:%S} UTC")
+        return "\n\n".join(parts)
 
 
 def _machine(start: EmulatorInput) -> Emulator:

@@ -1,6 +1,5 @@
 """One host: which emulators it sees, through one heartbeating presence activity, whoever its worker is."""
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from droidherd.domain.messages import Health, Seen
 from droidherd.domain.outbox import Outbox
 from workflows import options
 from workflows.delivery import Delivery
-from workflows.handles import ignore
+from workflows.handles import ignore, start_timer
 from workflows.inbound import protected
 
 SHOWN = 100
@@ -114,7 +113,7 @@ class HostWorkflow:
         await self._delivery.send()
         if self._failed is not None and not self._pauses:
             self._pauses = True
-            asyncio.get_running_loop().call_later(options.PRESENCE_BACKOFF_S, self._end_pause)
+            start_timer(options.PRESENCE_BACKOFF_S, self._end_pause, "begins the presence anew")
         self._follow_presence()
         self._show()
 

@@ -33,6 +33,7 @@ from droidherd.contracts import inbound
 from droidherd.contracts.inbound import UnreadableError
 
 C = TypeVar("C", bound=type)
+D = TypeVar("D", _SignalDefinition, _UpdateDefinition, _QueryDefinition)
 BAD_INPUT = "BadInputError"
 BAD_MESSAGE = "BadMessageError"
 INTERNAL = "InternalError"
@@ -121,7 +122,7 @@ def _signal(definition: _SignalDefinition) -> _SignalDefinition:
             workflow.logger.exception("the handler of signal %s raised an error; the signal is dropped", name)
             _count(name)
 
-    return dataclasses.replace(definition, fn=_like(take, handler), arg_types=_raw(parameter))
+    return _described(dataclasses.replace(definition, fn=_like(take, handler), arg_types=_raw(parameter)))
 
 
 def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
@@ -141,9 +142,10 @@ def _update(definition: _UpdateDefinition) -> _UpdateDefinition:
             result = handler(self, *arguments)
             return await result if inspect.isawaitable(result) else result
 
-    return dataclasses.replace(
+    read = dataclasses.replace(
         definition, fn=_like(take, handler), validator=_like(validate, handler), arg_types=_raw(parameter)
     )
+    return _described(read)
 
 
 def _query(definition: _QueryDefinition) -> _QueryDefinition:
@@ -155,7 +157,13 @@ def _query(definition: _QueryDefinition) -> _QueryDefinition:
             _check_begun(self)
             return handler(self, *_read(parameter, given, strict=True, sparing=True))
 
-    return dataclasses.replace(definition, fn=_like(answer, handler), arg_types=_raw(parameter))
+    return _described(dataclasses.replace(definition, fn=_like(answer, handler), arg_types=_raw(parameter)))
+
+
+def _described(definition: D) -> D:
+    """With what its docstring says first: the Web UI shows it to those who send a message."""
+    first = (inspect.getdoc(definition.fn) or "").partition("\n")[0]
+    return dataclasses.replace(definition, description=definition.description or first or None)
 
 
 @contextmanager

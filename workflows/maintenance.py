@@ -45,6 +45,7 @@ class MaintenanceWorkflow:
 
     @workflow.query
     def view(self) -> CleanupReport:
+        """How far it came."""
         return self._report
 
     async def _clean_up(self, work: CleanupWork) -> None:

@@ -40,6 +40,7 @@ DELIVERY_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=100), maxim
 
 SENDING_BACKOFF_S = 1.0
 CONTINUE_DRAIN_S = 5.0
+CONTINUE_SUMMARY = "delivers what is left, then continues as new"
 TICK_MIN_S = 0.2
 STARTING_TIMEOUT = timedelta(seconds=2)
 """Of a workflow task: how long the engine waits for a worker that took it and died."""

@@ -97,6 +97,7 @@ class SubscriptionRunWorkflow:
 
     @workflow.query
     def state(self) -> SubscriptionRunState:
+        """Which task it started, how that ended, and which runs were missed before it."""
         return self._state
 
     async def _live(self) -> bool:

@@ -142,7 +142,7 @@ async def _set_record(app: AppState, pool: str, account: str, wanted: AccountReq
         raise invalid("emulator", f"no emulator `{wanted.emulator}`")
     fields = wanted.model_dump(include={"emulator", "credentials", "note"})
     by = AccountActionRequest(actor=wanted.actor, reason=wanted.reason, pool=await app.pool_of(pool))
-    return await app.accounts.set(account, SetAccount(**fields, request=by), secrets.token_hex(12))
+    return await app.accounts.set(account, SetAccount(**fields, **dict(by)), secrets.token_hex(12))
 
 
 async def _command(app: AppState, pool: str, update: Update, account: str, ask: OperatorRequest) -> AccountChanged:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from api.bodies import SOMEBODY, ActionRequest, Line
-from api.queue.schemas import NOT_ALL, moment_of
+from api.queue.schemas import NOT_ALL
 from api.tasks.schemas import RefusedTask
 from droidherd.contracts.accounts import CREDENTIALS_MAX, AccountRecord, Credentials
 from droidherd.contracts.base import MaybeId
@@ -88,7 +88,7 @@ class AccountRow(BaseModel):
     def of(cls, now: AccountView, record: AccountRecord | None, **more: object) -> Self:
         """From what its dispatcher knows and from its own record."""
         off = now.disabled
-        since = off and {"by": off.by, "reason": off.reason, "since": moment_of(off.since_ms)}
+        since = off and {"by": off.by, "reason": off.reason, "since": off.since}
         return cls.model_validate(
             {**dict(now), "id": now.account, "record": record, "state": _state(now), "disabled": since, **more}
         )

@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
 from fastapi import APIRouter
@@ -105,25 +106,25 @@ def _sample(one: TypeStats, bounds_s: tuple[float, ...]) -> TypeStatsSample:
 
 
 def _durations(stats: DurationStats, bounds_s: tuple[float, ...]) -> DurationSample:
-    return DurationSample(stats.count, stats.seconds, bounds_s, stats.buckets)
+    return DurationSample(stats.count, stats.sum_s, bounds_s, stats.buckets)
 
 
 async def _lanes(queue: QueueClient, pool: str, page: QueuePage, metrics: Metrics) -> None:
     """Lanes that are gone are removed: submitters name them, so there is no bound on how many there were."""
-    heads = {lane.name: await _head_ms(queue, pool, lane) for lane in page.lanes}
+    heads = {lane.name: await _head(queue, pool, lane) for lane in page.lanes}
     for gauge in (metrics.queue, metrics.running, metrics.capacity, metrics.paused, metrics.oldest):
         gauge.clear()
     for lane in page.lanes:
         labels = {"pool": pool, "lane": lane.name}
-        since_ms = heads[lane.name]
+        since = heads[lane.name]
         metrics.queue.labels(**labels).set(lane.waiting)
         metrics.running.labels(**labels).set(lane.running)
         metrics.capacity.labels(**labels).set(lane.capacity)
         metrics.paused.labels(**labels).set(int(bool(lane.paused_by)))
-        metrics.oldest.labels(**labels).set(time.time() - since_ms / 1000 if since_ms else 0)
+        metrics.oldest.labels(**labels).set(time.time() - since.timestamp() if since else 0)
 
 
-async def _head_ms(queue: QueueClient, pool: str, lane: LaneView) -> int:
-    """When its first waiting task was queued; 0: none waits."""
+async def _head(queue: QueueClient, pool: str, lane: LaneView) -> datetime | None:
+    """When its first waiting task was queued; None: none waits."""
     rows = (await queue.page(pool, QueueQuery(limit=1, lane=lane.name))).queue if lane.waiting else ()
-    return rows[0].enqueued_at_ms if rows else 0
+    return rows[0].enqueued_at if rows else None

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, Self
 
 from pydantic import BaseModel, Field
@@ -14,6 +14,7 @@ from droidherd.contracts.queue import (
     AuditQuery,
     DurationStats,
     LaneView,
+    PoolEvent,
     QueuePage,
     QueueRow,
     RunningRow,
@@ -22,7 +23,6 @@ from droidherd.contracts.queue import (
     TypeSummary,
 )
 from droidherd.domain import ids
-from droidherd.domain.dispatch.audit import Event
 from droidherd.engine.errors import CursorError
 
 Name = MaybeId
@@ -68,12 +68,10 @@ class QueueEntry(BaseModel):
 
     @classmethod
     def of(cls, row: QueueRow) -> Self:
-        since = row.enqueued_at_ms
         return cls(
             id=row.task_id,
-            enqueued_at=moment_of(since),
-            waited_s=_seconds_since(since),
-            **row.model_dump(exclude={"enqueued_at_ms", "waited_s"}),
+            waited_s=_seconds_since(row.enqueued_at),
+            **row.model_dump(exclude={"waited_s"}),
         )
 
 
@@ -92,12 +90,10 @@ class RunningEntry(BaseModel):
 
     @classmethod
     def of(cls, row: RunningRow) -> Self:
-        since = row.since_ms
         return cls(
             id=row.task_id,
-            since=moment_of(since),
-            running_s=_seconds_since(since),
-            **row.model_dump(exclude={"since_ms", "running_s"}),
+            running_s=_seconds_since(row.since),
+            **row.model_dump(exclude={"running_s"}),
         )
 
 
@@ -181,7 +177,7 @@ class StatsOut(BaseModel):
     def of(cls, page: StatsPage, kinds: Collection[str]) -> Self:
         return cls(
             pool=page.pool,
-            since=moment_of(page.since_ms) if page.since_ms else None,
+            since=page.since,
             total=TypeStatsOut.of(page.total),
             types=[TypeStatsOut.of(one) for one in page.types if not kinds or one.type in kinds],
             rebuilding=page.rebuilding,
@@ -203,10 +199,10 @@ class AuditEntryOut(BaseModel):
     detail: str
 
     @classmethod
-    def of(cls, event: Event) -> Self:
+    def of(cls, event: PoolEvent) -> Self:
         return cls(
             id=event.cursor,
-            at=moment_of(event.at_ms),
+            at=event.at,
             action=event.kind,
             actor=event.actor,
             reason=event.reason,
@@ -259,10 +255,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _seconds_since(ms: int) -> float:
+def _seconds_since(moment: datetime) -> float:
     """By this process's clock: a workflow's own stands still while nothing happens to it."""
-    return round(max(time.time() - ms / 1000, 0.0), 3)
-
-
-def moment_of(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    return round(max(time.time() - moment.timestamp(), 0.0), 3)

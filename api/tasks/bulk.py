@@ -16,9 +16,9 @@ from api.state import App, AppState, Caller
 from api.tasks import service
 from api.tasks.filters import TaskQuery
 from api.tasks.schemas import BulkOut, RefusedTask
-from droidherd.contracts.tasks import Control, OperatorRequest
+from droidherd.contracts.tasks import Control, OperatorRequest, RollbackRequest
 from droidherd.domain.dispatch.audit import AuditEntry
-from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.domain.task.lifecycle import TaskAction, TaskStatus
 from droidherd.engine.errors import EngineError
 from droidherd.engine.visibility import TaskFilters
 
@@ -101,10 +101,10 @@ ActionOnOne: TypeAlias = Callable[[str], Awaitable[object]]
 
 def _action_on_one(app: AppState, action: Action, ask: OperatorRequest) -> ActionOnOne:
     if action == "retry":
-        return lambda task_id: app.tasks.again(task_id, ask, None)
+        return lambda task_id: app.tasks.again(task_id, TaskAction.RETRY, RollbackRequest(**dict(ask)))
     if action == "prioritize":
         return lambda task_id: service.prioritize(app, task_id, ask, bulk=True)
-    control = Control(action=action, ask=ask)
+    control = Control(action=action, **dict(ask))
     return lambda task_id: app.tasks.control(task_id, control, secrets.token_hex(12))
 
 

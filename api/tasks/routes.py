@@ -29,7 +29,8 @@ from api.tasks.schemas import (
     TaskTypes,
 )
 from droidherd.contracts.queue import CommandResult
-from droidherd.contracts.tasks import Control, OperatorRequest
+from droidherd.contracts.tasks import Control, OperatorRequest, RollbackRequest
+from droidherd.domain.task.lifecycle import TaskAction
 from droidherd.engine.tasks import TaskReading
 
 router: Final = APIRouter(prefix="/api/tasks", tags=["tasks"])
@@ -133,7 +134,7 @@ async def events(
 async def cancel(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Stop at the next boundary, clean up, end. With `force` at once: the emulator is fenced, then recovered."""
     wanted = with_actor(await optional(CancelRequest, request), caller)
-    control = Control(action="cancel", ask=wanted.ask, force=wanted.force)
+    control = Control(action="cancel", **dict(wanted.ask), force=wanted.force)
     return _answer_change(*await service.control(app, task_id, control))
 
 
@@ -148,7 +149,7 @@ async def answer_question(app: App, task_id: TaskId, caller: Caller, request: Re
 async def retry(app: App, task_id: TaskId, caller: Caller, request: Request) -> Response:
     """Try a failed or cancelled task again: a new run under the same id, shown together with the one before."""
     ask = with_actor(await optional(ActionRequest, request), caller).ask
-    return _task(await app.tasks.again(task_id, ask, None))
+    return _task(await app.tasks.again(task_id, TaskAction.RETRY, RollbackRequest(**dict(ask))))
 
 
 @router.post("/{task_id}/rollback", responses=_changes(), openapi_extra=body(RollbackActionRequest))
@@ -209,7 +210,7 @@ other.add_api_route(
 
 
 async def _control(app: App, task_id: str, action: Literal["pause", "resume"], ask: OperatorRequest) -> Response:
-    return _answer_change(*await service.control(app, task_id, Control(action=action, ask=ask)))
+    return _answer_change(*await service.control(app, task_id, Control(action=action, **dict(ask))))
 
 
 def _answer_change(reading: TaskReading, answered: bool) -> Response:

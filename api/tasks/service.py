@@ -18,7 +18,7 @@ from api.state import AppState
 from api.tasks.schemas import ParamOut, SubmissionOut, SubmitRequest, TaskEvents, TaskTypeOut, TaskTypes
 from droidherd.contracts.names import Update
 from droidherd.contracts.queue import CommandResult, OperatorCommand
-from droidherd.contracts.tasks import Admission, Control, OperatorRequest, Rollback, TaskSpec
+from droidherd.contracts.tasks import Admission, Control, OperatorRequest, RollbackRequest, TaskSpec
 from droidherd.domain import ids
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possible
@@ -173,19 +173,19 @@ async def control(app: AppState, task_id: str, control: Control) -> tuple[TaskRe
 async def rollback(app: AppState, task_id: str, ask: OperatorRequest, *, force: bool) -> tuple[TaskReading, bool]:
     """Roll a task back; one that runs is cancelled first."""
     try:
-        return await control(app, task_id, Control(action="rollback", ask=ask, force=force))
+        return await control(app, task_id, Control(action="rollback", **dict(ask), force=force))
     except IllegalStateError as error:
         if error.now.open and error.now.view.state not in FINAL:
             raise
     # It has ended. Looking first would not help: it may end between the look and the request.
-    return await app.tasks.again(task_id, ask, Rollback(force=force, ask=ask)), True
+    return await app.tasks.again(task_id, TaskAction.ROLLBACK, RollbackRequest(**dict(ask), force=force)), True
 
 
 async def answer_question(app: AppState, task_id: str, choice: str, ask: OperatorRequest) -> tuple[TaskReading, bool]:
     question = (await app.tasks.view(task_id)).view.question
     if question is not None and choice not in question.choices:
         raise invalid("choice", f"one of: {', '.join(question.choices)}")
-    return await control(app, task_id, Control(action="answer", ask=ask, choice=choice))
+    return await control(app, task_id, Control(action="answer", **dict(ask), choice=choice))
 
 
 async def prioritize(

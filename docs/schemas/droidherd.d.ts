@@ -1,5 +1,109 @@
 // Written by docs/schemas/generate.py
 
+/** Workflow type → what starts it, what it ends with, and its messages. */
+export interface Workflows {
+  TaskWorkflow: {
+    input: TaskInput;
+    result: TaskView;
+    signals: {
+      pause: OperatorRequest;
+      resume: OperatorRequest;
+      cancel: OperatorRequest;
+      force_cancel: OperatorRequest;
+      rollback: RollbackRequest;
+      answer: Answer;
+    };
+    updates: {
+      control: { argument: Control; answer: TaskView };
+      admission: { argument: undefined; answer: Admission };
+    };
+    queries: {
+      view: { argument: undefined; answer: TaskView };
+    };
+  };
+  DispatcherWorkflow: {
+    input: DispatcherInput;
+    result: undefined;
+    signals: {
+      wake: undefined;
+      configure: QueueSettings;
+      audit_entry: AuditEntry;
+    };
+    updates: {
+      pause_lane: { argument: OperatorCommand; answer: CommandResult };
+      resume_lane: { argument: OperatorCommand; answer: CommandResult };
+      set_capacity: { argument: OperatorCommand; answer: CommandResult };
+      set_order: { argument: OperatorCommand; answer: CommandResult };
+      reset_lane: { argument: OperatorCommand; answer: CommandResult };
+      prioritize: { argument: OperatorCommand; answer: CommandResult };
+      disable_account: { argument: OperatorCommand; answer: CommandResult };
+      enable_account: { argument: OperatorCommand; answer: CommandResult };
+    };
+    queries: {
+      queue: { argument: QueueQuery; answer: QueuePage };
+      emulators: { argument: undefined; answer: EmulatorsPage };
+      account: { argument: string; answer: AccountView };
+      accounts: { argument: AccountsQuery; answer: AccountsPage };
+      disabled: { argument: DisabledQuery; answer: DisabledPage };
+      events: { argument: number; answer: EventsPage };
+      place: { argument: string; answer: QueuePosition };
+      places: { argument: PositionsQuery; answer: QueuePositions };
+      stats: { argument: undefined; answer: StatsPage };
+      audit: { argument: AuditQuery; answer: AuditPage };
+    };
+  };
+  EmulatorWorkflow: {
+    input: EmulatorInput;
+    result: undefined;
+    signals: {
+      drain: DrainRequest;
+      undrain: DrainRequest;
+    };
+    updates: {
+      control: { argument: EmulatorControl; answer: CommandResult };
+    };
+    queries: {
+      view: { argument: undefined; answer: EmulatorView };
+    };
+  };
+  AccountWorkflow: {
+    input: AccountInput;
+    result: AccountRecord;
+    signals: {
+    };
+    updates: {
+      set: { argument: SetAccount; answer: AccountRecord };
+      remove: { argument: AccountActionRequest; answer: AccountRecord };
+    };
+    queries: {
+      view: { argument: undefined; answer: AccountRecord };
+    };
+  };
+  MaintenanceWorkflow: {
+    input: CleanupInput;
+    result: CleanupReport;
+    signals: {
+    };
+    updates: {
+    };
+    queries: {
+      view: { argument: undefined; answer: CleanupReport };
+    };
+  };
+  SubscriptionRunWorkflow: {
+    input: Subscription;
+    result: SubscriptionRunState;
+    signals: {
+      cancel: OperatorRequest;
+    };
+    updates: {
+    };
+    queries: {
+      state: { argument: undefined; answer: SubscriptionRunState };
+    };
+  };
+}
+
 export interface AccountActionRequest {
   actor?: string;
   reason?: string;
@@ -7,8 +111,6 @@ export interface AccountActionRequest {
 }
 
 export interface AccountInput {
-  state?: AccountStateSent | null;
-  continue_after?: number;
 }
 
 export interface AccountRecord {
@@ -19,22 +121,6 @@ export interface AccountRecord {
   changed_at: string | null;
   changed_by: string;
   reason: string;
-}
-
-export interface AccountRecordSent {
-  account: string;
-  emulator?: string;
-  credentials?: Record<string, string>;
-  note?: string;
-  changed_at?: string | null;
-  changed_by?: string;
-  reason?: string;
-}
-
-export interface AccountStateSent {
-  record: AccountRecordSent;
-  removed?: boolean;
-  outbox?: Record<string, Array<AuditEntry>>;
 }
 
 export interface AccountView {
@@ -66,26 +152,10 @@ export interface Admission {
   holder: string;
 }
 
-export interface AnnounceSent {
-  emulator_id: string;
-  host_id: string;
-  incarnation: number;
-  seq: number;
-  state: EmulatorStatusSent;
-  labels?: Array<string>;
-  boot?: string;
-  reset_up_to?: number;
-  action?: string;
+export interface Answer {
   actor?: string;
   reason?: string;
-  startable?: boolean;
-  switched?: number;
-  why?: string;
-}
-
-export interface Answer {
   choice: string;
-  ask?: OperatorRequest;
 }
 
 export interface ArtifactView {
@@ -141,9 +211,19 @@ export interface AuditEntry {
   once?: string;
 }
 
+export interface AuditLine {
+  at: string;
+  what: string;
+  actor?: string;
+  reason?: string;
+  id?: string;
+  due?: string | null;
+  why?: string;
+}
+
 export interface AuditPage {
   pool: string;
-  events: Array<Event>;
+  events: Array<PoolEvent>;
   next_before: number | null;
   rebuilding: boolean;
 }
@@ -156,7 +236,21 @@ export interface AuditQuery {
   task_id?: string;
 }
 
-export type BackoffSent = "fixed" | "exponential";
+export type Backoff = "fixed" | "exponential";
+
+export interface CatchUp {
+  until: string;
+  missed: number;
+  skipped: number;
+  rows: Array<Missed>;
+}
+
+export interface CatchUpSent {
+  until: string;
+  missed?: number;
+  skipped?: number;
+  rows?: Array<MissedSent>;
+}
 
 export interface Chain {
   head: string;
@@ -164,10 +258,10 @@ export interface Chain {
   previous: string;
 }
 
-export interface ChainLinkSent {
+export interface ChainLink {
   type: string;
-  params?: Record<string, JsonValueSent>;
-  policy?: PolicyChangeSent | null;
+  params?: Record<string, JsonValue>;
+  policy?: PolicyChange | null;
   on_failure?: "keep" | "rollback";
   critical?: boolean;
 }
@@ -210,8 +304,9 @@ export interface CommandResult {
 }
 
 export interface Control {
+  actor?: string;
+  reason?: string;
   action: "pause" | "resume" | "cancel" | "rollback" | "answer";
-  ask?: OperatorRequest;
   force?: boolean;
   choice?: string;
 }
@@ -219,7 +314,7 @@ export interface Control {
 export interface Disabled {
   by: string;
   reason: string;
-  since_ms: number;
+  since: string | null;
 }
 
 export interface DisabledPage {
@@ -236,8 +331,6 @@ export interface DisabledQuery {
 
 export interface DispatcherInput {
   pool: string;
-  snapshot?: string;
-  settings?: PoolSettingsSent;
 }
 
 export interface DrainRequest {
@@ -250,7 +343,7 @@ export interface DurationStats {
   mean_s: number | null;
   p50_s: number | null;
   p95_s: number | null;
-  seconds: number;
+  sum_s: number;
   buckets: Array<number>;
 }
 
@@ -263,50 +356,7 @@ export interface EmulatorControl {
 
 export interface EmulatorInput {
   emulator_id: string;
-  timing?: FleetTimingSent;
-  state?: EmulatorStateSent | null;
 }
-
-export interface EmulatorStateSent {
-  emulator_id: string;
-  dispatcher?: string;
-  owner?: string;
-  status?: EmulatorStatusSent;
-  health?: HealthSent;
-  incarnation?: number;
-  host_incarnation?: number;
-  seq?: number;
-  boot?: string;
-  gated_boot?: string;
-  address?: string;
-  serialno?: string;
-  labels?: Array<string>;
-  reset_wanted?: number;
-  reset_done?: number;
-  tries?: number;
-  draining?: boolean;
-  good_at_ms?: number;
-  drained_by?: string;
-  evidence?: string;
-  announced?: Array<unknown> | null;
-  request?: Array<unknown>;
-  reports?: Record<string, SeenSent>;
-  recovery?: RecoveryPolicySent | null;
-  steps?: RecoveryStepsSent;
-  due?: PlannedStepSent | null;
-  sent?: boolean;
-  quarantined_by?: string;
-  given_up?: boolean;
-  unneeded?: boolean;
-  stopped?: boolean;
-  switch_seq?: number;
-  switch_done?: number;
-  outbox?: Record<string, Array<AnnounceSent>>;
-}
-
-export type EmulatorStatusSent = "registering" | "up" | "suspect" | "down" | "recovering" | "quarantined" | "draining" | "retired" | "stopped";
-
-export type EmulatorTroubleSent = "silent" | "unfit" | "";
 
 export interface EmulatorView {
   emulator_id: string;
@@ -331,18 +381,6 @@ export interface EmulatorsPage {
   rebuilding: boolean;
 }
 
-export interface Event {
-  cursor: number;
-  at_ms: number;
-  kind: string;
-  task_id: string;
-  emulator_id: string;
-  detail: string;
-  actor: string;
-  reason: string;
-  lane: string;
-}
-
 export interface EventView {
   at: string;
   before: string;
@@ -363,7 +401,7 @@ export interface EventViewSent {
 
 export interface EventsPage {
   cursor: number;
-  events: Array<Event>;
+  events: Array<PoolEvent>;
 }
 
 export interface Failure {
@@ -382,22 +420,9 @@ export interface FailureSent {
   retry_after_s?: number;
 }
 
-export interface FleetTimingSent {
-  presence_timeout_s?: number;
-  presence_grace_s?: number;
-  gate_timeout_s?: number;
-  gate_backoff_s?: number;
-}
-
-export type HealthSent = "good" | "suspect" | "down" | "leaving" | "left";
-
 export type Intent = "" | "pause" | "cancel" | "force";
 
-export type IntentSent = "" | "pause" | "cancel" | "force";
-
 export type JsonValue = unknown;
-
-export type JsonValueSent = unknown;
 
 export interface LaneView {
   name: string;
@@ -412,7 +437,27 @@ export interface LaneView {
   order_by: string;
 }
 
-export type OnBusySent = "reject" | "queue";
+export interface Missed {
+  first: string;
+  last: string;
+  count: number;
+  why: string;
+  times: Array<string>;
+  at_least: boolean;
+}
+
+export interface MissedSent {
+  first: string;
+  last: string;
+  count: number;
+  why: string;
+  times?: Array<string>;
+  at_least?: boolean;
+}
+
+export type OnBusy = "reject" | "queue";
+
+export type OnStuck = "report" | "cancel";
 
 export interface OperatorCommand {
   request_id?: string;
@@ -433,35 +478,28 @@ export interface OperatorRequest {
   reason?: string;
 }
 
-export type OriginSent = "person" | "schedule" | "maintenance";
+export type Origin = "person" | "schedule" | "maintenance";
 
-export interface PlannedStepSent {
-  number: number;
-  step: RecoveryStepSent;
-  trouble?: EmulatorTroubleSent;
-  after_s?: number;
-}
+export type Overlap = "skip" | "buffer_one" | "buffer_all" | "cancel_other";
 
-export interface PolicyChangeSent {
+export interface PolicyChange {
   time_limit_s?: number | null;
   retries?: number | null;
-  retry_on?: RetryOnSent | null;
-  backoff?: BackoffSent | null;
+  retry_on?: RetryOn | null;
+  backoff?: Backoff | null;
   backoff_s?: number | null;
 }
 
-export interface PoolSettingsSent {
-  limit?: number;
-  capacities?: Record<string, number>;
-  by_priority?: Array<string>;
-  ageing?: number;
-  mutex_hold_s?: number;
-  idle_stop_s?: number;
-  idle_keep?: number;
-  repeat_min_s?: number;
-  rebuild_s?: number;
-  fence_s?: number;
-  continue_after?: number;
+export interface PoolEvent {
+  cursor: number;
+  at: string;
+  kind: string;
+  task_id: string;
+  emulator_id: string;
+  detail: string;
+  actor: string;
+  reason: string;
+  lane: string;
 }
 
 export interface PositionsQuery {
@@ -531,7 +569,7 @@ export interface QueueRow {
   account: string;
   type: string;
   priority: number;
-  enqueued_at_ms: number;
+  enqueued_at: string;
   waited_s: number;
   blocked_by: string;
 }
@@ -546,26 +584,6 @@ export interface QueueSettings {
   idle_keep?: number;
 }
 
-export interface RecoveryPolicySent {
-  controller?: string;
-  reconnect_s?: number;
-  restarts?: number;
-  backoff_s?: number;
-  backoff_max_s?: number;
-  forgive_s?: number;
-  limit_s?: number;
-  on_demand?: boolean;
-}
-
-export type RecoveryStepSent = "reconnect" | "restart_app" | "restart" | "start" | "stop" | "evidence";
-
-export interface RecoveryStepsSent {
-  tried?: Array<RecoveryStepSent>;
-  restarts?: number;
-  number?: number;
-  well_ms?: number;
-}
-
 export interface Removal {
   task_id: string;
   why: RemovalReason;
@@ -576,26 +594,20 @@ export interface Removal {
 
 export type RemovalReason = "age" | "orphan" | "size";
 
-export interface RerunSent {
+export interface Rerun {
+  actor?: string;
+  reason?: string;
+  force?: boolean;
   past: TaskViewSent;
-  ask: OperatorRequest;
-  rollback?: RollbackSent | null;
-  closes?: boolean;
+  action?: "retry" | "rollback";
 }
 
-export type RetryOnSent = "any" | "timeout";
+export type RetryOn = "any" | "timeout";
 
 export interface RollbackRequest {
   actor?: string;
   reason?: string;
   force?: boolean;
-}
-
-export interface RollbackSent {
-  force?: boolean;
-  ask?: OperatorRequest;
-  begun?: boolean;
-  skipped?: Array<string>;
 }
 
 export interface RunningRow {
@@ -606,31 +618,18 @@ export interface RunningRow {
   emulator: string;
   host: string;
   token: number;
-  since_ms: number;
+  since: string;
   running_s: number;
   place: string;
 }
 
-export interface SeenSent {
-  emulator_id: string;
-  host_id: string;
-  incarnation: number;
-  seq: number;
-  health: HealthSent;
-  boot?: string;
-  address?: string;
-  serialno?: string;
-  labels?: Array<string>;
-  pool?: string;
-  recovery?: RecoveryPolicySent | null;
-  good_at_ms?: number;
-}
-
 export interface SetAccount {
+  actor?: string;
+  reason?: string;
+  pool?: string;
   emulator?: string;
   credentials?: Record<string, string>;
   note?: string;
-  request?: AccountActionRequest;
 }
 
 export interface StageView {
@@ -647,44 +646,73 @@ export interface StageViewSent {
 
 export interface StatsPage {
   pool: string;
-  since_ms: number;
+  since: string | null;
   total: TypeStats;
   types: Array<TypeStats>;
   bounds_s: Array<number>;
   rebuilding: boolean;
 }
 
-export interface TaskInput {
-  spec: TaskSpecSent;
-  again?: RerunSent | null;
+export interface Subscription {
+  cron?: string;
+  every_s?: number;
+  offset_s?: number;
+  time_zone?: string;
+  jitter_s?: number;
+  overlap?: Overlap;
+  catch_up_s?: number;
+  stuck_after_s?: number;
+  on_stuck?: OnStuck;
+  id: string;
+  task: TaskSpec;
+  region?: string;
+  created_at: string;
+  paused_at?: string | null;
+  paused_by?: string;
+  catch_up: CatchUpSent;
+  changes?: Array<AuditLine>;
+  request?: string;
 }
 
-export interface TaskSpecSent {
+export interface SubscriptionRunState {
+  task_id: string;
+  scheduled_at: string;
+  started_at: string;
+  ended_at: string | null;
+  outcome: string;
+  catch_up: CatchUp;
+  stuck: WaitingTask | null;
+}
+
+export interface TaskInput {
+  spec: TaskSpec;
+  again?: Rerun | null;
+}
+
+export interface TaskSpec {
   type: string;
   account?: string;
-  params?: Record<string, JsonValueSent>;
+  params?: Record<string, JsonValue>;
   pool?: string;
   lane?: string;
   priority?: number;
-  origin?: OriginSent;
-  on_busy?: OnBusySent;
+  origin?: Origin;
+  on_busy?: OnBusy;
   emulator?: string;
   requires?: Array<string>;
   mutex?: Array<string>;
-  labels?: Record<string, unknown>;
+  labels?: Record<string, string>;
   not_before?: string | null;
   expires_at?: string | null;
   actor?: string;
-  policy?: PolicyChangeSent | null;
+  policy?: PolicyChange | null;
   on_failure?: "keep" | "rollback";
   critical?: boolean;
-  then?: Array<ChainLinkSent>;
+  then?: Array<ChainLink>;
   chain?: ChainSent | null;
 }
 
 export type TaskStatus = "pending" | "queued" | "running" | "retry_pending" | "waiting" | "paused" | "completed" | "failed" | "cancelled" | "rejected" | "rollback_pending" | "rollback_running" | "rollback_completed" | "rollback_failed";
-
-export type TaskStatusSent = "pending" | "queued" | "running" | "retry_pending" | "waiting" | "paused" | "completed" | "failed" | "cancelled" | "rejected" | "rollback_pending" | "rollback_running" | "rollback_completed" | "rollback_failed";
 
 export interface TaskView {
   task_id: string;
@@ -733,9 +761,9 @@ export interface TaskViewSent {
   priority?: number;
   prioritized?: number;
   labels?: Record<string, string>;
-  params?: Record<string, JsonValueSent>;
-  state: TaskStatusSent;
-  intent?: IntentSent;
+  params?: Record<string, JsonValue>;
+  state: TaskStatus;
+  intent?: Intent;
   attempt?: number;
   attempts?: Array<AttemptViewSent>;
   stages?: Array<StageViewSent>;
@@ -761,8 +789,6 @@ export interface TaskViewSent {
 }
 
 export type Thing = "setting" | "wm" | "property" | "package" | "file";
-
-export type ThingSent = "setting" | "wm" | "property" | "package" | "file";
 
 export interface TypeStats {
   type: string;
@@ -806,7 +832,7 @@ export interface UndoSent {
   before?: Array<ValueSent>;
   after?: Array<ValueSent>;
   unsaid?: boolean;
-  steps?: Array<JsonValueSent>;
+  steps?: Array<JsonValue>;
   undone?: boolean;
 }
 
@@ -821,9 +847,16 @@ export interface Value {
 
 export interface ValueSent {
   step: string;
-  thing: ThingSent;
+  thing: Thing;
   name: string;
   there?: boolean;
   value?: string;
   kept?: string;
+}
+
+export interface WaitingTask {
+  task_id: string;
+  state: TaskStatus;
+  since: string | null;
+  why: string;
 }

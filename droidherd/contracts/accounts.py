@@ -37,7 +37,7 @@ class AccountActionRequest(OperatorRequest):
     pool: Id = "default"
 
 
-class SetAccount(Request):
+class SetAccount(AccountActionRequest):
     """An account's record from now on, whole. Argument of the update `set`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -46,7 +46,6 @@ class SetAccount(Request):
     """Its tasks run on this one only; empty: on any."""
     credentials: Credentials = Field(default_factory=dict)
     note: Text = ""
-    request: AccountActionRequest = AccountActionRequest()
 
 
 class AccountRecord(Contract):

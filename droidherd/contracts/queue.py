@@ -1,5 +1,6 @@
 """What can be asked of a pool's dispatcher."""
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints
@@ -7,7 +8,6 @@ from pydantic import Field, StringConstraints
 from droidherd.contracts.base import Contract, Id, MaybeId, MaybeTaskId, Request
 from droidherd.contracts.fleet import EmulatorView
 from droidherd.contracts.tasks import Text
-from droidherd.domain.dispatch.audit import Event
 from droidherd.domain.dispatch.lane import LaneRules
 from droidherd.domain.dispatch.state import PoolConfig
 
@@ -82,7 +82,7 @@ class QueueRow(Contract):
     account: str = ""
     type: str
     priority: int
-    enqueued_at_ms: int
+    enqueued_at: datetime
     waited_s: float
     blocked_by: str
 
@@ -97,7 +97,7 @@ class RunningRow(Contract):
     emulator: str
     host: str
     token: int
-    since_ms: int
+    since: datetime
     running_s: float
     place: str
 
@@ -153,8 +153,7 @@ class DurationStats(Contract):
     mean_s: float | None = None
     p50_s: float | None = None
     p95_s: float | None = None
-    seconds: float = 0.0
-    """Their sum."""
+    sum_s: float = 0.0
     buckets: tuple[int, ...] = ()
     """How many were not longer than each of `StatsPage.bounds_s`."""
 
@@ -183,14 +182,29 @@ class StatsPage(Contract):
     """The answer of the query `stats`."""
 
     pool: str
-    since_ms: int = 0
-    """When counting began; 0: nobody knows."""
+    since: datetime | None = None
+    """When counting began; null: nobody knows."""
     total: TypeStats = TypeStats(type="")
     types: tuple[TypeStats, ...] = ()
     """Most used first. Types used least are counted as `other` once there are more than 64."""
     bounds_s: tuple[float, ...] = ()
     rebuilding: bool = False
     """It looks for what its predecessor knew: this is not all yet."""
+
+
+class PoolEvent(Contract):
+    """One line of a pool's live events, and of its audit when it has an actor."""
+
+    cursor: int
+    at: datetime
+    kind: str
+    task_id: str
+    emulator_id: str = ""
+    detail: str = ""
+    actor: str = ""
+    """Who did it, when somebody did: a person, or `system:` and why."""
+    reason: str = ""
+    lane: str = ""
 
 
 class AuditQuery(Request):
@@ -209,7 +223,7 @@ class AuditPage(Contract):
     """The answer of the query `audit`."""
 
     pool: str
-    events: tuple[Event, ...] = ()
+    events: tuple[PoolEvent, ...] = ()
     next_before: int | None = None
     """None: there is nothing older."""
     rebuilding: bool = False
@@ -221,7 +235,7 @@ class Disabled(Contract):
 
     by: str
     reason: str = ""
-    since_ms: int = 0
+    since: datetime | None = None
 
 
 class AccountView(Contract):
@@ -297,7 +311,7 @@ class EventsPage(Contract):
     """The answer of the query `events`: the live ring behind a cursor."""
 
     cursor: int
-    events: tuple[Event, ...] = ()
+    events: tuple[PoolEvent, ...] = ()
 
 
 class EmulatorsPage(Contract):

@@ -79,6 +79,27 @@ class StageOutcome(StrEnum):
     """Asked to stop, stopped at a step boundary."""
     NOT_BEGUN = "not_begun"
     """Not wanted any more before its turn came: it touched nothing, and cleaned up nothing."""
+    ASKS = "asks"
+    """Only a person can say how to go on: no failure, and shown as none."""
+
+
+class StageFailure(Contract):
+    """Why a stage did not complete, and how it left its emulator: details of its error, or of its question."""
+
+    verdict: str
+    message: str
+    remedy: str = ""
+    retry_after_s: float = 0.0
+    """How long a server asked to be left alone; 0: none did."""
+    worker: str = ""
+    clean: bool = False
+    """Cleaned up and let go: the emulator may be granted to the next one at once."""
+    artifacts: tuple[ArtifactView, ...] = ()
+    after: tuple[Value, ...] = ()
+    wrote: bool = False
+    """It wrote to the journal of its stage, which is one for the whole attempt."""
+    question: Question | None = None
+    """What a person is asked, when only a person can say how to go on."""
 
 
 class StageReport(Contract):
@@ -98,6 +119,8 @@ class StageReport(Contract):
     """When the whole task wants to run next."""
     wrote: bool = False
     """It wrote to the journal of its stage, which is one for the whole attempt."""
+    asks: StageFailure | None = None
+    """Of a stage that asks a person."""
 
 
 class Captured(StageReport):
@@ -121,22 +144,3 @@ class UndoReport(StageReport):
     outcome: StageOutcome = StageOutcome.COMPLETED
     restored: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
-
-
-class StageFailure(Contract):
-    """Details of the failure of a stage, beside its type and message."""
-
-    verdict: str
-    message: str
-    remedy: str = ""
-    retry_after_s: float = 0.0
-    """How long a server asked to be left alone; 0: none did."""
-    worker: str = ""
-    clean: bool = False
-    """Cleaned up and let go: the emulator may be granted to the next one at once."""
-    artifacts: tuple[ArtifactView, ...] = ()
-    after: tuple[Value, ...] = ()
-    wrote: bool = False
-    """It wrote to the journal of its stage, which is one for the whole attempt."""
-    question: Question | None = None
-    """What a person is asked, when only a person can say how to go on."""

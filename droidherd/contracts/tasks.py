@@ -111,6 +111,18 @@ class TaskSpec(Request):
         links = tuple(one.model_copy(update={"params": shown_params(one.params)}) for one in self.then)
         return self.model_copy(update={"params": shown_params(self.params), "then": links})
 
+    def details(self) -> str:
+        """Who submitted it with which deadlines and labels, for the Web UI; without parameters."""
+        facts = {
+            "submitted by": self.actor,
+            "not before": self.not_before,
+            "expires at": self.expires_at,
+            "only on emulator": self.emulator,
+            "requires": ", ".join(self.requires),
+            "labels": ", ".join(f"{name}={value}" for name, value in self.labels.items()),
+        }
+        return "\n".join(f"- {name} {value}" for name, value in facts.items() if value)
+
     def place(self, task_id: str) -> Chain | None:
         """Where in its chain this task stands; None: it is alone."""
         if self.chain is None and self.then and ids.is_task_id(task_id):
@@ -178,10 +190,18 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 class OperatorRequest(Request):
-    """Who wants something of a task, and why. The argument of the signals `pause`, `resume` and `cancel`."""
+    """Who wants something, and why: these two fields stand at the top of every message that a person may send.
+
+    Alone, the argument of the signals `pause`, `resume`, `cancel` and `force_cancel` of a task.
+    """
 
     actor: Text = "somebody"
     reason: Text = ""
+
+    @property
+    def ask(self) -> "OperatorRequest":
+        """Who and why, without the rest of the message."""
+        return OperatorRequest(actor=self.actor, reason=self.reason)
 
 
 class RollbackRequest(OperatorRequest):
@@ -207,33 +227,35 @@ class Question(Contract):
     until: datetime | None = None
 
 
-class Answer(Request):
+class Answer(OperatorRequest):
     """Argument of the signal `answer`."""
 
     choice: Text
-    ask: OperatorRequest = OperatorRequest()
 
 
-class Rollback(Request):
-    """That a task is taken back, and how."""
+class Rollback(RollbackRequest):
+    """That a task is taken back, and how far that came."""
 
-    force: bool = False
-    """Restore also what somebody else changed since, and go on without emulators that are gone."""
-    ask: OperatorRequest = OperatorRequest()
     begun: bool = False
     skipped: tuple[str, ...] = ()
     """Emulators that are gone: what was changed there stays as it is."""
 
 
-class Rerun(Request):
+class Rerun(RollbackRequest):
     """A new run of a task that ended, under the same id: tried again, or taken back."""
 
     past: "TaskView"
     """The task as it ended, its audit with it."""
-    ask: OperatorRequest
-    rollback: Rollback | None = None
     closes: bool = False
     """It does nothing but write down how the run before ended, which was terminated and could not."""
+    action: Literal["retry", "rollback"] = "retry"
+
+    @property
+    def rollback(self) -> Rollback | None:
+        """None: it is tried again."""
+        if self.action == "retry":
+            return None
+        return Rollback(actor=self.actor, reason=self.reason, force=self.force)
 
 
 class TaskInput(Request):
@@ -243,11 +265,10 @@ class TaskInput(Request):
     again: Rerun | None = None
 
 
-class Control(Request):
+class Control(OperatorRequest):
     """The argument of the update `control`: like the signals, with an answer."""
 
     action: Literal["pause", "resume", "cancel", "rollback", "answer"]
-    ask: OperatorRequest = OperatorRequest()
     force: bool = False
     """Of a cancel: do not wait for what runs nor for its cleanup. Of a rollback: restore also what others changed."""
     choice: Text = ""

@@ -69,6 +69,7 @@ def _options(
         "task_timeout": timedelta(seconds=config.workflow_task_s),
         "search_attributes": _attributes(spec, config.region, own, tags),
         "static_summary": f"{spec.type}{account}",
+        "static_details": spec.details(),
     }
 
 

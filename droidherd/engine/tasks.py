@@ -36,7 +36,6 @@ from droidherd.contracts.tasks import (
     Control,
     OperatorRequest,
     Rerun,
-    Rollback,
     RollbackRequest,
     TaskInput,
     TaskSpec,
@@ -175,7 +174,7 @@ class TasksClient:
             admission = await self._written_admission(new.task_id)
         return SubmitResult(new.task_id, admission)
 
-    async def again(self, task_id: str, ask: OperatorRequest, rollback: Rollback | None) -> TaskReading:
+    async def again(self, task_id: str, action: TaskAction, request: RollbackRequest) -> TaskReading:
         """Start another run of a task that ended: tried again, or rolled back."""
         now = await self.audit(task_id)
         if now.open and now.view.state in FINAL:  # it has written its end, and is about to close
@@ -183,8 +182,8 @@ class TasksClient:
             now = await self.audit(task_id)
         if now.stale:
             raise NoWorkerError("no worker answers, so it is not known what the task did")
-        again = Rerun(past=now.view, ask=ask, rollback=rollback)
-        action = TaskAction.ROLLBACK if rollback else TaskAction.RETRY
+        retry = action is TaskAction.RETRY
+        again = Rerun(past=now.view, action="retry" if retry else "rollback", **dict(request))
         if now.view.state not in FINAL or action not in possible(now.view.state):
             raise IllegalStateError(not_possible(action, now.view), now)
         async with limit_call(RPC_S):
@@ -223,7 +222,7 @@ class TasksClient:
             return
         async with limit_call(RPC_S):
             spec, subscription = await self._submission_of(row.id)
-        again = Rerun(past=now.view, ask=OperatorRequest(actor=SYSTEM, reason=now.view.error.message), closes=True)
+        again = Rerun(past=now.view, actor=SYSTEM, reason=now.view.error.message, closes=True)
         options = task_options.another_run(again, spec, self._config, subscription)
         known = {name: await row.memo_value(name, "") for name in (MEMO_KEY, names.MEMO_REQUEST)}
         options["memo"] |= {name: text for name, text in known.items() if text}
@@ -527,7 +526,7 @@ def _argument(control: Control) -> OperatorRequest | Answer:
     """The argument of that signal."""
     if control.action == "rollback":
         return RollbackRequest(**dict(control.ask), force=control.force)
-    return Answer(choice=control.choice, ask=control.ask) if control.action == "answer" else control.ask
+    return Answer(choice=control.choice, **dict(control.ask)) if control.action == "answer" else control.ask
 
 
 async def outcome_of(client: Client, task_id: str) -> str:

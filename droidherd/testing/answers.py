@@ -8,7 +8,7 @@ from typing import TypeAlias
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.errors import translate, unclassified
+from activities.errors import asking, translate, unclassified
 from droidherd.contracts.changes import Change, Conflict, Value
 from droidherd.contracts.stage import (
     Captured,
@@ -35,8 +35,11 @@ async def completes(work: StageWork) -> StageReport:
 def fails(error: DroidherdError, *, clean: bool = True) -> Answer:
     """Ends with this error, as a real stage reports it. `clean`: the emulator was left in order."""
 
-    async def answer(work: StageWork) -> StageReport:  # noqa: ARG001 - the shape of an answer
-        raise translate(error, StageFailedError(error, clean=clean, artifacts=()))
+    async def answer(work: StageWork) -> StageReport:
+        failed = StageFailedError(error, clean=clean, artifacts=())
+        if isinstance(error, NeedsPersonError) and not isinstance(work, UndoWork):
+            return asking(failed)
+        raise translate(error, failed)
 
     return answer
 
@@ -114,7 +117,8 @@ class FakeThings:
             except ApplicationError as error:
                 trouble = StageFailure.model_validate(error.details[0]).model_copy(update={"after": after})
                 raise ApplicationError(error.message, trouble, type=error.type, non_retryable=True) from error
-            return report.model_copy(update={"after": after})
+            trouble = report.asks and report.asks.model_copy(update={"after": after})
+            return report.model_copy(update={"after": after, "asks": trouble})
 
         return answer
 

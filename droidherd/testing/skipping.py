@@ -38,7 +38,7 @@ from droidherd.contracts.fleet import EmulatorInput, GateResult, GateWork
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage, TaskTiming
 from droidherd.contracts.queue import CommandResult, DispatcherInput, EmulatorsPage, OperatorCommand
 from droidherd.contracts.stage import Planned, PlanRequest, StageOutcome, StageReport, StageWork
-from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.tasks import Control, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import AbandonedError, BadParametersError, StageTimeoutError
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.messages import EmulatorStatus, Health, Seen
@@ -281,7 +281,7 @@ class HerdTask:
 
     async def control(self, action: str, *, choice: str = "", actor: str = "somebody") -> TaskView:
         """`pause`, `resume`, `cancel`, `rollback`, or `answer` with a choice."""
-        asked = {"action": action, "choice": choice, "ask": OperatorRequest(actor=actor)}
+        asked = {"action": action, "choice": choice, "actor": actor}
         control = as_model(Control, asked, "control")
         return await self.handle.execute_update(names.Update.CONTROL, control, result_type=TaskView)
 

@@ -9,7 +9,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from droidherd.contracts import names
 from droidherd.contracts.stage import StageReport, StageWork
-from droidherd.contracts.tasks import Answer, OperatorRequest, TaskView
+from droidherd.contracts.tasks import Answer, TaskView
 from droidherd.domain.errors import DID_NOT, HAPPENED
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 from tests.support.farm import Place, until
@@ -55,7 +55,7 @@ async def attended(farm: Place, client: Client, task_id: str, x: float, since_s:
             return view
         y = int(view.question.text.rpartition(" ")[2].rstrip("%"))
         happened = taps(farm, x, since_s=since_s)[y] > 0
-        answer = Answer(choice=HAPPENED if happened else DID_NOT, ask=OperatorRequest(actor="chaos", reason="looked"))
+        answer = Answer(choice=HAPPENED if happened else DID_NOT, actor="chaos", reason="looked")
         await client.get_workflow_handle(task_id).signal(names.Signal.ANSWER, answer)
         await until(lambda: _goes_on(farm, client, task_id), f"{task_id} to take the answer")
 

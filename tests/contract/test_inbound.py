@@ -81,7 +81,7 @@ def test_a_message_of_ours_may_have_fields_of_a_newer_version():
 
 def test_the_view_of_the_task_before_may_be_of_a_newer_version():
     past = {"task_id": "t", "type": "x", "state": "failed", "created_at": "2026-11-20T08:00:00Z", "new": 1}
-    given = json.dumps({"past": past | {"updated_at": past["created_at"]}, "ask": {}}).encode()
+    given = json.dumps({"past": past | {"updated_at": past["created_at"]}, "actor": "ann"}).encode()
     assert isinstance(read(Rerun, "json/plain", given, strict=True).past, TaskView)
 
 

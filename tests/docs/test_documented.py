@@ -30,7 +30,8 @@ SPAN = re.compile(r"`droidherd ([a-z][^`]*)`")
 SCHEMAS = ROOT / "docs" / "schemas"
 ROOT_COMMAND = typer.main.get_command(main.app)
 RUN = ("sh", "python")
-PREFIXES = {"dispatcher/": "DispatcherWorkflow", "emulator/": "EmulatorWorkflow", "account/": "AccountWorkflow"}
+PREFIXES = {"dispatcher/": "DispatcherWorkflow", "emulator/": "EmulatorWorkflow", "account/": "AccountWorkflow",
+            "maintenance/": "MaintenanceWorkflow"}  # fmt: skip
 
 
 def of(program: str) -> list[Any]:

@@ -35,7 +35,7 @@ async def change(here: World, account: str, *, after: int = 300, **fields: Any) 
     )
     asked = AccountActionRequest(**{"pool": here.pool, **dict(fields.pop("ask", OperatorRequest()))})
     return await here.client.execute_update_with_start_workflow(
-        names.Update.SET, SetAccount(**fields, request=asked), start_workflow_operation=start, result_type=AccountRecord
+        names.Update.SET, SetAccount(**fields, **dict(asked)), start_workflow_operation=start, result_type=AccountRecord
     )
 
 

@@ -245,7 +245,7 @@ REQUESTS = st.builds(
 
 
 def sets(emulator: str, credentials: dict[str, str], note: str, request: AccountActionRequest) -> AccountStep:
-    wanted = SetAccount(emulator=emulator, credentials=credentials, note=note, request=request)
+    wanted = SetAccount(emulator=emulator, credentials=credentials, note=note, **dict(request))
     return lambda one: one.set(wanted)
 
 

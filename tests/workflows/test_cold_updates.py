@@ -45,7 +45,7 @@ from droidherd.contracts.plan import Plan, Stage
 from droidherd.contracts.queue import DispatcherInput, OperatorCommand, PoolSettings
 from droidherd.contracts.stage import Planned, PlanRequest
 from droidherd.contracts.subscriptions import CatchUpWork
-from droidherd.contracts.tasks import Control, OperatorRequest, TaskInput, TaskSpec
+from droidherd.contracts.tasks import Control, TaskInput, TaskSpec
 from droidherd.domain import messages as m
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.schedule.catchup import CatchUp
@@ -230,7 +230,7 @@ async def task(client: Client, number: int, due: datetime) -> Run:
         memo={names.MEMO_REQUEST: "as our own client"},
         task_timeout=timedelta(seconds=2),
     )
-    control = Control(action="pause", ask=OperatorRequest(actor="ann"))
+    control = Control(action="pause", actor="ann")
     return Run(handle, lambda: handle.execute_update(names.Update.CONTROL, control))
 
 

@@ -1,5 +1,6 @@
 """How a task's end looks from outside: the workflow's status, its result or details, memo, attributes, details."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -300,14 +301,15 @@ async def test_lists_find_a_task_by_its_attributes(here: World, task: str):
 
 async def test_the_details_in_the_web_ui_read_like_a_story(here: World, task: str):
     hold = Hold()
-    stages = [{"name": "open"}, {"name": "collect"}]
-    await here.submit(task, completes, hold, account=task, params={"stages": stages})
+    named = [{"name": "open"}, {"name": "collect"}]
+    await here.submit(task, completes, hold, account=task, params={"stages": named})
     await hold.began.wait()
     emulator = here.stages.of(task)[0].emulator_id
-    lines = (await here.details(task)).splitlines()
-    assert f"**running**: sample for account {task}, attempt 1" == lines[0]
-    assert [f"on emulator {emulator}", "- open: completed", "- collect: running"] == lines[1:4]
-    assert lines[-1].endswith("queued → running by droidherd ")
+    head, dates, stages, events = (await here.details(task)).split("\n\n")
+    assert f"**running**: sample for account {task}, attempt 1 on emulator {emulator}" == head
+    assert re.fullmatch(r"- submitted: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", dates)
+    assert "- stage open: completed\n- stage collect: running" == stages
+    assert events.endswith(" UTC: queued → running, by droidherd")
     hold.let_go.set()
     await here.ended(task)
     assert (await here.details(task)).startswith(f"**completed**: sample for account {task}, attempt 1")

@@ -325,7 +325,7 @@ async def test_host_emulator_and_pool_tell_the_web_ui_how_they_are(client: Clien
         await here.idle()
         lines = (await here.details(names.dispatcher_id("default"))).splitlines()
         assert "**pool default**: 0 waiting, 0 running, 1 of 1 emulators free" == lines[0]
-        assert ["- lane account: 0 of 10 in use"] == [line for line in lines if "account" in line]
+        assert ["- lane account: 0 of 10 in use, 0 waiting"] == [line for line in lines if "account" in line]
         here.presence.leaving.set()
         await here.emulator_is("e1", "retired")
         assert "**host h1**: watched by nobody, 0 emulators" == await here.details(names.host_id("h1"))

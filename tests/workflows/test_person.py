@@ -35,7 +35,7 @@ async def test_a_signal_answers_as_well_and_what_was_not_offered_is_no_answer(he
     await here.submit(task, asks(), completes)
     await waiting(here, task)
     for choice in ("perhaps", "no"):
-        await here.task(task).signal("answer", {"choice": choice, "ask": {"actor": "foreign"}})
+        await here.task(task).signal("answer", {"choice": choice, "actor": "foreign"})
     await here.ended(task)
     assert {"3": "no"} == here.stages.of(task)[1].answers
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio import workflow
 
-from droidherd.contracts.accounts import AccountActionRequest, AccountInput, SetAccount
+from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.tasks import Answer, OperatorRequest
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
@@ -55,7 +55,7 @@ def test_a_cancel_in_the_first_workflow_task_is_a_request_like_any_other(monkeyp
 def test_setting_an_account_to_what_it_is_counts_towards_a_new_run() -> None:
     """Temporal takes 2000 updates per run, whether they change anything or not."""
     account: Any = AccountWorkflow(AccountInput(continue_after=3))
-    request = SetAccount(note="same", request=AccountActionRequest(actor="ann", pool="default"))
+    request = SetAccount(note="same", actor="ann", pool="default")
     account.set(request)
     changed = account.view()
     for _ in range(2):
@@ -66,7 +66,7 @@ def test_setting_an_account_to_what_it_is_counts_towards_a_new_run() -> None:
 
 def test_a_pause_does_not_leave_an_answer_for_the_next_question() -> None:
     """Whoever answered first was told that it counts."""
-    answer = Answer(choice="yes", ask=OperatorRequest(actor="ann"))
+    answer = Answer(choice="yes", actor="ann")
     taken: list[Answer] = []
 
     def go_on_with(given: Answer, *, later: bool) -> None:
@@ -85,7 +85,7 @@ def test_a_pause_does_not_leave_an_answer_for_the_next_question() -> None:
         def __init__(self) -> None:
             self.state = state
 
-        async def wait(self, condition: Callable[[], bool], _seconds: float) -> bool:
+        async def wait(self, condition: Callable[[], bool], _seconds: float, _summary: str = "") -> bool:
             return condition()
 
     loop: Any = Loop()
@@ -104,7 +104,7 @@ def test_a_restart_that_was_answered_does_not_cut_later_pauses_short() -> None:
     class Loop:
         state = SimpleNamespace(claim=claim, intent=Intent.NONE, the_plan=lambda: None)
 
-        async def wait(self, condition: Callable[[], bool], _seconds: float) -> bool:
+        async def wait(self, condition: Callable[[], bool], _seconds: float, _summary: str = "") -> bool:
             at_once.append(condition())
             return at_once[-1]
 

@@ -97,7 +97,7 @@ def change(state: TaskState) -> None:
 
 def question(state: TaskState) -> None:
     state.question = QUESTION.model_copy(update={"until": NOW + timedelta(seconds=9)})
-    state.answer = Answer(choice="a", ask=OperatorRequest(actor="ann"))
+    state.answer = Answer(choice="a", actor="ann")
 
 
 STEPS: list[Callable[[TaskState], object]] = [
@@ -189,7 +189,7 @@ def later(**fields: Any) -> LaterState:
 def once_more(past: TaskView) -> TaskInput:
     return TaskInput.model_construct(
         spec=TaskSpec(type="sample", account="42"),
-        again=Rerun.model_construct(past=past, ask=OperatorRequest(), rollback=None),
+        again=Rerun.model_construct(past=past),
     )
 
 

@@ -376,7 +376,7 @@ class World:
         self, task_id: str, action: str, actor: str = "anna", reason: str = "", *, force: bool = False, choice: str = ""
     ) -> TaskView:
         control = Control.model_validate(
-            {"action": action, "ask": OperatorRequest(actor=actor, reason=reason), "force": force, "choice": choice}
+            {"action": action, "actor": actor, "reason": reason, "force": force, "choice": choice}
         )
         return await self.task(task_id).execute_update(names.Update.CONTROL, control, result_type=TaskView)
 
@@ -390,7 +390,13 @@ class World:
             names.Workflow.TASK,
             TaskInput(
                 spec=start.spec,
-                again=Rerun(past=past, ask=OperatorRequest(actor=actor, reason="once more"), rollback=rollback),
+                again=Rerun(
+                    past=past,
+                    action="rollback" if rollback else "retry",
+                    force=rollback is not None and rollback.force,
+                    actor=actor,
+                    reason="once more",
+                ),
             ),
             id=task_id,
             task_queue=names.QUEUE,

@@ -16,6 +16,7 @@ from droidherd.contracts.queue import (
     DurationStats,
     EmulatorsPage,
     LaneView,
+    PoolEvent,
     QueuePage,
     QueuePosition,
     QueuePositions,
@@ -30,6 +31,7 @@ from droidherd.domain.dispatch.audit import Event
 from droidherd.domain.dispatch.board import Board, Entry
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.keys import account_key
+from droidherd.domain.dispatch.lane import Lane
 from droidherd.domain.dispatch.stats import BOUNDS_S, AttemptStats, Histogram
 
 ACCOUNT_TASKS = 100
@@ -105,7 +107,7 @@ def _waits(d: Dispatcher, entry: Entry, now_ms: int, position: int) -> QueueRow:
         account=entry.ask.account,
         type=entry.ask.task_type,
         priority=entry.ask.priority,
-        enqueued_at_ms=entry.since_ms,
+        enqueued_at=_moment(entry.since_ms),
         waited_s=max(now_ms - entry.since_ms, 0) / 1000,
         blocked_by=d.admission.why(entry),
     )
@@ -121,7 +123,7 @@ def _runs(entry: Entry, now_ms: int) -> RunningRow:
         emulator=lease.emulator_id if lease else "",
         host=lease.host_id if lease else "",
         token=lease.token if lease else 0,
-        since_ms=entry.granted_ms,
+        since=_moment(entry.granted_ms),
         running_s=max(now_ms - entry.granted_ms, 0) / 1000,
         place=entry.state,
     )
@@ -140,7 +142,7 @@ def emulators(d: Dispatcher) -> EmulatorsPage:
                 on_deck=row.deck,
                 labels=dict(label.split("=", 1) for label in row.labels if "=" in label),
                 boot=row.boot,
-                idle_since=None if row.active else datetime.fromtimestamp(row.idle_since_ms / 1000, UTC),
+                idle_since=None if row.active else _moment(row.idle_since_ms),
                 evidence="waits to be reset" if row.dirty else row.why,
             )
             for row in d.board.emulators.values()
@@ -173,7 +175,9 @@ def _account(d: Dispatcher, name: str, mine: Sequence[Entry]) -> AccountView:
         running_task=running.task_id if running is not None else "",
         queued_tasks=tuple(e.task_id for e in mine if e.lease is None)[:ACCOUNT_TASKS],
         queued_types=tuple(sorted({e.ask.task_type for e in mine if e.lease is None}))[:ACCOUNT_TASKS],
-        disabled=Disabled(by=bar.actor, reason=bar.why, since_ms=bar.since_ms) if bar else None,
+        disabled=Disabled(by=bar.actor, reason=bar.why, since=_moment(bar.since_ms) if bar.since_ms else None)
+        if bar
+        else None,
     )
 
 
@@ -190,11 +194,26 @@ def details(d: Dispatcher) -> str:
     """For the Web UI."""
     running = sum(1 for _ in d.board.held())
     free = f"{len(d.board.free)} of {len(d.board.emulators)} emulators free"
-    lines = [f"**pool {d.state.pool}**: {d.board.waiting} waiting, {running} running, {free}"]
-    for lane in d.board.lanes.values():
-        paused = f", paused by {lane.paused_by}: {lane.paused_why}" if lane.paused_by else ""
-        lines.append(f"- lane {lane.name}: {lane.in_use} of {lane.capacity} in use{paused}")
-    return "\n".join(lines)
+    parts = [f"**pool {d.state.pool}**: {d.board.waiting} waiting, {running} running, {free}"]
+    if d.state.rebuild.active:
+        parts.append("restores what its predecessor knew, and asks tasks and emulators: nothing here is complete yet")
+    first = next((entry for entry in d.board.entries.values() if entry.lease is None), None)
+    if first is not None:
+        since = f"{_moment(first.since_ms):%Y-%m-%d %H:%M:%S} UTC"
+        parts.append(f"oldest waiter: task {first.task_id} in lane {first.ask.lane}, since {since}")
+    parts.append("\n".join(_lane_line(lane) for lane in d.board.lanes.values()))
+    if d.keys.disabled:
+        parts.append(f"{len(d.keys.disabled)} accounts are disabled")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _lane_line(lane: Lane) -> str:
+    capacity_by = f" (set by {lane.capacity_by})" if lane.capacity_by else ""
+    by_priority = ", by priority" if lane.ordering.by_priority else ""
+    order = f"{by_priority or ', by arrival'} (set by {lane.ordering_by})" if lane.ordering_by else by_priority
+    paused = f", paused by {lane.paused_by}: {lane.paused_why or 'no reason given'}" if lane.paused_by else ""
+    in_use = f"{lane.in_use} of {lane.capacity}{capacity_by} in use"
+    return f"- lane {lane.name}: {in_use}, {lane.waiting} waiting{order}{paused}"
 
 
 def place(d: Dispatcher, task_id: str) -> QueuePosition:
@@ -222,7 +241,7 @@ def stats(d: Dispatcher) -> StatsPage:
     most_used = sorted(d.stats.by_type.items(), key=lambda item: (-item[1].count, item[0]))
     return StatsPage(
         pool=d.state.pool,
-        since_ms=d.stats.since_ms,
+        since=_moment(d.stats.since_ms) if d.stats.since_ms else None,
         total=_type("", d.stats.total()),
         types=tuple(_type(name, counts) for name, counts in most_used),
         bounds_s=tuple(BOUNDS_S[at] for at in SHOWN),
@@ -249,7 +268,7 @@ def _times(histogram: Histogram) -> DurationStats:
         mean_s=histogram.mean_s(),
         p50_s=histogram.quantile_s(0.5),
         p95_s=histogram.quantile_s(0.95),
-        seconds=histogram.seconds,
+        sum_s=histogram.seconds,
         buckets=tuple(histogram.up_to(SHOWN)),
     )
 
@@ -261,8 +280,30 @@ def audit(d: Dispatcher, query: AuditQuery) -> AuditPage:
     fitting = [event for event in newest_first if _fits(event, query)]
     page = fitting[: query.limit]
     return AuditPage(
-        pool=d.state.pool, events=tuple(page), next_before=page[-1].cursor if len(fitting) > len(page) else None
+        pool=d.state.pool, events=events(page), next_before=page[-1].cursor if len(fitting) > len(page) else None
     )
+
+
+def events(found: Iterable[Event]) -> tuple[PoolEvent, ...]:
+    """As clients read them."""
+    return tuple(
+        PoolEvent(
+            cursor=one.cursor,
+            at=_moment(one.at_ms),
+            kind=one.kind,
+            task_id=one.task_id,
+            emulator_id=one.emulator_id,
+            detail=one.detail,
+            actor=one.actor,
+            reason=one.reason,
+            lane=one.lane,
+        )
+        for one in found
+    )
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _fits(event: Event, query: AuditQuery) -> bool:

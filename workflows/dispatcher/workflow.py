@@ -40,6 +40,7 @@ from droidherd.domain.dispatch.state import DispatcherState
 from workflows import options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
+from workflows.handles import start_timer
 from workflows.inbound import protected
 
 PageT = TypeVar("PageT", QueuePage, EmulatorsPage, AccountsPage, DisabledPage, StatsPage, AuditPage)
@@ -111,7 +112,7 @@ class DispatcherWorkflow:
             await workflow.wait_condition(lambda: self._has_work() or self._should_continue())
             await self._work()
         self._machine.held_back = True
-        asyncio.get_running_loop().call_later(options.CONTINUE_DRAIN_S, self._end_drain)
+        start_timer(options.CONTINUE_DRAIN_S, self._end_drain, options.CONTINUE_SUMMARY)
         while not self._may_continue():
             await workflow.wait_condition(lambda: self._has_work() or self._may_continue())
             await self._work()
@@ -148,9 +149,9 @@ class DispatcherWorkflow:
         if self._timer.rang:
             self._timer.rang = False
             self._machine.tick(_now_ms())
-            self._show()
         self._timed_messages = self._messages
         self._timer.follow(self._machine.next_due_ms())
+        self._show()
         await asyncio.sleep(0)  # the timer's command stands before whatever comes next
 
     def _hear(self) -> None:
@@ -175,7 +176,6 @@ class DispatcherWorkflow:
             self._early.append(lambda: self._machine.on_enqueue(message, _now_ms()))
             return DispatcherAnswer()
         answer = self._machine.ask(message, _now_ms())
-        self._show()
         return DispatcherAnswer(message=answer)
 
     @workflow.signal
@@ -209,7 +209,6 @@ class DispatcherWorkflow:
         self._messages += 1
         if self._ready:
             handle()
-            self._show()
         else:
             self._early.append(handle)
 
@@ -217,14 +216,17 @@ class DispatcherWorkflow:
 
     @workflow.update
     def pause_lane(self, command: OperatorCommand) -> CommandResult:
+        """Grant nothing any more in a lane, or in all; what runs goes on."""
         return self._of_lane("pause_lane", command)
 
     @workflow.update
     def resume_lane(self, command: OperatorCommand) -> CommandResult:
+        """Take back a pause."""
         return self._of_lane("resume_lane", command)
 
     @workflow.update
     def set_capacity(self, command: OperatorCommand) -> CommandResult:
+        """How many tasks of a lane may hold an emulator at once."""
         return self._of_lane("set_capacity", command)
 
     @workflow.update
@@ -256,6 +258,7 @@ class DispatcherWorkflow:
 
     @workflow.update
     def enable_account(self, command: OperatorCommand) -> CommandResult:
+        """Grant emulators to an account again."""
         was = self._ready and not self._machine.accounts.is_disabled(command.account)
         done = self._obey("enable_account", command)
         return done.adding(f"account {command.account} was not disabled" if was else "")
@@ -298,18 +301,22 @@ class DispatcherWorkflow:
 
     @workflow.query
     def queue(self, query: QueueQuery) -> QueuePage:
+        """Who waits and why, who runs where, the lanes and their limits."""
         return self._as_known(views.queue(self._machine, query, _now_ms()))
 
     @workflow.query
     def emulators(self) -> EmulatorsPage:
+        """Every emulator of the pool."""
         return self._as_known(views.emulators(self._machine))
 
     @workflow.query
     def account(self, account: str) -> AccountView:
+        """Whether an account waits or runs, and where."""
         return views.account(self._machine, account)
 
     @workflow.query
     def accounts(self, query: AccountsQuery) -> AccountsPage:
+        """The same of many."""
         accounts = views.accounts(self._machine, query.accounts)
         return self._as_known(AccountsPage(pool=self._pool, accounts=accounts))
 
@@ -319,22 +326,26 @@ class DispatcherWorkflow:
         return self._as_known(views.disabled_accounts(self._machine, query))
 
     @workflow.query
-    def events(self, after: int) -> EventsPage:
+    def events(self, after: int = 0) -> EventsPage:
+        """The last live events behind a cursor."""
         ring = self._machine.state.events
-        return EventsPage(cursor=ring.cursor, events=ring.since(after))
+        return EventsPage(cursor=ring.cursor, events=views.events(ring.since(after)))
 
     @workflow.query
     def place(self, task_id: str) -> QueuePosition:
+        """Where a task stands in line now, and why it waits."""
         return views.place(self._machine, task_id) if self._ready else QueuePosition(why=self._why_unready())
 
     @workflow.query
     def places(self, query: PositionsQuery) -> QueuePositions:
+        """The same of many. Who does not wait is not in the answer."""
         if not self._ready:
             return QueuePositions(places=dict.fromkeys(query.tasks, QueuePosition(why=self._why_unready())))
         return views.places(self._machine, query.tasks)
 
     @workflow.query
     def stats(self) -> StatsPage:
+        """Attempts by type and outcome, run times, waits."""
         return self._as_known(views.stats(self._machine))
 
     @workflow.query

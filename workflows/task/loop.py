@@ -7,16 +7,17 @@ in one order: first deliveries, then what the task goes on with; the mirror last
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 from droidherd.contracts import names
-from droidherd.contracts.tasks import OperatorRequest
-from droidherd.domain.task.lifecycle import Intent
+from droidherd.contracts.tasks import EventView, OperatorRequest
+from droidherd.domain.task.lifecycle import FINAL, Intent
 from workflows.delivery import Delivery
+from workflows.handles import start_timer
 from workflows.task.state import TaskState
 
 STATE = SearchAttributeKey.for_keyword(names.Attribute.TASK_STATE)
@@ -26,6 +27,7 @@ ACCOUNT = SearchAttributeKey.for_keyword(names.Attribute.ACCOUNT_ID)
 POOL = SearchAttributeKey.for_keyword(names.Attribute.POOL_ID)
 LANE = SearchAttributeKey.for_keyword(names.Attribute.LANE)
 TAGS = SearchAttributeKey.for_keyword_list(names.Attribute.TAGS)
+SHOWN_EVENTS = 10
 
 
 class ContinueAsNewError(Exception):
@@ -44,12 +46,13 @@ class TaskLoop:
         self._delivery = Delivery(state.claim.outbox)
         self.mirror = Mirror(state)
 
-    async def wait(self, condition: Callable[[], bool], timeout_s: float = float("inf")) -> bool:
+    async def wait(self, condition: Callable[[], bool], timeout_s: float = float("inf"), summary: str = "") -> bool:
         """Until the condition holds; False when the time is over before. A cancel of Temporal's becomes an intent.
 
+        `summary`: what happens when the time is over, for the Web UI.
         Raises ContinueAsNewError, where the task allows that: whatever it waits for, others may send it messages.
         """
-        timer = _Timer(timeout_s)
+        timer = _Timer(timeout_s, summary)
         try:
             while True:
                 await self._deliver()
@@ -66,9 +69,9 @@ class TaskLoop:
     def _must_continue(self) -> bool:
         return self.may_continue and workflow.info().is_continue_as_new_suggested()
 
-    async def idle(self, seconds: float) -> bool:
+    async def idle(self, seconds: float, summary: str) -> bool:
         """Wait, durably; False when somebody wants something else meanwhile."""
-        return not await self.wait(lambda: bool(self.state.intent), seconds)
+        return not await self.wait(lambda: bool(self.state.intent), seconds, summary)
 
     async def drain(self) -> None:
         """Until everything is delivered and everybody who asked has an answer."""
@@ -104,8 +107,8 @@ class TaskLoop:
 class _Timer:
     """Starts a durable timer when it is needed, and no sooner."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, summary: str) -> None:
+        self._seconds, self._summary = seconds, summary
         self._over = seconds <= 0
         self._handle: asyncio.TimerHandle | None = None
 
@@ -114,7 +117,7 @@ class _Timer:
 
     def start(self) -> None:
         if self._handle is None and self._seconds != float("inf"):
-            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._end)
+            self._handle = start_timer(self._seconds, self._end, self._summary)
 
     def stop(self) -> None:
         if self._handle is not None and not self._over:
@@ -190,16 +193,39 @@ def _fixed_attributes(state: TaskState) -> list[SearchAttributeUpdate[Any]]:
 def details(state: TaskState) -> str:
     """In Markdown, for the Temporal Web UI."""
     who = f" for account {state.account}" if state.account else ""
-    lines = [f"**{state.status}**: {state.type}{who}, attempt {state.attempt}"]
-    if state.emulator:
-        lines.append(f"on emulator {state.emulator}")
+    where = f" on emulator {state.emulator}" if state.emulator else ""
+    parts = [f"**{state.status}**: {state.type}{who}, attempt {state.attempt}{where}"]
     if state.why:
-        lines.append(f"waits: {state.why}")
-    lines.extend(f"- {stage.name}: {stage.state}" for stage in state.stages)
+        parts.append(f"waits: {state.why}")
+    if state.intent:
+        reason = f": {state.requested.reason}" if state.requested.reason else ""
+        parts.append(f"{state.intent} asked for by {state.requested.actor}{reason}")
     if state.error:
-        lines.append(f"\n{state.error.kind}: {state.error.message}")
-    lines.extend(f"\n{e.at:%H:%M:%S} {e.before} → {e.after} by {e.actor} {e.reason}" for e in state.events[-10:])
-    return "\n".join(lines)
+        remedy = f" ({state.error.remedy})" if state.error.remedy else ""
+        parts.append(f"{state.error.kind}: {state.error.message}{remedy}")
+    deadlines = {
+        "not before": state.not_before,
+        "next attempt": state.retry_at,
+        "expires": state.expires_at,
+        "the question runs out": state.question.until if state.question else None,
+        f"waits for emulator {state.home()} until": state.home_until,
+    }
+    dates = {"submitted": state.created_at, **(deadlines if state.status not in FINAL else {})}
+    parts.append("\n".join(f"- {name}: {shown(moment)}" for name, moment in dates.items() if moment))
+    if state.stages:
+        parts.append("\n".join(f"- stage {stage.name}: {stage.state}" for stage in state.stages))
+    parts.append("\n".join(f"- {_line(event)}" for event in state.events[-SHOWN_EVENTS:]))
+    return "\n\n".join(parts)
+
+
+def _line(event: EventView) -> str:
+    moved = f"{event.before} → {event.after}" if event.before != event.after else event.event
+    return f"{shown(event.at)}: {moved}, by {event.actor}{': ' if event.reason else ''}{event.reason}"
+
+
+def shown(moment: datetime) -> str:
+    """A time in the Web UI, which shows this text as it is, to people of all time zones."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def until_s(moment: datetime | None, *, far: float = 0.0) -> float:

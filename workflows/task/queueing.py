@@ -19,6 +19,7 @@ from workflows.task.state import TaskState
 REPEAT_S = 300.0
 UNANSWERED_S = 5.0
 """After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
+STARTS = "the time it may start"
 FOREVER = float("inf")
 AWAY_S = 30.0
 """A timer that rings so late says that Temporal or its workers were away."""
@@ -113,7 +114,8 @@ async def wait_for_answer(task: TaskLoop, answered: Callable[[], bool], limit_s:
     admitted = claim.admitted
     unanswered_s = min(UNANSWERED_S * 2.0**claim.unanswered, REPEAT_S)
     repeat_s = (admitted.repeat_after_s if admitted else unanswered_s) * (1 + workflow.random().random() / 10)
-    if await task.wait(answered, min(repeat_s, limit_s)):
+    summary = "asks the dispatcher again" if repeat_s <= limit_s else "has waited long enough"
+    if await task.wait(answered, min(repeat_s, limit_s), summary):
         return True
     if repeat_s <= limit_s:
         claim.repeat()
@@ -133,12 +135,12 @@ async def _start_time(task: TaskLoop) -> bool:
     latest_s = start_s if state.attempts else until_s(state.spec.expires_at, far=start_s)
     lead_s = state.timing.startup_lead_s
     if not lead_s or latest_s < start_s or state.not_before is None:
-        return await task.idle(min(start_s, latest_s))
-    if start_s > lead_s and not await task.idle(start_s - lead_s):
+        return await task.idle(min(start_s, latest_s), STARTS if start_s <= latest_s else "it is too late to start")
+    if start_s > lead_s and not await task.idle(start_s - lead_s, "tells the pool that it needs an emulator soon"):
         return False
     request = request_of(state)
     state.claim.soon(state.key(), int(state.not_before.timestamp() * 1000), request.requires, request.lane)
-    return await task.idle(until_s(state.not_before))
+    return await task.idle(until_s(state.not_before), STARTS)
 
 
 async def _admission(task: TaskLoop) -> None:

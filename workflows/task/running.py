@@ -31,6 +31,7 @@ FAILURES_IN_A_ROW = 8
 REMIND_S = 2.0
 STILL_BUSY = "StillBusyError"
 NOT_RELEASED = "NotReleasedError"
+NEEDS_PERSON = "NeedsPersonError"
 SLACK_S = 5.0
 
 
@@ -154,7 +155,9 @@ async def run_jobs(task: TaskLoop, jobs: Jobs) -> Ended | None:
     if not ended.clean and not ended.abandoned and (state.account or state.spec.mutex):
         # A line of ours may still stand in the emulator. The account stays ours until its guard has run out, or until
         # the emulator, booted anew, refuses it.
-        await task.wait(lambda: state.claim.is_fenced, state.timing.lease_ttl_s + 1.0)
+        await task.wait(
+            lambda: state.claim.is_fenced, state.timing.lease_ttl_s + 1.0, "its last command cannot act any more"
+        )
     return ended
 
 
@@ -317,7 +320,11 @@ class LeaseRun:
             if self._failures > 1:
                 self._claim.repeat()
         # By value: the same grant again is no news, and must not set off another try.
-        await self._task.wait(lambda: self._claim.lease != before or self._is_revoked() or self._stop_asked(), seconds)
+        await self._task.wait(
+            lambda: self._claim.lease != before or self._is_revoked() or self._stop_asked(),
+            seconds,
+            f"tries again on {self._lease.emulator_id}",
+        )
 
     def _is_forced(self) -> bool:
         return self._state.intent is Intent.FORCE
@@ -331,7 +338,9 @@ class LeaseRun:
         self._claim.extend(int((workflow.time() + question.within_s + self._plan.policy.time_limit_s) * 1000))
         state.ask(question)
         await self._task.wait(
-            lambda: state.answer is not None or self._stop_asked() or self._is_taken(), state.patience_s()
+            lambda: state.answer is not None or self._stop_asked() or self._is_taken(),
+            state.patience_s(),
+            "nobody answered the question in time",
         )
         if self._is_taken():
             return ended
@@ -490,11 +499,18 @@ class LeaseRun:
 
     async def _result(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Failed:
         try:
-            return await handle
+            report = await handle
         except ActivityError as error:
             return self._cause_of(error)
         except asyncio.CancelledError:
             return StageReport(outcome=StageOutcome.NOT_BEGUN)
+        return self._asked(report, report.asks) if report.asks is not None else report
+
+    def _asked(self, report: StageReport, details: StageFailure) -> _Failed:
+        """The stage asks a person: no failure, but it did not complete either."""
+        self._state.note_report(report.worker, details.artifacts)
+        failure = failure_from(NEEDS_PERSON, details)
+        return _Failed(FailureCause.ERROR, failure, details.clean, after=details.after, question=details.question)
 
     def _cause_of(self, error: ActivityError) -> StageReport | _Failed:
         cause = error.cause
@@ -541,7 +557,9 @@ class LeaseRun:
         handle.cancel()
         timing = self._state.timing
         patience_s = timing.heartbeat_timeout_s + timing.cleanup_s + timing.lease_ttl_s + SLACK_S
-        await self._task.wait(lambda: handle.done() or self._claim.is_over, patience_s)
+        await self._task.wait(
+            lambda: handle.done() or self._claim.is_over, patience_s, "waits no longer for its worker"
+        )
         if not handle.done():
             self._leave_behind(handle, job)
             return self._revoke(reason, clean=False)
@@ -610,11 +628,12 @@ def failure_of(error: BaseException) -> Failure:
     """What an activity said went wrong. Without a verdict it is final: nobody classified it."""
     if not isinstance(error, ApplicationError):
         return Failure(kind=type(error).__name__, verdict=Verdict.FINAL, message=str(error))
-    details = StageFailure.model_validate(error.details[0]) if error.details else None
-    return Failure(
-        kind=error.type or "Error",
-        verdict=details.verdict if details else Verdict.FINAL,
-        message=details.message if details else error.message,
-        remedy=details.remedy if details else "",
-        retry_after_s=details.retry_after_s if details else 0.0,
-    )
+    if error.details:
+        return failure_from(error.type or "Error", StageFailure.model_validate(error.details[0]))
+    return Failure(kind=error.type or "Error", verdict=Verdict.FINAL, message=error.message)
+
+
+def failure_from(kind: str, details: StageFailure) -> Failure:
+    """The same of what a stage reports."""
+    fields = details.model_dump(include={"verdict", "message", "remedy", "retry_after_s"})
+    return Failure(kind=kind, **fields)

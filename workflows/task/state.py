@@ -156,7 +156,7 @@ class TaskState(BaseModel):
         self.is_rerun = True
         self.status = past.state
         self.attempt = self.first_attempt = past.attempt + 1
-        self.rollback = again.rollback.model_copy(update={"begun": True}) if again.rollback else None
+        self.rollback = again.rollback and again.rollback.model_copy(update={"begun": True})
         self.claim.priority, self.claim.ticket = past.priority, -past.prioritized
         done = [(stage.name, stage.emulator) for stage in past.stages if stage.state == "completed"]
         # Of a rollback that was cancelled midway: what it had taken back has to be done anew.
@@ -378,8 +378,8 @@ class TaskState(BaseModel):
             self.answers[self.question.mark or self.question.step] = answer.choice
         self.question, self.why = None, ""
         event = TaskEvent.PERSON_ANSWERED_LATER if later else TaskEvent.PERSON_ANSWERED
-        reason = answer.ask.reason
-        self.move(event, answer.ask.actor, f"{answer.choice}: {reason}" if reason else answer.choice)
+        reason = f"{answer.choice}: {answer.reason}" if answer.reason else answer.choice
+        self.move(event, answer.actor, reason)
 
     def patience_s(self) -> float:
         """How long it still waits for an answer."""

@@ -101,7 +101,7 @@ class TaskWorkflow:
             return
         if self._again is not None:
             # A task that ended and runs once more is never a duplicate, and never rejected for good.
-            state.move(event_of(self._again), self._again.ask.actor, self._again.ask.reason)
+            state.move(event_of(self._again), self._again.actor, self._again.reason)
         if state.plan is None:
             await self._plan()
         while state.status not in FINAL or _rolls_back(state):
@@ -169,20 +169,23 @@ class TaskWorkflow:
 
     @workflow.signal
     def pause(self, request: OperatorRequest) -> None:
+        """Stop at the next step boundary, clean up, and wait for `resume`."""
         self._state.ask_for(Intent.PAUSE, request)
 
     @workflow.signal
     def cancel(self, request: OperatorRequest) -> None:
+        """Stop at the next step boundary, clean up, and end as cancelled."""
         self._state.ask_for(Intent.CANCEL, request)
 
     @workflow.signal
     def force_cancel(self, request: OperatorRequest) -> None:
+        """End as cancelled at once: wait neither for what runs nor for its cleanup."""
         self._state.ask_for(Intent.FORCE, request)
 
     @workflow.signal
     def rollback(self, request: RollbackRequest) -> None:
         """Stop, then take back what was changed."""
-        self._state.roll_back(Rollback(force=request.force, ask=request))
+        self._state.roll_back(Rollback(**dict(request)))
 
     @workflow.signal
     def answer(self, answer: Answer) -> None:
@@ -191,6 +194,7 @@ class TaskWorkflow:
 
     @workflow.signal
     def resume(self, request: OperatorRequest) -> None:
+        """Go on after a pause: back into line."""
         if TaskAction.RESUME in possible(self._state.status, self._state.intent):
             self._state.resume(request)
 
@@ -206,9 +210,9 @@ class TaskWorkflow:
             case "cancel":
                 state.ask_for(Intent.FORCE if control.force else Intent.CANCEL, control.ask)
             case "rollback":
-                state.roll_back(Rollback(force=control.force, ask=control.ask))
+                state.roll_back(Rollback(**dict(control.ask), force=control.force))
             case "answer":
-                state.hear_answer(Answer(choice=control.choice, ask=control.ask))
+                state.hear_answer(Answer(**dict(control.ask), choice=control.choice))
                 await workflow.wait_condition(lambda: state.status is not TaskStatus.WAITING)
         return state.view(events=False)
 
@@ -255,6 +259,7 @@ class TaskWorkflow:
 
     @workflow.query
     def view(self) -> TaskView:
+        """The task, whole, with its audit."""
         return self._state.view(events=True)
 
     # --- the dispatcher ---------------------------------------------------------------------------------------
@@ -291,7 +296,7 @@ async def _retry_pending(task: TaskLoop) -> None:
     over_at = state.retry_at or workflow.now() + timedelta(seconds=delay)
     state.why = f"attempt {state.attempt + 1} in {delay:g} s"
     state.retry_at = over_at
-    waited = await task.idle(max(until_s(over_at), 0.0))
+    waited = await task.idle(max(until_s(over_at), 0.0), f"attempt {state.attempt + 1} begins")
     state.retry_at = None
     if state.intent in (Intent.NONE, Intent.PAUSE):
         # Also when it is paused now: the attempt that failed is over, and its journal is not to be continued.
@@ -309,7 +314,10 @@ async def _retry_pending(task: TaskLoop) -> None:
 async def _waiting(task: TaskLoop) -> None:
     """For a person, without an emulator."""
     state = task.state
-    if not await task.wait(lambda: bool(state.intent or state.answer), state.patience_s()):
+    answered = await task.wait(
+        lambda: bool(state.intent or state.answer), state.patience_s(), "nobody answered the question in time"
+    )
+    if not answered:
         state.fail(state.drop_question())
     elif (answer := state.take_answer()) is not None:
         state.go_on_with(answer, later=True)  # it came before whatever else is wanted: that takes effect in line
@@ -346,14 +354,14 @@ def _rolls_back(state: TaskState) -> bool:
     """It ended, and is to be taken back at once: a person, or its submitter, wants that."""
     rollback = state.rollback
     if rollback is None and state.status is TaskStatus.FAILED and state.undo and state.spec.on_failure == "rollback":
-        rollback = Rollback(ask=OperatorRequest(actor=POLICY, reason="it failed"))
+        rollback = Rollback(actor=POLICY, reason="it failed")
     if rollback is None or rollback.begun or not may(state.status, TaskEvent.ROLLBACK_ASKED):
         return False
     state.rollback = rollback.model_copy(update={"begun": True})
     state.attempt += 1
     state.moves = 0  # it may have failed because it had lost one emulator too many
     state.claim.renounce()
-    state.move(TaskEvent.ROLLBACK_ASKED, rollback.ask.actor, rollback.ask.reason)
+    state.move(TaskEvent.ROLLBACK_ASKED, rollback.actor, rollback.reason)
     return True
 
 
@@ -416,7 +424,7 @@ async def _follow(task: TaskLoop) -> None:
     state, spec = task.state, task.state.spec
     if not spec.then or state.following:
         return
-    by_policy = state.rollback is not None and state.rollback.ask.actor == POLICY
+    by_policy = state.rollback is not None and state.rollback.actor == POLICY
     state.chain_ends = why_chain_ends(state.status, critical=spec.critical, by_policy=by_policy)
     if state.chain_ends:
         return
