@@ -52,7 +52,7 @@ test: setup ## the default suite, some 8 minutes on 2 cores
 	@$(PY) -m pytest $(PARALLEL) -m 'not more and not long and not conformance'
 
 test-more: setup ## plays of real processes, crashes and chaos, at most 12 minutes
-	@$(PY) -m pytest $(PARALLEL) -m 'more and not long'
+	@$(PY) -m pytest $(PARALLEL) -rs -m 'more and not long'
 
 lint: setup ## ruff and the import contracts
 	@$(BIN)/ruff check .

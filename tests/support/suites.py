@@ -5,6 +5,7 @@ MORE = (
     "api/test_half_open.py",
     "api/test_subscriptions_outage.py",
     "chaos/",
+    "contract/test_typescript.py",
     "e2e/test_binding.py",
     "e2e/test_encryption.py",
     "e2e/test_exclusion.py",
