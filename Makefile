@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-more lint types replay record bench long fuzz lock sbom conformance
+.PHONY: help setup demo up test test-more lint types replay record bench long fuzz lock sbom conformance screenshots
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -87,3 +87,6 @@ sbom: setup ## write sbom.json: what an installation consists of (CycloneDX)
 
 conformance: setup ## against programs that are not on PyPI; says what is missing
 	@$(PY) -m pytest -m conformance -rs
+
+screenshots: setup ## the pictures of the Temporal Web UI in docs/images (needs Chromium)
+	@$(PY) docs/images/screenshots.py
