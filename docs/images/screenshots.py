@@ -135,8 +135,9 @@ def wait(there: Callable[[], object], what: str) -> None:
 @contextmanager
 def instance(folder: Path) -> Generator[dict[str, str]]:
     """Everything, on free ports: the addresses."""
-    environment = {**os.environ, **{f"DROIDHERD_{name}": value for name, value in OURS.items()}}
-    command = [sys.executable, "-m", "droidherd.cli", "--data", str(folder)]
+    ours = {f"DROIDHERD_{name}": value for name, value in {**OURS, "DATA": str(folder)}.items()}
+    environment = {**os.environ, **ours}
+    command = [sys.executable, "-m", "droidherd.cli"]
     line = [*command, "up", "--virtual", "3", "--ui", "--detach", "--json"]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True)
     try:
