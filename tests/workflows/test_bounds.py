@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from droidherd.contracts.accounts import AccountActionRequest, SetAccount
+from droidherd.contracts.accounts import SetAccount
 from droidherd.contracts.fleet import EmulatorInput, HostInput, Join, Reports
 from droidherd.contracts.tasks import Answer, OperatorRequest, RollbackRequest, TaskInput, TaskSpec
 from droidherd.domain import messages as m
@@ -149,8 +149,7 @@ def test_an_account_refuses_changes_that_its_audit_does_not_hear_of() -> None:
     refused: list[str] = []
     for number in range(MANY):
         actor, reason, pool = stranger.text(1_000), stranger.text(1_000), a_name(stranger.random)
-        request = AccountActionRequest(actor=actor, reason=reason, pool=pool)
-        change = SetAccount(note=f"{number} {stranger.text(900)}", request=request)
+        change = SetAccount(note=f"{number} {stranger.text(900)}", actor=actor, reason=reason, pool=pool)
         try:
             account._check_set(change)
         except ApplicationError as error:

@@ -16,9 +16,9 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from droidherd.contracts import names
 from droidherd.contracts.queue import AccountView
-from droidherd.contracts.tasks import ArtifactView, OperatorRequest, TaskInput, TaskSpec, TaskView
+from droidherd.contracts.tasks import ArtifactView, RollbackRequest, TaskInput, TaskSpec, TaskView
 from droidherd.domain.errors import FlowError, ScreenNotReachedError
-from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.domain.task.lifecycle import TaskAction, TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
@@ -248,7 +248,7 @@ async def test_that_a_task_was_terminated_is_written_down(here: World, task: str
 
     await until(free, "its account to be free")
     here.stages.plays[task] = [completes]
-    await tasks_of(here).again(task, OperatorRequest(actor="anna"), None)
+    await tasks_of(here).again(task, TaskAction.RETRY, RollbackRequest(actor="anna"))
     assert TaskStatus.COMPLETED is (await here.ended(task)).state
     assert ["open", "collect", "collect"] == [work.stage.name for work in here.stages.of(task) if work.stage]
 

@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, W
 from droidherd.cli.local import ports
 from droidherd.cli.local.embedded import EmbeddedTemporal, Profile
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountActionRequest, AccountInput, SetAccount
+from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.fleet import DrainRequest, Join, Reports
 from droidherd.contracts.tasks import OperatorRequest, TaskInput, TaskSpec
 from droidherd.domain import messages as m
@@ -84,8 +84,8 @@ async def to_account(here: World) -> tuple[Handle, Send]:
     )
 
     def send(number: int) -> Awaitable[object]:
-        request = AccountActionRequest(actor="ann", reason=f"number {number}", pool=here.pool)
-        return handle.execute_update(names.Update.SET, SetAccount(note=f"number {number}", request=request))
+        text = f"number {number}"
+        return handle.execute_update(names.Update.SET, SetAccount(note=text, actor="ann", reason=text, pool=here.pool))
 
     return handle, send
 

@@ -11,7 +11,7 @@ from temporalio.worker import Worker
 
 from activities.delivery import DeliveryActivities
 from droidherd.contracts import names
-from droidherd.contracts.accounts import AccountActionRequest, AccountInput, SetAccount
+from droidherd.contracts.accounts import AccountInput, SetAccount
 from droidherd.contracts.engine import Holders, PoolWork, Predecessor
 from droidherd.contracts.fleet import (
     EmulatorInput,
@@ -177,7 +177,7 @@ async def start_fleet(client: Client) -> dict[str, "WorkflowHandle[Any, Any]"]:
         "host": await start(names.Workflow.HOST, HostInput(host_id="h1"), names.host_id("h1")),
         "account": await start(names.Workflow.ACCOUNT, AccountInput(), names.account_id("ann")),
     }
-    change = SetAccount(note="one", request=AccountActionRequest(pool="quiet"))
+    change = SetAccount(note="one", pool="quiet")
     await handles["account"].execute_update(names.Update.SET, change)
     join = Join(host_id="h1", incarnation=1, machine="m1", worker="w1", pool="quiet", timing=timing)
     await handles["host"].execute_update(names.Update.JOIN, join)
