@@ -599,6 +599,7 @@ export interface Rerun {
   reason?: string;
   force?: boolean;
   past: TaskViewSent;
+  closes?: boolean;
   action?: "retry" | "rollback";
 }
 
