@@ -183,7 +183,7 @@ def main() -> int:
         sys.stderr.write("no Chromium found (Debian: apt-get install chromium)\n")
         return 1
     with (
-        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
         instance(Path(scratch) / "data") as addresses,
         httpx.Client(base_url=addresses["api"], timeout=60) as http,
     ):
@@ -204,7 +204,7 @@ def photograph(browser: Chromium, addresses: dict[str, str], http: httpx.Client)
         browser.evaluate(f"localStorage.setItem({json.dumps(key)}, {json.dumps(json.dumps(value))})")
     browser.show(f"{ui}?query={tasks}", "walk-42", *COLUMNS)
     browser.take("ui-list.png")
-    browser.show(page_of(addresses, http, "walk-42", "timeline"), "walk-42", "plans long_walk")
+    browser.show(page_of(addresses, http, "walk-42", "timeline"), "walk-42", "Timeline")
     browser.take("ui-running.png")
     browser.show(page_of(addresses, http, "reward-42", "user-metadata"), "reward-42", "Current Details")
     browser.take("ui-waiting.png")
