@@ -13,6 +13,8 @@ from droidherd.cli.errors import CliError
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.ports import HostPort
 from droidherd.domain import ids
+from droidherd.emulator.inventory import Inventory
+from droidherd.processes import pidfile
 from droidherd.settings import Settings
 
 LISTS = {
@@ -32,6 +34,10 @@ NOT_UP = 3
 """Exit code when nothing runs, as service managers use it."""
 
 Document = dict[str, Any]
+
+
+class NotServingError(CliError):
+    """The instance of this data directory is down, or still starting."""
 
 
 class ApiRefusedError(CliError):
@@ -57,17 +63,16 @@ class ApiClient:
 
     @classmethod
     def of(cls, settings: Settings, url: str = "") -> Self:
-        """Where the instance in this data directory says it serves, or where the settings say, or `url`."""
+        """Where the instance in this data directory says it serves, or where the settings say, or `url`.
+
+        NotServingError when it does not serve: somebody else's instance may be at the default address.
+        """
         if url:
             return cls(url, _key(settings))
-        data = Layout(settings.data.absolute()).data
-        if not data.is_dir() and not settings.api.model_fields_set:
-            raise CliError(
-                f"there is no instance here: no data directory {data}",
-                remedy="start one with `droidherd up`, go to the folder of one, or name it with --data or --url",
-                code=NOT_UP,
-            )
-        return cls(address_of(settings), _key(settings), str(data))
+        layout = Layout(settings.data.absolute())
+        if not settings.api.model_fields_set:
+            must_exist(layout)
+        return cls(address_of(settings), _key(settings), str(layout.data))
 
     def get(self, path: str, **query: Any) -> Document:
         return self._ask("GET", path, params=_without_empty(query))
@@ -163,10 +168,36 @@ def _without_empty(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in query.items() if value not in (None, "", ())}
 
 
+def must_exist(layout: Layout) -> None:
+    """CliError where no instance has ever been."""
+    if not layout.data.is_dir():
+        raise CliError(
+            f"there is no instance here: no data directory {layout.data}",
+            remedy="start one with `droidherd up`, go to the folder of one, or name it with --data or --url",
+            code=NOT_UP,
+        )
+
+
+def nothing_runs(data: Path | str) -> str:
+    return f"nothing runs in {data}; start it with `droidherd up`"
+
+
 def address_of(settings: Settings) -> str:
-    """Where the API says that it serves, or where the settings say."""
-    served = urls_of(Layout(settings.data.absolute()))
-    return served.get("api") or f"http://{HostPort(settings.api.host, settings.api.port).reachable}"
+    """Where the API says that it serves, or where the settings say. NotServingError when neither does."""
+    layout = Layout(settings.data.absolute())
+    lives = {file.name for file in pidfile.read_all(layout.run) if file.lives()}
+    served = urls_of(layout).get("api")
+    if served and lives & {"up", "api"}:
+        return served
+    api = settings.api
+    is_named = "host" in api.model_fields_set or ("port" in api.model_fields_set and api.port)
+    has_instance = any(path.exists() for path in (layout.ports, layout.logs, Inventory(layout.data).path))
+    if has_instance and not is_named:
+        if "up" in lives:
+            starting = f"the instance in {layout.data} is still starting"
+            raise NotServingError(starting, remedy="see `droidherd status`", code=NOT_UP)
+        raise NotServingError(nothing_runs(layout.data), code=NOT_UP)
+    return f"http://{HostPort(api.host, api.port).reachable}"
 
 
 def urls_of(layout: Layout) -> dict[str, str]:

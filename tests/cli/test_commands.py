@@ -14,6 +14,7 @@ from droidherd.cli import output
 from droidherd.cli.client import ApiClient
 from droidherd.cli.errors import CliError
 from droidherd.cli.local.instance import serves
+from droidherd.processes import pidfile
 from tests.cli.api_stand_in import ApiState, Document, running
 from tests.support.terminal import Terminal
 
@@ -249,6 +250,34 @@ def test_nothing_there_is_exit_code_3_and_says_what_to_do(droidherd: Terminal):
 
 def test_status_of_nothing_is_exit_code_3(droidherd: Terminal):
     assert (3, True) == ((done := droidherd("status"))[0], "nothing runs in" in done[1])
+
+
+@pytest.mark.parametrize("kept", ["ports.json", "emulators.json", "logs"])
+def test_commands_of_an_instance_that_is_down_do_not_go_to_another_one(
+    kept: str, droidherd: Terminal, api_state: ApiState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = tmp_path / ".droidherd"
+    (data / "logs").mkdir() if kept == "logs" else (data / kept).write_text('{"emulators": []}')
+    another = f"http://127.0.0.1:{os.environ['DROIDHERD_API__PORT']}"
+    (data / "ready.json").write_text(json.dumps({"api": another}))  # of an instance that was killed
+    monkeypatch.delenv("DROIDHERD_API__PORT")
+    for words in (("ps",), ("task", "list"), ("pause", "t1"), ("status",)):
+        code, printed = droidherd(*words)
+        assert (3, True) == (code, f"nothing runs in {data}; start it with `droidherd up`" in printed), printed
+    pidfile.record(data / "run", "up", os.getpid())
+    (data / "ready.json").unlink()
+    assert (3, True) == ((done := droidherd("ps"))[0], "is still starting" in done[1])
+    status = droidherd.json("status")
+    assert ([], True, False) == (api_state.asked, status["up"], status["healthy"])
+    (data / "ready.json").write_text(json.dumps({"api": another}))
+    assert 0 == droidherd("task", "list")[0]
+
+
+@pytest.mark.parametrize("word", ["logs", "down"])
+def test_where_no_instance_has_ever_been_the_answer_is_exit_code_3(word: str, droidherd: Terminal, tmp_path: Path):
+    (tmp_path / ".droidherd").rmdir()
+    code, printed = droidherd(word)
+    assert (3, True) == (code, "there is no instance here" in printed)
 
 
 def test_connect_waits_until_the_emulator_is_up(droidherd: Terminal, api_state: ApiState, tmp_path: Path):

@@ -10,6 +10,7 @@ import typer
 
 from droidherd import telemetry
 from droidherd.cli import output
+from droidherd.cli.client import must_exist
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import start, stop
 from droidherd.cli.local.instance import Instance
@@ -63,6 +64,7 @@ def down(
 ) -> None:
     """Stop everything of this data directory. Tasks go on at the next `up`."""
     layout = Layout(settings_of(data).data.absolute())
+    must_exist(layout)
     ended = stop.down(layout, drain_s=None if now else output.duration_s(drain))
     if as_json:
         output.emit({"ended": ended})
@@ -82,6 +84,7 @@ def logs(
 ) -> None:
     """Show the logs of the processes."""
     layout = Layout(settings_of(data).data.absolute())
+    must_exist(layout)
     chosen = choose_logs(layout, names or ())
     for name, text in last_lines(chosen, lines):
         output.line(name, text, as_json=as_json)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from droidherd.adb.server import pid_path
 from droidherd.cli import output
-from droidherd.cli.client import NOT_UP, ApiClient, Document, rows_of, urls_of
+from droidherd.cli.client import NOT_UP, ApiClient, Document, NotServingError, nothing_runs, rows_of, urls_of
 from droidherd.cli.errors import CliError
 from droidherd.cli.local import ports
 from droidherd.cli.local.instance import END_ORDER
@@ -63,8 +63,12 @@ class InstanceStatus:
 def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
     """Every process with pid, address and health; every emulator with its state. Exit code 3: not running."""
     settings = settings_of(data)
-    with ApiClient.of(settings, url) as api:
-        found = collect(Layout(settings.data.absolute()), api)
+    layout = Layout(settings.data.absolute())
+    try:
+        with ApiClient.of(settings, url) as api:
+            found = collect(layout, api)
+    except NotServingError as error:
+        found = collect(layout, None, error.what)
     if as_json:
         output.emit(found.document())
     else:
@@ -73,22 +77,23 @@ def status(data: Data = None, url: Url = "", as_json: Json = False) -> None:
         raise typer.Exit(1 if found.up else NOT_UP)
 
 
-def collect(layout: Layout, api: ApiClient) -> InstanceStatus:
-    """Look at everything once."""
+def collect(layout: Layout, api: ApiClient | None, why: str = "") -> InstanceStatus:
+    """Look at everything once. Without an API: `why` there is none."""
     files = {file.name: file for file in pidfile.read_all(layout.run)}
     names = [name for name in reversed(END_ORDER) if name in files]
     states = [_state(files[name], api) for name in [*names, *sorted(set(files) - set(names))]]
     states.extend(_adb_server(layout, api))
-    emulators, problem = _emulators(layout, api)
+    emulators, problem = _emulators(layout, api, why)
     up = "up" in files and files["up"].lives()
-    urls = {"api": api.url, "docs": f"{api.url}/docs", **(urls_of(layout) if up else {})}
+    named = {"api": api.url, "docs": f"{api.url}/docs"} if api else {}
+    urls = {**named, **(urls_of(layout) if up else {})}
     problems = (problem,) if problem and up else ()
     return InstanceStatus(str(layout.data), up, urls, tuple(states), emulators, problems)
 
 
 def show(status: InstanceStatus) -> None:
     if not status.processes:
-        output.out.print(f"nothing runs in {status.data}; start it with `droidherd up`")
+        output.out.print(nothing_runs(status.data))
         return
     rows = [
         [
@@ -121,23 +126,23 @@ def _row(emulator: Document) -> list[str]:
     return [str(emulator.get(name) or "") for name in names]
 
 
-def _state(file: PidFile, api: ApiClient) -> ProcessState:
+def _state(file: PidFile, api: ApiClient | None) -> ProcessState:
     alive = file.lives()
     health = _health(file, api) if alive else "dead"
     up_s = round(time.time() - file.started_at, 1) if alive else 0.0
     return ProcessState(file.name, file.pid, file.address, health, up_s, file.restarts)
 
 
-def _adb_server(layout: Layout, api: ApiClient) -> Iterator[ProcessState]:
+def _adb_server(layout: Layout, api: ApiClient | None) -> Iterator[ProcessState]:
     """The worker's own child, by the pid file in its home."""
     file = pidfile.read(pid_path(layout.adb))
     if file is not None and file.lives():
         yield replace(_state(file, api), name="adb")
 
 
-def _health(file: PidFile, api: ApiClient) -> str:
+def _health(file: PidFile, api: ApiClient | None) -> str:
     if file.name == "api":
-        return api.healthy() or HEALTHY
+        return (api.healthy() or HEALTHY) if api else "does not serve yet"
     if file.address:
         address = parse_address(file.address)
         if not ports.answers(address.port, address.host):
@@ -145,17 +150,21 @@ def _health(file: PidFile, api: ApiClient) -> str:
     return HEALTHY
 
 
-def _emulators(layout: Layout, api: ApiClient) -> tuple[tuple[Document, ...], str]:
+def _emulators(layout: Layout, api: ApiClient | None, why: str) -> tuple[tuple[Document, ...], str]:
     """What Temporal knows of them, and where this host's list says they are."""
     try:
         listed = {one.emulator_id: one.address for one in Inventory(layout.data).load()}
     except DroidherdError as error:
         return (), str(error)
-    try:
-        known = rows_of(api.get("/api/emulators"), "emulators")
-    except CliError as error:
+    known: list[Document] = []
+    if api is not None:
+        try:
+            known = rows_of(api.get("/api/emulators"), "emulators")
+        except CliError as error:
+            why = error.what
+    if why:
         unknown = [{"emulator_id": name, "address": address, "state": "unknown"} for name, address in listed.items()]
-        return tuple(unknown), error.what
+        return tuple(unknown), why
     found = [{**one, "address": one.get("address") or listed.get(str(one.get("emulator_id")), "")} for one in known]
     seen = {str(one.get("emulator_id")) for one in known}
     late = [
