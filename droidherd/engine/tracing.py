@@ -31,7 +31,12 @@ def read_header(data: bytes) -> dict[str, str]:
         return {}
     if not isinstance(found, dict):
         return {}
-    return {name: text for name, text in found.items() if name in FIELDS and isinstance(text, str)}
+    # What the plugin cannot use it logs as it came, so nothing but plain characters may come that far.
+    return {name: text for name, text in found.items() if name in FIELDS and _is_plain(text)}
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isprintable()
 
 
 class _Headers(DefaultPayloadConverter):
