@@ -177,7 +177,7 @@ def _beyond_text(value: str, place: _Place) -> Iterator[str]:
 
 
 def _beyond_number(value: float, place: _Place, latest: int) -> Iterator[str]:
-    if not math.isfinite(value) or abs(value) > WHOLE:
+    if abs(value) > WHOLE or not math.isfinite(value):  # in this order: isfinite cannot take every whole number
         yield f"{place} must be a number between -2^53 and 2^53"
     elif place.name.endswith("_s") and not place.free and not 0 <= value <= DURATION_S:
         yield f"{place} must be a number of seconds between 0 and {DURATION_S}"

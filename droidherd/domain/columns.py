@@ -34,7 +34,8 @@ def dump(value: object) -> str:
     """A dataclass as text."""
     texts = _Texts()
     columns = _column_of(type(value)).write([value], texts)
-    raw = json.dumps([texts.write(), columns], separators=(",", ":")).encode()
+    written = json.dumps([texts.write(), columns], separators=(",", ":"), ensure_ascii=False)
+    raw = written.encode("utf-8", "surrogatepass")
     packer = zlib.compressobj(6, strategy=zlib.Z_FILTERED)
     return base64.b85encode(packer.compress(raw) + packer.flush()).decode()
 
@@ -52,7 +53,7 @@ def _read(text: str, kind: type[T]) -> T:
     raw = packed.decompress(base64.b85decode(text), RAW_MAX)
     if packed.unconsumed_tail or not packed.eof:
         raise ValueError(f"a snapshot that is broken, or has more than {RAW_MAX} bytes")
-    lengths_and_texts, columns = json.loads(raw)
+    lengths_and_texts, columns = json.loads(raw.decode("utf-8", "surrogatepass"))
     texts = _Texts.read(*lengths_and_texts)
     (value,) = _column_of(kind).read(columns, 1, texts)
     return value

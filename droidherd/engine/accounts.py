@@ -23,6 +23,7 @@ from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, AccountState, SetAccount
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.domain.errors import InfrastructureError
+from droidherd.engine import memos
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import (
     RPC_S,
@@ -221,5 +222,5 @@ async def _record_in_memo(known: WorkflowExecution) -> AccountRecord | None:
     """The record in a memo. None: the account is about to close. Only its name: a foreign client wrote the memo."""
     try:
         return await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
-    except (ValueError, TypeError, RuntimeError):
+    except memos.UNREADABLE:
         return AccountRecord.model_construct(account=known.id.removeprefix(names.account_id("")))

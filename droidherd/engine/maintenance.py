@@ -30,6 +30,7 @@ from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport
 from droidherd.contracts.names import Workflow
 from droidherd.domain.dispatch.audit import AuditEntry
+from droidherd.engine import memos
 from droidherd.engine.errors import RPC_S, NotFoundError, RequestFailedError, ScheduleError, limit_call
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.visibility import quote
@@ -157,7 +158,5 @@ async def keep_schedule(client: Client, at: str, time_zone: str, pool: str = "de
 
 async def _cleanup(known: WorkflowExecution) -> Cleanup:
     status = known.status or WorkflowExecutionStatus.RUNNING
-    report: CleanupReport | None = None
-    if names.MEMO_REPORT in await known.memo():
-        report = await known.memo_value(names.MEMO_REPORT, type_hint=CleanupReport)
+    report = await memos.read(known, names.MEMO_REPORT, CleanupReport)
     return Cleanup(known.id, known.run_id, status.name.lower(), report)

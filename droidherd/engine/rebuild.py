@@ -25,6 +25,7 @@ from droidherd.domain.dispatch.commands import COMMANDS, Command, CommandRecord,
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.engine import memos
 from droidherd.engine.errors import MissingKeyError
 from droidherd.engine.visibility import quote, running
 
@@ -91,7 +92,7 @@ async def find_orders(client: Client, emulator_id: str, run_id: str) -> Standing
         if run.run_id == run_id or run.status in OPEN_OR_CONTINUED:
             continue
         described = await client.get_workflow_handle(workflow_id, run_id=run.run_id).describe()
-        orders = await described.memo_value(names.MEMO_ORDERS, None, type_hint=StandingOrders)
+        orders = await memos.read(described, names.MEMO_ORDERS, StandingOrders)
         read += 1
         if orders is not None or read == RUNS_READ:
             return orders or StandingOrders()

@@ -16,6 +16,7 @@ from droidherd.contracts.queue import DispatcherInput
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.replay import FailedRun
+from droidherd.engine import memos
 from droidherd.engine.accounts import start_again
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import NotFoundError, limit_call
@@ -54,8 +55,8 @@ class RunReplacement:
         async with limit_call(REPLACE_S):
             handle = self._handle(run)
             described = await handle.describe()
-            record = await described.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
-            view = await described.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
+            record = await memos.read(described, names.MEMO_ACCOUNT, AccountRecord)
+            view = await memos.read(described, names.MEMO_TASK, TaskView)
             first_run = described.raw_description.workflow_execution_info.first_run_id or run.run_id
             await handle.terminate({"error": run.error[:TEXT_MAX], "failures": run.times}, reason=reason)
         log.error("%s %s was terminated: %s", run.kind, run.workflow_id, reason)

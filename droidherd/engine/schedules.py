@@ -39,6 +39,7 @@ from droidherd.contracts.subscriptions import (
 )
 from droidherd.contracts.tasks import Admission, OperatorRequest
 from droidherd.domain.errors import BadParametersError
+from droidherd.engine import memos
 from droidherd.engine.errors import (
     CursorError,
     EngineError,
@@ -169,7 +170,7 @@ class SubscriptionsClient:
                 continue
             if begun is found.begun[-1]:
                 busy, ended = known.status == WorkflowExecutionStatus.RUNNING, known.close_time
-            state = await known.memo_value(names.MEMO_SUBSCRIPTION_RUN, None, type_hint=SubscriptionRunState)
+            state = await memos.read(known, names.MEMO_SUBSCRIPTION_RUN, SubscriptionRunState)
             if state is not None:
                 return replace(found, last=state, busy=busy, ended_at=ended)
         return replace(found, busy=busy, ended_at=ended)
@@ -217,7 +218,7 @@ class SubscriptionsClient:
                 while True:
                     async with limit_call(SCHEDULE_S):
                         known = await handle.describe()
-                    state = await known.memo_value(names.MEMO_SUBSCRIPTION_RUN, None, type_hint=SubscriptionRunState)
+                    state = await memos.read(known, names.MEMO_SUBSCRIPTION_RUN, SubscriptionRunState)
                     if (state is not None and state.task_id) or known.status != WorkflowExecutionStatus.RUNNING:
                         return state.task_id if state else ""
                     await asyncio.sleep(REPEAT_EVERY_S)

@@ -42,7 +42,7 @@ from droidherd.contracts.tasks import (
     TaskView,
 )
 from droidherd.domain.task.lifecycle import FINAL, TaskAction, TaskStatus, possible, refusal
-from droidherd.engine import task_options
+from droidherd.engine import memos, task_options
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import (
     RPC_S,
@@ -224,7 +224,7 @@ class TasksClient:
             spec, subscription = await self._submission_of(row.id)
         again = Rerun(past=now.view, actor=SYSTEM, reason=now.view.error.message, closes=True)
         options = task_options.another_run(again, spec, self._config, subscription)
-        known = {name: await row.memo_value(name, "") for name in (MEMO_KEY, names.MEMO_REQUEST)}
+        known = {name: await memos.read_text(row, name) for name in (MEMO_KEY, names.MEMO_REQUEST)}
         options["memo"] |= {name: text for name, text in known.items() if text}
         async with limit_call(RPC_S):
             await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
@@ -261,7 +261,7 @@ class TasksClient:
     async def _repeat(self, new: NewTask) -> SubmitResult:
         async with limit_call(RPC_S):
             known = await self._handle(new.task_id).describe()
-        if not new.key or await known.memo_value(MEMO_KEY, "") != new.key:
+        if not new.key or await memos.read_text(known, MEMO_KEY) != new.key:
             raise IdTakenError(new.task_id)
         await _refuse_another(new, known)
         if known.status == WorkflowExecutionStatus.RUNNING:
@@ -506,7 +506,7 @@ def not_possible(action: str, now: TaskView) -> str:
 
 
 async def _refuse_another(new: NewTask, known: WorkflowExecution) -> None:
-    if await known.memo_value(names.MEMO_REQUEST, "") != new.digest:
+    if await memos.read_text(known, names.MEMO_REQUEST) != new.digest:
         raise (KeyReusedError if new.key else IdTakenError)(new.task_id)
 
 
@@ -565,15 +565,16 @@ async def _row(known: WorkflowExecution) -> TaskView:
             created_at=known.start_time,
             updated_at=known.start_time,
         )
-    fresh = view.model_copy(update={"state": state, "run_id": view.run_id or known.run_id})
+    # Whose run it is Temporal knows, whatever the memo says.
+    fresh = view.model_copy(update={"task_id": known.id, "state": state, "run_id": view.run_id or known.run_id})
     return settle_view(fresh, status_of(known.status), known.close_time)
 
 
 async def _view_in_memo(known: WorkflowExecution) -> TaskView | None:
     """The view in a task's memo. None when a foreign client wrote something else there."""
     try:
-        return await known.memo_value(names.MEMO_TASK, None, type_hint=TaskView)
-    except (ValueError, TypeError, RuntimeError, MissingKeyError):
+        return await memos.read(known, names.MEMO_TASK, TaskView)
+    except MissingKeyError:
         return None
 
 

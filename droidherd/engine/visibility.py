@@ -20,6 +20,7 @@ from droidherd.engine.errors import CursorError
 
 _SAFE = re.compile(r"[A-Za-z0-9._/=:-]{1,160}", re.ASCII)
 _MARK = 8
+MESSAGE_MAX = 1_000
 
 
 REPLACED, REPLACING = "its workflow failed", "system:replay"
@@ -205,7 +206,7 @@ def settle_view(
         return view.model_copy(update={**ended, "state": state})
     failure = _failure(status)
     if ended_by is not None:
-        failure = failure.model_copy(update={"message": f"{failure.message}: {ended_by.reason}"})
+        failure = failure.model_copy(update={"message": f"{failure.message}: {ended_by.reason}"[:MESSAGE_MAX]})
     attempts = tuple(_broken_off(one, failure, closed_at) for one in view.attempts)
     return view.model_copy(
         update={**ended, "state": TaskStatus.FAILED, "error": failure, "attempts": attempts, "emulator": ""}

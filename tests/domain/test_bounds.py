@@ -176,6 +176,21 @@ def test_a_dispatcher_with_a_full_queue_can_continue_as_new_after_anything() -> 
     assert_goes_on(d, HOSTILE_BYTES)
 
 
+@pytest.mark.parametrize(("first", "last"), [(33, 126), (0x430, 0x44F), (0x4E00, 0x9FFF), (0x1F300, 0x1F5FF)])
+def test_a_snapshot_is_no_larger_than_it_is_taken_for_in_any_alphabet(first: int, last: int) -> None:
+    pool, chance = Pool(), random.Random(4)
+
+    def text() -> str:
+        return "".join(chr(chance.randint(first, last)) for _ in range(200))
+
+    for number in range(300):
+        pool.d.accounts.disable(f"account-{number}", text(), text(), NOW)
+        state = EmulatorStatus.DRAINING
+        pool.d.on_announce(m.Announce(f"e{number}", "h", 1, 1, state, (), "b", why=text()), NOW)
+    audit_bytes = 100_000
+    assert len(pool.d.state.dump()) <= pool.d.state.weight.total_bytes + audit_bytes
+
+
 def test_a_pool_takes_no_more_emulators_than_it_keeps_and_says_what_to_do() -> None:
     pool = Pool()
     for number in range(EMULATORS_MAX + RETIRED_KEPT):

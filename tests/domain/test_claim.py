@@ -69,6 +69,19 @@ def test_a_late_copy_of_a_grant_that_was_used_repeats_how_it_ended() -> None:
     assert [("failed", False)] == [(one.outcome, one.clean) for one in take_messages(claim) if isinstance(one, m.Done)]
 
 
+def test_a_late_copy_of_an_old_grant_leaves_the_lease_that_is_held_now() -> None:
+    claim = a_claim()
+    first = grant(100, claim.seq)
+    claim.on_grant(first)
+    claim.done("", clean=True)
+    claim.request(ASK)
+    claim.on_grant(grant(200, claim.seq))
+    take_messages(claim)
+    claim.on_grant(first)
+    assert claim.lease is not None
+    assert (200, []) == (claim.lease.token, take_messages(claim))
+
+
 def test_a_lost_lease_is_never_taken_again_under_the_same_key() -> None:
     claim = a_claim()
     given = grant(100, claim.seq)

@@ -60,7 +60,7 @@ from workflows.inbound import parameter_of
 ANSWER_S = 15.0
 NAIVE = "2026-11-20T08:00:00"
 MOMENT = "2026-11-20T08:00:00Z"
-EXTREMES = (2**53, -(2**53), 2**70, -1, 0, 1e300, -1e300)
+EXTREMES = (2**53, -(2**53), 2**70, 10**400, -(10**400), -1, 0, 1e300, -1e300)
 LARGE_BYTES = 1_950_000
 Payloads = Sequence[Payload]
 

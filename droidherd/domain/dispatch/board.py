@@ -131,6 +131,8 @@ class Board:
 
     lanes: dict[str, Lane] = field(default_factory=dict)
     buckets: dict[Line, Bucket] = field(default_factory=dict, metadata=DERIVED)
+    by_lane: dict[str, dict[Line, Bucket]] = field(default_factory=dict, metadata=DERIVED)
+    """The same buckets: there may be as many lanes as tasks, and each decision looks at every lane."""
     entries: dict[str, Entry] = field(default_factory=dict)
     emulators: dict[str, PoolEmulator] = field(default_factory=dict)
     free: dict[str, None] = field(default_factory=dict)
@@ -190,7 +192,10 @@ class Board:
 
     def bucket(self, entry: Entry) -> Bucket:
         key = entry.line()
-        return self.buckets.setdefault(key, Bucket(*key))
+        found = self.buckets.get(key)
+        if found is None:
+            found = self.buckets[key] = self.by_lane.setdefault(entry.ask.lane, {})[key] = Bucket(*key)
+        return found
 
     def line_up(self, entry: Entry) -> None:
         """Stand in the bucket's line, at the place of one's ticket."""
@@ -205,7 +210,14 @@ class Board:
         if at < len(bucket.line) and bucket.line[at] == mark:
             del bucket.line[at]
         if not bucket.line:
-            del self.buckets[bucket.lane, bucket.requires]
+            self._drop(bucket)
+
+    def _drop(self, bucket: Bucket) -> None:
+        key = (bucket.lane, bucket.requires)
+        of_lane = self.by_lane[bucket.lane]
+        del self.buckets[key], of_lane[key]
+        if not of_lane:
+            del self.by_lane[bucket.lane]
 
     def count_waiting(self, entry: Entry, by: int) -> None:
         """A task came into line, or left it."""
@@ -215,8 +227,7 @@ class Board:
     def position(self, entry: Entry) -> int:
         """How many of its lane stand before it, plus one."""
         mark = (self.rank(entry), entry.task_id)
-        lines = [b.line for b in self.buckets.values() if b.lane == entry.ask.lane]
-        return 1 + sum(bisect_left(line, mark) for line in lines)
+        return 1 + sum(bisect_left(bucket.line, mark) for bucket in self.by_lane.get(entry.ask.lane, {}).values())
 
     # --- emulators --------------------------------------------------------------------------------------------
 
@@ -257,8 +268,8 @@ class Board:
 
     def lines_of(self, lane: Lane) -> Iterator[Bucket]:
         """The lane's buckets, the longest-waiting head first."""
-        mine = [b for b in self.buckets.values() if b.lane == lane.name and b.line]
-        yield from sorted(mine, key=lambda b: b.line[0])
+        mine = [bucket for bucket in self.by_lane.get(lane.name, {}).values() if bucket.line]
+        yield from sorted(mine, key=lambda bucket: bucket.line[0])
 
     # --- leases -----------------------------------------------------------------------------------------------
 

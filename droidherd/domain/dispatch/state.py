@@ -125,14 +125,19 @@ def _expected_bytes(task_id: str, task: "ExpectedTask") -> int:
 
 
 def _text_bytes(text: str) -> int:
-    return TEXT_OVERHEAD_BYTES + len(text) * TEXT_BYTES_PER_100 // 100
+    return TEXT_OVERHEAD_BYTES + _bytes(text)
+
+
+def _bytes(*texts: str) -> int:
+    """What texts take in a snapshot at most, once it is packed: random characters of any alphabet."""
+    length = sum(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return length * TEXT_BYTES_PER_100 // 100
 
 
 def _disabled_bytes(account: str, disabled: DisabledKey | None) -> int:
     if disabled is None:
         return 0
-    length = len(account) + len(disabled.actor) + len(disabled.why)
-    return ENTRY_OVERHEAD_BYTES + length * TEXT_BYTES_PER_100 // 100
+    return ENTRY_OVERHEAD_BYTES + _bytes(account, disabled.actor, disabled.why)
 
 
 def _texts(ask: m.Enqueue) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ class Claim:
             return  # what another run of this task left running is fenced before it is freed; not ours to give back
         waits = self._mine(grant.key) and self.want is Want.EMULATOR
         if grant.lease.token <= self.given_up:
-            if not waits:
+            if not waits and not self._holds_a_newer(grant):
                 self._done_again(grant.key)
         elif waits and grant.seq < self.since:
             self.repeat()  # for a request that was withdrawn: `done` is on its way, or was lost with a dispatcher
@@ -206,6 +206,10 @@ class Claim:
                 self.repeat()
         elif grant.lease.token == self.lease.token:
             self.lease = replace(self.lease, after=grant.lease.after)
+
+    def _holds_a_newer(self, grant: m.Grant) -> bool:
+        """A late copy of a grant whose end the dispatcher knows: it granted another one since, under the same key."""
+        return self.lease is not None and self._mine(grant.key) and grant.lease.token < self.lease.token
 
     def is_behind(self, grant: m.Grant) -> bool:
         """Whether it is for an attempt that is over: its sender may not know that the present one waits."""

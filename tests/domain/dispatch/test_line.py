@@ -81,3 +81,11 @@ def test_a_lane_that_is_ordered_anew_lines_up_by_priority():
     assert ["t1"] == heads(parts)
     parts.line.reorder(lane, Ordering(by_priority=True))
     assert ["t2"] == heads(parts)
+
+
+def test_a_lane_knows_its_buckets_as_long_as_somebody_stands_in_them():
+    parts = Parts()
+    first, second = parts.waits("t1", "account", account="ann"), parts.waits("t2")
+    assert {"account", "anonymous"} == parts.board.by_lane.keys()
+    parts.line.on_granted(first)
+    assert [parts.board.bucket(second)] == [one for of in parts.board.by_lane.values() for one in of.values()]
