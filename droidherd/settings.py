@@ -420,7 +420,12 @@ class Settings(BaseSettings):
         default=Path(INSTANCE_FOLDER),
         description="the data directory; by default the nearest `.droidherd` of this folder and those above",
     )
-    virtual: int = Field(default=0, ge=0, le=300, description="how many virtual emulators to run")
+    virtual: int = Field(
+        default=0,
+        ge=0,
+        le=300,
+        description="how many virtual emulators to run; by default as many as at the last `up` of the data directory",
+    )
     temporal: Temporal = Temporal()
     api: Api = Api()
     host: Host = Host()

@@ -13,8 +13,10 @@ import pytest
 from droidherd.cli import output
 from droidherd.cli.client import ApiClient
 from droidherd.cli.errors import CliError
+from droidherd.cli.local import start
 from droidherd.cli.local.instance import serves
 from droidherd.processes import pidfile
+from droidherd.settings import load
 from tests.cli.api_stand_in import ApiState, Document, running
 from tests.support.terminal import Terminal
 
@@ -461,3 +463,22 @@ def test_a_command_says_which_instance_it_means_from_below(
     monkeypatch.chdir(tmp_path / "below")
     code, printed = droidherd("task", "list")
     assert (0, True) == (code, f"instance {tmp_path / '.droidherd'}" in printed)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 2), (0, 0), (3, 3)])
+def test_up_runs_as_many_virtual_emulators_as_at_the_last_up(
+    given: int | None, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert 0 == start.with_last_virtual(load(data=tmp_path)).virtual
+    (tmp_path / "last_up.json").write_text('{"virtual": 2}')
+    assert expected == start.with_last_virtual(load(data=tmp_path, virtual=given)).virtual
+    if given is not None:
+        monkeypatch.setenv("DROIDHERD_VIRTUAL", str(given))
+        assert expected == start.with_last_virtual(load(data=tmp_path)).virtual
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"virtual": "many"}', '{"virtual": -1}'])
+def test_a_note_of_the_last_up_that_makes_no_sense_is_named(content: str, tmp_path: Path):
+    (tmp_path / "last_up.json").write_text(content)
+    with pytest.raises(CliError, match=r"last_up.json cannot be read"):
+        start.with_last_virtual(load(data=tmp_path))

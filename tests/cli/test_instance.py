@@ -59,7 +59,7 @@ def test_a_task_survives_the_death_of_everything(stand: Stand):
         os.kill(before[name].pid, signal.SIGKILL)
     assert pidfile.wait_gone(list(before.values()), 10)
 
-    stand.up("--virtual", "2")
+    stand.up()
     assert 0 == stand.run("task", "watch", task, "--json").returncode
     seen = json.loads(stand.run("task", "show", task, "--json").stdout)
     assert ("completed", 1) == (seen["state"], seen["attempt"])

@@ -51,7 +51,7 @@ def test_an_instance_lives_its_life(stand: Stand):
 
 
 def test_a_killed_instance_goes_on_where_it_stopped(stand: Stand):
-    first = stand.up()
+    first = stand.up("--virtual", "2")
     before = stand.processes()
     os.kill(before["up"].pid, signal.SIGKILL)
     assert eventually(lambda: not before["up"].lives())
@@ -61,6 +61,7 @@ def test_a_killed_instance_goes_on_where_it_stopped(stand: Stand):
     after = stand.processes()
     assert [] == [name for name, file in before.items() if file.lives()]
     assert NAMES == set(after)
+    assert ("--virtual", "2") == after["up"].command[-3:-1]
     # Same ports and same database: whoever spoke to it goes on.
     assert {**first, "pid": 0} == {**second, "pid": 0}
     assert "ended what an earlier start left behind" in (stand.data / "logs/up.log").read_text()

@@ -29,7 +29,9 @@ app = typer.Typer()
 @app.command(epilog="Examples: droidherd host up --virtual 4   |   droidherd host up --detach --json")
 def up(
     data: Data = None,
-    virtual: Annotated[int | None, typer.Option(help="How many virtual emulators to run.", metavar="N")] = None,
+    virtual: Annotated[
+        int | None, typer.Option(help="How many virtual emulators to run. Default: as at the last `up`.", metavar="N")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return when everything serves.")] = False,
     ui: Annotated[bool, typer.Option("--ui", help="Start Temporal's Web UI too. It asks nobody for a key.")] = False,
     encrypt: Annotated[
@@ -39,7 +41,7 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Start Temporal, virtual emulators, worker and API on this machine, and keep them running."""
-    settings = settings_of(data, virtual, temporal={"ui": True} if ui else None)
+    settings = start.with_last_virtual(settings_of(data, virtual, temporal={"ui": True} if ui else None))
     if encrypt:
         start.ensure_keys(settings)
     if detach:

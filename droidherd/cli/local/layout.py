@@ -38,6 +38,11 @@ class Layout:
         return self.data / "ports.json"
 
     @property
+    def last_up(self) -> Path:
+        """What the next `up` does again unless it is told otherwise."""
+        return self.data / "last_up.json"
+
+    @property
     def database(self) -> Path:
         return self.data / "temporal" / "temporal.db"
 

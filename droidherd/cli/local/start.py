@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, TypeAdapter
 from rich.markup import escape
 
 from droidherd.cli import output
@@ -31,6 +32,8 @@ LEFTOVER_GRACE_S = 3.0
 DETACHED_READY_S = 180.0
 PROGRAM: tuple[str, ...] = tuple(children.python("droidherd.cli"))
 """This command, to start itself in the background."""
+
+COUNT = TypeAdapter(Annotated[int, Field(strict=True, ge=0)])
 
 _log = logging.getLogger("droidherd.up")
 
@@ -106,6 +109,7 @@ def run(instance: Instance, *, as_json: bool) -> None:
         pidfile.record(layout.run, "up", os.getpid(), command=tuple(sys.argv))
         try:
             instance.settle()
+            pidfile.write_json(layout.last_up, {"virtual": instance.settings.virtual})
             problems = _start(instance, supervisor, progress, stop)
             if not stop():
                 served = {"pid": os.getpid(), **instance.urls}
@@ -117,6 +121,20 @@ def run(instance: Instance, *, as_json: bool) -> None:
             supervisor.stop(grace_s=0)
         finally:
             _go_down(layout, supervisor, progress)
+
+
+def with_last_virtual(settings: Settings) -> Settings:
+    """As many virtual emulators as at the last `up` of the data directory, unless a flag or a setting says how many."""
+    if "virtual" in settings.model_fields_set:
+        return settings
+    last = Layout(settings.data.absolute()).last_up
+    try:
+        count = json.loads(last.read_text(encoding="utf-8"))["virtual"]
+        return settings.model_copy(update={"virtual": COUNT.validate_python(count)})
+    except FileNotFoundError:
+        return settings
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CliError(f"{last} cannot be read: {error}", remedy="say --virtual N, or delete the file") from error
 
 
 def ensure_keys(settings: Settings) -> None:
