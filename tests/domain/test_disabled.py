@@ -131,7 +131,7 @@ def test_there_is_an_end_to_how_many_and_to_how_much_is_written() -> None:
     ("state", "expected"),
     [
         (EmulatorStatus.RETIRED, "emulator e1, the only one that may run it, is retired: connect it again"),
-        (EmulatorStatus.DOWN, "none of the 1 emulators that could run it is up"),
+        (EmulatorStatus.DOWN, "the only emulator that could run it is not up: e1 is down"),
     ],
 )
 def test_a_task_of_an_emulator_that_is_not_there_says_so(state: EmulatorStatus, expected: str) -> None:

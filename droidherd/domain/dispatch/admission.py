@@ -155,7 +155,14 @@ class AdmissionControl:
         if not up and coming:
             return f"emulator {coming[0].emulator_id} is being switched on for it"
         if not up:
-            reasons = [f"{one.emulator_id} is {one.state} ({one.why})" for one in able if one.why][:REASONS]
-            because = f": {', '.join(reasons)}" if reasons else ""
-            return f"none of the {len(able)} emulators that could run it is up{because}"
+            return _none_up(able)
         return f"{self._board.position(entry) - 1} before it, {len(up)} emulators busy"
+
+
+def _none_up(able: list[PoolEmulator]) -> str:
+    """Says which emulators could run it, and what is the matter with each."""
+    told = sorted(able, key=lambda one: not one.why)[:REASONS]
+    states = [f"{one.emulator_id} is {one.state}{f' ({one.why})' if one.why else ''}" for one in told]
+    if len(able) == 1:
+        return f"the only emulator that could run it is not up: {states[0]}"
+    return f"none of the {len(able)} emulators that could run it is up: {', '.join(states)}"

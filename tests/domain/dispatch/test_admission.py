@@ -132,7 +132,7 @@ def leave_empty(_: Parts) -> None:
 
 
 def take_down(parts: Parts) -> None:
-    parts.emulator("e1", EmulatorStatus.DOWN, labels=("os=13",))
+    parts.emulator("e1", EmulatorStatus.DOWN, labels=("os=13",), why="its screen froze")
 
 
 def drain(parts: Parts) -> None:
@@ -149,8 +149,8 @@ def drain(parts: Parts) -> None:
         (leave_empty, "no emulator of pool pool has os=13"),
         (retire, "what could run it is retired: connect it again, or name another"),
         (start, "emulator e1 is being switched on for it"),
-        (take_down, "none of the 1 emulators that could run it is up"),
-        (drain, "none of the 1 emulators that could run it is up: e1 is draining (by ben: new image)"),
+        (take_down, "the only emulator that could run it is not up: e1 is down (its screen froze)"),
+        (drain, "the only emulator that could run it is not up: e1 is draining (by ben: new image)"),
         (bring_up, "0 before it, 1 emulators busy"),
     ],
 )
