@@ -79,6 +79,12 @@ def test_suspicion_passes_and_down_is_down() -> None:
     assert (EmulatorStatus.DOWN, None) == (emulator.state.status, emulator.gate_request())
 
 
+def test_an_emulator_that_is_down_says_why_even_if_nothing_else_is_known() -> None:
+    emulator = up()
+    emulator.on_seen(seen("h1", Health.DOWN, seq=4))
+    assert (EmulatorStatus.DOWN, "answers no probe") == (emulator.announcement().state, emulator.announcement().why)
+
+
 def test_labels_are_those_seen_last_and_the_pool_hears_of_each_change() -> None:
     emulator = up()
     for number, labels in enumerate([("account=ann",), (), ()]):

@@ -203,7 +203,10 @@ async def test_a_suspect_emulator_keeps_its_task_and_gets_no_other(here: World, 
         await here.emulator_is(one, "suspect")
     await here.submit(f"{task}-b")
     await here.reached(f"{task}-b", TaskStatus.QUEUED)
-    assert "none of the 2 emulators that could run it is up" == (await here.view(f"{task}-b")).why
+    why = (await here.view(f"{task}-b")).why
+    assert why.startswith("none of the 2 emulators that could run it is up: ")
+    assert "e1 is suspect" in why
+    assert "e2 is suspect" in why
     hold.let_go.set()
     assert [emulator] == [one.emulator for one in (await here.ended(task)).attempts]
     for one in ("e1", "e2"):

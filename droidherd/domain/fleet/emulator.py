@@ -31,6 +31,7 @@ ORDERS_MAX = 20
 """Orders of people that its pool has yet to hear of."""
 TEXT_MAX = 200
 EVIDENCE_MAX = 2_000
+SILENT = "answers no probe"
 WHY_MAX = 200
 """Characters of a reason that a pool is told."""
 RECOVERY = "system:recovery"
@@ -144,7 +145,9 @@ class EmulatorState:
                 why = self.quarantined_by.removeprefix("quarantined ") or self.evidence
             case EmulatorStatus.DRAINING:
                 why = self.drained_by if self.draining else ""
-            case EmulatorStatus.DOWN | EmulatorStatus.RECOVERING:
+            case EmulatorStatus.DOWN:
+                why = self.evidence or SILENT
+            case EmulatorStatus.RECOVERING:
                 why = self.evidence
             case _:
                 why = ""
@@ -410,14 +413,14 @@ class Emulator:
             state.given_up = True
             state.request = (EmulatorAction.QUARANTINE, RECOVERY, "the last recovery step did not help")
             if trouble is EmulatorTrouble.SILENT:
-                state.evidence = f"answers no probe, and {state.steps.restarts} restarts did not help"
+                state.evidence = f"{SILENT}, and {state.steps.restarts} restarts did not help"
 
     def begin_step(self, due: PlannedStep) -> None:
         """The host is told now: from here on only people call it back."""
         state = self.state
         state.sent = state.due == due
         if due.step is RecoveryStep.RESTART and due.trouble is not EmulatorTrouble.NONE:
-            state.request = (EmulatorAction.RESTART, RECOVERY, state.evidence or "answers no probe")
+            state.request = (EmulatorAction.RESTART, RECOVERY, state.evidence or SILENT)
             self._update_status(always=True)
 
     def on_step_done(
