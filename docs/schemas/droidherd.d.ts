@@ -635,13 +635,13 @@ export interface SetAccount {
 
 export interface StageView {
   name: string;
-  state: "waiting" | "running" | "completed";
+  state: "waiting" | "running" | "completed" | "failed";
   emulator: string;
 }
 
 export interface StageViewSent {
   name: string;
-  state?: "waiting" | "running" | "completed";
+  state?: "waiting" | "running" | "completed" | "failed";
   emulator?: string;
 }
 

@@ -325,7 +325,8 @@ class AttemptView(Contract):
 
 class StageView(Contract):
     name: str
-    state: Literal["waiting", "running", "completed"] = "waiting"
+    state: Literal["waiting", "running", "completed", "failed"] = "waiting"
+    """failed: it was begun, and the task failed before it completed."""
     emulator: str = ""
     """Where it completed."""
 

@@ -93,6 +93,14 @@ async def test_a_failed_task_is_a_failed_workflow_with_its_view_as_details(
     assert (TaskStatus.FAILED, tries) == ((await memo(here, task)).state, len(here.stages.of(task)))
 
 
+async def test_of_a_failed_task_the_stage_that_failed_says_so(here: World, task: str):
+    stages = [{"name": "open"}, {"name": "collect"}, {"name": "leave"}]
+    await here.submit(task, completes, missed, params={"stages": stages})
+    cause = await failure(here, task)
+    for view in (TaskView.model_validate(cause.details[0]), await here.view(task), await memo(here, task)):
+        assert ["completed", "failed", "waiting"] == [stage.state for stage in view.stages]
+
+
 async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: World, task: str):
     await here.submit(task, missed)
     view = TaskView.model_validate((await failure(here, task)).details[0])
@@ -238,7 +246,7 @@ async def test_that_a_task_was_terminated_is_written_down(here: World, task: str
         "terminated",
         ["terminated"],
     )
-    assert ["completed", "running"] == [one.state for one in view.stages]
+    assert ["completed", "failed"] == [one.state for one in view.stages]
     last = view.events[-1]
     assert ("running", "broken_off", "failed", "system:terminated") == (last.before, last.event, last.after, last.actor)
 

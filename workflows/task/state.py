@@ -567,6 +567,8 @@ class TaskState(BaseModel):
     def _stage_views(self, stages: tuple[Stage, ...]) -> Iterator[StageView]:
         for index, (stage, done_on) in enumerate(zip(stages, self.done_on, strict=True)):
             state = "running" if index == self.stage_now else "completed" if done_on else "waiting"
+            if state == "waiting" and self.status is TaskStatus.FAILED and index in self.begun_on:
+                state = "failed"
             yield StageView(name=stage.name, state=state, emulator=done_on)
 
 
