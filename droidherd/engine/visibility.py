@@ -208,9 +208,7 @@ def settle_view(
     if ended_by is not None:
         failure = failure.model_copy(update={"message": f"{failure.message}: {ended_by.reason}"[:MESSAGE_MAX]})
     attempts = tuple(_broken_off(one, failure, closed_at) for one in view.attempts)
-    stages = tuple(
-        one.model_copy(update={"state": "failed"}) if one.state == "running" else one for one in view.stages
-    )
+    stages = tuple(one.model_copy(update={"state": "failed"}) if one.state == "running" else one for one in view.stages)
     news = {"state": TaskStatus.FAILED, "error": failure, "attempts": attempts, "stages": stages, "emulator": ""}
     return view.model_copy(update={**ended, **news})
 

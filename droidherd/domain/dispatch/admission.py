@@ -161,8 +161,8 @@ class AdmissionControl:
 
 def _none_up(able: list[PoolEmulator]) -> str:
     """Says which emulators could run it, and what is the matter with each."""
-    told = sorted(able, key=lambda one: not one.why)[:REASONS]
-    states = [f"{one.emulator_id} is {one.state}{f' ({one.why})' if one.why else ''}" for one in told]
+    shown = sorted(able, key=lambda one: not one.why)[:REASONS]
+    states = [f"{one.emulator_id} is {one.state}{f' ({one.why})' if one.why else ''}" for one in shown]
     if len(able) == 1:
         return f"the only emulator that could run it is not up: {states[0]}"
     return f"none of the {len(able)} emulators that could run it is up: {', '.join(states)}"
