@@ -167,7 +167,7 @@ class EmulatorWorkflow:
             address=state.address,
             serialno=state.serialno,
             boot=state.boot,
-            evidence=state.quarantined_by or state.evidence,
+            evidence=state.quarantined_by or _drained_or_found(state),
             controller=state.recovery.controller if state.recovery else "",
             doing=_doing(state),
             last_good_probe=datetime.fromtimestamp(state.good_at_ms / 1000, UTC) if state.good_at_ms else None,
@@ -385,6 +385,12 @@ def _call_back(activity: "asyncio.Task[R]") -> None:
     if not activity.done():
         ignore(activity)
         activity.cancel()
+
+
+def _drained_or_found(state: EmulatorState) -> str:
+    """Who drained it and why, and what was found wrong with it."""
+    drained = f"drained {state.drained_by}" if state.draining else ""
+    return "; ".join(one for one in (drained, state.evidence) if one)
 
 
 def _doing(state: EmulatorState) -> str:

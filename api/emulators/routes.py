@@ -17,6 +17,7 @@ from api.tasks.files import GUARDED
 from api.tasks.filters import Name
 from droidherd.contracts.fleet import ControlAction, EmulatorControl, EmulatorView
 from droidherd.contracts.queue import CommandResult
+from droidherd.domain import ids
 from droidherd.domain.messages import EmulatorStatus
 
 router: Final = APIRouter(prefix="/api/emulators", tags=["emulators"])
@@ -51,9 +52,10 @@ class EmulatorList(BaseModel):
 
 @router.get("", responses=answers(EmulatorList, *_READ))
 async def emulators(app: App, pool: Name = "", state: EmulatorStatus | None = None) -> Response:
-    """Every emulator of a pool: its state, its task, its address."""
+    """Every emulator of a pool, by id: its state and its task. Its address and probes: of one emulator."""
     page = await app.queue.emulators(pool or app.pool)
     found = [EmulatorOut.of(one) for one in page.emulators if state is None or one.state == state]
+    found.sort(key=lambda one: ids.natural(one.id))
     return answer(EmulatorList.model_construct(emulators=found, rebuilding=page.rebuilding))
 
 

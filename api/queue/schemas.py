@@ -1,7 +1,7 @@
 """A pool over HTTP: its queue, commands to it, its statistics and its audit."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Literal, Self
 
@@ -26,6 +26,7 @@ from droidherd.domain import ids
 from droidherd.engine.errors import CursorError
 
 Name = MaybeId
+COUNTS = ("count", "completed", "failed", "retries", "cancelled")
 NOT_ALL = "the dispatcher still restores what its predecessor knew: this is not complete"
 
 
@@ -164,22 +165,43 @@ class TypeStatsOut(BaseModel):
         )
 
 
+def _sum_of(types: Sequence[TypeStats]) -> TypeStats:
+    """Of the chosen types together. Percentiles of several cannot be told from theirs."""
+    if len(types) == 1:
+        return types[0].model_copy(update={"type": ""})
+    counts = {name: sum(getattr(one, name) for one in types) for name in COUNTS}
+    ended = counts["completed"] + counts["failed"]
+    return TypeStats(
+        type="",
+        **counts,
+        success_rate=counts["completed"] / ended if ended else None,
+        run=_sum_of_times([one.run for one in types]),
+        wait=_sum_of_times([one.wait for one in types]),
+    )
+
+
+def _sum_of_times(times: Sequence[DurationStats]) -> DurationStats:
+    count, seconds = sum(one.count for one in times), sum(one.sum_s for one in times)
+    return DurationStats(count=count, mean_s=seconds / count if count else None, sum_s=seconds)
+
+
 class StatsOut(BaseModel):
     """The statistics of a pool's dispatcher."""
 
     pool: str
     since: datetime | None = Field(description="when counting began; null: unknown")
-    total: TypeStatsOut
+    total: TypeStatsOut = Field(description="of the types asked for; p50_s and p95_s are null when those are several")
     types: list[TypeStatsOut]
     rebuilding: bool = Field(default=False, description=NOT_ALL)
 
     @classmethod
     def of(cls, page: StatsPage, kinds: Collection[str]) -> Self:
+        shown = [one for one in page.types if not kinds or one.type in kinds]
         return cls(
             pool=page.pool,
             since=page.since,
-            total=TypeStatsOut.of(page.total),
-            types=[TypeStatsOut.of(one) for one in page.types if not kinds or one.type in kinds],
+            total=TypeStatsOut.of(_sum_of(shown) if kinds else page.total),
+            types=[TypeStatsOut.of(one) for one in shown],
             rebuilding=page.rebuilding,
         )
 

@@ -142,7 +142,16 @@ def log_lines(
 
 
 def _whole(line: bytes, *, text: bool) -> bytes:
-    return as_text(line) if text else line if line.endswith(b"\n") else line + b"\n"
+    return as_text(line) if text else with_moment(line).rstrip(b"\n") + b"\n"
+
+
+def with_moment(line: bytes) -> bytes:
+    """The line with its `at` as RFC 3339. Files keep seconds since 1970; 0: nobody knows when, and null."""
+    at = _time_of(line)
+    entry = from_json(line) if at else {}
+    if 0 < at < _FAR:
+        return to_json({**entry, "at": datetime.fromtimestamp(at, UTC)})
+    return line.replace(b'"at":0.0', b'"at":null', 1)
 
 
 def _time_of(line: bytes) -> float:

@@ -67,3 +67,8 @@ def id_problem(text: str, most: int = ID_MAX) -> str:
     if task_of(text) != text:
         return f"must not end with a time: {task_of(text)}, started by a Schedule of Temporal, has files of this name"
     return "" if is_file_name(file_of(text), most) else f"{RULE.format(least=1, most=most)}, {FOLDER}"
+
+
+def natural(text: str) -> tuple[str | int, ...]:
+    """As a key to sort by: `virtual-10` after `virtual-9`."""
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"([0-9]+)", text))

@@ -24,7 +24,8 @@ def test_an_emulator_is_quarantined_released_drained_and_the_audit_says_who(http
         answer = http.post(f"/api/emulators/e3/{order}", json=by)
         assert (200, True) == (answer.status_code, answer.json()["done"])
         view = becomes(http, "e3", state)
-        assert ("quarantined by ops-ann: flickers" if state == "quarantined" else "") == view["evidence"]
+        ordered = {"quarantined": "quarantined by ops-ann: flickers", "draining": "drained by ops-ann: flickers"}
+        assert ordered.get(state, "") == view["evidence"]
     orders = ["emulator_quarantine", "emulator_release", "emulator_drain", "emulator_undrain"]
     assert [(one, "flickers", "") for one in orders] == wait_for_entries(http, "ops-ann", 4)
 

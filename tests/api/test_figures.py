@@ -44,8 +44,30 @@ def test_what_tasks_do_is_counted_by_type_and_in_total(world: World, http: httpx
     assert page["since"].endswith("Z")
 
 
+def test_the_total_of_statistics_is_that_of_the_types_asked_for(http: httpx.Client):
+    until(http, submit(http, "stats-one").json()["id"], "completed")
+    until(http, submit(http, "stats-two", type="long_walk").json()["id"], "completed")
+
+    def asked(*kinds: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        page = http.get("/api/stats", params={"type": [*kinds]}).json()
+        return page["total"], page["types"]
+
+    one, both = eventually(
+        lambda: (
+            (found[0], found[1])
+            if len((found := (asked("tap_once"), asked("tap_once", "long_walk")))[1][1]) == 2
+            else None
+        )
+    )
+    assert one[0] == {**one[1][0], "type": ""}
+    assert both[0]["count"] == sum(kind["count"] for kind in both[1]) > one[0]["count"]
+    assert both[0]["run"]["count"] == sum(kind["run"]["count"] for kind in both[1])
+    assert both[0]["run"]["p50_s"] is None
+    assert 0 == asked("nobody_ran_this")[0]["count"]
+
+
 def test_a_type_nobody_ran_has_no_line(http: httpx.Client):
-    assert [] == http.get("/api/stats", params={"type": "long_walk"}).json()["types"]
+    assert [] == http.get("/api/stats", params={"type": "nobody_ran_this"}).json()["types"]
     assert 422 == http.get("/api/stats", params={"type": "a b"}).status_code
     assert 404 == http.get("/api/stats", params={"pool": "nowhere"}).status_code
 

@@ -106,6 +106,8 @@ def test_the_log_tells_the_story_of_a_task_between_the_lines_of_its_attempts(wor
     assert ["created", "admitted", "granted", "tapped gold", "completed"] == [
         one.get("event") or one["text"] for one in lines
     ]
+    assert [one["at"] for one in events] == [one["at"] for one in lines if "event" in one]
+    assert lines[2]["at"] < lines[3]["at"] < lines[4]["at"]
     assert ("ann", "pending", 'tap_once for account files-2 with {"down": 7}') == tuple(
         lines[0][name] for name in ("by", "state", "text")
     )
@@ -121,7 +123,8 @@ def test_a_story_that_cannot_be_read_shows_as_such_in_the_log(world: World, http
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "audit", away)
         first, *rest = http.get(f"/api/tasks/{task_id}/log").text.splitlines()
-    assert ("events_unknown", "Temporal does not answer") == tuple(json.loads(first)[one] for one in ("event", "text"))
+    expected = {"event": "events_unknown", "text": "Temporal does not answer", "at": None}
+    assert expected == {name: json.loads(first)[name] for name in expected}
     assert rest
 
 

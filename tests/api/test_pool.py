@@ -211,7 +211,7 @@ def test_emulators_are_listed_and_read_with_their_holder(world: World, http: htt
         task_id = submit(http, "emu-1", emulator="e1").json()["id"]
         assert "e1" == until(http, task_id, "running")["emulator"]
         rows = {one["emulator_id"]: one for one in http.get("/api/emulators").json()["emulators"]}
-        assert {"e1", "e2", "e3"} == set(rows)
+        assert ["e1", "e2", "e3"] == list(rows)
         assert ("up", "h1", task_id) == (rows["e1"]["state"], rows["e1"]["host"], rows["e1"]["task"])
         one = http.get("/api/emulators/e1").json()
         assert ("e1", task_id) == (one["emulator_id"], one["task"])

@@ -448,6 +448,13 @@ def test_connect_says_why_an_emulator_does_not_come(droidherd: Terminal):
     assert "droidherd emulator forget phone" in printed
 
 
+def test_the_list_of_emulators_shows_the_addresses_of_this_host(droidherd: Terminal, api_state: ApiState):
+    droidherd("emulator", "connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
+    api_state.emulators = [{"emulator_id": name, "state": "up", "address": ""} for name in ("other", "phone")]
+    found = droidherd.json("emulator", "list")["emulators"]
+    assert [("other", ""), ("phone", "127.0.0.1:7777")] == [(one["emulator_id"], one["address"]) for one in found]
+
+
 def test_a_forgotten_emulator_is_off_the_list(droidherd: Terminal, tmp_path: Path):
     droidherd("emulator", "connect", "127.0.0.1:7777", "--name", "phone", "--wait", "0s")
     assert (0, "phone at 127.0.0.1:7777: taken off the list\n") == droidherd("emulator", "forget", "phone")

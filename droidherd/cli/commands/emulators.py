@@ -29,7 +29,7 @@ from droidherd.emulator import discovery
 from droidherd.emulator.discovery import Discovery, FoundEmulator
 from droidherd.emulator.inventory import Inventory, InventoryEntry
 from droidherd.processes import children
-from droidherd.settings import Settings
+from droidherd.settings import Settings, load
 
 POLL_S = 0.3
 LIST_COLUMNS = ("emulator_id", "state", "address", "host", "pool", "task", "evidence")
@@ -59,6 +59,9 @@ def list_(
     """List the emulators of a pool: state, host, and the task that holds each."""
     with api_options.open() as api:
         found = rows_of(api.get("/api/emulators", state=state, pool=pool), "emulators")
+    if not api_options.url:  # a pool does not know addresses; this host knows its own
+        listed = {one.emulator_id: one.address for one in Inventory(load(data=api_options.data).data).load()}
+        found = [{**one, "address": one.get("address") or listed.get(str(one.get("emulator_id")), "")} for one in found]
     rows = [[str(one.get(name) or "") for name in LIST_COLUMNS] for one in found]
     api_options.show({"emulators": found}, output.table(LIST_HEAD, rows))
 

@@ -1,6 +1,5 @@
 """`droidherd status`: every process with pid, address and health; every emulator with its state."""
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +17,7 @@ from droidherd.cli.local.instance import END_ORDER
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.ports import parse_address
 from droidherd.cli.options import Data, Json, Url, settings_of
+from droidherd.domain import ids
 from droidherd.domain.errors import DroidherdError
 from droidherd.emulator.inventory import Inventory
 from droidherd.processes import pidfile
@@ -172,9 +172,4 @@ def _emulators(layout: Layout, api: ApiClient | None, why: str) -> tuple[tuple[D
         for name, address in listed.items()
         if name not in seen
     ]
-    return tuple(sorted([*found, *late], key=lambda one: _natural(str(one.get("emulator_id"))))), ""
-
-
-def _natural(text: str) -> tuple[str | int, ...]:
-    """`virtual-10` after `virtual-9`."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text))
+    return tuple(sorted([*found, *late], key=lambda one: ids.natural(str(one.get("emulator_id"))))), ""
