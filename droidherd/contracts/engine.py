@@ -4,6 +4,7 @@ from pydantic import Field
 
 from droidherd.contracts.base import Contract, Id, TaskId
 from droidherd.contracts.queue import PoolSettings
+from droidherd.contracts.tasks import TaskView
 
 __all__ = [
     "AwaitTask",
@@ -57,6 +58,8 @@ class EarlierRun(Contract):
 
     run_id: str = ""
     status: str = ""
+    view: TaskView | None = None
+    """How that run ended: this is the task's end also from now on."""
 
 
 class OrdersWork(Contract):

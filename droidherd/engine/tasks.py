@@ -542,6 +542,20 @@ async def outcome_of(client: Client, task_id: str) -> str:
     return "terminated" if status_of(known.status) is ExecutionStatus.TERMINATED else (await _row(known)).state
 
 
+async def view_of_run(client: Client, task_id: str, run_id: str) -> TaskView | None:
+    """How a task ended in this closed run; without its events when no worker answers. None: it was no task."""
+    handle = client.get_workflow_handle(task_id, run_id=run_id)
+    known = await handle.describe()
+    if known.workflow_type != Workflow.TASK:
+        return None
+    written = await _row(known)
+    try:
+        view = await handle.query(Query.VIEW.value, result_type=TaskView, rpc_timeout=timedelta(seconds=RPC_S))
+    except (RPCError, WorkflowQueryFailedError, ValidationError):
+        return written
+    return written.model_copy(update={"events": view.events})
+
+
 async def _reading(known: WorkflowExecution) -> TaskReading:
     """A task from what it wrote down. NotFoundError: the workflow is not a task."""
     if known.workflow_type != Workflow.TASK:

@@ -16,11 +16,14 @@ from temporalio.worker import Replayer
 
 from droidherd.contracts import names
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.connection import CONVERTER
+from droidherd.engine.connection import CONVERTER, EngineConfig
+from droidherd.engine.queue import QueueClient
+from droidherd.engine.tasks import TasksClient
+from droidherd.engine.visibility import TaskFilters
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.workflows import garbage
 from tests.workflows.plays import completes
-from tests.workflows.world import World, wake, world
+from tests.workflows.world import World, until, wake, world
 from workflows.guard import GuardedRunner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -72,16 +75,27 @@ async def test_a_misspelt_field_fails_a_start_and_names_the_right_one(here: Worl
 
 
 async def test_a_second_start_of_an_id_does_nothing(here: World, task: str):
-    await here.submit(task, completes)
+    await here.submit(task, completes, account=task)
     first = await here.ended(task)
-    handle = await here.submit(task, completes)
+    handle = await here.submit(task, completes, account=task)
     with pytest.raises(WorkflowFailureError) as failed:
         await asyncio.wait_for(handle.result(), 20)
     assert isinstance(failed.value.cause, ApplicationError)
     assert "already_run" == failed.value.cause.type
     assert first.run_id in str(failed.value.cause)
-    view = await here.view(task)
-    assert (TaskStatus.REJECTED, ()) == (view.state, view.attempts)
+    assert first == await here.view(task)
+    config = EngineConfig(pool=here.pool)
+    tasks = TasksClient(here.client, config, QueueClient(here.client, config))
+    read = (await tasks.audit(task)).view
+    assert (TaskStatus.COMPLETED, first.attempts, first.events) == (read.state, read.attempts, read.events)
+    for state, expected in (("completed", 1), ("rejected", 0)):
+        filters = TaskFilters(states=(state,), account=task)
+        await until(lambda f=filters, e=expected: _has(tasks, f, e), f"the lists to have {expected} {state}")
+
+
+async def _has(tasks: TasksClient, filters: TaskFilters, expected: int) -> bool:
+    page = await tasks.page(filters, "", 10)
+    return (expected, expected) == (len(page.tasks), await tasks.count(filters))
 
 
 async def started(here: World) -> "list[WorkflowHandle[Any, Any]]":

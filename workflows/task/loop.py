@@ -145,10 +145,10 @@ class Mirror:
         """What changed since the last call; with `store` the memo in any case."""
         shown = self._showable()
         if shown != self._shown:
-            updates: list[SearchAttributeUpdate[Any]] = [STATE.value_set(self._state.status)]
+            updates: list[SearchAttributeUpdate[Any]] = [STATE.value_set(str(shown[0]))]
             if self._state.emulator:
                 updates.append(EMULATOR.value_set(self._state.emulator))
-            if not self._lists_know_it:
+            if not self._lists_know_it or self._state.ended_as is not None:
                 updates.extend(_fixed_attributes(self._state))
             workflow.upsert_search_attributes(updates)
             self._shown, self._lists_know_it = shown, True
@@ -163,7 +163,8 @@ class Mirror:
         workflow.upsert_memo({names.MEMO_TASK: view})
 
     def _showable(self) -> tuple[object, ...]:
-        return self._state.status.value, self._state.emulator
+        ended_as = self._state.ended_as
+        return (ended_as.state if ended_as else self._state.status).value, self._state.emulator
 
     def _must_store(self) -> bool:
         return bool(self._state.attempts or self._state.prioritized) and self._storable() != self._stored

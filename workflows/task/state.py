@@ -146,6 +146,10 @@ class TaskState(BaseModel):
         line = EventView(at=at, before=before, event=event, after=past.state, actor=ask.actor, reason=reason)
         self.ended_as = past.model_copy(update={"events": (*past.events[-KEPT_EVENTS + 1 :], line)})
 
+    def keep_end(self, past: TaskView) -> None:
+        """This run does nothing: the task is shown as the run before left it."""
+        self.is_rerun, self.ended_as = True, past
+
     @classmethod
     def _names(cls, lasts: Lasts) -> list[str]:
         return [name for name, one in cls.model_fields.items() if lasts in one.metadata]

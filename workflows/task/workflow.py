@@ -122,7 +122,7 @@ class TaskWorkflow:
         if problem:
             state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
             return
-        if self._again is None and (earlier := await self._earlier_run()):
+        if self._again is None and (earlier := await self._refusal_of_another_run()):
             state.error = Failure(kind=ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
             state.move(TaskEvent.REJECTED, reason=earlier)
             return
@@ -146,7 +146,7 @@ class TaskWorkflow:
             state.set_plan(planned.plan)
             state.timing = planned.timing
 
-    async def _earlier_run(self) -> str:
+    async def _refusal_of_another_run(self) -> str:
         """Why this would be done twice. Our own clients and workflows have Temporal refuse an id that was used."""
         info, state = workflow.info(), self._state
         if info.attempt > 1 or info.cron_schedule or (info.continued_run_id and not continues()):
@@ -163,6 +163,8 @@ class TaskWorkflow:
         )
         await self._task.wait(looking.done)
         earlier = await looking
+        if earlier.view is not None:
+            state.keep_end(earlier.view)
         return f"task {state.task_id} has {earlier.status} before, in run {earlier.run_id}" if earlier.run_id else ""
 
     # --- people -----------------------------------------------------------------------------------------------
