@@ -19,6 +19,8 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 
 MEMO_KEY = "key"
+MEMO_AGAIN = "again"
+"""Of another run: the request that started it."""
 KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
 _TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -58,7 +59,7 @@ from droidherd.engine.errors import (
     limit_call,
 )
 from droidherd.engine.queue import QueueClient
-from droidherd.engine.task_options import KEYWORD, MEMO_KEY
+from droidherd.engine.task_options import KEYWORD, MEMO_AGAIN, MEMO_KEY
 from droidherd.engine.visibility import (
     ENDS,
     OPEN,
@@ -188,11 +189,16 @@ class TasksClient:
             raise IllegalStateError(not_possible(action, now.view), now)
         async with limit_call(RPC_S):
             spec, subscription = await self._submission_of(task_id)
-        options = task_options.another_run(again, spec, self._config, subscription)
+        options, mine = task_options.another_run(again, spec, self._config, subscription), secrets.token_hex(12)
+        options["memo"][MEMO_AGAIN] = mine
         try:
             async with limit_call(RPC_S):
                 await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         except WorkflowAlreadyStartedError as error:
+            async with limit_call(RPC_S):
+                known = await self._handle(task_id).describe()
+            if await memos.read_text(known, MEMO_AGAIN) == mine:  # this start was repeated, and met its own run
+                return await self.view(task_id)
             raise IllegalStateError(f"{action} is not possible: another request was faster", now) from error
         return await self.view(task_id)
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from temporalio.client import (
@@ -99,6 +100,25 @@ async def test_of_a_failed_task_the_stage_that_failed_says_so(here: World, task:
     cause = await failure(here, task)
     for view in (TaskView.model_validate(cause.details[0]), await here.view(task), await memo(here, task)):
         assert ["completed", "failed", "waiting"] == [stage.state for stage in view.stages]
+
+
+async def test_a_retry_whose_start_was_repeated_meets_its_own_run_and_is_done(
+    here: World, task: str, monkeypatch: pytest.MonkeyPatch
+):
+    hold, tasks = Hold(), tasks_of(here)
+    await here.submit(task, missed, hold)
+    await here.ended(task)
+    start = here.client.start_workflow
+
+    async def twice(*args: Any, **options: Any) -> Any:
+        await start(*args, **options)
+        return await start(*args, **options)
+
+    monkeypatch.setattr(here.client, "start_workflow", twice)
+    now = await tasks.again(task, TaskAction.RETRY, RollbackRequest(actor="anna"))
+    assert now.open
+    hold.let_go.set()
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
 
 
 async def test_a_failure_says_what_happened_to_what_and_what_to_do_next(here: World, task: str):
