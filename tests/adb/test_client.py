@@ -185,7 +185,7 @@ def test_an_interrupt_ends_a_call_from_another_thread():
         interrupt.fire()
         thread.join(LONG_S)
         assert not thread.is_alive()
-    assert [(UnknownOutcomeError, "interrupted")] == [(type(one), one.what) for one in caught]
+    assert [(UnknownOutcomeError, "shell: interrupted")] == [(type(one), one.what) for one in caught]
 
 
 def test_after_an_interrupt_nothing_is_sent_any_more():
