@@ -36,12 +36,12 @@ from temporalio.converter import SerializationContext, StorageDriverStoreContext
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 from temporalio.workflow import Info
 
-from workflows.inbound import LOCKED, SENDERS
+from workflows.inbound import LOCKED, SENDERS, MissingKeyError
 
 AHEAD = "a query ran ahead of this workflow task; it is played anew"
 LATE = "a local answer came late, since a query was answered first; this workflow task is played anew"
-MISSING_KEY = "MissingKeyError"
-"""What the data converter raises, by its name: an answer of an activity, say, that cannot be decrypted."""
+MISSING_KEY = MissingKeyError.__name__
+"""Also the name of what the data converter raises for an answer of an activity, say."""
 COARSE_NS = 1_000_000
 
 
@@ -66,8 +66,10 @@ class _Guarded(WorkflowInstance):
         """How much history was played, and the time of its last workflow task."""
         self._ahead = False
         """History was played that no workflow task had begun for."""
-        self._locked = False
-        """It is encrypted with a key that is missing here: it waits for that key, and nobody may replace it."""
+        self._dropped = False
+        """A message was dropped for a key that is missing here. With that key a replay hears it, and may diverge."""
+        self._lacks_key = False
+        """The last activation failed for such a key: it waits for it, and nobody may replace this run."""
         self._open_updates: set[str] = set()
         """Updates that were accepted and have no answer yet."""
 
@@ -88,8 +90,8 @@ class _Guarded(WorkflowInstance):
         missing: set[str] = set()
         LOCKED.set(missing)
         done = self._inner.activate(act)
-        if missing or _lacks_key(done.failed.failure):
-            self._locked = True
+        self._dropped = self._dropped or bool(missing)
+        self._lacks_key = _lacks_key(done.failed.failure)
         self._note_updates(done)
         if self._witness is not None and not act.is_replaying and done.HasField("successful"):
             self._witness.on_advanced(self._info.run_id, self._info.workflow_type, replayed=self._replayed)
@@ -98,10 +100,11 @@ class _Guarded(WorkflowInstance):
     def _note_eviction(self, act: Any) -> None:
         """A run leaves the cache after each failure: an exception, a deadlock, or a replay that diverged."""
         for job in act.jobs:
-            if self._witness is None or self._refused or self._locked or not job.HasField("remove_from_cache"):
+            if self._witness is None or self._refused or self._lacks_key or not job.HasField("remove_from_cache"):
                 continue
             removed = job.remove_from_cache
-            if removed.reason in (removed.NONDETERMINISM, removed.LANG_FAIL):
+            diverged = removed.reason == removed.NONDETERMINISM and not self._dropped
+            if diverged or removed.reason == removed.LANG_FAIL:
                 info = self._info
                 self._witness.on_failed(info.run_id, info.workflow_id, info.workflow_type, removed.message)
 

@@ -47,6 +47,10 @@ LOCKED: ContextVar[set[str] | None] = ContextVar("LOCKED", default=None)
 """Ids of keys that are missing for what this workflow task brought. The guard sets it and looks."""
 
 
+class MissingKeyError(RuntimeError):
+    """What was read before is encrypted with a key that is not here. The data converter's error has the same name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """What a handler takes."""
@@ -282,7 +286,7 @@ def _protect_start(cls: type, definition: Any, start: _Start) -> None:
     async def live(self: Any, *given: Any) -> Any:
         if problem := getattr(self, REFUSED):
             if getattr(self, WAITS_FOR_KEY):
-                raise RuntimeError(problem)  # fails the workflow task, which is tried again
+                raise MissingKeyError(problem)  # fails the workflow task, which is tried again
             raise ApplicationError(problem, type=BAD_INPUT, non_retryable=True)
         return await run(self, *getattr(self, ARGUMENTS, given))
 
