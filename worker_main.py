@@ -73,7 +73,13 @@ async def run(settings: Settings, roles: set[str]) -> int:
         raise WorkerRefusedError(str(error)) from error
     stop = ShutdownRequest.by_signal()
     environment = children.adb_environment(os.environ)
-    server = AdbServer(settings.adb.port, settings.data / "adb", settings.adb.program, environment=environment)
+    server = AdbServer(
+        settings.adb.port,
+        settings.data / "adb",
+        settings.adb.program,
+        environment=environment,
+        memory_bytes=settings.limits.adb_server_bytes,
+    )
     memory = MemoryMonitor(settings.limits.worker_rss_bytes, stop.asked)
     async with contextlib.AsyncExitStack() as stack:
         starting: list[Awaitable[object]] = []

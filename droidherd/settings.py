@@ -339,6 +339,11 @@ class Limits(Group):
     worker_rss_bytes: int = Field(
         default=2_000_000_000, ge=0, description="a worker with more memory drains and restarts; 0: no limit"
     )
+    adb_server_bytes: int = Field(
+        default=1_000_000_000,
+        ge=0,
+        description="with more memory the adb server ends, and is started again; 0: no limit",
+    )
     writes_at_once: int = Field(default=4, ge=1, le=1024, description="artifacts a process writes at once")
     write_wait_s: float = Field(default=10.0, gt=0, description="how long a write waits for its turn")
     replay_failures: int = Field(

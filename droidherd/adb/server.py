@@ -25,6 +25,11 @@ FREE_PORT_TRIES = 5
 STOP_S = 5.0
 POLL_S = 0.02
 LOG_LIMIT_BYTES = 4 << 20
+MEMORY_BYTES = 1_000_000_000
+STACK_KB = 1024
+"""Of each of its threads; it has two for an emulator, and of what it reserves the limit takes account."""
+LIMITED = 'ulimit -S -d "$1" 2>/dev/null; ulimit -S -s "$2" 2>/dev/null; shift 2; exec "$@"'
+"""Where a limit cannot be set, the system has a lower one, or none."""
 
 GONE_POLL_S = 0.005
 
@@ -47,17 +52,26 @@ class AdbServer:
     """`adb nodaemon server` on a port of its own, with its own home, blind to USB, mDNS and port scans."""
 
     def __init__(
-        self, port: int, home: Path, program: str = "", *, environment: Mapping[str, str], answer_s: float = ANSWER_S
+        self,
+        port: int,
+        home: Path,
+        program: str = "",
+        *,
+        environment: Mapping[str, str],
+        answer_s: float = ANSWER_S,
+        memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         """Nothing runs yet. The server inherits `environment`, corrected.
 
         Port 0 means a free one, chosen at the first start and kept. Silent for `answer_s`, twice, it counts as hung.
+        With `memory_bytes` it ends itself: it queues whatever a device sends in front of its turn. 0: no limit.
         """
         self.home = home.absolute()
         self.port = port
         self.program = program or bundled_adb()
         self._inherited = environment
         self._answer_s = answer_s
+        self._memory_bytes = memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -128,7 +142,7 @@ class AdbServer:
         log = self.log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [self.program, "-P", str(port), "nodaemon", "server"],
+                [*self._limited(), self.program, "-P", str(port), "nodaemon", "server"],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -143,6 +157,12 @@ class AdbServer:
             raise
         self._wait_until_it_answers(port, log)
         self.port = port
+
+    def _limited(self) -> list[str]:
+        """A shell that lowers the limits of memory and becomes the server."""
+        if os.name != "posix" or not self._memory_bytes:
+            return []
+        return ["/bin/sh", "-c", LIMITED, "sh", str(self._memory_bytes >> 10), str(STACK_KB)]
 
     def _trim_log(self) -> None:
         """Begin it anew when it is long: a device that connects in vain writes a line each time."""

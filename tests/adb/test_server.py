@@ -98,6 +98,14 @@ def test_it_ends_with_its_owner_and_leaves_no_pid_file(tmp_path: Path):
     server.stop()
 
 
+def test_the_kernel_holds_it_to_its_limit_of_memory(tmp_path: Path):
+    with AdbServer(0, tmp_path, environment=os.environ, memory_bytes=50 << 20) as server:
+        limits = Path(f"/proc/{server.pid}/limits").read_text(encoding="ascii").splitlines()
+        [data] = [line.split()[3] for line in limits if line.startswith("Max data size")]
+        assert 50 << 20 == int(data)
+        assert "adb" == psutil.Process(server.pid).name()
+
+
 def test_what_a_dead_predecessor_left_is_ended_first(tmp_path: Path):
     script = (
         "import os, sys; from pathlib import Path; from droidherd.adb.server import AdbServer;"
