@@ -111,12 +111,14 @@ async def to_subscription_run(here: World) -> tuple[Handle, Send]:
     return handle, lambda number: handle.signal("nobody_knows_this", number)
 
 
+async def a_later_task(here: World, task: str) -> Handle:
+    start = TaskInput(spec=TaskSpec(type="sample", not_before=LATER))
+    return await here.client.start_workflow(names.Workflow.TASK, start, id=task, task_queue=names.QUEUE)
+
+
 async def to_task(here: World) -> tuple[Handle, Send]:
     """It is paused and resumed before its time."""
-    spec = TaskSpec(type="sample", not_before=LATER)
-    handle = await here.client.start_workflow(
-        names.Workflow.TASK, TaskInput(spec=spec), id="busy", task_queue=names.QUEUE
-    )
+    handle = await a_later_task(here, "busy")
 
     def send(number: int) -> Awaitable[object]:
         return handle.signal("resume" if number % 2 else "pause", OperatorRequest(actor="ann"))
@@ -126,7 +128,7 @@ async def to_task(here: World) -> tuple[Handle, Send]:
 
 async def to_paused_task(here: World) -> tuple[Handle, Send]:
     """What is asked of it is not possible."""
-    handle, _ = await to_task(here)
+    handle = await a_later_task(here, "busy-and-paused")
     await handle.signal("pause", OperatorRequest(actor="ann"))
     return handle, lambda number: handle.signal("answer", {"choice": f"number {number}"})
 
@@ -165,8 +167,6 @@ async def short_lived(impatient: EmbeddedTemporal) -> AsyncGenerator[World]:
         yield here
 
 
-# Not green beside the whole suite yet: a paused task continues as new in front of a message at times.
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS, ids=lambda one: one.__name__)
 async def test_after_some_messages_it_continues_as_new_and_answers(
     short_lived: World, kind: Callable[[World], Awaitable[tuple[Handle, Send]]]
