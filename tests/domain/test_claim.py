@@ -246,3 +246,13 @@ def test_after_a_recall_every_word_says_that_it_was_heard() -> None:
     assert [("enqueue", 7), ("done", 7), ("done", 7)] == [
         (one.kind, one.recall) for one in take_messages(claim) if isinstance(one, m.Enqueue | m.Done)
     ]
+
+
+def test_an_unanswered_request_is_repeated_ever_more_seldom() -> None:
+    claim, waits = a_claim(), list[float]()
+    for _ in range(8):
+        waits.append(claim.repeat_after_s)
+        claim.repeat()
+    assert [5, 10, 20, 40, 80, 160, 300, 300] == waits
+    claim.on_admitted(m.Admitted(KEY, claim.seq, 7, 1, 400.0))
+    assert 400.0 == claim.repeat_after_s

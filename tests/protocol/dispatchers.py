@@ -253,8 +253,20 @@ class DispatcherActor(Actor):
             self.machine.take_over(
                 out_there, world.now, PATIENCE_S, blind=not self.memory, emulators=[f"{e}" for e in world.handsets]
             )
+            self._find_unanswered()
         self.machine.tick(world.now)
         world.witness.board(self.machine)
+
+    def _find_unanswered(self) -> None:
+        """Those in line are not asked. A task whose question died with the one before learns so by the clock alone.
+
+        An answer to an earlier question was lost as well, with the run of the task that had asked.
+        """
+        for task in self.world.tasks.values():
+            entry = self.machine.board.entries.get(task.name)
+            stands = entry is not None and entry.lease is None and entry.key == task.key()
+            if stands and task.unanswered and not self.world.is_underway(task):
+                task.rely_on_repeating()
 
     def _load(self, text: str) -> Dispatcher:
         state = DispatcherState.load(text, self.world.config)

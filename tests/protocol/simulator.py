@@ -369,6 +369,15 @@ class World:
         ]
         return [*messages, *task.inbox, *(one for one in d.inbox if about(one) == task_id)]
 
+    def is_underway(self, task: TaskActor) -> bool:
+        """Whether a question of this task, or something for it, will be heard by somebody."""
+        flies = any(
+            (one.sender is task and one.run == task.run) or (one.target == task.name and not one.arrived)
+            for one in self.flights
+        )
+        to_task, to_dispatcher = self.dispatcher.outbox.lines.get(task.name), map(about, self.dispatcher.inbox)
+        return flies or bool(len(task.outbox) or task.inbox or to_task) or task.name in to_dispatcher
+
     def lose_flights(self, sender: Actor) -> None:
         """Its run ended: what flies is lost, or arrives late."""
         kept: list[Flight] = []

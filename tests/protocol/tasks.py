@@ -10,6 +10,7 @@ from tests.protocol import script
 from tests.protocol.actors import Actor, Flight
 from tests.protocol.emulators import Activity
 from tests.protocol.script import TaskScript
+from workflows.task.queueing import JITTER
 
 if TYPE_CHECKING:
     from tests.protocol.simulator import World
@@ -53,6 +54,8 @@ class TaskActor(Actor):
         self.kept_ticket = 0
         self.asked_ms = 0
         """When it asked for an emulator."""
+        self.repeat_at_ms = 0
+        """When it says its request again, since the question died with a dispatcher. Nothing else is repeated here."""
         self.asked_before = False
         self.touched = False
         """Whether the present lease may have left something on its emulator."""
@@ -79,10 +82,10 @@ class TaskActor(Actor):
     def heard_of(self, activity: Activity) -> bool:
         """Whether it knows that this try wrote, as far as that still matters."""
         known = self.wrote.get((activity.emulator, activity.token[1]), 0)
-        return activity.key != self._key() or known >= activity.token[0]
+        return activity.key != self.key() or known >= activity.token[0]
 
     def _hear_of(self, activity: Activity) -> None:
-        if activity.wrote and activity.key == self._key():
+        if activity.wrote and activity.key == self.key():
             place = activity.emulator, activity.token[1]
             self.wrote[place] = max(self.wrote.get(place, 0), activity.token[0])
 
@@ -93,7 +96,7 @@ class TaskActor(Actor):
                 self.left_behind.remove(activity)
                 self._hear_of(activity)
 
-    def _key(self) -> m.Key:
+    def key(self) -> m.Key:
         return m.Key(self.name, self.first_run, self.attempt)
 
     # --- messages ---------------------------------------------------------------------------------------------
@@ -184,10 +187,30 @@ class TaskActor(Actor):
 
     def _request(self, ticket: int) -> None:
         self.claim.request(self._question(ticket))
-        self.asked_ms = self.world.now
+        self.asked_ms, self.repeat_at_ms = self.world.now, 0
         self.home_until_ms = self.asked_ms + script.HOME_WAIT_MS
         self.kept_ticket, self.asked_before = ticket, True
         self.state = "waiting"
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether it asked for an emulator and has heard nothing since."""
+        waits = self.alive and self.state == "waiting" and self.claim.want is Want.EMULATOR
+        return waits and self.claim.admitted is None
+
+    def rely_on_repeating(self) -> None:
+        """Its question died with a dispatcher; so did what `TaskWorkflow` repeated until now."""
+        self.repeat_at_ms = self.asked_ms
+        while self.repeat_at_ms <= self.world.now:
+            self.repeat_at_ms += int(self.claim.repeat_after_s * (1 + JITTER) * 1000)
+            self.claim.unanswered += 1
+
+    def _repeat_by_the_clock(self) -> None:
+        due = self.unanswered and 0 < self.repeat_at_ms <= self.world.now
+        if due and "repeat" not in self.world.without:
+            self.asked_ms, self.repeat_at_ms = self.world.now, 0
+            self.claim.repeat()
+            self.world.count("repeated by the clock")
 
     def waits_for(self) -> str:
         """The emulator on which its stages completed, as long as it is worth waiting for."""
@@ -245,6 +268,7 @@ class TaskActor(Actor):
         if self.intent == "pause":
             claim.done()
             return self._pause()
+        self._repeat_by_the_clock()
         return self._waited_long_enough()
 
     def _waited_long_enough(self) -> bool:

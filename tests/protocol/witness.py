@@ -81,13 +81,16 @@ class Witness:
             self.broken(f"{handset.name}: reset up to {up_to} while lease {handset.remains} was at work")
 
     def answers(self) -> None:
-        """Who asks is answered soon, once nothing goes wrong any more. Nobody repeats a question by the clock here."""
+        """Who asks is answered soon, once nothing goes wrong any more.
+
+        Only when its question died with a dispatcher may this last until the task repeats it by the clock.
+        """
         world = self.world
         for task in world.tasks.values():
             asks = task.alive and task.state == "waiting" and task.claim.want is Want.EMULATOR
-            if not asks or task.claim.admitted is not None or not world.healed_ms or world.without:
+            if not asks or task.claim.admitted is not None or not world.healed_ms or world.without - {"repeat"}:
                 continue
-            waits_ms = world.now - max(task.asked_ms, world.healed_ms)
+            waits_ms = world.now - max(task.asked_ms, task.repeat_at_ms, world.healed_ms)
             self.longest_ms = max(self.longest_ms, waits_ms)
             if waits_ms > ANSWER_MS:
                 self.broken(f"{task.name} asked {waits_ms} ms ago and has no answer")

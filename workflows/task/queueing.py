@@ -16,11 +16,10 @@ from droidherd.domain.task.lifecycle import TaskEvent
 from workflows.task.loop import TaskLoop, until_s
 from workflows.task.state import TaskState
 
-REPEAT_S = 300.0
-UNANSWERED_S = 5.0
-"""After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
 STARTS = "the time it may start"
 FOREVER = float("inf")
+JITTER = 0.1
+"""By up to this share a request is repeated later, so that many are not repeated at once."""
 AWAY_S = 30.0
 """A timer that rings so late says that Temporal or its workers were away."""
 NO_EMULATOR = "cannot_be_satisfied"
@@ -111,9 +110,7 @@ def request_of(state: TaskState, *, rolls_back: bool = False) -> m.Enqueue:
 async def wait_for_answer(task: TaskLoop, answered: Callable[[], bool], limit_s: float = FOREVER) -> bool:
     """Wait for the dispatcher's word. The request is repeated when it takes too long; False: time passed."""
     claim = task.state.claim
-    admitted = claim.admitted
-    unanswered_s = min(UNANSWERED_S * 2.0**claim.unanswered, REPEAT_S)
-    repeat_s = (admitted.repeat_after_s if admitted else unanswered_s) * (1 + workflow.random().random() / 10)
+    repeat_s = claim.repeat_after_s * (1 + workflow.random().random() * JITTER)
     summary = "asks the dispatcher again" if repeat_s <= limit_s else "has waited long enough"
     if await task.wait(answered, min(repeat_s, limit_s), summary):
         return True

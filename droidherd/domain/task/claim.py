@@ -9,6 +9,9 @@ from enum import StrEnum
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
 
+REPEAT_S = 300.0
+UNANSWERED_S = 5.0
+"""After this a request without any answer is repeated; each time it waits twice as long, up to REPEAT_S."""
 UNANSWERED_MAX = 10
 UNHEARD_MAX = 100
 """Messages that its dispatcher has yet to hear; a task on its own has a handful."""
@@ -101,6 +104,13 @@ class Claim:
         priority = self.priority or self.ask.priority
         self.ask = replace(self.ask, seq=self._next_seq(), ticket=self.ticket, priority=priority)
         self._say(replace(self.ask, lease=self.lease))
+
+    @property
+    def repeat_after_s(self) -> float:
+        """How long the task waits for news before it says its request again."""
+        if self.admitted is not None:
+            return self.admitted.repeat_after_s
+        return min(UNANSWERED_S * 2.0**self.unanswered, REPEAT_S)
 
     def extend(self, until_ms: int) -> None:
         """Hold the lease longer: a person is asked. The dispatcher is told at once."""
