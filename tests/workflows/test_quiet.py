@@ -4,7 +4,6 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
