@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, Validatio
 
 from api.errors import Kind, ProblemError, from_validation, invalid
 from droidherd.contracts.tasks import OperatorRequest, Text
+from droidherd.contracts.validation import meant
 from droidherd.flows.model.scalars import parse_duration
 
 INTEGER_MAX = 2**63 - 1
@@ -75,8 +76,7 @@ async def known_query(request: Request) -> None:
     known = set(_query_names(route.dependant))
     for name in request.query_params:
         if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise invalid(name[:60], f"unknown query parameter; known: {listed}")
+            raise invalid(name[:60], f"is not known here{meant(name, sorted(known))}")
 
 
 def _query_names(of: Dependant) -> Iterator[str]:
@@ -106,11 +106,11 @@ def parse_body(model: type[Model], raw: bytes) -> Model:
     except ValidationError as error:
         # Strict also refuses what JSON has no type for, such as a time, where a validator was asked before.
         if any(one["type"] in _SCALARS for one in error.errors(include_url=False, include_input=False)):
-            raise from_validation(error) from error
+            raise from_validation(error, model) from error
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        raise from_validation(error) from error
+        raise from_validation(error, model) from error
 
 
 async def optional(model: type[Model], request: Request) -> Model:

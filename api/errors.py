@@ -10,12 +10,12 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from droidherd.artifacts.store import MissingArtifactError
-from droidherd.contracts.base import readable
+from droidherd.contracts.validation import message_of, path_of
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.engine import errors as e
 from droidherd.engine.tasks import IllegalStateError
@@ -125,30 +125,21 @@ def _headers(kind: Kind) -> Mapping[str, str]:
     return {"connection": "close"} if kind is Kind.TOO_LARGE else {}
 
 
-def from_validation(error: ValidationError) -> ProblemError:
-    """What pydantic found, by field. Values are never repeated: they may be secret, or 10 MB."""
-    found = error.errors(include_url=False, include_input=False)
-    if any(one["type"] == "json_invalid" for one in found):
-        return ProblemError(Kind.MALFORMED, found[0]["msg"])
-    return _by_field(found)
+def from_validation(error: ValidationError, model: type[BaseModel]) -> ProblemError:
+    """What pydantic found in a body, by field."""
+    found = error.errors(include_url=False)
+    if malformed := next((one for one in found if one["type"] == "json_invalid"), None):
+        return ProblemError(Kind.MALFORMED, str(malformed.get("ctx", {}).get("error", "")))
+    return _invalid([_field_error(one["loc"], message_of(one, model)) for one in found[:FIELDS_MAX]])
 
 
-def _by_field(found: Sequence[ErrorDetails] | Sequence[Any], skip: int = 0) -> ProblemError:
-    errors = [
-        FieldError(field=_field(one["loc"][skip:]), message=_readable(_message_of(one))) for one in found[:FIELDS_MAX]
-    ]
-    return _invalid(errors)
+def _from_address(found: Sequence[Any]) -> ProblemError:
+    """What is wrong in the path or the query. Of several values of one parameter, all have its name."""
+    return _invalid([_field_error(one["loc"][1:2], message_of(one)) for one in found[:FIELDS_MAX]])
 
 
-def _message_of(one: ErrorDetails | Any) -> str:
-    """For whoever wrote the request."""
-    if one["type"] == "extra_forbidden":
-        return "unknown field"
-    return readable(one).removeprefix("Value error, ")
-
-
-def _field(loc: Sequence[int | str]) -> str:
-    return _readable(".".join(str(part) for part in loc), 120) or "body"
+def _field_error(loc: Sequence[int | str], message: str) -> FieldError:
+    return FieldError(field=_readable(path_of(loc), 120) or "body", message=_readable(message))
 
 
 def _readable(text: str, limit: int = MESSAGE_MAX) -> str:
@@ -220,7 +211,7 @@ def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
 
     async def fields(_: Request, error: Exception) -> Response:
         found = error.errors() if isinstance(error, RequestValidationError) else ()
-        return response_of(_by_field(found, skip=1))
+        return response_of(_from_address(found))
 
     async def http(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.BAD_REQUEST

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -27,9 +27,11 @@ from typing_extensions import override
 from droidherd.contracts.base import Id
 from droidherd.contracts.engine import PoolSettings
 from droidherd.contracts.plan import PolicyChange
+from droidherd.contracts.validation import explain_all
 from droidherd.controllers import command
 from droidherd.controllers.model import VendorSettings
 from droidherd.controllers.registry import BUILT_IN, VENDORS
+from droidherd.domain import ids
 from droidherd.domain.references import AllowedReferences
 from droidherd.domain.task.reaction import backoff_problem
 from droidherd.processes import children
@@ -109,9 +111,9 @@ class Api(Group):
 class Host(Group):
     """This machine."""
 
-    id: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="its name; unique in the region")
-    pool: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its emulators")
-    region: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,48}$", description="of its pool")
+    id: str = Field(default="local", pattern=ids.PLACE, description="its name; unique in the region")
+    pool: str = Field(default="default", pattern=ids.PLACE, description="of its emulators")
+    region: str = Field(default="default", pattern=ids.PLACE, description="of its pool")
 
 
 class AdbSettings(Group):
@@ -313,7 +315,7 @@ class RetentionSettings(Group):
     artifacts_max_bytes: int = Field(
         default=20_000_000_000, ge=0, description="beyond this the oldest artifacts go, their tasks stay; 0: no limit"
     )
-    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="when cleanups run, every day")
+    at: str = Field(default="02:00", pattern=ids.TIME_OF_DAY, description="when cleanups run, every day")
     time_zone: str = Field(
         default="UTC", pattern=r"^[A-Za-z0-9_+/-]{1,64}$", description="of that time: `Europe/Berlin`"
     )
@@ -551,6 +553,8 @@ def load(**flags: Any) -> Settings:
         settings = Settings(**given)
     except SettingsError as error:
         raise ValueError(str(error.__cause__ or error)) from error
+    except ValidationError as error:
+        raise ValueError(explain_all(error, Settings)) from error
     if "data" in given or any(name.upper() == "DROIDHERD_DATA" for name in os.environ):
         return settings
     return settings.model_copy(update={"data": _data_of(settings, config_file(os.environ))})

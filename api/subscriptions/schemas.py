@@ -10,7 +10,6 @@ from api.bodies import SOMEBODY, Line
 from api.tasks.schemas import Mutex, PolicyRequest
 from droidherd.contracts.base import Id
 from droidherd.contracts.subscriptions import (
-    ID_MAX,
     LastTask,
     Recurrence,
     SubscriptionRow,
@@ -18,6 +17,7 @@ from droidherd.contracts.subscriptions import (
     WaitingTask,
 )
 from droidherd.contracts.tasks import TaskSpec, TaskView
+from droidherd.domain import ids
 from droidherd.domain.schedule.catchup import CatchUp
 from droidherd.engine.schedules import SubscriptionReading
 
@@ -60,7 +60,9 @@ class SubscriptionRequest(Recurrence):
         frozen=True, extra="forbid", allow_inf_nan=False, json_schema_extra={"examples": [EXAMPLE]}
     )
 
-    id: Id | None = Field(default=None, description=f"your id for it, {ID_MAX} characters at most; empty: one is made")
+    id: Id | None = Field(
+        default=None, description=f"your id for it, {ids.SUBSCRIPTION_MAX} characters at most; empty: one is made"
+    )
     task: RecurringTask
     paused: bool = Field(default=False, description="create it paused")
     actor: Line = SOMEBODY

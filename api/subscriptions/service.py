@@ -25,7 +25,6 @@ from api.subscriptions.schemas import (
 from api.tasks.service import REASONS, check_key, chosen_id, time_sorted_id
 from droidherd.contracts.subscriptions import (
     CHANGES_KEPT,
-    ID_MAX,
     REFUSED,
     RUN,
     SYSTEM,
@@ -37,6 +36,7 @@ from droidherd.contracts.subscriptions import (
     task_id_of,
 )
 from droidherd.contracts.tasks import OperatorRequest, Origin, TaskSpec, with_secrets_of
+from droidherd.domain import ids
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.schedule.catchup import CatchUp, Standing, by_now, latest, open_catch_up
@@ -127,7 +127,7 @@ def named(wanted: SubscriptionRequest, key: str) -> tuple[str, str]:
     if wanted.id is None:
         made = hashlib.sha256(f"droidherd {key}".encode()).hexdigest()[:32]
         return (f"k-{made}" if key else f"s-{time_sorted_id()}"), digest
-    return chosen_id(wanted.id, ID_MAX), digest
+    return chosen_id(wanted.id, ids.SUBSCRIPTION_MAX), digest
 
 
 # --- from one state to the next ----------------------------------------------------------------------------------

@@ -15,9 +15,7 @@ VALUES_MAX = 20
 Name = Annotated[str, Query(pattern=ids.OPTIONAL)]
 Names = Annotated[list[Annotated[str, Query(pattern=ids.PATTERN)]], Query(max_length=VALUES_MAX)]
 States = Annotated[list[TaskStatus], Query(max_length=VALUES_MAX)]
-Labels = Annotated[
-    list[Annotated[str, Query(pattern=r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$")]], Query(max_length=VALUES_MAX)
-]
+Labels = Annotated[list[Annotated[str, Query(pattern=ids.TAG)]], Query(max_length=VALUES_MAX)]
 
 
 def _what(

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import quote
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from api.bodies import SOMEBODY, ActionRequest, Line
 from droidherd.contracts.base import Id
@@ -53,8 +53,6 @@ class SubmitRequest(TaskSpec):
     id: Id | None = Field(default=None, description="your id for the task; empty: one is made")
     mutex: tuple[Mutex, ...] = Field(default=(), max_length=4)
     actor: Line = SOMEBODY
-    not_before: AwareDatetime | None = None
-    expires_at: AwareDatetime | None = None
     policy: PolicyRequest | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - frozen, so it is sound
 
 

@@ -3,6 +3,7 @@
 import getpass
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
@@ -237,8 +238,17 @@ def _refusal(answer: httpx.Response) -> str:
     if holder := problem.get("holder"):
         text += f"; held by {holder}"
     if fields:
-        text += ": " + "; ".join(f"{one.get('field')}: {one.get('message')}" for one in fields)
+        text += ": " + "; ".join(f"{_written(str(one.get('field')))}: {one.get('message')}" for one in fields)
     return f"{text} (HTTP {answer.status_code})"
+
+
+def _written(field: str) -> str:
+    """A field of a request as it was written: the option of the command that stands for it, if that was used."""
+    name, _, rest = field.partition(".")
+    for option in (f"--{name}".replace("_", "-"), f"--{name.removesuffix('s')}"):
+        if any(word == option or word.startswith(f"{option}=") for word in sys.argv):
+            return f"{option} {rest}".rstrip()
+    return field
 
 
 def _remedy_of(path: str) -> str:

@@ -4,6 +4,7 @@ import typer
 from pydantic import ValidationError
 from typing_extensions import override
 
+from droidherd.contracts.validation import explain
 from droidherd.domain.errors import DroidherdError
 
 
@@ -44,9 +45,7 @@ class EndedEarlyError(NotReadyError):
 
 def invalid_emulator(error: ValidationError) -> CliError:
     """A value that no emulator can have."""
-    first = error.errors(include_url=False)[0]
-    message = first["msg"].removeprefix("Value error, ")
-    return CliError(f"{'.'.join(map(str, first['loc']))}: {message}", code=2)
+    return CliError(explain(error), code=2)
 
 
 def from_core_error(error: DroidherdError | typer.TyperException) -> CliError:

@@ -1,12 +1,12 @@
 """What every contract has in common: frozen, additive, and forgiving towards fields it does not know yet."""
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
+from droidherd.contracts.validation import TIME, BadTimeError
 from droidherd.domain import ids
 
 Id = Annotated[str, StringConstraints(pattern=ids.PATTERN)]
@@ -23,22 +23,17 @@ YEARS = (2000, 2200)
 
 def _check_moment(given: Any) -> Any:
     if isinstance(given, str) and _RFC_3339.fullmatch(given) is None:
-        raise ValueError("must be a time as in RFC 3339, with a time zone: 2026-11-20T08:00:00Z")
+        raise BadTimeError("must be a time as in RFC 3339, with a time zone: 2026-11-20T08:00:00Z")
     if isinstance(given, bool | int | float) or (isinstance(given, datetime) and given.tzinfo is None):
-        raise ValueError("must be a time with a time zone: 2026-11-20T08:00:00Z")
+        raise BadTimeError(TIME)
     year = given.year if isinstance(given, datetime) else int(given[:4]) if isinstance(given, str) else YEARS[0]
     if not YEARS[0] <= year <= YEARS[1]:
-        raise ValueError(f"must be a time between the years {YEARS[0]} and {YEARS[1]}")
+        raise BadTimeError("must be a time between the years 2000 and 2200")
     return given
 
 
 Moment = Annotated[datetime, BeforeValidator(_check_moment)]
 """A time that a client sends. Without a time zone it could not be compared with any other."""
-
-
-def readable(found: Mapping[str, Any]) -> str:
-    """What pydantic found, for people: which characters a name may have stands in a sentence, not in a pattern."""
-    return ids.RULES.get(found.get("ctx", {}).get("pattern", ""), str(found["msg"]))
 
 
 class Contract(BaseModel):

@@ -3,9 +3,7 @@
 The limits here hold for every message. Fields that are kept have narrower ones in their models.
 """
 
-import difflib
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from droidherd.contracts.base import Request
+from droidherd.contracts.validation import FREE, explain, message_of, path_of
 from droidherd.domain import ids
 
 JSON = "json/plain"
@@ -31,8 +30,6 @@ TEXT = 1_000
 WHOLE = 2**53
 """Beyond this, JSON's numbers are not exact in every language."""
 DURATION_S = 10 * 366 * 86_400
-FREE = frozenset({"params", "past", "snapshot"})
-"""Below these, texts and numbers are what a flow, or the run before, made of them."""
 NAMES = frozenset({"task_id", "emulator_id", "host_id", "account", "lane", "pool", "emulator"})
 """Fields that hold a name. They become workflow ids, so that a wrong one would be tried again and again."""
 COUNTERS = frozenset({
@@ -97,8 +94,8 @@ def read(
     try:
         value = _adapter(kind).validate_json(data)
     except ValidationError as error:
-        raise UnreadableError(explain(error)) from error
-    if strict and (unknown := _unknown(kind, data, value)):
+        raise UnreadableError(explain(error, kind)) from error
+    if strict and (unknown := _unknown(kind, data)):
         raise UnreadableError(unknown)
     return value
 
@@ -185,57 +182,7 @@ def _beyond_number(value: float, place: _Place, latest: int) -> Iterator[str]:
         yield f"{place} is {value:g}; it must lie at most a day ahead of the present, in milliseconds: {latest}"
 
 
-# --- what is wrong, for people ------------------------------------------------------------------------------------
-
-
-def explain(error: ValidationError) -> str:
-    """The first thing that is wrong: the field, and what it may be."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{_path(first['loc']) or 'the argument'} {_rule(first)}"
-
-
-TEXTS: Mapping[str, str] = {
-    "missing": "is missing",
-    "bool": "must be true or false",
-    "int": "must be a whole number",
-    "float": "must be a number",
-    "string": "must be text",
-    "tuple": "must be a list",
-    "list": "must be a list",
-    "dict": "must be an object",
-    "model": "must be an object",
-    "dataclass": "must be an object",
-    "datetime": "must be a time with a time zone, as 2026-11-20T08:00:00Z",
-    "timezone": "must be a time with a time zone, as 2026-11-20T08:00:00Z",
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be less than {lt}",
-    "literal_error": "must be one of: {expected}",
-    "enum": "must be one of: {expected}",
-    "string_too_long": "has too many characters; at most {max_length} are taken",
-    "too_long": "has too many entries; at most {max_length} are taken",
-    "value_error": "{error}",
-}
-"""By pydantic's type of the error, or how that begins."""
-
-
-def _rule(found: Mapping[str, Any]) -> str:
-    context = found.get("ctx", {})
-    if rule := ids.RULES.get(str(context.get("pattern", ""))):
-        return rule
-    kind = found["type"]
-    text = TEXTS.get(kind) or TEXTS.get(kind.partition("_")[0])
-    if text is None or kind == "string_pattern_mismatch":
-        return f"is not what it may be: {found['msg']}"
-    return text.format(**context)
-
-
-def _path(loc: "tuple[int | str, ...]") -> str:
-    return ".".join(str(part) for part in loc)
-
-
-def _unknown(kind: Any, data: bytes, value: Any) -> str:
+def _unknown(kind: Any, data: bytes) -> str:
     """Fields that the receiver does not know; for one that looks like a known field, which that is."""
     if not (isinstance(kind, type) and issubclass(kind, Request)):
         return ""
@@ -244,14 +191,5 @@ def _unknown(kind: Any, data: bytes, value: Any) -> str:
     except ValidationError as error:
         for one in error.errors(include_url=False, include_input=False):
             if one["type"] == "extra_forbidden" and not FREE.intersection(one["loc"]):
-                return f"{_path(one['loc'])} is not known here{_meant(value, one['loc'])}"
+                return f"{path_of(one['loc'])} {message_of(one, kind)}"
     return ""
-
-
-def _meant(value: Any, loc: "tuple[int | str, ...]") -> str:
-    for part in loc[:-1]:
-        value = value[part] if isinstance(part, int) or isinstance(value, Mapping) else getattr(value, part, None)
-    known = list(type(value).model_fields) if isinstance(value, BaseModel) else []
-    wanted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(loc[-1])).lower()
-    near = difflib.get_close_matches(wanted, known, 1)
-    return f"; did you mean {near[0]}?" if near else f"; known are: {', '.join(known)}" if known else ""

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from droidherd.contracts.base import Contract, EntityState
 from droidherd.contracts.tasks import TaskSpec, TaskView, Text
+from droidherd.domain import ids
 from droidherd.domain.schedule.catchup import CatchUp, Missed, OnStuck, Overlap, Rules
 from droidherd.domain.schedule.timetable import Timetable
 from droidherd.domain.task.lifecycle import FINAL, TaskStatus
@@ -15,8 +16,6 @@ from droidherd.domain.task.lifecycle import FINAL, TaskStatus
 DAY_S = 86_400
 CATCH_UP_MIN_S = 10
 """The engine takes no less."""
-ID_MAX = 40
-"""So that the id of a task fits: a dot, sixteen characters of time and a mark against doubles come after it."""
 STUCK_AFTER_S = 7_200
 """As long as a mutex may be held by default."""
 CHANGES_KEPT = 20
@@ -26,7 +25,7 @@ REFUSED = "refused"
 SYSTEM = "system:subscription"
 """The actor of what a subscription does by itself."""
 
-SubscriptionId = Annotated[str, StringConstraints(pattern=rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{ID_MAX - 1}}}$")]
+SubscriptionId = Annotated[str, StringConstraints(pattern=ids.SUBSCRIPTION)]
 
 
 class Recurrence(Contract):

@@ -17,7 +17,7 @@ from droidherd.domain import ids
 from droidherd.domain.messages import OnBusy
 from droidherd.domain.task.lifecycle import Intent, TaskStatus
 
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,64}$")]
+Label = Annotated[str, StringConstraints(pattern=ids.WORD)]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
@@ -76,9 +76,7 @@ class TaskSpec(Request):
     """Not said: `queue` for a task with `not_before`, which nobody would be there to hear refused; else `reject`."""
     emulator: MaybeId = ""
     """Only this emulator will do."""
-    requires: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$")], ...] = (
-        Field(default=(), max_length=16)
-    )
+    requires: tuple[Annotated[str, StringConstraints(pattern=ids.REQUIREMENT)], ...] = Field(default=(), max_length=16)
     mutex: tuple[Id, ...] = Field(default=(), max_length=4)
     labels: dict[Label, Label] = Field(default_factory=dict, max_length=16)
     not_before: Moment | None = None

@@ -11,11 +11,28 @@ TASK_PATTERN = r"^[A-Za-z0-9._-]{1,64}(-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9
 OPTIONAL_TASK = r"^([A-Za-z0-9._-]{1,64}(-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?)?$"
 """A task's id. Temporal puts a time behind the ids of workflows that a Schedule starts: `mine-2026-11-20T08:00:00Z`."""
 TASK_RULE = f"{RULE.format(least=1, most=ID_MAX)}, or end with the time that Temporal's Schedules put there"
+WORD = r"^[A-Za-z0-9._/-]{1,64}$"
+WORD_RULE = "of 1 to 64 characters of A-Z a-z 0-9 . _ / -"
+"""The name of a label, or its value."""
+TAG = r"^[A-Za-z0-9._/-]{1,64}=[A-Za-z0-9._/-]{1,64}$"
+REQUIREMENT = r"^[A-Za-z0-9._-]{1,32}=[A-Za-z0-9._-]{1,64}$"
+SUBSCRIPTION_MAX = 40
+"""So that the id of a task fits: a dot, sixteen characters of time and a mark against doubles come after it."""
+SUBSCRIPTION = rf"^[A-Za-z0-9_][A-Za-z0-9._-]{{0,{SUBSCRIPTION_MAX - 1}}}$"
+PLACE = r"^[A-Za-z0-9._-]{1,48}$"
+"""A host, a pool or a region, as settings name it."""
+TIME_OF_DAY = r"^([01]\d|2[0-3]):[0-5]\d$"
 RULES = {
     PATTERN: RULE.format(least=1, most=ID_MAX),
     OPTIONAL: RULE.format(least=0, most=ID_MAX),
     TASK_PATTERN: TASK_RULE,
     OPTIONAL_TASK: f"{TASK_RULE}, or be empty",
+    WORD: f"must be {WORD_RULE}",
+    TAG: f"must be name=value, each {WORD_RULE}",
+    REQUIREMENT: "must be name=value, as abi=arm64: of A-Z a-z 0-9 . _ -, at most 32 and 64 characters",
+    SUBSCRIPTION: f"{RULE.format(least=1, most=SUBSCRIPTION_MAX)}, and begin with a letter, a digit or _",
+    PLACE: RULE.format(least=1, most=48),
+    TIME_OF_DAY: "must be a time of day, as 02:00",
 }
 """What each pattern asks for, for people."""
 FOLDER = "begin with a letter, a digit or _, not end with a dot, and be no name that Windows keeps (con, nul, com1)"

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from droidherd.contracts.base import Id
+from droidherd.contracts.validation import explain
 from droidherd.domain.errors import BadParametersError, EmulatorLostError
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,9 @@ class Inventory:
         try:
             entries = Content.model_validate_json(text).emulators
         except ValidationError as error:
-            raise BadParametersError(_explain(error), to=str(self.path), remedy="correct it, or remove it") from error
+            raise BadParametersError(
+                explain(error, Content), to=str(self.path), remedy="correct it, or remove it"
+            ) from error
         self._check(entries)
         return entries
 
@@ -264,7 +267,7 @@ def _with_changes(entry: InventoryEntry, changes: Mapping[str, object]) -> Inven
     try:
         return InventoryEntry.model_validate({**entry.model_dump(), **changes})
     except ValidationError as error:
-        raise BadParametersError(_explain(error), to=entry.emulator_id) from error
+        raise BadParametersError(explain(error, InventoryEntry), to=entry.emulator_id) from error
 
 
 def _break_stale(lock: Path) -> None:
@@ -274,10 +277,3 @@ def _break_stale(lock: Path) -> None:
         return
     if age_s > LOCK_STALE_S:
         lock.unlink(missing_ok=True)
-
-
-def _explain(error: ValidationError) -> str:
-    """The first mistake, with where it stands."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -14,8 +14,10 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from droidherd.contracts.changes import Change
 from droidherd.contracts.plan import Plan, Policy, PolicyChange, Stage
 from droidherd.contracts.screen_map import ScreenMap
+from droidherd.contracts.validation import message_of
 from droidherd.domain.errors import AddressRefusedError, BadParametersError, FlowError
 from droidherd.domain.task.reaction import backoff_problem
+from droidherd.domain.text import nearest
 from droidherd.flows.lint.inspect import inspect
 from droidherd.flows.lint.problems import LintProblem, errors_of
 from droidherd.flows.loading.changes import CHANGES_MAX, changes, changing
@@ -33,7 +35,6 @@ from droidherd.flows.loading.folder import (
 from droidherd.flows.loading.loaded import CARRIED, LoadedFlow
 from droidherd.flows.model.flow import Flow
 from droidherd.flows.model.params import ACCOUNT, Param, checked_params, for_account, placeholders, substitute
-from droidherd.flows.model.part import nearest
 from droidherd.flows.model.screens import WHOLE
 from droidherd.flows.model.steps.base import Step
 from droidherd.flows.model.steps.handlers import CallStep
@@ -325,13 +326,13 @@ def _check(model: TypeAdapter[Any], whole: JsonValue, written: JsonValue) -> Non
     try:
         model.validate_python(whole)
     except ValidationError as error:
-        detail = error.errors(include_url=False, include_input=False)[0]
+        detail = error.errors(include_url=False, include_input=False)[0]  # a parameter may be a secret
         place = place_of(detail, written)
         text = value_at(written, place)
         name = next(placeholders(text), "") if isinstance(text, str) else ""
         where = ".".join(str(part) for part in place)
         to = f"params.{name}" if name else "params"
-        raise BadParametersError(f"makes an impossible step {where}: {detail['msg']}", to=to) from error
+        raise BadParametersError(f"makes an impossible step {where}: {message_of(detail)}", to=to) from error
 
 
 def _screen_map(loaded: LoadedFlow, values: Mapping[str, JsonValue]) -> ScreenMap | None:

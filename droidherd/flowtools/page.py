@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from typing_extensions import override
 
+from droidherd.contracts.validation import explain
 from droidherd.domain.errors import DroidherdError
 from droidherd.flowtools.composing import doubt
 from droidherd.flowtools.recorder import RecordedAction, Recorder
@@ -152,8 +153,7 @@ class _Requests(BaseHTTPRequestHandler):
         try:
             made = make()
         except ValidationError as error:
-            detail = error.errors(include_url=False, include_input=False)[0]
-            self._refuse(HTTPStatus.BAD_REQUEST, f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}")
+            self._refuse(HTTPStatus.BAD_REQUEST, explain(error, RecordedAction))
         except DroidherdError as error:
             self._refuse(HTTPStatus.BAD_GATEWAY, str(error))
         else:

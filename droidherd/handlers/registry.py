@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from droidherd.contracts.validation import message_of
 from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.task.things import State, problem_with
-from droidherd.flows.model.part import nearest
+from droidherd.domain.text import nearest
 from droidherd.handlers.associate import AssociateHandler
 from droidherd.handlers.base import Handler, HandlerContext, Params, Subject
 from droidherd.handlers.check import CheckHandler
@@ -106,8 +107,7 @@ def _describe(detail: ErrorDetails, model: type[Params]) -> tuple[str, str]:
         near = nearest(where, model.model_fields)
         known = f"known are: {', '.join(model.model_fields) or 'none'}"
         return f"{where} is no parameter of it", f"did you mean {near}?" if near else known
-    message = detail["msg"].removeprefix("Value error, ")
-    return (f"{where}: {message}" if where else message), ""
+    return f"{where} {message_of(detail)}".strip(), ""
 
 
 BUILT_IN: tuple[AnyHandler, ...] = (AssociateHandler(), CheckHandler(), DownloadHandler(), ScanHandler())

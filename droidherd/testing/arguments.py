@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from droidherd.contracts.plan import Policy, PolicyChange
+from droidherd.contracts.validation import message_of, path_of
 from droidherd.domain.errors import BadParametersError
+from droidherd.domain.text import nearest
 from droidherd.flows.loading.folder import flow_folders
-from droidherd.flows.model.part import nearest
 from droidherd.handlers.base import Handler
 from droidherd.handlers.registry import AnyHandler
 
@@ -55,8 +56,7 @@ def as_model(model: type[M], value: M | Mapping[str, Any], to: str) -> M:
         return model.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join((to, *map(str, first["loc"])))
-        raise BadParametersError(first["msg"].removeprefix("Value error, "), to=where) from error
+        raise BadParametersError(message_of(first, model), to=path_of((to, *first["loc"]))) from error
 
 
 def handlers_of(handlers: Iterable[AnyHandler]) -> tuple[AnyHandler, ...]:

@@ -37,6 +37,18 @@ def test_a_dry_run_names_them_and_touches_none(droidherd: Terminal, http: httpx.
     assert {"queued"} == {http.get(f"/api/tasks/{one}").json()["state"] for one in ids}
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--state", "bogus"), "--state: is 'bogus'; it must be one of: pending, queued, running, "),
+        (("--label", "x"), "--label: is 'x'; it must be name=value, each of 1 to 64 characters of A-Z a-z 0-9 . _ / -"),
+    ],
+)
+def test_a_filter_that_is_none_is_named_as_it_was_written(droidherd: Terminal, words: tuple[str, str], expected: str):
+    code, printed = droidherd("cancel", *words)
+    assert (1, True) == (code, f"error: Invalid input: {expected}" in printed), printed
+
+
 def test_all_that_fit_are_done_in_portions(
     droidherd: Terminal, http: httpx.Client, name: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -97,7 +97,8 @@ def test_what_does_not_fit_names_its_field(http: httpx.Client, body: Any, field:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"type": "tap_once", "on_bussy": "queue"}, "unknown field"),
+        ({"type": "tap_once", "on_bussy": "queue"}, "is not known here; did you mean on_busy?"),
+        ({"type": "tap_once", "policy": {"retries": "x"}}, "is 'x'; it must be a whole number"),
         ({"type": "tap_once", "actor": "ann\nbob"}, "must be one line of readable characters"),
     ],
 )

@@ -57,7 +57,7 @@ def test_an_id_that_is_unsafe_in_names_is_refused(emulator_id: str):
     ("text", "complaint"),
     [
         ("{", "Invalid JSON"),
-        ('{"emulators": [{"emulator_id": "one"}]}', "emulators.0.address: Field required"),
+        ('{"emulators": [{"emulator_id": "one"}]}', "emulators.0.address is missing"),
         ('{"emulators": [{"emulator_id": "one", "address": "x:1", "adress": "y"}]}', "emulators.0.adress"),
         (json.dumps({"emulators": [ONE.model_dump(), ONE.model_dump()]}), "'one' stands twice"),
         (

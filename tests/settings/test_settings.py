@@ -51,7 +51,7 @@ def test_a_policy_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path,
     file = tmp_path / "droidherd.toml"
     file.write_text(f"[policies.daily_reward]\n{line}\n")
     monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
-    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+    with pytest.raises(ValueError, match=line.partition(" ")[0]):
         load()
 
 
@@ -75,7 +75,7 @@ def test_a_queue_that_makes_no_sense_stops_the_start(line: str, tmp_path: Path, 
     file = tmp_path / "droidherd.toml"
     file.write_text(f"[queue]\n{line}\n")
     monkeypatch.setenv("DROIDHERD_CONFIG", str(file))
-    with pytest.raises(ValidationError, match=line.partition(" ")[0]):
+    with pytest.raises(ValueError, match=line.partition(" ")[0]):
         load()
 
 

@@ -21,10 +21,10 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"flows": ["flows"]}, "flows: 'flows' is no folder (write Path('flows'))"),
     ({"flows": Path("no/such")}, "flows: no flow is at no/such (a flow is a folder with a flow.yaml)"),
     ({"policies": {"scan": {"retrys": 3}}}, "policies.scan.retrys: is not known (did you mean retries?)"),
-    ({"policies": {"scan": {"retries": -1}}}, "policies.scan.retries: Input should be greater than or equal to 0"),
+    ({"policies": {"scan": {"retries": -1}}}, "policies.scan.retries: is -1; it must be at least 0"),
     ({"policies": {"scan": 3}}, "policies.scan: is a int (write a mapping of: time_limit_s, retries, "),
     ({"policies": {"scn": {"retries": 3}}}, "policies.scn: there is no task type 'scn' (did you mean scan?)"),
-    ({"types": {"daily": {"retries": "many"}}}, "types.daily.retries: Input should be a valid integer"),
+    ({"types": {"daily": {"retries": "many"}}}, "types.daily.retries: is 'many'; it must be a whole number"),
     ({"handlers": [ScanHandler]}, "is no handler (write ScanHandler())"),
 ]
 
@@ -50,7 +50,7 @@ CALLS: list[tuple[Callable[[Herd], Any], str]] = [
     (lambda herd: herd.emulator("e9", ONE), "answers: is one answer (write a list, as in [completes]"),
     (lambda herd: herd.emulator("e9", ERRORS), "is no answer (write completes, fails(error)"),
     (lambda herd: herd.submit("scan", acount="ann"), "submit.acount: is not known (did you mean account?)"),
-    (lambda herd: herd.submit("scan", priority=99), "submit.priority: Input should be less than or equal to 10"),
+    (lambda herd: herd.submit("scan", priority=99), "submit.priority: is 99; it must be at most 10"),
 ]
 
 

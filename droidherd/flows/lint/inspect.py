@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from droidherd.domain.text import nearest
 from droidherd.flows.lint import screens, stages, uses, written
 from droidherd.flows.lint.foreign import foreign_flow
 from droidherd.flows.lint.inspection import Inspection, Rule
@@ -32,7 +33,7 @@ from droidherd.flows.loading.folder import (
 from droidherd.flows.loading.loaded import SCREEN_PARTS, Library, LoadedFlow, all_files
 from droidherd.flows.model.flow import Flow
 from droidherd.flows.model.params import ACCOUNT, NAME_PATTERN, Param, placeholders, substitute
-from droidherd.flows.model.part import Place, nearest
+from droidherd.flows.model.part import Place
 from droidherd.handlers.registry import Registry, build_registry
 
 NAME = re.compile(NAME_PATTERN)

@@ -8,11 +8,12 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from droidherd.domain.text import nearest
 from droidherd.flows.lint.foreign import our_word
 from droidherd.flows.loading.document import Document, place_of, value_at
 from droidherd.flows.model import flow, screens, targets
 from droidherd.flows.model.params import NAME_PATTERN, Param, placeholders
-from droidherd.flows.model.part import Complaint, FlowPart, Place, nearest
+from droidherd.flows.model.part import Complaint, FlowPart, Place
 from droidherd.flows.model.scalars import format_duration
 from droidherd.flows.model.steps import apps, changes, people, touch
 from droidherd.flows.model.steps.base import STEP_KINDS

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
+from droidherd.domain.text import nearest
 from droidherd.flows.lint.inspection import Complaints, Inspection
 from droidherd.flows.lint.stages import navigation_blocks
 from droidherd.flows.loading.loaded import LoadedFlow
 from droidherd.flows.model.flow import Flow
 from droidherd.flows.model.graph import ANY, Edge, leading_to
-from droidherd.flows.model.part import Complaint, FlowPart, Place, nearest
+from droidherd.flows.model.part import Complaint, FlowPart, Place
 from droidherd.flows.model.screens import Interrupt
 from droidherd.flows.model.steps.base import Steps, every
 from droidherd.flows.model.steps.screen import GotoStep

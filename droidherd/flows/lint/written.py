@@ -7,13 +7,14 @@ from pydantic import JsonValue
 
 from droidherd.artifacts.apk import BadApkError, read_apk
 from droidherd.contracts.plan import Effect
+from droidherd.domain.text import nearest
 from droidherd.flows.lint.inspection import Complaints, Inspection
 from droidherd.flows.loading.document import maps
 from droidherd.flows.loading.expansion import FILE_KEYS
 from droidherd.flows.loading.folder import IMAGE_KEYS, PAYLOADS
 from droidherd.flows.loading.loaded import CARRIED
 from droidherd.flows.model.params import ACCOUNT, is_unclosed, placeholders
-from droidherd.flows.model.part import Complaint, Place, nearest
+from droidherd.flows.model.part import Complaint, Place
 from droidherd.flows.model.steps.registry import STEP_TYPES
 
 NESTING_MAX = 5

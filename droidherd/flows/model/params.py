@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, JsonValue, model_validator
 
 from droidherd.domain.errors import BadParametersError, FlowError
+from droidherd.domain.text import nearest
 from droidherd.flows import patterns
-from droidherd.flows.model.part import FlowPart, nearest
+from droidherd.flows.model.part import FlowPart
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,47}$"
 ACCOUNT = "account"

@@ -1,7 +1,6 @@
 """What every piece of a flow has in common, and what is said of a piece that cannot be right."""
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -41,9 +40,3 @@ def parts(value: object, place: Place = ()) -> Iterator[tuple[Place, FlowPart]]:
     elif isinstance(value, dict):
         for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
             yield from parts(item, (*place, str(key)))  # pyright: ignore[reportUnknownArgumentType]
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """One known word that is near, or an empty text: for errors that say what was probably meant."""
-    found = difflib.get_close_matches(word[:100].lower(), sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else ""

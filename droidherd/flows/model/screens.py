@@ -11,6 +11,7 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError, WithJsonSchema, model_validator
 
 from droidherd.contracts.screen_map import ScreenMap
+from droidherd.contracts.validation import explain
 from droidherd.domain.errors import FlowError
 from droidherd.flows.model.part import FlowPart
 from droidherd.flows.model.scalars import Name, Seconds
@@ -110,6 +111,4 @@ def parse_screen_map(screen_map: ScreenMap | None) -> ParsedScreenMap:
     try:
         return whole_of(screen_map.model_dump())
     except ValidationError as error:
-        detail = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in detail["loc"])
-        raise FlowError(f"{where}: {detail['msg']}", to="the flow's screens") from error
+        raise FlowError(explain(error, secret=True), to="the flow's screens") from error

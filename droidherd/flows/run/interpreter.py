@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from droidherd.contracts.plan import OnAmbiguous, Stage
+from droidherd.contracts.validation import explain
 from droidherd.domain.errors import (
     AbandonedError,
     DroidherdError,
@@ -269,6 +270,4 @@ def _parse(steps: tuple[JsonValue, ...], name: str) -> tuple[Step, ...]:
     try:
         return STEPS.validate_python(steps)
     except ValidationError as error:
-        detail = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in detail["loc"])
-        raise FlowError(f"step {where}: {detail['msg']}", to=name) from error
+        raise FlowError(f"step {explain(error, secret=True)}", to=name) from error

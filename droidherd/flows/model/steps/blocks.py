@@ -7,9 +7,10 @@ from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema, model_va
 from typing_extensions import override
 
 from droidherd.domain.errors import ScreenNotReachedError
+from droidherd.domain.text import nearest
 from droidherd.flows import patterns
 from droidherd.flows.model.geometry import PLACEHOLDER
-from droidherd.flows.model.part import Complaint, Place, nearest
+from droidherd.flows.model.part import Complaint, Place
 from droidherd.flows.model.scalars import Name
 from droidherd.flows.model.steps.base import LintScope, Step, StepBlock, StepContext, Steps, waits_of
 from droidherd.flows.model.steps.people import Choice, StageVariables

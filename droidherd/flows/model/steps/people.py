@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from typing_extensions import override
 
 from droidherd.domain.errors import About, Asks, FlowError, GivenUpError, NeedsPersonError, ScreenNotReachedError
-from droidherd.flows.model.part import Complaint, Place, nearest
+from droidherd.domain.text import nearest
+from droidherd.flows.model.part import Complaint, Place
 from droidherd.flows.model.scalars import Name, Seconds, format_duration, parse_duration
 from droidherd.flows.model.steps.base import LintScope, PlannedAct, StageScope, Step, StepContext
 

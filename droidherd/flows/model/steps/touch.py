@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from typing_extensions import override
 
 from droidherd.domain.ports import Acted
+from droidherd.domain.text import nearest
 from droidherd.flows.model.geometry import Point, beside, pixel
-from droidherd.flows.model.part import Complaint, FlowPart, Place, nearest
+from droidherd.flows.model.part import Complaint, FlowPart, Place
 from droidherd.flows.model.scalars import Name, Seconds
 from droidherd.flows.model.secret import hush
 from droidherd.flows.model.steps.base import ActStep, LintScope, PlannedAct, StepContext
