@@ -128,8 +128,6 @@ async def test_it_comes_back_even_if_stages_before_it_would_run_again(here: Worl
     assert (TaskStatus.COMPLETED, 1) == (view.state, len({one.emulator for one in view.attempts}))
 
 
-# Not green beside the whole suite yet: its task is not always queued within 120 s.
-@pytest.mark.long
 async def test_it_waits_for_its_emulator_as_long_as_that_is_down(here: World, task: str):
     hold = Writes()
     await here.submit(task, completes, hold, params=TWO)

@@ -111,6 +111,8 @@ class World:
     host_worker: Worker | None = None
     recoveries: Recoveries = field(default_factory=Recoveries)
     fleet: FleetTiming = FLEET_TIMING
+    incarnation: int = 1
+    """Of the worker that joined last."""
     _boots: list[str] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
@@ -165,7 +167,9 @@ class World:
             pool=self.pool,
             timing=self.fleet,
         )
-        return await HostsClient(self.client, EngineConfig()).join(join)
+        joined = await HostsClient(self.client, EngineConfig()).join(join)
+        self.incarnation = max(self.incarnation, incarnation)
+        return joined
 
     async def register(self, emulator: str) -> None:
         """Start its workflow before a host sees it, with the times of tests."""
@@ -201,11 +205,11 @@ class World:
         order = EmulatorControl.model_validate({"action": action, "actor": "anna", "reason": reason})
         return await self.emulator(emulator).execute_update(names.Update.CONTROL, order, result_type=CommandResult)
 
-    async def sees(self, emulator: str, health: Health, *, boot: str = "", incarnation: int = 1) -> None:
+    async def sees(self, emulator: str, health: Health, *, boot: str = "", incarnation: int = 0) -> None:
         """A probe's news, as the running presence would tell them."""
         seen = replace(self.presence.last_seen[emulator], health=health)
         self.presence.last_seen[emulator] = replace(seen, boot=boot or seen.boot)
-        await self.presence.tell(incarnation, self.presence.last_seen[emulator])
+        await self.presence.tell(incarnation or self.incarnation, self.presence.last_seen[emulator])
 
     async def emulator_is(self, emulator: str, *states: str) -> EmulatorView:
         """As the pool sees it."""
