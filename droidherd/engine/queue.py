@@ -39,7 +39,7 @@ from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import RPC_S, EngineError, NotFoundError, limit_call
 from droidherd.engine.rebuild import closed_holders
-from droidherd.engine.workflow_calls import WorkflowCalls, cause_of
+from droidherd.engine.workflow_calls import WorkflowCalls, cause_of, ended_unanswered
 
 Page = TypeVar("Page")
 
@@ -124,15 +124,24 @@ class QueueClient:
     # --- what a dispatcher is told ----------------------------------------------------------------------------
 
     async def command(self, pool: str, update: Update, command: OperatorCommand) -> CommandResult:
-        """`done` is false when the dispatcher refuses."""
-        dispatcher = names.dispatcher_id(pool)
+        """`done` is false when the dispatcher refuses. When it ends before it has answered, its successor is told."""
         try:
-            return await self._calls.update(dispatcher, update, command, command.request_id, CommandResult)
-        except NotFoundError:
-            await self._wake(pool)
-            return await self._calls.update(dispatcher, update, command, command.request_id, CommandResult)
+            try:
+                return await self._send(pool, update, command)
+            except NotFoundError:
+                await self._wake(pool)
+            except WorkflowUpdateFailedError as error:
+                if not ended_unanswered(error):
+                    raise
+                if pool == self._config.pool:
+                    await self._wake(pool)
+            return await self._send(pool, update, command)
         except WorkflowUpdateFailedError as error:
             return CommandResult(done=False, detail=cause_of(error))
+
+    async def _send(self, pool: str, update: Update, command: OperatorCommand) -> CommandResult:
+        dispatcher = names.dispatcher_id(pool)
+        return await self._calls.update(dispatcher, update, command, command.request_id, CommandResult)
 
     async def note(self, pool: str, entry: AuditEntry) -> None:
         """Add an entry to a pool's audit; to our own pool's if that pool is gone. Durable when this returns."""

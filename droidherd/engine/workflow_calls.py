@@ -20,6 +20,8 @@ from droidherd.engine.errors import RPC_S, NotFoundError, NoWorkerError, limit_c
 Answer = TypeVar("Answer")
 
 REPEAT_EVERY_S = 0.05
+ENDED_UNANSWERED = "AcceptedUpdateCompletedWorkflow"
+"""Temporal's type for an update that was accepted by a run that then ended."""
 
 
 class WorkflowCalls:
@@ -79,6 +81,11 @@ def cause_of(error: WorkflowUpdateFailedError) -> str:
     """The message with which a workflow refused an update."""
     cause = error.cause
     return cause.message if isinstance(cause, ApplicationError) else str(cause)
+
+
+def ended_unanswered(error: WorkflowUpdateFailedError) -> bool:
+    """Whether the workflow refused nothing: it took the update, and ended before it answered."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == ENDED_UNANSWERED
 
 
 async def discard_start(operation: Any) -> None:

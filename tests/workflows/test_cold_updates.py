@@ -64,6 +64,8 @@ FEW, MANY, AT_ONCE = 3, 200, 50
 WAITS_S = 600.0
 HOST = "h1"
 UNKNOWN = "nobody_knows_this"
+SEEKS = "seeks"
+"""Pools whose dispatcher takes its time to find its predecessor."""
 
 
 @workflow.defn(name=names.Workflow.DISPATCHER)
@@ -104,6 +106,8 @@ class Stubs:
 
     @activity.defn(name="find_predecessor")
     async def find_predecessor(self, work: PoolWork) -> Predecessor:
+        if work.pool.startswith(SEEKS):
+            await self._hold()
         return Predecessor()
 
     @activity.defn(name="find_orders")
@@ -178,6 +182,20 @@ async def dispatcher(client: Client, number: int, due: datetime) -> Run:
     await handle.signal("announce", m.Announce("e1", "h1", 1, 1, m.EmulatorStatus.UP, boot="b1"))
     hold_s = (due - datetime.now(UTC)).total_seconds()
     await handle.signal("enqueue", m.Enqueue(m.Key("t1", "r1", 1), 1, "anonymous", "check", hold_s=hold_s))
+    command = OperatorCommand(lane="anonymous", actor="ann")
+    return Run(handle, lambda: handle.execute_update(names.Update.PAUSE_LANE, command))
+
+
+async def beginner(client: Client, number: int, due: datetime) -> Run:
+    """It has found out that it has no predecessor, from which nothing follows; then somebody pauses a lane."""
+    pool = f"{SEEKS}-{number}"
+    handle = await client.start_workflow(
+        names.Workflow.DISPATCHER,
+        DispatcherInput(pool=pool),
+        id=names.dispatcher_id(pool),
+        task_queue=names.FLEET_QUEUE,
+        task_timeout=timedelta(seconds=2),
+    )
     command = OperatorCommand(lane="anonymous", actor="ann")
     return Run(handle, lambda: handle.execute_update(names.Update.PAUSE_LANE, command))
 
@@ -271,6 +289,7 @@ class Play:
 
 PLAYS = [
     Play(dispatcher, held=True, timer=True),
+    Play(beginner, held=True),
     Play(host, ends=EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT),
     Play(emulator, held=True),
     Play(account),
@@ -296,7 +315,7 @@ async def rehearse(client: Client, play: Play, runs: int, first: int = 0) -> Non
     """Bring as many runs into the situation, side by side; whatever they wrote can be replayed."""
     stubs = Stubs(runs)
     due = datetime.now(UTC) + timedelta(seconds=3 + runs / 4)
-    async with stand_ins(client, stubs, listens=play.start is not dispatcher):
+    async with stand_ins(client, stubs, listens=play.start not in (dispatcher, beginner)):
         async with workers(client, stubs):
             started = [await play.start(client, first + number, due) for number in range(runs)]
             if play.held:

@@ -9,6 +9,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from activities.delivery import DeliveryActivities
+from activities.engine import EngineActivities
 from droidherd.contracts import names
 from droidherd.contracts.delivery import Batch, BatchResult
 from droidherd.contracts.engine import PoolWork, Predecessor
@@ -23,12 +24,14 @@ from droidherd.contracts.queue import (
     DisabledQuery,
     EmulatorsPage,
     EventsPage,
+    OperatorCommand,
     QueuePage,
     QueuePosition,
     QueueQuery,
     StatsPage,
 )
 from droidherd.contracts.tasks import Rollback
+from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.errors import BadParametersError, ScreenNotReachedError
 from droidherd.domain.task.lifecycle import TaskStatus
 from droidherd.engine.connection import EngineConfig
@@ -450,3 +453,79 @@ async def test_a_dispatcher_that_looks_for_its_predecessor_says_so_on_every_page
             return True if not any(await rebuilding_flags()) else None
 
         await until(known, "the dispatcher to know its board")
+
+
+class SlowSearch:
+    """The real search for a predecessor, which ends when the test says so."""
+
+    def __init__(self, client: Client) -> None:
+        self._real = EngineActivities(client, POOL)
+        self.begun, self.may_end = asyncio.Semaphore(0), asyncio.Event()
+
+    @activity.defn(name="find_predecessor")
+    async def find_predecessor(self, work: PoolWork) -> Predecessor:
+        self.begun.release()
+        await self.may_end.wait()
+        return await self._real.find_predecessor(work)
+
+
+async def begun_anew(here: World, search: SlowSearch) -> None:
+    """A dispatcher that has begun, and does not know yet what the one before it knew."""
+    search.may_end.clear()
+    await here.dispatcher().terminate("struck down by a test")
+    await wake(here)
+    await search.begun.acquire()
+
+
+async def test_commands_to_a_dispatcher_that_begins_wait_for_what_was_known(temporal_client: Client):
+    search = SlowSearch(temporal_client)
+    search.may_end.set()
+    async with world(temporal_client, joined=False, find_predecessor=search.find_predecessor) as here:
+        await wake(here)
+        await here.order("pause_lane", lane="account", actor="anna", request_id="r1")
+        await here.order("resume_lane", lane="account", actor="ben", request_id="r2")
+        await in_line(here, "t1")
+        await search.begun.acquire()
+        await begun_anew(here, search)
+        orders = [
+            here.order("pause_lane", lane="account", actor="anna", request_id="r1"),
+            here.order("prioritize", task_id="t1", priority=1, actor="anna", request_id="r3"),
+            here.order("pause_lane", lane="other", actor="anna", request_id="r4"),
+            here.order("enable_account", account="ann", actor="anna", request_id="r5"),
+        ]
+        asked = [asyncio.ensure_future(one) for one in orders]
+        entry = AuditEntry("account_set", "anna", "twice", once="e1")
+        for _ in range(2):
+            await here.dispatcher().signal(names.Signal.AUDIT_ENTRY, entry)
+        search.may_end.set()
+        again, preferred, paused, enabled = await asyncio.gather(*asked)
+        assert [(True, "done before"), (True, "")] == [(one.done, one.detail) for one in (again, preferred)]
+        assert [True, "account ann was not disabled"] == [paused.done, enabled.detail]
+        repeated = [
+            await here.order("pause_lane", lane="other", actor="anna", request_id="r4"),
+            await here.order("prioritize", task_id="gone", actor="anna", request_id="r3"),
+        ]
+        assert [(True, "done before")] * 2 == [(one.done, one.detail) for one in repeated]
+        lanes = {lane.name: lane.paused_by for lane in (await here.queue()).lanes}
+        assert {"account": "", "other": "anna"} == {name: lanes[name] for name in ("account", "other")}
+        assert [("account_set", "anna", "twice")] == await audit(here, action="account_set")
+
+
+async def test_a_command_that_waits_reaches_the_successor_of_its_dispatcher(temporal_client: Client):
+    search = SlowSearch(temporal_client)
+    async with world(temporal_client, joined=False, find_predecessor=search.find_predecessor) as here:
+        await wake(here)
+        await search.begun.acquire()
+        queue = QueueClient(here.client, EngineConfig(pool=here.pool, settings=POOL))
+        command = OperatorCommand(lane="account", actor="anna", request_id="r1")
+        order = asyncio.ensure_future(queue.command(here.pool, names.Update.PAUSE_LANE, command))
+
+        async def accepted() -> bool | None:
+            events = (await here.dispatcher().fetch_history()).events
+            return any(one.HasField("workflow_execution_update_accepted_event_attributes") for one in events) or None
+
+        await until(accepted, "the dispatcher to hear the command")
+        await begun_anew(here, search)
+        search.may_end.set()
+        assert (True, "") == ((await order).done, (await order).detail)
+        assert ["anna"] == [lane.paused_by for lane in (await here.queue()).lanes if lane.name == "account"]

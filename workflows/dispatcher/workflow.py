@@ -215,53 +215,44 @@ class DispatcherWorkflow:
     # --- people -----------------------------------------------------------------------------------------------
 
     @workflow.update
-    def pause_lane(self, command: OperatorCommand) -> CommandResult:
+    async def pause_lane(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more in a lane, or in all; what runs goes on."""
-        return self._of_lane("pause_lane", command)
+        return await self._in_turn(lambda: self._of_lane("pause_lane", command))
 
     @workflow.update
-    def resume_lane(self, command: OperatorCommand) -> CommandResult:
+    async def resume_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back a pause."""
-        return self._of_lane("resume_lane", command)
+        return await self._in_turn(lambda: self._of_lane("resume_lane", command))
 
     @workflow.update
-    def set_capacity(self, command: OperatorCommand) -> CommandResult:
+    async def set_capacity(self, command: OperatorCommand) -> CommandResult:
         """How many tasks of a lane may hold an emulator at once."""
-        return self._of_lane("set_capacity", command)
+        return await self._in_turn(lambda: self._of_lane("set_capacity", command))
 
     @workflow.update
-    def set_order(self, command: OperatorCommand) -> CommandResult:
+    async def set_order(self, command: OperatorCommand) -> CommandResult:
         """Who goes first in a lane."""
-        return self._of_lane("set_order", command)
+        return await self._in_turn(lambda: self._of_lane("set_order", command))
 
     @workflow.update
-    def reset_lane(self, command: OperatorCommand) -> CommandResult:
+    async def reset_lane(self, command: OperatorCommand) -> CommandResult:
         """Take back what was set on a lane by hand. Nobody in it: it is forgotten."""
-        lane = self._machine.board.lanes.get(command.lane)
-        was = self._ready and (lane is None or not self._machine.board.by_hand(lane))
-        done = self._obey("reset_lane", command)
-        return done.adding(f"nothing was set by hand on lane {command.lane}" if was else "")
+        return await self._in_turn(lambda: self._reset_lane(command))
 
     @workflow.update
-    def prioritize(self, command: OperatorCommand) -> CommandResult:
+    async def prioritize(self, command: OperatorCommand) -> CommandResult:
         """More urgent, never less."""
-        entry = self._machine.board.entries.get(command.task_id)
-        before = entry.ask.priority if entry is not None else 0
-        done = self._obey("prioritize", command)
-        less = f"in front of priority {before}, which it keeps: {command.priority} is less urgent"
-        return done.adding(less if command.priority > before else "")
+        return await self._in_turn(lambda: self._prioritize(command))
 
     @workflow.update
-    def disable_account(self, command: OperatorCommand) -> CommandResult:
+    async def disable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant nothing any more to an account; what runs goes on."""
-        return self._obey("disable_account", command)
+        return await self._in_turn(lambda: self._obey("disable_account", command))
 
     @workflow.update
-    def enable_account(self, command: OperatorCommand) -> CommandResult:
+    async def enable_account(self, command: OperatorCommand) -> CommandResult:
         """Grant emulators to an account again."""
-        was = self._ready and not self._machine.accounts.is_disabled(command.account)
-        done = self._obey("enable_account", command)
-        return done.adding(f"account {command.account} was not disabled" if was else "")
+        return await self._in_turn(lambda: self._enable_account(command))
 
     @workflow.signal
     def configure(self, settings: QueueSettings) -> None:
@@ -271,30 +262,60 @@ class DispatcherWorkflow:
     @workflow.signal
     def audit_entry(self, entry: AuditEntry) -> None:
         """Something was done elsewhere that belongs into this pool's audit."""
+        self._take(lambda: self._record(entry))
+
+    def _record(self, entry: AuditEntry) -> None:
         if self._machine.state.handled.is_new(entry.once):
-            self._take(lambda: self._machine.audit_recorder.record(entry, _now_ms()))
+            self._machine.audit_recorder.record(entry, _now_ms())
 
     def _configure(self, settings: QueueSettings) -> None:
         self._settings = self._settings.model_copy(update=settings.model_dump())
         self._machine.configure(self._settings.pool_config(), _now_ms())
 
+    async def _in_turn(self, decide: Callable[[], CommandResult]) -> CommandResult:
+        """A command is judged and remembered by what the dispatcher before this one knew, so it waits for that."""
+        answers: list[CommandResult] = []
+        self._take(lambda: answers.append(decide()))
+        if not answers:
+            await workflow.wait_condition(lambda: bool(answers))
+        return answers[0]
+
     def _of_lane(self, name: str, command: OperatorCommand) -> CommandResult:
         """Something about a lane, or about all of them."""
         known = list(self._machine.board.lanes)
         done = self._obey(name, command)
-        if not self._ready or not command.lane or command.lane in known:
+        if not command.lane or command.lane in known:
             return done
         return done.adding(f"nobody is in lane {command.lane} yet; the others are: {', '.join(known) or 'none'}")
 
+    def _reset_lane(self, command: OperatorCommand) -> CommandResult:
+        lane = self._machine.board.lanes.get(command.lane)
+        was = lane is None or not self._machine.board.by_hand(lane)
+        done = self._obey("reset_lane", command)
+        return done.adding(f"nothing was set by hand on lane {command.lane}" if was else "")
+
+    def _prioritize(self, command: OperatorCommand) -> CommandResult:
+        entry = self._machine.board.entries.get(command.task_id)
+        before = entry.ask.priority if entry is not None else 0
+        done = self._obey("prioritize", command)
+        less = f"in front of priority {before}, which it keeps: {command.priority} is less urgent"
+        return done.adding(less if command.priority > before else "")
+
+    def _enable_account(self, command: OperatorCommand) -> CommandResult:
+        was = not self._machine.accounts.is_disabled(command.account)
+        done = self._obey("enable_account", command)
+        return done.adding(f"account {command.account} was not disabled" if was else "")
+
     def _obey(self, name: str, command: OperatorCommand) -> CommandResult:
         """An operator's order, once: the engine de-duplicates per run only."""
-        kind = COMMANDS[name]
+        kind, handled = COMMANDS[name], self._machine.state.handled
+        if handled.knows(command.request_id):
+            return CommandResult(done=True, detail="done before")
         refused = kind.refusal(self._machine, command)
         if refused:
             return CommandResult(done=False, detail=refused)
-        if not self._machine.state.handled.is_new(command.request_id):
-            return CommandResult(done=True, detail="done before")
-        self._take(lambda: kind.apply(self._machine, command, _now_ms()))
+        handled.is_new(command.request_id)
+        kind.apply(self._machine, command, _now_ms())
         return CommandResult(done=True)
 
     # --- questions --------------------------------------------------------------------------------------------
@@ -380,6 +401,7 @@ class DispatcherWorkflow:
         for lane in self._settings.capacities:
             self._machine.board.lane(lane)
         self._ready = True
+        self._machine.held_back = True  # what was heard meanwhile counts before the first grant
         self._machine.take_over(
             before.open_tasks,
             _now_ms(),
@@ -390,6 +412,7 @@ class DispatcherWorkflow:
         for handle in self._early:
             handle()
         self._early.clear()
+        self._machine.held_back = False
         self._show()
 
     async def _read_settings(self) -> PoolSettings:

@@ -168,17 +168,24 @@ class HandledRequests:
 
     ids: dict[str, None] = field(default_factory=dict[str, None])
 
+    def knows(self, request_id: str) -> bool:
+        """Whether this request was handled."""
+        return _short(request_id) in self.ids
+
     def is_new(self, request_id: str) -> bool:
         """Whether this request was not handled before; from now on it was. One without an id is always new."""
-        if len(request_id) > REQUEST_ID_MAX:
-            request_id = sha256(request_id.encode(errors="replace")).hexdigest()
-        if request_id in self.ids:
+        if self.knows(request_id):
             return False
         if request_id:
-            self.ids[request_id] = None
+            self.ids[_short(request_id)] = None
             if len(self.ids) > HANDLED:
                 del self.ids[next(iter(self.ids))]
         return True
+
+
+def _short(request_id: str) -> str:
+    long = len(request_id) > REQUEST_ID_MAX
+    return sha256(request_id.encode(errors="replace")).hexdigest() if long else request_id
 
 
 @dataclass(slots=True)

@@ -146,6 +146,16 @@ async def dispatcher_rebuilt(world: World) -> None:
     await world.ended("t1")
 
 
+@scenario("a command comes before it found its predecessor, and waits for that", keep=(DISPATCHER,))
+async def commanded_while_it_begins(world: World) -> None:
+    await world.order("pause_lane", lane="account", actor="anna", request_id="r1")
+    await world.dispatcher().terminate("test")
+    await wake(world)
+    await world.order("pause_lane", lane="account", actor="anna", request_id="r1")
+    await world.submit("task")
+    await world.ended("task")
+
+
 @scenario(
     "nothing is left of its predecessor: it asks every task and every emulator before it grants anything",
     keep=(DISPATCHER, TASK, "t1", EMULATOR),
