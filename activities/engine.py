@@ -22,7 +22,7 @@ from droidherd.contracts.subscriptions import TaskLook, WaitingTask
 from droidherd.contracts.tasks import TaskView
 from droidherd.domain.fleet.emulator import StandingOrders
 from droidherd.engine import rebuild
-from droidherd.engine.tasks import outcome_of, view_of_run
+from droidherd.engine.tasks import find_earlier_run, outcome_of
 
 AWAIT_EVERY_S = 5.0
 
@@ -55,9 +55,7 @@ class EngineActivities:
 
     @activity.defn
     async def find_earlier_run(self, work: EarlierRunWork) -> EarlierRun:
-        earlier = await rebuild.find_earlier_run(self._client, work.task_id, work.run_id)
-        view = await view_of_run(self._client, work.task_id, earlier.run_id) if earlier.run_id else None
-        return earlier.model_copy(update={"view": view})
+        return await find_earlier_run(self._client, work.task_id, work.run_id)
 
     @activity.defn
     async def look_at_task(self, work: TaskLook) -> WaitingTask:

@@ -58,6 +58,8 @@ class EarlierRun(Contract):
 
     run_id: str = ""
     status: str = ""
+    refused: bool = False
+    """There was only one that was refused when it was submitted, and did nothing."""
     view: TaskView | None = None
     """How that run ended: this is the task's end also from now on."""
 

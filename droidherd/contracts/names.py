@@ -95,6 +95,8 @@ class Attribute(StrEnum):
     CAPABILITIES = "Capabilities"
 
 
+ALREADY_RUN = "already_run"
+"""The kind of error of a second start under the id of a task that ended."""
 RERUN_TAG = "rerun"
 """In `Tags` of a run that follows another one of its task. No label can look like it: a label has a `=`."""
 STUCK_TAG = "stuck"

@@ -16,7 +16,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
-from droidherd.contracts.engine import EarlierRun, PoolSettings, Predecessor
+from droidherd.contracts.engine import PoolSettings, Predecessor
 from droidherd.contracts.names import Attribute, Workflow
 from droidherd.contracts.queue import DispatcherInput, OperatorCommand, QueueSettings
 from droidherd.domain import messages as m
@@ -74,14 +74,6 @@ async def find_predecessor(client: Client, pool: str, run_id: str) -> Predecesso
         open_tasks=_but_waiting(open_tasks, snapshot),
         emulators=tuple(one.removeprefix(names.emulator_id("")) for one in emulators),
     )
-
-
-async def find_earlier_run(client: Client, task_id: str, run_id: str) -> EarlierRun:
-    """A run of this task id that ended before this one. Temporal lists a run from its start on."""
-    async for run in client.list_workflows(f"WorkflowId = {quote(task_id)}", page_size=10):
-        if run.run_id != run_id and run.status not in OPEN_OR_CONTINUED:
-            return EarlierRun(run_id=run.run_id, status=run.status.name.lower() if run.status else "ended")
-    return EarlierRun()
 
 
 async def find_orders(client: Client, emulator_id: str, run_id: str) -> StandingOrders:

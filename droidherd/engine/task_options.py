@@ -25,12 +25,20 @@ KEYWORD = {one: SearchAttributeKey.for_keyword(one.value) for one in Attribute}
 _TAGS = SearchAttributeKey.for_keyword_list(Attribute.TAGS.value)
 
 
-def first_run(task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str, key: str) -> dict[str, Any]:
-    """Options of a task whose id was never used. `digest` identifies the request, `key` its idempotency key."""
+def first_run(
+    task_id: str, spec: TaskSpec, config: EngineConfig, *, digest: str, key: str, refused_before: bool = False
+) -> dict[str, Any]:
+    """Options of a task whose id was never used, or only by a submission that was refused.
+
+    `digest` identifies the request, `key` its idempotency key.
+    """
     memo: dict[str, Any] = {names.MEMO_TASK: _first_view(task_id, spec), names.MEMO_REQUEST: digest}
+    reuse = WorkflowIDReusePolicy
+    tags = [*spec.tags(task_id), *([names.RERUN_TAG] if refused_before else [])]
     return {
-        **_options(task_id, spec, config, {Attribute.TASK_STATE: TaskStatus.PENDING}, spec.tags(task_id)),
-        "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        **_options(task_id, spec, config, {Attribute.TASK_STATE: TaskStatus.PENDING}, tags),
+        # What was refused has failed for Temporal, which so still refuses the id of a task that completed meanwhile.
+        "id_reuse_policy": reuse.ALLOW_DUPLICATE_FAILED_ONLY if refused_before else reuse.REJECT_DUPLICATE,
         "memo": {**memo, **({MEMO_KEY: key} if key else {})},
     }
 

@@ -30,6 +30,7 @@ from temporalio.exceptions import TemporalError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
+from droidherd.contracts.engine import EarlierRun
 from droidherd.contracts.names import Attribute, Query, Signal, Update, Workflow
 from droidherd.contracts.tasks import (
     Admission,
@@ -73,9 +74,11 @@ from droidherd.engine.visibility import (
     from_cursor,
     last_run_of,
     query_for,
+    quote,
     reruns_of,
     settle_view,
     status_of,
+    was_refused,
     with_ids,
     with_termination,
 )
@@ -162,15 +165,19 @@ class TasksClient:
 
     async def submit(self, new: NewTask) -> SubmitResult:
         """Start a task and hear in the same call whether the dispatcher admits it."""
+        try:
+            return await self._submit(new, self._first_run(new))
+        except WorkflowAlreadyStartedError:
+            return await self._repeat(new)
+
+    async def _submit(self, new: NewTask, options: dict[str, Any]) -> SubmitResult:
         operation: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
-            Workflow.TASK.value, TaskInput(spec=new.spec), **self._first_run(new)
+            Workflow.TASK.value, TaskInput(spec=new.spec), **options
         )
         try:
             admission = await self._start_and_ask(operation, new.update_id)
-        except WorkflowAlreadyStartedError:
-            return await self._repeat(new)
         except (WorkflowUpdateRPCTimeoutOrCancelledError, NoWorkerError):
-            return await self._made_durable(new)
+            return await self._made_durable(new, options)
         except WorkflowUpdateFailedError:
             admission = await self._written_admission(new.task_id)
         return SubmitResult(new.task_id, admission)
@@ -236,8 +243,10 @@ class TasksClient:
             await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=spec, again=again), **options)
         log.warning("task %s was terminated: it is written down as %s", row.id, now.view.state)
 
-    def _first_run(self, new: NewTask) -> dict[str, Any]:
-        return task_options.first_run(new.task_id, new.spec, self._config, digest=new.digest, key=new.key)
+    def _first_run(self, new: NewTask, *, refused_before: bool = False) -> dict[str, Any]:
+        return task_options.first_run(
+            new.task_id, new.spec, self._config, digest=new.digest, key=new.key, refused_before=refused_before
+        )
 
     async def _start_and_ask(self, operation: WithStartWorkflowOperation[Any, Any], update_id: str) -> Admission:
         try:
@@ -253,11 +262,11 @@ class TasksClient:
             await discard_start(operation)
             raise
 
-    async def _made_durable(self, new: NewTask) -> SubmitResult:
+    async def _made_durable(self, new: NewTask, options: dict[str, Any]) -> SubmitResult:
         """The admission is late. Make sure that at least the task exists before saying so."""
         try:
             async with limit_call(RPC_S):
-                await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=new.spec), **self._first_run(new))
+                await self._client.start_workflow(Workflow.TASK.value, TaskInput(spec=new.spec), **options)
         except WorkflowAlreadyStartedError:
             async with limit_call(RPC_S):
                 known = await self._handle(new.task_id).describe()
@@ -268,13 +277,22 @@ class TasksClient:
         async with limit_call(RPC_S):
             known = await self._handle(new.task_id).describe()
         if not new.key or await memos.read_text(known, MEMO_KEY) != new.key:
-            raise IdTakenError(new.task_id)
+            return await self._submit_again(new, known)
         await _refuse_another(new, known)
         if known.status == WorkflowExecutionStatus.RUNNING:
             admission = await self._ask_admission(new)
         else:
             admission = await self._past_admission(new, known)
         return SubmitResult(new.task_id, admission)
+
+    async def _submit_again(self, new: NewTask, known: WorkflowExecution) -> SubmitResult:
+        """Under an id that was used, which is possible when it was refused then."""
+        if not was_refused(await _row(known), status_of(known.status)):
+            raise IdTakenError(new.task_id)
+        try:
+            return await self._submit(new, self._first_run(new, refused_before=True))
+        except WorkflowAlreadyStartedError as error:  # somebody else was faster
+            raise IdTakenError(new.task_id) from error
 
     async def _ask_admission(self, new: NewTask) -> Admission | None:
         handle = self._handle(new.task_id)
@@ -548,7 +566,24 @@ async def outcome_of(client: Client, task_id: str) -> str:
     return "terminated" if status_of(known.status) is ExecutionStatus.TERMINATED else (await _row(known)).state
 
 
-async def view_of_run(client: Client, task_id: str, run_id: str) -> TaskView | None:
+async def find_earlier_run(client: Client, task_id: str, run_id: str) -> EarlierRun:
+    """A run of this task id that ended before this one. Temporal lists a run from its start on.
+
+    One that was refused did nothing, and does not count.
+    """
+    refused = False
+    async for run in client.list_workflows(f"WorkflowId = {quote(task_id)}", page_size=10):
+        if run.run_id == run_id or status_of(run.status) in OPEN:
+            continue
+        if run.workflow_type == Workflow.TASK and was_refused(await _row(run), status_of(run.status)):
+            refused = True
+            continue
+        status = run.status.name.lower() if run.status else "ended"
+        return EarlierRun(run_id=run.run_id, status=status, view=await _view_of_run(client, task_id, run.run_id))
+    return EarlierRun(refused=refused)
+
+
+async def _view_of_run(client: Client, task_id: str, run_id: str) -> TaskView | None:
     """How a task ended in this closed run; without its events when no worker answers. None: it was no task."""
     handle = client.get_workflow_handle(task_id, run_id=run_id)
     known = await handle.describe()

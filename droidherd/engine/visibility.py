@@ -39,7 +39,7 @@ class ExecutionStatus(StrEnum):
     CONTINUED_AS_NEW = "ContinuedAsNew"
 
 
-TERMINATED, TIMED_OUT = "terminated", "timed_out"
+TERMINATED, TIMED_OUT, WORKFLOW_FAILED = "terminated", "timed_out", "workflow_failed"
 OPEN = {ExecutionStatus.RUNNING, ExecutionStatus.CONTINUED_AS_NEW}
 BROKEN = {ExecutionStatus.TERMINATED, ExecutionStatus.TIMED_OUT}
 """A task that ends like this cannot write down its last state."""
@@ -213,6 +213,15 @@ def settle_view(
     return view.model_copy(update={**ended, **news})
 
 
+def was_refused(view: TaskView, status: ExecutionStatus) -> bool:
+    """Whether whoever submitted it was refused: it never stood in line and did nothing, so that its id is free."""
+    if status is not ExecutionStatus.FAILED or view.attempts or view.error is None:
+        return False
+    if view.state is TaskStatus.REJECTED:
+        return view.error.kind != names.ALREADY_RUN
+    return view.state is TaskStatus.FAILED and not view.stages and view.error.kind != WORKFLOW_FAILED
+
+
 def with_termination(view: TaskView, ended_by: Termination | None) -> TaskView:
     """With a last line in its audit, which the task could not write itself."""
     if ended_by is None or view.ended_at is None:
@@ -233,7 +242,7 @@ def _failure(status: ExecutionStatus) -> Failure:
     kind, message = {
         ExecutionStatus.TERMINATED: (TERMINATED, "the task's workflow was terminated in Temporal"),
         ExecutionStatus.TIMED_OUT: (TIMED_OUT, "Temporal closed the task's workflow at its time limit"),
-    }.get(status, ("workflow_failed", "the task's workflow failed before it wrote down why"))
+    }.get(status, (WORKFLOW_FAILED, "the task's workflow failed before it wrote down why"))
     return Failure(kind=kind, verdict=Verdict.FINAL, message=message, remedy="submit the task again")
 
 

@@ -211,6 +211,22 @@ def test_an_id_of_ones_own_is_taken_once(http: httpx.Client):
     assert "mine-1" == taken.json()["task"]
 
 
+def test_a_submission_that_was_refused_does_not_use_up_its_id(world: World, http: httpx.Client):
+    mine = {"id": "refused-1", "account": "refused"}
+    with world.holding("refused"):
+        holder = submit(http, "refused").json()["id"]
+        until(http, holder, "running")
+        for _ in range(2):
+            assert (409, URN + "place-taken") == _kind(submit(http, **mine))
+    until(http, holder, "completed")
+    assert 201 == (answer := submit(http, **mine)).status_code, answer.text
+    until(http, "refused-1", "completed")
+    assert (409, URN + "id-taken") == _kind(submit(http, **mine))
+    found = {"account": "refused", "count": "true"}
+    eventually(lambda: 2 == http.get("/api/tasks", params=found).json()["count"])
+    assert 0 == http.get("/api/tasks", params={**found, "state": "rejected"}).json()["count"]
+
+
 @pytest.mark.parametrize("bad", ["..", "a/b", "a b", "", "-x", "x" * 65, "con", "a\nb", "naïve", "a."])
 def test_an_id_that_is_no_file_name_is_refused(http: httpx.Client, bad: str):
     refused = submit(http, id=bad)

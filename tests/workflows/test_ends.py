@@ -151,8 +151,8 @@ async def test_bad_parameters_fail_the_task_before_it_is_queued(here: World, tas
     [
         ("nonsense", "the argument must be"),
         ({"spec": {"account": "42"}}, "spec.type is missing"),
-        ({"spec": {"type": "sample", "priority": 11}}, "spec.priority must be"),
-        ({"spec": {"type": "../etc"}}, "spec.type must "),
+        ({"spec": {"type": "sample", "priority": 11}}, "spec.priority is 11; it must be"),
+        ({"spec": {"type": "../etc"}}, "spec.type is '../etc'; it must "),
         (None, "it takes one argument"),
     ],
     ids=["text", "no-type", "out-of-range", "bad-name", "nothing"],

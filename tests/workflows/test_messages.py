@@ -22,7 +22,7 @@ from droidherd.engine.tasks import TasksClient
 from droidherd.engine.visibility import TaskFilters
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.workflows import garbage
-from tests.workflows.plays import completes
+from tests.workflows.plays import Hold, completes
 from tests.workflows.world import World, until, wake, world
 from workflows.guard import GuardedRunner
 
@@ -60,8 +60,8 @@ async def test_an_update_and_a_query_say_what_is_wrong(here: World, task: str):
     wrong = await refused(pool.execute_update("set_capacity", {"lane": "account", "capasity": 3}))
     assert "set_capacity: capasity is not known here; did you mean capacity?" == wrong
     wrong = await refused(pool.execute_update("set_capacity", {"lane": "account", "capacity": -3}))
-    assert "set_capacity: capacity must be at least 0" == wrong
-    assert "queue: limit must be at most 1000" in await refused(pool.query("queue", {"limit": 5_000}))
+    assert "set_capacity: capacity is -3; it must be at least 0" == wrong
+    assert "queue: limit is 5000; it must be at most 1000" in await refused(pool.query("queue", {"limit": 5_000}))
     assert here.pool == (await pool.query("queue"))["pool"]  # all of its argument may be left out
 
 
@@ -89,6 +89,23 @@ async def test_a_second_start_of_an_id_does_nothing(here: World, task: str):
     read = (await tasks.audit(task)).view
     assert (TaskStatus.COMPLETED, first.attempts, first.events) == (read.state, read.attempts, read.events)
     for state, expected in (("completed", 1), ("rejected", 0)):
+        filters = TaskFilters(states=(state,), account=task)
+        await until(lambda f=filters, e=expected: _has(tasks, f, e), f"the lists to have {expected} {state}")
+
+
+async def test_a_start_under_the_id_of_a_refused_task_runs(here: World, task: str):
+    hold = Hold()
+    await here.submit(f"{task}-first", hold, account=task)
+    await hold.began.wait()
+    await here.submit(task, completes, account=task)
+    assert TaskStatus.REJECTED is (await here.ended(task)).state
+    hold.let_go.set()
+    await here.ended(f"{task}-first")
+    await here.submit(task, completes, account=task)
+    assert TaskStatus.COMPLETED is (await here.ended(task)).state
+    config = EngineConfig(pool=here.pool)
+    tasks = TasksClient(here.client, config, QueueClient(here.client, config))
+    for state, expected in (("completed", 2), ("rejected", 0)):
         filters = TaskFilters(states=(state,), account=task)
         await until(lambda f=filters, e=expected: _has(tasks, f, e), f"the lists to have {expected} {state}")
 

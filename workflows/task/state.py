@@ -74,7 +74,7 @@ class TaskState(BaseModel):
     timing: TaskTiming = TaskTiming()
     attempt: int = 1
     is_rerun: bool = False
-    """It ended before, and was started once more."""
+    """It ended before, or was refused, and was started once more."""
     first_attempt: int = 1
     """Of this run: retries are counted from here."""
     moves: Annotated[int, Lasts.ROUND] = 0

@@ -51,7 +51,6 @@ from workflows.task.rollback import bare, rollback_pending, rollback_running
 from workflows.task.running import failure_of, running
 from workflows.task.state import TaskState
 
-ALREADY_RUN = "already_run"
 ANOTHER_ID = "submit under another id; to try it again or take it back, see docs/contract.md"
 POLICY = "policy"
 """The actor of what the submitter asked for beforehand."""
@@ -123,7 +122,7 @@ class TaskWorkflow:
             state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
             return
         if self._again is None and (earlier := await self._refusal_of_another_run()):
-            state.error = Failure(kind=ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
+            state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
             state.move(TaskEvent.REJECTED, reason=earlier)
             return
         planning = workflow.start_local_activity(
@@ -165,6 +164,7 @@ class TaskWorkflow:
         earlier = await looking
         if earlier.view is not None:
             state.keep_end(earlier.view)
+        state.is_rerun = state.is_rerun or earlier.refused
         return f"task {state.task_id} has {earlier.status} before, in run {earlier.run_id}" if earlier.run_id else ""
 
     # --- people -----------------------------------------------------------------------------------------------
