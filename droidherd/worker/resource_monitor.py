@@ -148,7 +148,7 @@ class ReplayMonitor:
                 log.error("%s %s cannot go on (%s), and stays: %s", run.kind, run.workflow_id, run.error, why_not)
             return
         await self._replacement.replace(run)
-        self._record.on_replaced(run.run_id, now_s)
+        self._record.on_replaced(run, now_s)
         metrics.replaced.labels(workflow=run.kind).inc()
 
 

@@ -1,14 +1,56 @@
 """Which of the runs that a worker cannot play are replaced."""
 
-from droidherd.domain.replay import REPLACED_MAX, WINDOW_S, FailedRun, ReplayRecord
+import pytest
 
-KIND = "TaskWorkflow"
+from droidherd.contracts.names import Workflow
+from droidherd.domain.replay import (
+    ENDING_MAX,
+    LASTING,
+    LASTING_MAX,
+    PER_ID,
+    WINDOW_S,
+    FailedRun,
+    ReplayEvidence,
+    ReplayRecord,
+    why_not_replaced,
+)
+
+TASK, EMULATOR = Workflow.TASK.value, Workflow.EMULATOR.value
+RELEASE, AGAIN, MANY = "release that cannot replay them", "gets stuck again", "fault of the release"
 
 
-def failing(record: ReplayRecord, run: str, times: int = 3, kind: str = KIND) -> FailedRun:
+def failing(record: ReplayRecord, run: str, times: int = 3, kind: str = TASK) -> FailedRun:
     for _ in range(times):
         record.on_failed(run, f"id-{run}", kind, "diverged")
     return record.failed[run]
+
+
+@pytest.mark.parametrize(
+    ("known", "why_not"),
+    [
+        pytest.param(ReplayEvidence(TASK), "", id="one-task-alone"),
+        pytest.param(ReplayEvidence(TASK, unplayable=2), RELEASE, id="two-tasks-and-none-that-can-be-replayed"),
+        pytest.param(ReplayEvidence(TASK, unplayable=2, replayed=19), RELEASE, id="more-than-a-tenth-of-the-tasks"),
+        pytest.param(ReplayEvidence(TASK, unplayable=2, replayed=20), "", id="a-tenth-of-the-tasks"),
+        pytest.param(ReplayEvidence(EMULATOR, unplayable=2, replayed=1), RELEASE, id="most-of-the-emulators"),
+        pytest.param(ReplayEvidence(EMULATOR, unplayable=2, replayed=2), "", id="half-of-the-emulators"),
+        pytest.param(ReplayEvidence(EMULATOR, unplayable=300), RELEASE, id="every-emulator-after-a-deploy"),
+        pytest.param(ReplayEvidence(EMULATOR, went_on=True, unplayable=0), "", id="ten-that-went-on-here-before"),
+        pytest.param(ReplayEvidence(EMULATOR, went_on=True, unplayable=300), "", id="one-that-went-on-among-others"),
+        pytest.param(ReplayEvidence(EMULATOR, replaced_of_id=PER_ID - 1), "", id="stuck-for-the-third-time"),
+        pytest.param(ReplayEvidence(EMULATOR, replaced_of_id=PER_ID), AGAIN, id="stuck-after-three-replacements"),
+        pytest.param(ReplayEvidence(EMULATOR, replaced=LASTING_MAX - 1), "", id="many-emulators"),
+        pytest.param(ReplayEvidence(EMULATOR, went_on=True, replaced=LASTING_MAX), MANY, id="too-many-emulators"),
+        pytest.param(ReplayEvidence(TASK, went_on=True, replaced=ENDING_MAX), MANY, id="too-many-tasks"),
+    ],
+)
+def test_a_stuck_run_is_replaced_unless_the_release_is_to_blame(known: ReplayEvidence, why_not: str):
+    found = why_not_replaced(known)
+    assert (bool(why_not), True) == (bool(found), why_not in found)
+
+
+def test_every_kind_that_lasts_is_a_workflow_type():
+    assert set(LASTING) <= set(Workflow)
 
 
 def test_a_run_is_stuck_after_so_many_failures_in_a_row():
@@ -23,7 +65,7 @@ def test_a_run_is_stuck_after_so_many_failures_in_a_row():
 def test_a_run_that_goes_on_begins_to_count_anew():
     record = ReplayRecord(limit=3)
     failing(record, "a", 2)
-    record.on_advanced("a", KIND, replayed=False)
+    record.on_advanced("a", TASK, replayed=False)
     failing(record, "a", 2)
     assert [] == record.stuck()
 
@@ -36,7 +78,7 @@ def test_with_a_limit_of_zero_nothing_is_replaced():
 
 def test_a_release_that_cannot_replay_a_kind_replaces_none_of_its_runs():
     record = ReplayRecord(limit=3)
-    failing(record, "other", 3, kind="DispatcherWorkflow")
+    failing(record, "other", 3, kind=Workflow.DISPATCHER)
     runs = [failing(record, run, times) for run, times in (("a", 3), ("b", 1))]
     assert "2 runs of TaskWorkflow fail here and 0 could be replayed" in record.why_not(runs[0], 0.0)
     assert "" == record.why_not(record.failed["other"], 0.0)
@@ -45,18 +87,41 @@ def test_a_release_that_cannot_replay_a_kind_replaces_none_of_its_runs():
 def test_few_broken_runs_among_many_valid_ones_are_replaced():
     record = ReplayRecord(limit=3)
     for number in range(20):
-        record.on_advanced(f"valid-{number}", KIND, replayed=True)
-        record.on_advanced(f"never-replayed-{number}", KIND, replayed=False)
+        record.on_advanced(f"valid-{number}", TASK, replayed=True)
+        record.on_advanced(f"never-replayed-{number}", TASK, replayed=False)
     runs = [failing(record, run) for run in "ab"]
     assert ["", ""] == [record.why_not(run, 0.0) for run in runs]
     failing(record, "c", 1)
     assert "3 runs" in record.why_not(runs[0], 0.0)
 
 
-def test_no_more_than_a_few_are_replaced_in_a_while():
+def test_ten_emulators_that_got_stuck_at_once_are_all_replaced():
     record = ReplayRecord(limit=3)
-    for number in range(REPLACED_MAX):
-        failing(record, f"r{number}")
-        record.on_replaced(f"r{number}", 0.0)
-    assert "no more for now" in record.why_not(failing(record, "next"), WINDOW_S)
+    names = [f"e{number}" for number in range(10)]
+    for name in names:
+        record.on_advanced(name, EMULATOR, replayed=name < "e5")
+    for run in [failing(record, name, kind=EMULATOR) for name in names]:
+        assert "" == record.why_not(run, 0.0)
+        record.on_replaced(run, 0.0)
+
+
+def test_a_workflow_that_gets_stuck_again_and_again_waits_and_others_do_not():
+    record = ReplayRecord(limit=3)
+    for number in range(PER_ID):
+        run = record.on_failed(f"run-{number}", "emulator/e1", EMULATOR, "diverged")
+        assert "" == record.why_not(run, 0.0)
+        record.on_replaced(run, 0.0)
+    again = record.on_failed("next", "emulator/e1", EMULATOR, "diverged")
+    assert AGAIN in record.why_not(again, WINDOW_S)
+    record.forget("next")
+    assert "" == record.why_not(failing(record, "other", kind=EMULATOR), WINDOW_S)
+    assert "" == record.why_not(again, WINDOW_S + 1)
+
+
+def test_no_more_than_so_many_are_replaced_in_a_while_and_tasks_count_apart():
+    record = ReplayRecord(limit=3)
+    for number in range(LASTING_MAX):
+        record.on_replaced(failing(record, f"r{number}", kind=EMULATOR), 0.0)
+    assert MANY in record.why_not(failing(record, "next", kind=EMULATOR), WINDOW_S)
+    assert "" == record.why_not(failing(record, "task"), WINDOW_S)
     assert "" == record.why_not(record.failed["next"], WINDOW_S + 1)

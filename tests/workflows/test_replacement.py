@@ -1,5 +1,6 @@
 """A workflow that no worker can play is ended, and what it was responsible for goes on."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +12,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from droidherd.contracts import names
 from droidherd.contracts.queue import AuditPage, AuditQuery, DispatcherInput
 from droidherd.contracts.tasks import TaskInput, TaskSpec
+from droidherd.domain import messages as m
 from droidherd.domain.replay import ReplayRecord
 from tests.workflows.world import World, until, world
+from workflows.emulator import EmulatorWorkflow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -86,3 +89,29 @@ async def test_a_task_that_cannot_be_replayed_is_terminated_and_audited(client: 
         assert "stuck" == await until(lambda: replaced(here), "the audit to say so")
         await here.submit("t1")
         await here.ended("t1")
+
+
+@pytest.mark.more
+async def test_ten_emulators_that_get_stuck_at_once_are_replaced(client: Client, monkeypatch: pytest.MonkeyPatch):
+    stuck, turn = set[str](), EmulatorWorkflow._turn
+
+    async def fails_when_stuck(self: EmulatorWorkflow) -> None:
+        if workflow.info().run_id in stuck:
+            raise RuntimeError("cannot go on")
+        await turn(self)
+
+    monkeypatch.setattr(EmulatorWorkflow, "_turn", fails_when_stuck)
+    names_of_all = [f"e{number}" for number in range(10)]
+    async with world(client, joined=False, record=ReplayRecord(limit=2)) as here:
+        here.owns(*names_of_all)
+        await here.serve_host()
+        await here.join()
+        await asyncio.gather(*(here.emulator_is(name, "up") for name in names_of_all))
+        runs = [(await here.emulator(name).describe()).run_id for name in names_of_all]
+        stuck.update(runs)
+        await asyncio.gather(*(here.emulator(name).signal("recall", m.Recall(1)) for name in names_of_all))
+        ids = map(names.emulator_id, names_of_all)
+        closed = [client.get_workflow_handle(one, run_id=run) for one, run in zip(ids, runs, strict=True)]
+        await asyncio.gather(*(until(lambda one=one: terminated(one), "the run to be terminated") for one in closed))
+        again = [await here.emulator(name).describe() for name in names_of_all]
+        assert [WorkflowExecutionStatus.RUNNING] * 10 == [one.status for one in again]
