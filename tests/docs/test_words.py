@@ -3,6 +3,8 @@
 import ast
 import io
 import re
+import subprocess
+import tempfile
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,11 +158,11 @@ def retired_prose(text: str) -> Iterator[str]:
 
 
 def _files(pattern: str, *places: str) -> list[Path]:
-    found: list[Path] = []
-    for place in places:
-        path = ROOT / place
-        found.extend([path] if path.is_file() else sorted(path.rglob(pattern)))
-    return [one for one in found if one != HERE and not {"__pycache__", ".venv"} & set(one.parts)]
+    """What git tracks: caches and what somebody tries out beside it is nobody else's."""
+    line = ["git", "ls-files", "-z", "--", *places]
+    tracked = subprocess.run(line, cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")
+    found = [ROOT / name for name in tracked if name]
+    return sorted(one for one in found if one != HERE and one.match(pattern) and one.is_file())
 
 
 CODE = _files("*.py", *PRODUCT)
@@ -210,3 +212,10 @@ def test_file_names_hold_no_retired_word():
 )
 def test_a_retired_word_is_found(text: str, count: int):
     assert count == len([*retired_identifiers(text), *retired_prose(text)])
+
+
+def test_what_git_does_not_track_is_not_read():
+    with tempfile.NamedTemporaryFile(suffix=".py", dir=ROOT / "bench") as untracked:
+        assert Path(untracked.name) not in _files("*.py", "bench")
+    assert ROOT / "bench" / "stand.py" in _files("*.py", "bench")
+    assert [ROOT / "README.md"] == _files("*.md", "README.md")
