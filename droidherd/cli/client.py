@@ -25,7 +25,9 @@ LISTS = {
     "accounts": "`droidherd account list` names the accounts that have a record",
 }
 """What to do about a name that nothing has, by the part of the API that was asked."""
-NOT_FOUND = 404
+UNAUTHORIZED, NOT_FOUND = 401, 404
+NO_KEY = "set DROIDHERD_API__KEY to yours, or `api.key_file` in droidherd.toml to a file that holds it"
+WRONG_KEY = "it comes from DROIDHERD_API__KEY, `api.key_file`, or under your user name from `api.keys`"
 _PATH = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
 """What people type stands in it as an id: nothing there may turn it into the address of something else."""
 TIMEOUT_S = 40.0
@@ -57,6 +59,7 @@ class ApiClient:
     def __init__(self, url: str, key: str = "", instance: str = "") -> None:
         """`key` is sent with every request when there is one; `instance` is where the address was found."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._has_key = bool(key)
         self.url = url
         self._of = f" of the instance in {instance}" if instance else ""
         # Proxies of the environment are for the outside; the instance is on this machine or named on purpose.
@@ -149,9 +152,11 @@ class ApiClient:
             raise CliError(f"the API{self._of} at {self.url} cannot be reached", remedy=remedy, code=NOT_UP) from error
         if not answer.is_success:
             problem = _problem(answer)
-            raise ApiRefusedError(
-                _refusal(answer), remedy=_remedy(answer, path), status=answer.status_code, problem=problem
-            )
+            what, remedy = _refusal(answer), _remedy(answer, path)
+            if answer.status_code == UNAUTHORIZED:
+                what = f"the API{self._of} at {self.url} {'does not know this key' if self._has_key else 'wants a key'}"
+                remedy = WRONG_KEY if self._has_key else NO_KEY
+            raise ApiRefusedError(what, remedy=remedy, status=answer.status_code, problem=problem)
         return answer
 
 

@@ -238,7 +238,12 @@ def test_the_key_of_a_file_is_sent(
     droidherd: Terminal, api_state: ApiState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     api_state.key = "secret"
-    assert "unauthorized" in droidherd("task", "list")[1]
+    asked = droidherd("task", "list")[1]
+    assert (True, True) == ("wants a key" in asked, "set DROIDHERD_API__KEY to yours" in asked)
+    monkeypatch.setenv("DROIDHERD_API__KEY", "stale")
+    asked = droidherd("task", "list")[1]
+    assert (True, True) == ("does not know this key" in asked, "it comes from DROIDHERD_API__KEY" in asked)
+    monkeypatch.delenv("DROIDHERD_API__KEY")
     (tmp_path / "key").write_text("secret\n")
     monkeypatch.setenv("DROIDHERD_API__KEY_FILE", str(tmp_path / "key"))
     assert {"tasks": []} == droidherd.json("task", "list")
