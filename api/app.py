@@ -71,7 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=ABOUT,
         lifespan=_lifespan(chosen, encryption),
         redirect_slashes=False,
-        openapi_url=reference.OPENAPI,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
     )

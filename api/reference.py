@@ -9,9 +9,10 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic_core import to_json
 from starlette.responses import FileResponse, Response
 
-from api.answers import answer, answers, problems
+from api.answers import JSON, answer, answers, problems
 from api.errors import Kind, ProblemDetails
 from droidherd import __version__
 
@@ -78,6 +79,15 @@ async def docs(request: Request) -> Response:
     )
     page.headers.update(GUARDED)
     return page
+
+
+@router.api_route(OPENAPI, methods=["GET", "HEAD"], include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The schema, rendered once: doing so for each request would keep all others waiting."""
+    app: FastAPI = request.app
+    if not hasattr(app.state, "openapi"):
+        app.state.openapi = to_json(app.openapi())
+    return Response(app.state.openapi, media_type=JSON)
 
 
 def _serve(name: str, media_type: str) -> None:

@@ -2,10 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
+from api.app import create_app
 from api.errors import URN, Kind
+from droidherd.settings import Settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8")
 UNSAID = {Kind.INTERNAL, Kind.OTHER}
@@ -16,6 +20,18 @@ def test_every_route_is_on_the_page(http: httpx.Client):
     for path in paths:
         ending = re.sub(r"^/api/(tasks|queue|emulators)(/\{[a-z_]+\})?/", "/", path)
         assert path in PAGE or ending.replace("{emulator_id}", "{id}").replace("{task_id}", "{id}") in PAGE, path
+
+
+async def test_the_schema_is_rendered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    app = create_app(Settings(data=tmp_path))
+    rendered: list[dict[str, Any]] = []
+    make = app.openapi
+    monkeypatch.setattr(app, "openapi", lambda: rendered.append(make()) or rendered[-1])
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        first, second = [await client.get("/openapi.json") for _ in range(2)]
+    assert (first.content, 1) == (second.content, len(rendered))
+    assert rendered[0] == first.json()
 
 
 def test_every_kind_of_problem_is_on_the_page_with_its_code():
