@@ -1,5 +1,6 @@
 """The connection to Temporal: one data converter and one way to connect, for workers, the API and the command line."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,6 +19,7 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 from temporalio.envconfig import ClientConfigProfile
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig
 from temporalio.service import GrpcCompression, RetryConfig
 from typing_extensions import override
 
@@ -30,6 +32,11 @@ from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import MissingKeyError, UnavailableError
 from droidherd.engine.tracing import TracingInterceptor
 from droidherd.settings import Settings, Temporal
+
+CORE = "temporalio.core"
+"""The logger of the SDK's core."""
+DETAIL_MAX = 2_000
+"""Characters of one detail of what it writes."""
 
 
 class _Json(PydanticJSONPlainPayloadConverter):
@@ -135,6 +142,38 @@ def converter_of(keys: EncryptionKeys) -> DataConverter:
     return (
         replace(sealed, failure_converter_class=DefaultFailureConverterWithEncodedAttributes) if keys.active else sealed
     )
+
+
+class _CoreLines(logging.Filter):
+    """What the core of the SDK writes beside a message becomes fields of the line."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        entry = vars(record).pop("temporal_log", None)
+        if entry is not None:
+            record.details = {name: str(value)[:DETAIL_MAX] for name, value in entry.fields.items()}
+            record.target = entry.target
+        return True
+
+
+def core_runtime() -> Runtime:
+    """The core of the SDK, which is written in Rust, writes its log through Python's logging, and no coloured lines.
+
+    It hands over what it wrote every 10 ms, from a thread of its own: a process that ends by `os._exit` may lose what
+    came last. A core that writes nothing costs nothing.
+    """
+    logger = logging.getLogger(CORE)
+    if not logger.filters:
+        logger.addFilter(_CoreLines())
+    forwarding = LogForwardingConfig(
+        logger, append_target_to_name=False, prepend_target_on_message=False, append_log_fields_to_message=False
+    )
+    return Runtime(telemetry=TelemetryConfig(logging=replace(LoggingConfig.default, forwarding=forwarding)))
+
+
+def log_through_python() -> None:
+    """For all clients of this process; to be called before the first one is made."""
+    Runtime.set_default(core_runtime(), error_if_already_set=False)
 
 
 async def connect(

@@ -1,18 +1,26 @@
+import io
+import json
+import logging
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from temporalio import workflow
+from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts.fleet import HostInput, HostState
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.messages import Health, Key, Seen
-from droidherd.engine.connection import CONVERTER, PayloadConverter, connect
+from droidherd.engine.connection import CONVERTER, CORE, PayloadConverter, connect, core_runtime
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Temporal
+from droidherd.telemetry import JsonLines
 from tests.support.tls import papers, tls_proxy
+from tests.workflows.world import until
 
 NO_KEYS = EncryptionKeys()
 REQUEST = TaskInput(spec=TaskSpec(type="press"))
@@ -82,3 +90,33 @@ async def test_a_profile_that_is_not_there_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "none.toml"))
     with pytest.raises(UnavailableError, match="the profile farm of Temporal cannot be read"):
         await connect(Temporal(embedded=False, profile="farm"), NO_KEYS)
+
+
+@workflow.defn(name="Broken")
+class Broken:
+    @workflow.run
+    async def run(self) -> None:
+        raise RuntimeError("a fault in a workflow")
+
+
+async def test_what_the_core_of_the_sdk_writes_are_json_lines_like_ours(client: Client, task: str):
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logging.getLogger(CORE).addHandler(handler)
+    try:
+        address = client.service_client.config.target_host
+        other = await Client.connect(address, namespace=client.namespace, runtime=core_runtime())
+        async with Worker(other, task_queue=task, workflows=[Broken], workflow_runner=UnsandboxedWorkflowRunner()):
+            await other.start_workflow("Broken", id=task, task_queue=task)
+
+            async def written() -> bool | None:
+                return "Failing workflow task" in stream.getvalue() or None
+
+            await until(written, "the core to write a line")
+            await other.get_workflow_handle(task).terminate()
+    finally:
+        logging.getLogger(CORE).removeHandler(handler)
+    line = json.loads(next(one for one in stream.getvalue().splitlines() if "Failing" in one))
+    assert ("warning", CORE, "Failing workflow task") == (line["level"], line["from"], line["event"])
+    assert "a fault in a workflow" in line["details"]["failure"]
