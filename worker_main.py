@@ -25,7 +25,7 @@ from droidherd.domain.fleet.disk_space import Need
 from droidherd.domain.replay import ReplayRecord
 from droidherd.engine.accounts import AccountsClient
 from droidherd.engine.archive import TaskArchive
-from droidherd.engine.connection import EngineConfig, connect, converter_of
+from droidherd.engine.connection import EngineConfig, connect, converter_of, log_through_python
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import EngineError, ScheduleError, UnavailableError
 from droidherd.engine.maintenance import keep_schedule
@@ -202,6 +202,7 @@ def main(argv: list[str] | None = None) -> int:
     children.drop_encryption_keys(os.environ)
     children.keep_private(settings.data)
     telemetry.start_logs(settings.telemetry.log_level)
+    log_through_python()
     telemetry.metrics.process.watch("worker", settings.host.id, settings.data)
     traces = telemetry.start_traces(settings.telemetry, service="worker")
     if settings.telemetry.worker_metrics_port:
@@ -222,7 +223,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)  # an orderly shutdown is behind us; the interpreter's own exit may abort
+    children.end_process(main())

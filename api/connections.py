@@ -11,11 +11,15 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final, cast
 
 import h11
+import uvicorn
+from starlette.types import ASGIApp
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from droidherd.settings import Api
 
+GRACE_S: Final = 5
+"""Streams and waits that are open when the process ends are cut after this."""
 KEEP_ALIVE_S: Final = 75
 """Longer than clients and proxies keep an idle connection (5 to 60 s), so that the server never closes first.
 
@@ -205,6 +209,15 @@ def server_options(settings: Api) -> dict[str, Any]:
         "server_header": False,
         "timeout_keep_alive": KEEP_ALIVE_S,
     }
+
+
+def serve(app: ASGIApp, settings: Api) -> int:
+    """Serve until a signal comes. The exit code."""
+    try:
+        uvicorn.run(app, timeout_graceful_shutdown=GRACE_S, **server_options(settings))
+    except SystemExit as ended:  # the port is taken, say
+        return ended.code if isinstance(ended.code, int) else 1
+    return 0
 
 
 def keep_logs_short() -> None:

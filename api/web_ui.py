@@ -5,14 +5,10 @@ web page can guess; who asks for it under the wrong name, or from a page of anot
 """
 
 import argparse
-import logging
-import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import httpx
-import uvicorn
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
@@ -21,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from api.auth import Guard
-from api.connections import keep_logs_short, server_options
+from api.connections import keep_logs_short, serve
 from droidherd import telemetry
 from droidherd.processes import children
 from droidherd.settings import Api
@@ -92,15 +88,8 @@ def main(argv: list[str] | None = None) -> int:
     children.keep_private()
     telemetry.start_logs("INFO")
     keep_logs_short()
-    try:
-        uvicorn.run(create_proxy(chosen.behind), **server_options(Api(port=chosen.port)))
-    except SystemExit as ended:  # the port is taken, say
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
+    return serve(create_proxy(chosen.behind), Api(port=chosen.port))
 
 
 if __name__ == "__main__":
-    code = main()
-    logging.shutdown()
-    sys.stdout.flush()
-    os._exit(code)
+    children.end_process(main())

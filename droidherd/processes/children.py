@@ -1,10 +1,12 @@
 """How our own programs are started: with our code first, files for nobody else, and no more secrets than needed."""
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Collection, Mapping, MutableMapping
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder with our packages: this tree, or where they were installed."""
@@ -115,3 +117,10 @@ def _close_to_others(path: Path) -> None:
     plain = (path.is_dir() or path.is_file()) and not path.is_symlink()
     if plain and known.st_uid == os.getuid() and known.st_mode & 0o077:
         path.chmod(known.st_mode & 0o7700)
+
+
+def end_process(code: int) -> NoReturn:
+    """After an orderly shutdown: the interpreter's own exit may crash in the SDK's threads."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
