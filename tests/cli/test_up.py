@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,11 +114,14 @@ def test_taken_ports_are_named_before_anything_starts(stand: Stand, tmp_path: Pa
     document = stand.up()
     other.environment["DROIDHERD_API__PORT"] = document["api"].rpartition(":")[2]
     other.environment["DROIDHERD_TEMPORAL__ADDRESS"] = document["temporal"]
-    done = other.run("up", "--json")
-    assert 1 == done.returncode
-    error = json.loads(done.stdout)["error"]
-    assert ("`api.port` is in use" in error, "`temporal.address` is in use" in error) == (True, True)
-    assert {} == other.processes()
+    pids = {name: stand.processes()[name].pid for name in ("api", "temporal")}
+    for words in (("--json",), ("--detach", "--json")):
+        done = other.run("up", *words)
+        assert 1 == done.returncode
+        error = json.loads(done.stdout)["error"]
+        for port, name in (("`api.port`", "api"), ("`temporal.address`", "temporal")):
+            assert re.search(rf"{port} is in use by \S+ \(process {pids[name]}\)", error), error
+        assert not other.data.exists()
 
 
 def test_two_instances_that_start_together_find_their_own_ports(tmp_path: Path):

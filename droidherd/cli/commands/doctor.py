@@ -213,7 +213,7 @@ def free_ports(settings: Settings) -> Iterator[Finding]:
     wanted = [one for one in wanted_ports(settings) if one.wanted]
     taken = [one for one in wanted if not ports.is_free(one.wanted, one.host)]
     for one in taken:
-        text = f"{one.wanted} of `{one.name}` is in use"
+        text = f"{one.wanted} of `{one.name}` is in use{ports.used_by(one.wanted)}"
         if one.chosen:
             yield Finding("ports", Grade.FAIL, text, f"set {ports.variable(one.name)} to another, or 0")
         else:

@@ -42,17 +42,19 @@ def up(
 ) -> None:
     """Start Temporal, virtual emulators, worker and API on this machine, and keep them running."""
     settings = start.with_last_virtual(settings_of(data, virtual, temporal={"ui": True} if ui else None))
-    if encrypt:
-        start.ensure_keys(settings)
-    if detach:
-        start.detach(settings, as_json=as_json)
-        return
-    if as_json:
-        telemetry.start_logs(settings.telemetry.log_level)
-    else:
-        logging.basicConfig(level=settings.telemetry.log_level, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    start.run(Instance(settings), as_json=as_json)
+    with start.leaving_nothing(settings.data.absolute()):
+        if encrypt:
+            start.ensure_keys(settings)
+        if detach:
+            start.detach(settings, as_json=as_json)
+            return
+        if as_json:
+            telemetry.start_logs(settings.telemetry.log_level)
+        else:
+            log_format = "%(asctime)s %(message)s"
+            logging.basicConfig(level=settings.telemetry.log_level, format=log_format, datefmt="%H:%M:%S")
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        start.run(Instance(settings), as_json=as_json)
 
 
 @app.command(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from droidherd.cli.errors import CliError, PortTakenError
 from droidherd.cli.local.lock import try_lock
 from droidherd.processes.pidfile import write_json
@@ -24,6 +26,7 @@ ADB_PORTS = range(5554, 5684)
 HIDDEN = ipaddress.IPv4Network("127.0.0.0/8")
 QUIET_PORTS = range(20_000, 32_000)
 TRIES = 100
+LISTENS = psutil.CONN_LISTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,20 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         return True
 
 
+def used_by(port: int) -> str:
+    """` by nginx (process 812)`; empty when the system does not tell, since it is somebody else's."""
+    try:
+        found = {
+            one.pid
+            for one in psutil.net_connections("tcp")
+            if one.status == LISTENS and one.laddr and one.laddr.port == port
+        }
+        holders = [psutil.Process(pid) for pid in sorted(pid for pid in found if pid)]
+        return " by " + " and ".join(f"{one.name()} (process {one.pid})" for one in holders) if holders else ""
+    except (psutil.Error, OSError):
+        return ""
+
+
 def answers(port: int, host: str = "127.0.0.1") -> bool:
     try:
         with socket.create_connection((host, port), timeout=1.0):
@@ -152,7 +169,7 @@ class PortRegistry:
         if wanted and setting.chosen:
             if not self._reserve(wanted, host):
                 raise PortTakenError(
-                    f"port {wanted} of `{name}` is in use",
+                    f"port {wanted} of `{name}` is in use{used_by(wanted)}",
                     remedy=f"set `{name}` in droidherd.toml (or {variable(name)}) to another port, or to 0",
                 )
             return wanted

@@ -3,12 +3,13 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -17,18 +18,20 @@ from pydantic import Field, TypeAdapter
 from rich.markup import escape
 
 from droidherd.cli import output
-from droidherd.cli.errors import CliError, NotReadyError
+from droidherd.cli.errors import AlreadyRunningError, CliError, NotReadyError
 from droidherd.cli.local import supervise
 from droidherd.cli.local.instance import END_ORDER, Instance
 from droidherd.cli.local.layout import Layout
 from droidherd.cli.local.lock import InstanceLock
 from droidherd.cli.local.stop import end_orphaned_adb
 from droidherd.cli.local.supervise import ChildProcess, ProcessFolders, Supervisor, tail
+from droidherd.domain.errors import DroidherdError
 from droidherd.engine.encryption import make_key_file
 from droidherd.processes import children, pidfile
 from droidherd.settings import KEYS_FILE, Settings
 
 LEFTOVER_GRACE_S = 3.0
+UP_LOG = "up.log"
 DETACHED_READY_S = 180.0
 PROGRAM: tuple[str, ...] = tuple(children.python("droidherd.cli"))
 """This command, to start itself in the background."""
@@ -95,6 +98,20 @@ class StartProgress:
         with suppress(OSError):
             sys.stdout.write(json.dumps(fields) + "\n")
             sys.stdout.flush()
+
+
+@contextmanager
+def leaving_nothing(data: Path) -> Generator[None]:
+    """Removes the data directory of a start that failed before it began anything, if no other start had made it."""
+    is_new = not data.exists()
+    try:
+        yield
+    except (CliError, DroidherdError) as error:
+        layout = Layout(data)
+        began = layout.database.exists() or any(log.name != UP_LOG for log in layout.logs.glob("*.log"))
+        if is_new and not began and not isinstance(error, AlreadyRunningError):
+            shutil.rmtree(data, ignore_errors=True)
+        raise
 
 
 def run(instance: Instance, *, as_json: bool) -> None:
@@ -170,7 +187,7 @@ def launch(settings: Settings) -> dict[str, Any]:
     children.keep_private(layout.data, layout.logs)
     InstanceLock(layout.lock).take().give_back()
     layout.ready.unlink(missing_ok=True)
-    log = layout.logs / "up.log"
+    log = layout.logs / UP_LOG
     with log.open("ab") as output_file:
         process = subprocess.Popen(
             [*PROGRAM, "up", *_flags(settings, layout), "--json"],
@@ -269,4 +286,8 @@ def _wait_ready(process: "subprocess.Popen[bytes]", layout: Layout, log: Path) -
     if process.poll() is None:
         process.terminate()
         raise NotReadyError("the instance does not get ready", remedy=f"{log} ends with:\n{tail(log)}")
-    raise CliError("the instance ended while it started", remedy=f"{log} ends with:\n{tail(log)}")
+    last = tail(log)
+    with suppress(ValueError, KeyError, TypeError, IndexError):  # it may say itself what is wrong, as the last thing
+        final = json.loads(last.splitlines()[-1])
+        raise CliError(final["error"], remedy=final["remedy"])
+    raise CliError("the instance ended while it started", remedy=f"{log} ends with:\n{last}")
