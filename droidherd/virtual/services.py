@@ -233,6 +233,7 @@ async def _framebuffer(session: VirtualSession, stream: VirtualStream) -> None:
         raw = await raw_of(emulator, FRAMEBUFFER)
     except NoPictureError:
         return
+    emulator.record(stream.number, ["framebuffer"], 0, effect=False)
     width, height = struct.unpack_from("<2I", raw)
     # Version, depth, size, then offset and length of red, BLUE, green, alpha.
     head = struct.pack("<13I", 1, 32, width * height * 4, width, height, 0, 8, 16, 8, 8, 8, 24, 8)
