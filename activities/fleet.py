@@ -70,12 +70,12 @@ class FleetActivities:
 
     @activity.defn
     async def presence(self, work: PresenceWork) -> PresenceEnd:
-        """Until the worker is gone; heartbeats show that the rounds go on."""
+        """Until the worker is gone; heartbeats show that the rounds go on, and what they last found."""
         probe_loop = self._new_probe_loop()
         async with self._walking(probe_loop, work) as rounds:
             while not self._gone.is_set() and not rounds.done():
-                activity.heartbeat()
-                await asyncio.wait([rounds], timeout=BEAT_S)
+                await asyncio.wait([rounds], timeout=BEAT_S)  # the first word already knows the first probes
+                activity.heartbeat(probe_loop.last_probes())
             if rounds.cancelled():
                 raise AbandonedError("a newer presence of this host began")
             if rounds.done():

@@ -52,8 +52,8 @@ class EmulatorList(BaseModel):
 
 @router.get("", responses=answers(EmulatorList, *_READ))
 async def emulators(app: App, pool: Name = "", state: EmulatorStatus | None = None) -> Response:
-    """Every emulator of a pool, by id: its state and its task. Its address and probes: of one emulator."""
-    page = await app.queue.emulators(pool or app.pool)
+    """Every emulator of a pool, by id: its state, its task, its address and its last good probe."""
+    page = await app.emulators.page(pool or app.pool)
     found = [EmulatorOut.of(one) for one in page.emulators if state is None or one.state == state]
     found.sort(key=lambda one: ids.natural(one.id))
     return answer(EmulatorList.model_construct(emulators=found, rebuilding=page.rebuilding))

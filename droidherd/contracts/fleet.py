@@ -76,6 +76,20 @@ class PresenceWork(Contract):
     pool: Id = "default"
 
 
+class ProbedEmulator(Contract):
+    """Where an emulator is probed, and when a probe was answered last."""
+
+    address: str = ""
+    good_at_ms: int = 0
+    """0: none was yet."""
+
+
+class PresenceBeat(Contract):
+    """What each heartbeat of the `presence` activity carries. Temporal keeps the last one, and writes no event."""
+
+    emulators: dict[str, ProbedEmulator] = Field(default_factory=dict)
+
+
 class PresenceEnd(Contract):
     """Result of the `presence` activity: the host leaves in order."""
 
@@ -171,7 +185,7 @@ class EmulatorView(Contract):
     doing: str = ""
     """What its host does for it now, or is about to do."""
     last_good_probe: datetime | None = None
-    """When a probe was answered last, as its host last reported. Hosts report changes: while it is up, probes go on."""
+    """When a probe was answered last, by the last heartbeat of its host's worker; without one, by its last report."""
 
 
 class DrainRequest(Request):

@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from droidherd import telemetry
 from droidherd.adb.server import AdbServer
+from droidherd.contracts.fleet import PresenceBeat, ProbedEmulator
 from droidherd.domain.errors import BadParametersError, DroidherdError, EmulatorLostError, ServerSilencedError
 from droidherd.domain.messages import Health, RecoveryPolicy, Seen
 from droidherd.emulator.connection_watch import ConnectionWatch
@@ -196,6 +197,18 @@ class ProbeLoop:
                 host, pool = self._post.host_id, self._post.pool
                 self._say(Seen(emulator_id, host, incarnation, 0, Health.LEFT, pool=pool))
 
+    def last_probes(self) -> PresenceBeat:
+        """Of every emulator on the list, when a probe was answered last."""
+        probed = {
+            entry.emulator_id: ProbedEmulator(address=entry.address, good_at_ms=self._good_at_ms(entry.emulator_id))
+            for entry, _ in self._walks.values()
+        }
+        return PresenceBeat(emulators=probed)
+
+    def _good_at_ms(self, emulator_id: str) -> int:
+        age_s = self._watch.age_s(emulator_id, time.monotonic())
+        return int((time.time() - age_s) * 1000) if age_s < math.inf else 0
+
     def left_reports(self, incarnation: int) -> tuple[Seen, ...]:
         """What is said when the host leaves in order."""
         return tuple(self._report_of(entry, Health.LEFT, incarnation) for entry, _ in self._walks.values())
@@ -328,7 +341,6 @@ class ProbeLoop:
         if self._leaving and health is Health.GOOD:
             health = Health.LEAVING
         labels = tuple(sorted(f"{name}={value}" for name, value in entry.labels.items()))
-        age_s = self._watch.age_s(entry.emulator_id, time.monotonic())
         return Seen(
             entry.emulator_id,
             self._post.host_id,
@@ -341,7 +353,7 @@ class ProbeLoop:
             labels,
             self._post.pool,
             replace(self._post.recovery, controller=entry.controller) if self._post.recovery else None,
-            good_at_ms=int((time.time() - age_s) * 1000) if age_s < math.inf else 0,
+            good_at_ms=self._good_at_ms(entry.emulator_id),
         )
 
     def _say(self, seen: Seen) -> None:

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from activities.fleet import FleetActivities
-from droidherd.contracts.fleet import PresenceWork
+from droidherd.contracts.fleet import PresenceBeat, PresenceWork
 from droidherd.domain.errors import AbandonedError
 from droidherd.domain.messages import Seen
 from droidherd.emulator.gate import Gatekeeper
@@ -35,6 +35,9 @@ class Rounds:
 
     def leave(self, incarnation: int) -> None:
         self.left_incarnations.append(incarnation)
+
+    def last_probes(self) -> PresenceBeat:
+        return PresenceBeat()
 
     def left_reports(self, incarnation: int) -> tuple[Seen, ...]:
         return ()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,6 +94,7 @@ async def test_a_dying_emulator_is_known_at_once_and_the_log_says_why(
     """However seldom it is probed."""
     Inventory(tmp_path).add(InventoryEntry(emulator_id=one.name, address=one.address))
     healths: asyncio.Queue[Health] = asyncio.Queue()
+    began_ms = int(time.time() * 1000)
 
     async def tell_health(news: tuple[Seen, ...], _listed: tuple[str, ...] | None) -> None:
         for seen in news:
@@ -109,6 +111,8 @@ async def test_a_dying_emulator_is_known_at_once_and_the_log_says_why(
         )
         rounds = asyncio.create_task(watched.run(tell_health, 1))
         await until_seen(Health.GOOD)
+        probed = watched.last_probes().emulators[one.name]
+        assert (one.address, True) == (probed.address, began_ms <= probed.good_at_ms <= time.time() * 1000)
         one.control.kill(one.name)
         await until_seen(Health.SUSPECT)
         rounds.cancel()

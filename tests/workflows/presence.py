@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from droidherd.contracts import names
-from droidherd.contracts.fleet import PresenceEnd, PresenceWork, Reports
+from droidherd.contracts.fleet import PresenceBeat, PresenceEnd, PresenceWork, ProbedEmulator, Reports
 from droidherd.domain.messages import Health, Seen
 from tests.workflows.plays import BEAT_S
 
@@ -36,10 +36,17 @@ class Presence:
             if self.broken.is_set():
                 raise ApplicationError("planted", non_retryable=True)
             if not self.silent.is_set():
-                activity.heartbeat()
+                activity.heartbeat(self._beat())
             await asyncio.sleep(BEAT_S)
         left = tuple(replace(seen, health=Health.LEFT) for seen in self.last_seen.values())
         return PresenceEnd(incarnation=work.incarnation, seen=left)
+
+    def _beat(self) -> PresenceBeat:
+        found = {
+            name: ProbedEmulator(address=seen.address, good_at_ms=seen.good_at_ms)
+            for name, seen in self.last_seen.items()
+        }
+        return PresenceBeat(emulators=found)
 
     async def tell(self, incarnation: int, *seen: Seen) -> None:
         reports = tuple(replace(one, incarnation=incarnation) for one in seen or self.last_seen.values())
