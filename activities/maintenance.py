@@ -1,10 +1,11 @@
 """Removes what is old."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from temporalio import activity
 
 from droidherd.artifacts.cleanup import Cleaner, RetentionLimits
+from droidherd.contracts.inbound import UnreadableError, check
 from droidherd.contracts.maintenance import CleanupProgress, CleanupStats, CleanupWork, Hosts
 from droidherd.domain.retention import Shelf
 from droidherd.engine.archive import TaskArchive
@@ -22,9 +23,7 @@ class MaintenanceActivities:
     @activity.defn
     async def remove_tasks(self, work: CleanupWork) -> CleanupStats:
         """Continues where the attempt before this one stopped."""
-        known = activity.info().heartbeat_details
-        begin = CleanupProgress.model_validate(known[0]) if known else CleanupProgress()
-        return await self._cleaner(work).remove_tasks(begin, activity.heartbeat)
+        return await self._cleaner(work).remove_tasks(_progress(activity.info().heartbeat_details), activity.heartbeat)
 
     @activity.defn
     async def sweep_artifacts(self, work: CleanupWork) -> CleanupStats:
@@ -45,3 +44,12 @@ class MaintenanceActivities:
     def of_host(self) -> list[Callable[..., object]]:
         """For the worker of a host's own queue."""
         return [self.sweep_artifacts]
+
+
+def _progress(beats: Sequence[object]) -> CleanupProgress:
+    """What the attempt before said last. Anybody can say it: what cannot be read begins anew."""
+    try:
+        return check(CleanupProgress, beats[0]) if beats else CleanupProgress()
+    except UnreadableError as error:
+        activity.logger.warning("how far this cleanup came cannot be read, it begins anew: %s", error)
+        return CleanupProgress()

@@ -281,7 +281,9 @@ class Timing(Group):
     sticky_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a dead worker's cache")
     workflow_task_s: float = Field(default=2.0, gt=0, description="how long Temporal waits for a workflow task")
     repeat_min_s: float = Field(default=300.0, gt=0, description="a waiting task repeats its request after this")
-    rebuild_s: float = Field(default=600.0, gt=0, description="a dispatcher without memory waits this long for answers")
+    rebuild_s: float = Field(
+        default=600.0, gt=0, le=86_400, description="a dispatcher without memory waits this long for answers"
+    )
     drain_s: float = Field(default=60.0, gt=0, description="how long running stages may take when a worker stops")
 
     @model_validator(mode="after")

@@ -51,6 +51,7 @@ def all_parts(rounds: int, seed: int, histories: int, seconds: float) -> dict[st
         "limit": lambda _: parts.pytest_part("limit", "tests/e2e/test_limit.py", "-m", "long or not long"),
         "buttons": lambda _: parts.pytest_part("buttons", "tests/chaos/test_buttons.py"),
         "messages": lambda _: parts.command_part("messages", "-m", "tests.workflows.garbage", "--json"),
+        "forged": lambda _: parts.command_part("forged", "-m", "tests.workflows.forged", "--json"),
         "cold_updates": lambda _: parts.pytest_part("cold_updates", "tests/workflows/test_cold_updates.py"),
         "flood": lambda _: parts.pytest_part("flood", "tests/e2e/test_flood.py"),
         "fuzz": lambda _: parts.pytest_part("fuzz", "tests/api/test_fuzz.py", "-k", "without_a_key"),

@@ -5,21 +5,21 @@ from temporalio.common import TypedSearchAttributes, WorkflowIDReusePolicy
 
 from droidherd.contracts import names
 from droidherd.contracts.tasks import TaskInput, TaskSpec, TaskView
-from workflows import options
+from workflows import calls, options
 
-Task = workflow.ChildWorkflowHandle[object, TaskView]
+Task = calls.Call[TaskView]
 
 
 async def start_task(
     task_id: str, spec: TaskSpec, summary: str, attributes: TypedSearchAttributes | None = None
 ) -> Task:
     """It outlives whoever started it. WorkflowAlreadyStartedError: there was a task of this id before."""
-    return await workflow.start_child_workflow(
+    return await calls.start_child(
         names.Workflow.TASK.value,
         TaskInput(spec=spec),
+        TaskView,
         id=task_id,
         task_queue=names.QUEUE,
-        result_type=TaskView,
         task_timeout=options.STARTING_TIMEOUT,
         parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,

@@ -31,8 +31,8 @@ from droidherd.contracts.fleet import EmulatorInput
 from droidherd.contracts.queue import DispatcherInput
 from droidherd.domain import messages as m
 from droidherd.domain.outbox import Outbox
-from workflows import options
-from workflows.handles import ignore, start_timer
+from workflows import calls, options
+from workflows.handles import start_timer
 
 NOT_FOUND = "ExternalWorkflowExecutionNotFound"
 BATCH_LIMIT = 200
@@ -151,21 +151,20 @@ class Delivery:
     async def _send_batch(self, messages: list[tuple[str, Any]]) -> list[Outcome]:
         batch = Batch(envelopes=tuple(_envelope(target, message) for target, message in messages))
         try:
-            results = (
-                await workflow.execute_activity(
-                    "deliver",
-                    batch,
-                    result_type=BatchResult,
-                    start_to_close_timeout=options.DELIVERY_TIMEOUT,
-                    schedule_to_close_timeout=options.DELIVERY_TOTAL,
-                    retry_policy=options.DELIVERY_RETRY,
-                    cancellation_type=workflow.ActivityCancellationType.ABANDON,
-                    summary=_describe(batch.envelopes),
-                )
-            ).results
+            answer = await calls.execute_activity(
+                "deliver",
+                batch,
+                BatchResult,
+                start_to_close_timeout=options.DELIVERY_TIMEOUT,
+                schedule_to_close_timeout=options.DELIVERY_TOTAL,
+                retry_policy=options.DELIVERY_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.ABANDON,
+                summary=_describe(batch.envelopes),
+            )
         except FailureError as error:
             workflow.logger.warning("%d messages could not be delivered: %s", len(messages), error.__cause__ or error)
-            results = tuple(DeliveryResult.FAILED for _ in messages)
+            answer = None
+        results = _results(answer, len(messages))
         self._batch_in_flight = False
         return [Outcome(*sent, result) for sent, result in zip(messages, results, strict=True)]
 
@@ -183,6 +182,13 @@ def _envelope(target: str, message: Any) -> Envelope:
     return Envelope(target=target, signal=names.signal_of(message), message=dataclasses.asdict(message))
 
 
+def _results(answer: BatchResult | None, count: int) -> tuple[DeliveryResult, ...]:
+    """One for each message. Who answers for another number of messages did not deliver ours."""
+    if answer is None or len(answer.results) != count:
+        return (DeliveryResult.FAILED,) * count
+    return answer.results
+
+
 def _describe(envelopes: Sequence[Envelope]) -> str:
     """Which messages go where, in one line. Temporal takes no summary of more than 400 bytes."""
     first = ", ".join(f"{one.signal} to {one.target}" for one in envelopes[:SUMMARIZED])
@@ -193,10 +199,10 @@ def _describe(envelopes: Sequence[Envelope]) -> str:
 async def _ask(target: str, message: m.Enqueue) -> Outcome:
     """A question that Temporal then does not remember is one more place in line, given back when its turn comes."""
     try:
-        answer = await workflow.execute_local_activity(
+        answer = await calls.execute_local_activity(
             "ask_dispatcher",
             AskDispatcher(dispatcher=target, message=message),
-            result_type=DispatcherAnswer,
+            DispatcherAnswer,
             start_to_close_timeout=options.DIRECT_TIMEOUT,
             retry_policy=options.ONCE,
             summary=f"asks {target} for an emulator",
@@ -210,10 +216,10 @@ async def _ask(target: str, message: m.Enqueue) -> Outcome:
 async def _tell(target: str, message: object) -> Outcome:
     """A last word would be said again, whatever else arrives."""
     try:
-        answer = await workflow.execute_local_activity(
+        answer = await calls.execute_local_activity(
             "deliver",
             Batch(envelopes=(_envelope(target, message),)),
-            result_type=BatchResult,
+            BatchResult,
             start_to_close_timeout=options.DIRECT_TIMEOUT,
             retry_policy=options.ONCE,
             summary=f"tells {target} that it ended",
@@ -221,7 +227,7 @@ async def _tell(target: str, message: object) -> Outcome:
     except FailureError as error:
         workflow.logger.debug("%s is told by a signal: %s", target, error)
         return Outcome(target, message, DeliveryResult.FAILED)
-    return Outcome(target, message, answer.results[0])
+    return Outcome(target, message, _results(answer, 1)[0])
 
 
 async def _signal(target: str, message: object) -> Outcome:
@@ -247,9 +253,10 @@ async def start_missing(target: str) -> None:
     else:
         child, start = names.Workflow.EMULATOR, EmulatorInput(emulator_id=name)
     try:
-        started = await workflow.start_child_workflow(
-            child,
+        started = await calls.start_child(
+            child.value,
             start,
+            None,
             id=target,
             task_queue=names.FLEET_QUEUE,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
@@ -259,4 +266,4 @@ async def start_missing(target: str) -> None:
     except WorkflowAlreadyStartedError:
         workflow.logger.debug("%s was started by somebody else", target)
     else:
-        ignore(started)  # how it ends is nobody's business here
+        started.ignore()

@@ -33,9 +33,9 @@ from droidherd.domain.fleet.emulator import (
     StandingOrders,
 )
 from droidherd.domain.fleet.recovery import BOOTS, EmulatorTrouble, PlannedStep, RecoveryStep
-from workflows import options
+from workflows import calls, options
 from workflows.delivery import Delivery
-from workflows.handles import ignore, start_timer
+from workflows.handles import start_timer
 from workflows.inbound import protected
 
 R = TypeVar("R")
@@ -46,7 +46,7 @@ S = TypeVar("S")
 class _HostJob(Generic[R, S]):
     """An activity that its host carries out, and what it was asked for."""
 
-    activity: workflow.ActivityHandle[R]
+    activity: calls.Call[R]
     asked: S
     incarnation: int
     began_ms: int
@@ -99,10 +99,10 @@ class EmulatorWorkflow:
         state = self._machine.state
         while True:
             try:
-                return await workflow.execute_activity(
+                return await calls.execute_activity(
                     "find_orders",
                     OrdersWork(emulator_id=state.emulator_id, run_id=workflow.info().run_id),
-                    result_type=StandingOrders,
+                    StandingOrders,
                     summary=f"looks for what people ordered for {state.emulator_id}",
                     start_to_close_timeout=options.ENGINE_TIMEOUT,
                     schedule_to_close_timeout=options.ENGINE_TOTAL,
@@ -245,7 +245,7 @@ class EmulatorWorkflow:
     def _end_gate_backoff(self) -> None:
         self._gate_backoff = False
 
-    def _begin_gate(self, request: GateRequest) -> workflow.ActivityHandle[GateResult]:
+    def _begin_gate(self, request: GateRequest) -> calls.Call[GateResult]:
         state, timing = self._machine.state, self._timing
         work = GateWork(
             emulator_id=state.emulator_id,
@@ -254,11 +254,11 @@ class EmulatorWorkflow:
             fence=request.fence,
             floor=_now_ms(),
         )
-        return workflow.start_activity(
+        return calls.start_activity(
             "pass_gate",
             work,
+            GateResult,
             task_queue=names.host_id(state.owner),
-            result_type=GateResult,
             schedule_to_start_timeout=options.seconds(timing.gate_timeout_s),
             start_to_close_timeout=options.seconds(timing.gate_timeout_s),
             heartbeat_timeout=options.seconds(timing.presence_timeout_s),
@@ -309,7 +309,7 @@ class EmulatorWorkflow:
             self._machine.begin_step(due)
             self._step = _HostJob(self._begin_step(due), due, self._machine.state.incarnation, _now_ms())
 
-    def _begin_step(self, due: PlannedStep) -> workflow.ActivityHandle[RecoveryResult]:
+    def _begin_step(self, due: PlannedStep) -> calls.Call[RecoveryResult]:
         state, timing = self._machine.state, self._timing
         work = RecoveryWork(
             emulator_id=state.emulator_id,
@@ -322,11 +322,11 @@ class EmulatorWorkflow:
         )
         boots = due.step in BOOTS
         limit_s = state.recovery.limit_s if state.recovery else 0.0
-        return workflow.start_activity(
+        return calls.start_activity(
             "recover",
             work,
+            RecoveryResult,
             task_queue=names.boots(state.owner) if boots else names.host_id(state.owner),
-            result_type=RecoveryResult,
             schedule_to_start_timeout=None if boots else options.seconds(timing.gate_timeout_s),
             start_to_close_timeout=options.seconds(max(limit_s, timing.gate_timeout_s)),
             heartbeat_timeout=options.seconds(timing.presence_timeout_s),
@@ -364,7 +364,7 @@ def _machine(start: EmulatorInput) -> Emulator:
     return Emulator(EmulatorState(start.emulator_id, incarnation=began_ms, seq=began_ms))
 
 
-def _evidence_of_gate(gate: workflow.ActivityHandle[GateResult]) -> str:
+def _evidence_of_gate(gate: calls.Call[GateResult]) -> str:
     try:
         return gate.result().evidence
     except ActivityError as error:
@@ -381,10 +381,9 @@ def _result_of_step(job: _HostJob[RecoveryResult, PlannedStep]) -> RecoveryResul
         return RecoveryResult(evidence=f"{job.asked.step}: {error.cause or error}")
 
 
-def _call_back(activity: "asyncio.Task[R]") -> None:
+def _call_back(activity: calls.Call[R]) -> None:
     if not activity.done():
-        ignore(activity)
-        activity.cancel()
+        activity.drop()
 
 
 def _drained_or_found(state: EmulatorState) -> str:

@@ -11,9 +11,9 @@ from droidherd.contracts import names
 from droidherd.contracts.fleet import HostInput, HostState, Join, Joined, PresenceEnd, PresenceWork, Reports
 from droidherd.domain.messages import Health, Seen
 from droidherd.domain.outbox import Outbox
-from workflows import options
+from workflows import calls, options
 from workflows.delivery import Delivery
-from workflows.handles import ignore, start_timer
+from workflows.handles import start_timer
 from workflows.inbound import protected
 
 SHOWN = 100
@@ -28,7 +28,7 @@ class _Presence:
     """The presence activity of one worker."""
 
     worker: Join
-    activity: workflow.ActivityHandle[PresenceEnd]
+    activity: calls.Call[PresenceEnd]
 
 
 @protected(cancellable=False)
@@ -146,19 +146,18 @@ class HostWorkflow:
     def _follow_presence(self) -> None:
         """Call back the presence of a worker that was replaced; begin one for the worker that joined last."""
         if self._presence is not None and self._is_replaced(self._presence):
-            ignore(self._presence.activity)
-            self._presence.activity.cancel()
+            self._presence.activity.drop()
             self._presence = None
         worker = self._state.worker
         if self._presence is None and worker is not None and self._may_begin():
             self._presence = _Presence(worker, self._begin_presence(worker))
 
-    def _begin_presence(self, worker: Join) -> workflow.ActivityHandle[PresenceEnd]:
-        return workflow.start_activity(
+    def _begin_presence(self, worker: Join) -> calls.Call[PresenceEnd]:
+        return calls.start_activity(
             "presence",
             PresenceWork(host_id=self._host, incarnation=worker.incarnation, pool=worker.pool),
+            PresenceEnd,
             task_queue=names.host_id(self._host),
-            result_type=PresenceEnd,
             schedule_to_start_timeout=options.seconds(worker.timing.presence_grace_s),
             start_to_close_timeout=options.PRESENCE_LIFE,
             heartbeat_timeout=options.seconds(worker.timing.presence_timeout_s),

@@ -213,9 +213,9 @@ def _read(
     raw = given[0].payload if given and isinstance(given[0], RawValue) else None
     if given and raw is None:
         return tuple(given)
-    if key := _lock(raw):
+    if key := missing_key_of(raw):
         raise UnreadableError(inbound.locked(key))
-    encoding = _encoding(raw)
+    encoding = encoding_of(raw)
     if raw is None or encoding == inbound.NULL or (encoding == inbound.JSON and raw.data.strip() == b"null"):
         if parameter.default is not inspect.Parameter.empty:
             return (parameter.default,)
@@ -227,11 +227,11 @@ def _read(
     return (inbound.read(parameter.kind, encoding, raw.data, limits, strict=strict),)
 
 
-def _encoding(payload: Any) -> str:
+def encoding_of(payload: Any) -> str:
     return payload.metadata.get("encoding", b"").decode(errors="replace") if payload is not None else ""
 
 
-def _lock(payload: Any) -> str:
+def missing_key_of(payload: Any) -> str:
     """The id of the key that this is still encrypted with; empty: it can be read."""
     key = inbound.key_of(payload.metadata) if payload is not None else None
     if key is None:
@@ -311,7 +311,7 @@ def _init(begin: Callable[..., None], start: _Start) -> Callable[..., None]:
         if not workflow.in_workflow() or (given and not any(isinstance(one, RawValue) for one in given)):
             begin(self, *given)  # called by us, with values
             return
-        lock = next((key for one in given if isinstance(one, RawValue) and (key := _lock(one.payload))), "")
+        lock = next((key for one in given if isinstance(one, RawValue) and (key := missing_key_of(one.payload))), "")
         if lock and (continues() or workflow.unsafe.is_replaying()):
             setattr(self, WAITS_FOR_KEY, True)
             setattr(self, REFUSED, f"the input of this workflow cannot be read: {inbound.locked(lock)}")

@@ -11,7 +11,7 @@ from droidherd.contracts import names
 from droidherd.contracts.maintenance import CleanupInput, CleanupReport, CleanupStats, CleanupWork, Hosts
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.outbox import Outbox
-from workflows import options
+from workflows import calls, options
 from workflows.delivery import Delivery
 from workflows.inbound import protected
 
@@ -61,7 +61,7 @@ class MaintenanceWorkflow:
 
     # --- its steps --------------------------------------------------------------------------------------------
 
-    async def _result_of(self, activity: workflow.ActivityHandle[R]) -> R:
+    async def _result_of(self, activity: calls.Call[R]) -> R:
         """Wait for it, and deliver messages meanwhile."""
         try:
             while not activity.done():
@@ -74,11 +74,11 @@ class MaintenanceWorkflow:
 
     async def _remove_tasks(self, work: CleanupWork) -> CleanupStats:
         return await self._result_of(
-            workflow.start_activity(
+            calls.start_activity(
                 "remove_tasks",
                 work,
+                CleanupStats,
                 summary="would remove old tasks" if work.dry_run else "removes old tasks",
-                result_type=CleanupStats,
                 start_to_close_timeout=options.CLEANUP_TOTAL,
                 heartbeat_timeout=options.CLEANUP_HEARTBEAT,
                 retry_policy=options.CLEANUP_RETRY,
@@ -87,10 +87,11 @@ class MaintenanceWorkflow:
 
     async def _hosts(self) -> Hosts:
         return await self._result_of(
-            workflow.start_activity(
+            calls.start_activity(
                 "list_hosts",
+                None,
+                Hosts,
                 summary="lists the hosts",
-                result_type=Hosts,
                 start_to_close_timeout=options.ENGINE_TIMEOUT,
                 schedule_to_close_timeout=options.ENGINE_TOTAL,
                 retry_policy=options.ENGINE_RETRY,
@@ -101,12 +102,12 @@ class MaintenanceWorkflow:
         """A host that is away is swept the next time."""
         try:
             return await self._result_of(
-                workflow.start_activity(
+                calls.start_activity(
                     "sweep_artifacts",
                     work,
+                    CleanupStats,
                     summary=f"sweeps the artifacts of host {host}",
                     task_queue=names.host_id(host),
-                    result_type=CleanupStats,
                     schedule_to_start_timeout=options.SWEEP_START,
                     start_to_close_timeout=options.CLEANUP_TOTAL,
                     heartbeat_timeout=options.CLEANUP_HEARTBEAT,

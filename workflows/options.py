@@ -15,6 +15,9 @@ ENGINE_RETRY = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum
 ENGINE_TIMEOUT = timedelta(seconds=20)
 ENGINE_TOTAL = timedelta(minutes=10)
 
+CANCEL_PATIENCE = timedelta(minutes=10)
+"""After this a task that is to close as cancelled asks for it once more."""
+
 PRESENCE_LIFE = timedelta(days=3650)
 """A presence activity lives as long as its worker; its heartbeats are what is watched."""
 AWAIT_HEARTBEAT = timedelta(seconds=30)

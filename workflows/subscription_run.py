@@ -7,7 +7,6 @@ it says so and completes, and hands what was missed so far to the next one.
 import asyncio
 from contextlib import suppress
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import (
@@ -20,7 +19,7 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
 )
 
-from droidherd.contracts import names
+from droidherd.contracts import inbound, names
 from droidherd.contracts.engine import AwaitTask
 from droidherd.contracts.subscriptions import (
     SYSTEM,
@@ -37,7 +36,7 @@ from droidherd.contracts.tasks import OperatorRequest, TaskSpec
 from droidherd.domain.dispatch.keys import subscription_mutex
 from droidherd.domain.schedule.catchup import CatchUp, OnStuck, Overlap, latest
 from droidherd.domain.task.lifecycle import TaskStatus
-from workflows import options
+from workflows import calls, options
 from workflows.children import Task, start_task
 from workflows.inbound import protected
 
@@ -48,6 +47,7 @@ LOOK_AGAIN_S = 300.0
 """After it found its task stuck: somebody may have set it going again."""
 LOOKS_PER_LIFE = 20
 """A run that lasts looks again after this part of its age, so that the looks of years fit into its history."""
+OUTCOME_MAX = 64
 MARK = 6
 """Characters of the run id that tell two runs of the same second apart."""
 
@@ -103,7 +103,7 @@ class SubscriptionRunWorkflow:
     async def _live(self) -> bool:
         """Whether it came to its end; if not, it goes on in a new run, since others may send it messages for ever."""
         if self._state.task_id:
-            return await self._follow(self._await_task())
+            return await self._follow(asyncio.ensure_future(self._await_task(self._begin_awaiting())))
         self._state.catch_up = await self._catch_up()
         self._show()
         if self._stop:
@@ -124,12 +124,22 @@ class SubscriptionRunWorkflow:
     def _must_continue(self) -> bool:
         return workflow.info().is_continue_as_new_suggested()
 
-    def _await_task(self) -> "asyncio.Task[str]":
+    async def _await_task(self, waiting: calls.Call[str]) -> str:
+        """A wait that broke off says nothing about the task: it begins anew."""
+        while True:
+            try:
+                return (await waiting)[:OUTCOME_MAX]
+            except ActivityError as error:
+                workflow.logger.warning("how %s ends is asked again: %s", self._state.task_id, error.cause)
+            await workflow.sleep(options.PRESENCE_BACKOFF_S, summary="asks again how its task ends")
+            waiting = self._begin_awaiting()
+
+    def _begin_awaiting(self) -> calls.Call[str]:
         """The task is no child of this run, so that Temporal does not tell when it ends."""
-        return workflow.start_activity(
+        return calls.start_activity(
             "await_task",
             AwaitTask(task_id=self._state.task_id),
-            result_type=str,
+            str,
             start_to_close_timeout=options.PRESENCE_LIFE,
             heartbeat_timeout=options.AWAIT_HEARTBEAT,
             retry_policy=options.ENGINE_RETRY,
@@ -141,7 +151,7 @@ class SubscriptionRunWorkflow:
         """What was due since the run before and did not start. A failure here does not stop this run."""
         before = _before()
         try:
-            return await workflow.execute_activity(
+            return await calls.execute_activity(
                 "settle_missed_runs",
                 CatchUpWork(
                     subscription=self._subscription,
@@ -149,7 +159,7 @@ class SubscriptionRunWorkflow:
                     started_at=self._state.started_at,
                     before=before,
                 ),
-                result_type=CatchUp,
+                CatchUp,
                 summary="looks for runs that were missed",
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
@@ -212,10 +222,10 @@ class SubscriptionRunWorkflow:
     async def _look(self) -> WaitingTask | None:
         """None: not known. Its task goes on, and the next look may tell."""
         try:
-            return await workflow.execute_activity(
+            return await calls.execute_activity(
                 "look_at_task",
                 TaskLook(task_id=self._state.task_id),
-                result_type=WaitingTask,
+                WaitingTask,
                 summary="looks since when its task waits",
                 start_to_close_timeout=options.PLANNING_TIMEOUT,
                 retry_policy=options.PLANNING_RETRY,
@@ -262,8 +272,8 @@ class SubscriptionRunWorkflow:
 def _before() -> SubscriptionRunState | None:
     """The result of the run before. Anybody may start a run, with anything."""
     try:
-        return SubscriptionRunState.model_validate(workflow.get_last_completion_result())
-    except ValidationError:
+        return inbound.check(SubscriptionRunState, workflow.get_last_completion_result())
+    except inbound.UnreadableError:
         return None
 
 
@@ -293,5 +303,5 @@ async def _end_of(task: Task) -> str:
     if isinstance(cause, TerminatedError):
         return "terminated"
     if isinstance(cause, ApplicationError) and cause.details and isinstance(cause.details[0], dict):
-        return str(cause.details[0].get("state", TaskStatus.FAILED))
+        return str(cause.details[0].get("state", TaskStatus.FAILED))[:OUTCOME_MAX]
     return TaskStatus.FAILED

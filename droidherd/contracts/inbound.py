@@ -5,13 +5,14 @@ The limits here hold for every message. Fields that are kept have narrower ones 
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from droidherd.contracts.base import Request
+from droidherd.contracts.base import YEARS, Request
 from droidherd.contracts.validation import FREE, explain, message_of, path_of
 from droidherd.domain import ids
 
@@ -92,12 +93,38 @@ def read(
     if problem:
         raise UnreadableError(problem)
     try:
-        value = _adapter(kind).validate_json(data)
+        value = _checked(_adapter(kind).validate_json(data))
     except ValidationError as error:
         raise UnreadableError(explain(error, kind)) from error
     if strict and (unknown := _unknown(kind, data)):
         raise UnreadableError(unknown)
     return value
+
+
+def read_result(kind: Any, encoding: str, data: bytes, most: int = START_BYTES) -> Any:
+    """What an activity or a child workflow returned: mostly ours, and then long texts may stand in it.
+
+    Raises UnreadableError.
+    """
+    if encoding != JSON:
+        raise UnreadableError(f"it must be JSON ({JSON}), not {encoding[:TEXT]!r}")
+    if len(data) > most:
+        raise UnreadableError(f"it has {len(data)} bytes; at most {most} are taken")
+    try:
+        value = _checked(_adapter(kind).validate_json(data))
+    except ValidationError as error:
+        raise UnreadableError(explain(error, kind)) from error
+    if not _is_known(value, data):
+        raise UnreadableError(f"no field of it belongs to {kind.__name__}")
+    return value
+
+
+def check(kind: Any, value: Any) -> Any:
+    """The same of what stands in JSON that was read already. Raises UnreadableError."""
+    try:
+        return _checked(_adapter(kind).validate_python(value))
+    except ValidationError as error:
+        raise UnreadableError(explain(error, kind)) from error
 
 
 def read_own(kind: Any, data: bytes) -> Any:
@@ -180,6 +207,48 @@ def _beyond_number(value: float, place: _Place, latest: int) -> Iterator[str]:
         yield f"{place} must be a number of seconds between 0 and {DURATION_S}"
     elif place.name in COUNTERS and not place.free and abs(value) > latest:
         yield f"{place} is {value:g}; it must lie at most a day ahead of the present, in milliseconds: {latest}"
+
+
+def _checked(value: Any) -> Any:
+    if problem := next(_impossible(value, ""), ""):
+        raise UnreadableError(problem)
+    return value
+
+
+def _is_known(value: Any, data: bytes) -> bool:
+    """Whether something of it was read. A model of which all may be left out reads anything."""
+    names = set(type(value).model_fields) if isinstance(value, BaseModel) else set[str]()
+    if is_dataclass(value):
+        names = {one.name for one in fields(value)}
+    if not names or (isinstance(value, BaseModel) and value.model_fields_set):
+        return True
+    given = _adapter(Any).validate_json(data)
+    return not given or not names.isdisjoint(given)
+
+
+def _impossible(value: Any, path: str) -> Iterator[str]:
+    """Numbers and times in the fields of a model that a workflow could not reckon with. JSON in it is not looked at."""
+    if isinstance(value, BaseModel):
+        yield from _impossible_fields(dict(value), path)
+    elif is_dataclass(value):
+        yield from _impossible_fields({one.name: getattr(value, one.name) for one in fields(value)}, path)
+    elif isinstance(value, datetime) and (value.tzinfo is None or not YEARS[0] <= value.year <= YEARS[1]):
+        yield f"{path or 'it'} must be a time with a time zone, between the years {YEARS[0]} and {YEARS[1]}"
+
+
+def _impossible_fields(found: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, one in found.items():
+        place = f"{path}.{name}" if path else name
+        if isinstance(one, int | float) and not isinstance(one, bool):
+            yield from _beyond_number(one, _Place(place, name), WHOLE)
+        elif isinstance(one, tuple | list):
+            for at, part in enumerate(one):
+                yield from _impossible(part, f"{place}.{at}")
+        elif isinstance(one, dict):
+            for key, part in one.items():
+                yield from _impossible(part, f"{place}.{key}")
+        else:
+            yield from _impossible(one, place)
 
 
 def _unknown(kind: Any, data: bytes) -> str:

@@ -35,10 +35,10 @@ class QueueSettings(Request):
 class PoolSettings(QueueSettings):
     """Everything the operator set for a pool. A dispatcher asks a worker for it (activity `read_pool`)."""
 
-    repeat_min_s: float = 300.0
-    rebuild_s: float = 600.0
-    fence_s: float = 15.0
-    continue_after: int = 0
+    repeat_min_s: float = Field(default=300.0, gt=0)
+    rebuild_s: float = Field(default=600.0, ge=0, le=86_400)
+    fence_s: float = Field(default=15.0, ge=0, le=86_400)
+    continue_after: int = Field(default=0, ge=0)
     """Continue as new after this many messages; 0: when Temporal suggests it."""
 
     def pool_config(self) -> PoolConfig:

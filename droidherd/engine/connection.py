@@ -5,20 +5,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import temporalio.converter
 from google.protobuf.json_format import ParseError
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
-    DefaultFailureConverterWithEncodedAttributes,
+    DefaultFailureConverter,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
 from temporalio.envconfig import ClientConfigProfile
+from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig
 from temporalio.service import GrpcCompression, RetryConfig
 from typing_extensions import override
@@ -58,6 +61,8 @@ def _set_fields(value: Any) -> Any:
 
 
 _JSON = _Json()
+TEXT_MAX = 16_000
+"""Characters of what a failure says. Errors of ours are shorter (`droidherd/domain/errors.py`)."""
 _SECURITY = ("tls", "api_key", "rpc_metadata")
 
 
@@ -131,7 +136,39 @@ class _Converter(DataConverter):
         return list(payloads)
 
 
-CONVERTER = _Converter(payload_converter_class=PayloadConverter)
+class FailureConverter(DefaultFailureConverter):
+    """Reads failures that anybody may have sent: who can reach Temporal can fail an activity with anything.
+
+    What the SDK cannot read it raises, and so fails the workflow task for ever. What is too long a workflow would keep.
+    """
+
+    @override
+    def from_failure(self, failure: Failure, payload_converter: temporalio.converter.PayloadConverter) -> BaseException:
+        if max(len(failure.message), len(failure.application_failure_info.type)) > TEXT_MAX:
+            failure = _cut(failure)
+        try:
+            return super().from_failure(failure, payload_converter)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, DecodeError, ParseError) as error:
+            text = f"a failure that cannot be read: {type(error).__name__}: {str(error)[:200]}"
+            return ApplicationError(text, type="UnreadableFailureError", non_retryable=True)
+
+
+class _SealedFailureConverter(FailureConverter):
+    def __init__(self) -> None:
+        """Messages and stack traces are encrypted with the payloads."""
+        super().__init__(encode_common_attributes=True)
+
+
+def _cut(failure: Failure) -> Failure:
+    short = Failure()
+    short.CopyFrom(failure)
+    short.message = failure.message[:TEXT_MAX]
+    if failure.HasField("application_failure_info"):
+        short.application_failure_info.type = failure.application_failure_info.type[:TEXT_MAX]
+    return short
+
+
+CONVERTER = _Converter(payload_converter_class=PayloadConverter, failure_converter_class=FailureConverter)
 
 
 def converter_of(keys: EncryptionKeys) -> DataConverter:
@@ -139,9 +176,7 @@ def converter_of(keys: EncryptionKeys) -> DataConverter:
     if not keys.secrets:
         return CONVERTER
     sealed = replace(CONVERTER, payload_codec=EncryptionCodec(keys))
-    return (
-        replace(sealed, failure_converter_class=DefaultFailureConverterWithEncodedAttributes) if keys.active else sealed
-    )
+    return replace(sealed, failure_converter_class=_SealedFailureConverter) if keys.active else sealed
 
 
 class _CoreLines(logging.Filter):

@@ -35,6 +35,12 @@ WORKFLOW_CALLS = MappingProxyType(
 )
 """In workflows, and in the domain that runs inside them."""
 
+CALLED = frozenset(
+    f"{what}{way}" for what in ("activity", "local_activity", "child_workflow") for way in ("", "_class", "_method")
+)
+CALLS_HOME = "workflows/calls.py"
+"""The only place that starts activities and child workflows: it reads what they return."""
+
 RANDOM_MODULES = ("random", "secrets")
 """Not even imported in workflows and in the domain: a generator seeded by hand gives every run the same numbers."""
 
@@ -126,8 +132,16 @@ def _call(module: Module, node: ast.Call, names: dict[str, str]) -> Iterator[tup
         yield node.lineno, "shell=True: start a process from a list"
     if name == "os.getenv" and not module.path.startswith(ENVIRONMENT_ROOTS):
         yield node.lineno, "os.getenv: only settings.py and composition roots read the environment"
+    if _starts_by_itself(module, name):
+        yield node.lineno, f"{name}: use workflows.calls, which reads the result: anybody can forge one"
     if _deterministic(module) and name in WORKFLOW_CALLS:
         yield node.lineno, f"{name}: use {_replacement(module, name)}"
+
+
+def _starts_by_itself(module: Module, name: str) -> bool:
+    verb, _, what = name.removeprefix("temporalio.workflow.").partition("_")
+    asked = name.startswith("temporalio.workflow.") and verb in {"start", "execute"} and what in CALLED
+    return asked and module.path.startswith("workflows/") and module.path != CALLS_HOME
 
 
 def _replacement(module: Module, name: str) -> str:

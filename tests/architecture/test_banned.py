@@ -17,6 +17,13 @@ BREACHES = [
     ("droidherd/domain/a.py", "from random import Random", "a value the caller passes in"),
     ("workflows/a.py", "import uuid\nuuid.uuid4()", "workflow.uuid4()"),
     ("workflows/a.py", "open('x')", "an activity"),
+    (
+        "workflows/a.py",
+        "from temporalio import workflow\nworkflow.start_activity('x', result_type=str)",
+        "workflows.calls",
+    ),
+    ("workflows/a.py", "from temporalio.workflow import execute_local_activity as do\ndo('x')", "workflows.calls"),
+    ("workflows/a.py", "import temporalio.workflow as w\nw.start_child_workflow('x')", "workflows.calls"),
     ("workflows/a.py", "print('x')", "workflow.logger"),
     ("workflows/a.py", "import asyncio\nasyncio.wait([])", "workflow.wait()"),
     ("workflows/a.py", "for x in {'a', 'b'}:\n    pass", "sorted"),
@@ -50,6 +57,7 @@ BREACHES = [
 HARMLESS = [
     ("workflows/a.py", "from temporalio import workflow\nx = workflow.now()"),
     ("workflows/a.py", "for x in sorted({'a', 'b'}):\n    pass"),
+    ("workflows/calls.py", "from temporalio import workflow\nworkflow.start_activity('x')"),
     ("workflows/a.py", "async def f(h):\n    await h.signal('x')"),
     ("workflows/a.py", "def f(task):\n    task.cancel()"),
     ("workflows/a.py", "if 'a' in {'a', 'b'}:\n    pass"),

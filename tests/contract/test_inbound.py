@@ -1,12 +1,14 @@
 """What a client sends: read, or refused in one sentence that names the field."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from droidherd.contracts.inbound import DEPTH, UnreadableError, read
+from droidherd.contracts.inbound import DEPTH, UnreadableError, read, read_result
 from droidherd.contracts.queue import OperatorCommand
+from droidherd.contracts.stage import StageOutcome, StageReport
 from droidherd.contracts.tasks import Control, OperatorRequest, Rerun, TaskInput, TaskView
 from droidherd.domain.messages import Soon
 from droidherd.engine.connection import CONVERTER
@@ -93,3 +95,36 @@ def test_other_encodings_are_refused():
 def test_only_what_was_set_is_sent_so_that_older_receivers_know_it():
     [payload] = CONVERTER.payload_converter.to_payloads([OperatorCommand(lane="account", actor="ann")])
     assert {"lane": "account", "actor": "ann"} == json.loads(payload.data)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"garbage": 1}, "outcome is missing"),
+        (17, "the argument must be an object"),
+        ({"outcome": "won"}, "outcome must be one of"),
+        ({"outcome": "completed", "seconds": 1e300}, "seconds must be a number between -2^53 and 2^53"),
+        ({"outcome": "completed", "again_at": "2026-11-20T08:00:00"}, "again_at must be a time with a time zone"),
+        (
+            {"outcome": "asks", "asks": {"verdict": "human", "message": "?", "retry_after_s": -1}},
+            "asks.retry_after_s must be a number of seconds",
+        ),
+        (
+            {"outcome": "completed", "artifacts": [{"name": "a", "size": -(2**60)}]},
+            "artifacts.0.size must be a number between",
+        ),
+    ],
+)
+def test_a_result_that_a_workflow_cannot_reckon_with_is_refused(given: object, expected: str):
+    with pytest.raises(UnreadableError, match=f"^{re.escape(expected)}"):
+        read_result(StageReport, "json/plain", json.dumps(given).encode())
+
+
+def test_a_result_may_hold_long_texts_and_any_json_but_not_any_size():
+    report = StageReport(outcome=StageOutcome.COMPLETED, worker="x" * 5_000, summary={"x": 2**60, "pause_s": -1})
+    data = report.model_dump_json().encode()
+    assert report == read_result(StageReport, "json/plain", data)
+    with pytest.raises(UnreadableError, match="at most 100 are taken"):
+        read_result(StageReport, "json/plain", data, 100)
+    with pytest.raises(UnreadableError, match="it must be JSON"):
+        read_result(StageReport, "binary/plain", data)

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import pytest
 from temporalio import workflow
+from temporalio.api.failure.v1 import ActivityFailureInfo, ApplicationFailureInfo, Failure, TimeoutFailureInfo
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from droidherd.cli.local.embedded import EmbeddedTemporal
 from droidherd.contracts.fleet import HostInput, HostState
 from droidherd.contracts.tasks import TaskInput, TaskSpec
 from droidherd.domain.messages import Health, Key, Seen
-from droidherd.engine.connection import CONVERTER, CORE, PayloadConverter, connect, core_runtime
+from droidherd.engine.connection import CONVERTER, CORE, TEXT_MAX, PayloadConverter, connect, core_runtime
 from droidherd.engine.encryption import EncryptionKeys
 from droidherd.engine.errors import UnavailableError
 from droidherd.settings import Temporal
@@ -120,3 +123,29 @@ async def test_what_the_core_of_the_sdk_writes_are_json_lines_like_ours(client: 
     line = json.loads(next(one for one in stream.getvalue().splitlines() if "Failing" in one))
     assert ("warning", CORE, "Failing workflow task") == (line["level"], line["from"], line["event"])
     assert "a fault in a workflow" in line["details"]["failure"]
+
+
+NESTED = Failure(
+    message="forged",
+    activity_failure_info=ActivityFailureInfo(retry_state=99),  # type: ignore[arg-type] # a number of no state
+    cause=Failure(message="inner", timeout_failure_info=TimeoutFailureInfo(timeout_type=99)),  # type: ignore[arg-type]
+)
+STRANGE = Failure(message="x", application_failure_info=ApplicationFailureInfo(category=99))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("failure", [NESTED, STRANGE], ids=["nested", "strange"])
+def test_a_failure_that_the_sdk_cannot_read_is_a_failure_all_the_same(failure: Failure):
+    read = CONVERTER.failure_converter.from_failure(failure, CONVERTER.payload_converter)
+    assert isinstance(read, ApplicationError)
+    assert "UnreadableFailureError" == read.type
+    assert read.non_retryable
+
+
+def test_of_a_failure_only_so_much_text_is_taken():
+    info = ApplicationFailureInfo(type="y" * 100_000)
+    long = Failure(message="x" * 100_000, application_failure_info=info)
+    read = CONVERTER.failure_converter.from_failure(long, CONVERTER.payload_converter)
+    assert isinstance(read, ApplicationError)
+    assert ("x" * TEXT_MAX, "y" * TEXT_MAX) == (read.message, read.type)
+    timeout = Failure(message="x" * 100_000, timeout_failure_info=TimeoutFailureInfo())
+    assert isinstance(CONVERTER.failure_converter.from_failure(timeout, CONVERTER.payload_converter), ActivityTimeout)

@@ -24,6 +24,7 @@ MORE = (
     "e2e/test_taken_back.py",
     "e2e/test_turns.py",
     "e2e/test_viewers.py",
+    "workflows/test_forged_everywhere.py",
 )
 """The dearest plays: files and folders of tests."""
 

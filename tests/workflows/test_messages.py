@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.client import (
     Client,
     WorkflowFailureError,
@@ -15,15 +16,18 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
 
 from droidherd.contracts import names
-from droidherd.domain.task.lifecycle import TaskStatus
+from droidherd.contracts.stage import StageReport, StageWork
+from droidherd.domain.task.lifecycle import TaskNote, TaskStatus
 from droidherd.engine.connection import CONVERTER, EngineConfig
 from droidherd.engine.queue import QueueClient
 from droidherd.engine.tasks import TasksClient
 from droidherd.engine.visibility import TaskFilters
 from droidherd.worker.workflow_workers import WORKFLOWS
 from tests.workflows import garbage
-from tests.workflows.plays import Hold, completes
+from tests.workflows.forged import Forgery
+from tests.workflows.plays import Hold, Play, completes
 from tests.workflows.world import World, until, wake, world
+from workflows import options
 from workflows.guard import GuardedRunner
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -113,6 +117,42 @@ async def test_a_start_under_the_id_of_a_refused_task_runs(here: World, task: st
 async def _has(tasks: TasksClient, filters: TaskFilters, expected: int) -> bool:
     page = await tasks.page(filters, "", 10)
     return (expected, expected) == (len(page.tasks), await tasks.count(filters))
+
+
+def forged(here: World, data: bytes) -> Play:
+    """Somebody else completes the activity while its worker is at it."""
+
+    async def play(_: StageWork) -> StageReport:
+        await Forgery("", (garbage.payload(data),)).send(here.client, activity.info().task_token)
+        return activity.raise_complete_async()
+
+    return play
+
+
+async def test_a_stage_with_a_result_that_somebody_forged_runs_again(here: World, task: str):
+    await here.submit(task, forged(here, b'{"garbage": 1}'), forged(here, b"\xff\xfe"), completes)
+    ended = await here.ended(task)
+    assert TaskStatus.COMPLETED == ended.state
+    [told, _] = [one.reason for one in ended.events if one.event == TaskNote.INTERRUPTED]
+    assert "the result of run_stage cannot be read, so nobody knows what it did: outcome is missing" in told
+    assert [] == garbage.failed_tasks(await here.task(task).fetch_history())
+
+
+async def test_a_presence_that_somebody_completed_begins_anew(here: World, monkeypatch: pytest.MonkeyPatch):
+    await wake(here)
+    monkeypatch.setattr(options, "PRESENCE_BACKOFF_S", 0.05)
+    host, began = here.client.get_workflow_handle(names.host_id(here.host)), here.presence.began
+    pending = (await host.describe()).raw_description.pending_activities
+    await here.client.get_async_activity_handle(
+        workflow_id=host.id, run_id=None, activity_id=pending[0].activity_id
+    ).complete({"garbage": 1})
+
+    async def begun() -> bool | None:
+        return here.presence.began > began or None
+
+    await until(begun, "the presence to begin anew")
+    await here.emulator_is("e1", "up")
+    assert [] == garbage.failed_tasks(await host.fetch_history())
 
 
 async def started(here: World) -> "list[WorkflowHandle[Any, Any]]":

@@ -37,7 +37,7 @@ from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.dispatch.commands import COMMANDS
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState
-from workflows import options
+from workflows import calls, options
 from workflows.delivery import Delivery
 from workflows.dispatcher import views
 from workflows.handles import start_timer
@@ -397,7 +397,6 @@ class DispatcherWorkflow:
         """Take over from a terminated predecessor; without one, ask every open task of the pool."""
         self._settings = await self._read_settings()
         before = await self._find_predecessor()
-        self._use(before.snapshot or before.kept)
         for lane in self._settings.capacities:
             self._machine.board.lane(lane)
         self._ready = True
@@ -419,10 +418,10 @@ class DispatcherWorkflow:
         """What the operator set. Asked until it is answered: nothing else ends a dispatcher."""
         while True:
             try:
-                return await workflow.execute_activity(
+                return await calls.execute_activity(
                     "read_pool",
                     PoolWork(pool=self._pool),
-                    result_type=PoolSettings,
+                    PoolSettings,
                     summary=f"reads the settings of pool {self._pool}",
                     start_to_close_timeout=options.ENGINE_TIMEOUT,
                     schedule_to_close_timeout=options.ENGINE_TOTAL,
@@ -432,13 +431,13 @@ class DispatcherWorkflow:
                 workflow.logger.warning("the settings of the pool are not known yet: %s", error)
 
     async def _find_predecessor(self) -> Predecessor:
-        """Nothing can be granted before this is known, so it is asked until it is answered."""
+        """Nothing can be granted before this is known and used, so it is asked until it is answered."""
         while True:
             try:
-                return await workflow.execute_activity(
+                found = await calls.execute_activity(
                     "find_predecessor",
                     PoolWork(pool=self._pool, run_id=workflow.info().run_id),
-                    result_type=Predecessor,
+                    Predecessor,
                     summary="looks for what the dispatcher before it knew",
                     start_to_close_timeout=options.ENGINE_TIMEOUT,
                     schedule_to_close_timeout=options.ENGINE_TOTAL,
@@ -446,6 +445,14 @@ class DispatcherWorkflow:
                 )
             except ActivityError as error:
                 workflow.logger.warning("the predecessor is not found yet: %s", error.cause)
+                continue
+            try:
+                self._use(found.snapshot or found.kept)
+            except ValueError as error:  # its activity had looked: this is the answer of somebody else
+                workflow.logger.error("what the predecessor knew cannot be read, and is asked again: %s", error)
+                await workflow.sleep(options.PRESENCE_BACKOFF_S, summary="asks again what its predecessor knew")
+            else:
+                return found
 
     def _show(self) -> None:
         workflow.set_current_details(views.details(self._machine))

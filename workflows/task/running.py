@@ -4,15 +4,14 @@ Stages that run and stages that are taken back share this path. What follows a f
 """
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Protocol
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
-from droidherd.contracts import names
+from droidherd.contracts import inbound, names
 from droidherd.contracts.changes import Undo, Value
 from droidherd.contracts.plan import Plan, RetryOn, Stage
 from droidherd.contracts.stage import WROTE, Captured, StageFailure, StageOutcome, StageReport, StageWork, UndoWork
@@ -22,8 +21,7 @@ from droidherd.domain.errors import Verdict
 from droidherd.domain.messages import RevokeReason
 from droidherd.domain.task.lifecycle import Intent, TaskEvent, TaskNote
 from droidherd.domain.task.reaction import Budget, FailureCause, Next, again_s, react
-from workflows import options
-from workflows.handles import ignore
+from workflows import calls, options
 from workflows.task.loop import TaskLoop
 from workflows.task.state import TaskState
 
@@ -227,7 +225,7 @@ class LeaseRun:
         """Whether a try of this lease may have left something on the emulator."""
         self._asked_to_stop = False
         self._answered: m.Revoked | None = None
-        self._orphan: workflow.ActivityHandle[StageReport] | None = None
+        self._orphan: calls.Call[StageReport] | None = None
         """The try that was given up because its worker was restarted."""
         self._orphan_s = 0.0
 
@@ -403,15 +401,13 @@ class LeaseRun:
                 orphan, self._orphan = self._orphan, None
                 result = await self._result(orphan)
                 if isinstance(result, StageReport):
-                    ignore(handle)
-                    handle.cancel()  # before it was ever sent: both commands vanish
+                    handle.drop()  # before it was ever sent: both commands vanish
                     return result
                 continue
             if handle.done():
                 return await self._result(handle)
             if self._is_forced():
-                ignore(handle)
-                handle.cancel()
+                handle.drop()
                 return _Failed(FailureCause.REVOKED, _infrastructure("nobody waits for it"))
             if self._is_revoked():
                 return await self._give_up(handle, job)
@@ -472,13 +468,13 @@ class LeaseRun:
         force = state.rollback is not None and state.rollback.force
         return UndoWork(**dict(work), undo=job.undo, force=force)
 
-    def _start(self, work: StageWork, job: EmulatorJob) -> "workflow.ActivityHandle[StageReport]":
+    def _start(self, work: StageWork, job: EmulatorJob) -> calls.Call[StageReport]:
         timing = self._state.timing
-        return workflow.start_activity(
+        return calls.start_activity(
             job.activity,
             work,
+            job.reports,
             task_queue=names.emulator_id(work.emulator_id),
-            result_type=job.reports,
             schedule_to_start_timeout=options.seconds(max(work.ahead_s, timing.heartbeat_timeout_s)),
             # A worker may take it while the one ahead still runs; how long it works itself, the stage watches.
             start_to_close_timeout=options.seconds(work.ahead_s + work.limit_s + timing.cleanup_s + SLACK_S),
@@ -497,7 +493,7 @@ class LeaseRun:
 
     # --- how it ended -----------------------------------------------------------------------------------------
 
-    async def _result(self, handle: "workflow.ActivityHandle[StageReport]") -> StageReport | _Failed:
+    async def _result(self, handle: calls.Call[StageReport]) -> StageReport | _Failed:
         try:
             report = await handle
         except ActivityError as error:
@@ -524,7 +520,10 @@ class LeaseRun:
 
     def _reported_failure(self, error: ApplicationError) -> _Failed:
         """The stage said itself how it failed."""
-        details = StageFailure.model_validate(error.details[0]) if error.details else None
+        if error.type == calls.BAD_RESULT:
+            # It may have done all of its work, or none: the journal on the emulator knows.
+            return _Failed(FailureCause.ERROR, _infrastructure(error.message, calls.BAD_RESULT), wrote=True)
+        details = details_of(error)
         if details is None:
             return _Failed(FailureCause.ERROR, failure_of(error))
         self._state.note_report(details.worker, details.artifacts)
@@ -536,17 +535,17 @@ class LeaseRun:
         if job.undo is None:
             self._state.stage_wrote(job.index, self._state.attempt, self._lease.token)
 
-    def _leave_behind(self, handle: "workflow.ActivityHandle[StageReport]", job: EmulatorJob) -> None:
+    def _leave_behind(self, handle: calls.Call[StageReport], job: EmulatorJob) -> None:
         """Wait for it no longer. Whether it wrote to its journal is learned when it ends, or falls silent."""
         attempt, lease = self._state.attempt, self._lease.token
 
-        def note(done: "asyncio.Task[StageReport]") -> None:
+        def note(done: calls.Call[StageReport]) -> None:
             if job.undo is None and _wrote(done):
                 self._state.stage_wrote(job.index, attempt, lease)
 
-        handle.add_done_callback(note)
+        handle.on_done(note)
 
-    async def _give_up(self, handle: "workflow.ActivityHandle[StageReport]", job: EmulatorJob) -> StageReport | _Failed:
+    async def _give_up(self, handle: calls.Call[StageReport], job: EmulatorJob) -> StageReport | _Failed:
         """The lease is wanted back. Wait until nothing can act in our name any more, then let go."""
         reason = self._revoked_for()
         if reason is RevokeReason.RESTARTED:
@@ -593,18 +592,20 @@ def _may_have_touched(result: StageReport | _Failed) -> bool:
     return result.cause is not FailureCause.NOT_STARTED and result.failure.kind != NOT_RELEASED
 
 
-def _wrote(done: "asyncio.Task[StageReport]") -> bool:
+def _wrote(done: calls.Call[StageReport]) -> bool:
     """Whether a try of a stage wrote to its journal, by its report or its last heartbeat."""
-    if done.cancelled():
-        return False
-    error = done.exception()
-    if error is None:
+    try:
         return done.result().wrote
-    cause = error.cause if isinstance(error, ActivityError) else None
+    except asyncio.CancelledError:
+        return False
+    except ActivityError as error:
+        cause = error.cause
     if isinstance(cause, ActivityTimeout):
         return WROTE in cause.last_heartbeat_details
-    details = cause.details[0] if isinstance(cause, ApplicationError) and cause.details else None
-    return isinstance(details, Mapping) and bool(cast("Mapping[str, object]", details).get("wrote"))
+    if not isinstance(cause, ApplicationError):
+        return False
+    details = details_of(cause)
+    return cause.type == calls.BAD_RESULT or (details is not None and details.wrote)
 
 
 def _timed_out(cause: ActivityTimeout) -> _Failed:
@@ -620,17 +621,28 @@ def _why_timed_out(cause: ActivityTimeout) -> _Failed:
     return _Failed(FailureCause.TOO_LONG, failure)
 
 
-def _infrastructure(message: str) -> Failure:
-    return Failure(kind="EmulatorLostError", verdict=Verdict.INFRASTRUCTURE, message=message)
+def _infrastructure(message: str, kind: str = "EmulatorLostError") -> Failure:
+    return Failure(kind=kind, verdict=Verdict.INFRASTRUCTURE, message=message)
 
 
 def failure_of(error: BaseException) -> Failure:
     """What an activity said went wrong. Without a verdict it is final: nobody classified it."""
     if not isinstance(error, ApplicationError):
         return Failure(kind=type(error).__name__, verdict=Verdict.FINAL, message=str(error))
-    if error.details:
-        return failure_from(error.type or "Error", StageFailure.model_validate(error.details[0]))
+    if (details := details_of(error)) is not None:
+        return failure_from(error.type or "Error", details)
     return Failure(kind=error.type or "Error", verdict=Verdict.FINAL, message=error.message)
+
+
+def details_of(error: ApplicationError) -> StageFailure | None:
+    """What a stage says of its failure. None: nothing, or nothing that can be read: anybody can fail an activity."""
+    if not error.details:
+        return None
+    try:
+        return inbound.check(StageFailure, error.details[0])
+    except inbound.UnreadableError as unreadable:
+        workflow.logger.error("the details of %s cannot be read: %s", error.type, unreadable)
+        return None
 
 
 def failure_from(kind: str, details: StageFailure) -> Failure:

@@ -42,7 +42,7 @@ from droidherd.domain.task.lifecycle import (
     why_chain_ends,
 )
 from droidherd.domain.task.reaction import delay_s
-from workflows import options
+from workflows import calls, options
 from workflows.children import start_task
 from workflows.inbound import continues, protected
 from workflows.task.loop import ContinueAsNewError, TaskLoop, until_s
@@ -121,14 +121,19 @@ class TaskWorkflow:
         if problem:
             state.fail(Failure(kind="BadParametersError", verdict=Verdict.FINAL, message=problem))
             return
-        if self._again is None and (earlier := await self._refusal_of_another_run()):
+        try:
+            earlier = await self._refusal_of_another_run() if self._again is None else ""
+        except ActivityError as error:
+            state.fail(failure_of(error.cause or error))
+            return
+        if earlier:
             state.error = Failure(kind=names.ALREADY_RUN, verdict=Verdict.FINAL, message=earlier, remedy=ANOTHER_ID)
             state.move(TaskEvent.REJECTED, reason=earlier)
             return
-        planning = workflow.start_local_activity(
+        planning = calls.start_local_activity(
             "plan_task",
             PlanRequest(spec=state.spec),
-            result_type=Planned,
+            Planned,
             start_to_close_timeout=options.PLANNING_TIMEOUT,
             retry_policy=options.PLANNING_RETRY,
             summary=f"plans {state.type}",
@@ -152,10 +157,10 @@ class TaskWorkflow:
             return f"task {state.task_id} ran before: Temporal's own retries and cron do not apply to tasks"
         if info.parent is not None or names.MEMO_REQUEST in info.raw_memo:
             return ""
-        looking = workflow.start_activity(
+        looking = calls.start_activity(
             "find_earlier_run",
             EarlierRunWork(task_id=state.task_id, run_id=info.run_id),
-            result_type=EarlierRun,
+            EarlierRun,
             start_to_close_timeout=options.ENGINE_TIMEOUT,
             retry_policy=options.ENGINE_RETRY,
             summary="looks for an earlier run of this id",
@@ -479,14 +484,21 @@ async def _close(state: TaskState, *, cancelled: bool) -> TaskView:
 
 
 async def _cancel_in_temporal(state: TaskState) -> None:
-    """Only a cancel of Temporal's own closes a workflow as cancelled."""
-    await workflow.execute_activity(
-        "request_cancel",
-        CancelWork(task_id=state.task_id, run_id=state.run_id),
-        start_to_close_timeout=options.ENGINE_TIMEOUT,
-        schedule_to_close_timeout=options.ENGINE_TOTAL,
-        retry_policy=options.ENGINE_RETRY,
-        cancellation_type=workflow.ActivityCancellationType.ABANDON,
-        summary="closes as cancelled",
-    )
-    await workflow.sleep(options.ENGINE_TOTAL, summary="waits to be closed as cancelled")
+    """Only a cancel of Temporal's own closes a workflow as cancelled. It ends this wait, and nothing else does."""
+    while True:
+        try:
+            await calls.execute_activity(
+                "request_cancel",
+                CancelWork(task_id=state.task_id, run_id=state.run_id),
+                None,
+                start_to_close_timeout=options.ENGINE_TIMEOUT,
+                schedule_to_close_timeout=options.ENGINE_TOTAL,
+                retry_policy=options.ENGINE_RETRY,
+                cancellation_type=workflow.ActivityCancellationType.ABANDON,
+                summary="closes as cancelled",
+            )
+        except ActivityError as error:
+            if workflow.cancellation_reason() is not None:
+                raise
+            workflow.logger.warning("Temporal is asked once more to cancel: %s", error.cause)
+        await workflow.sleep(options.CANCEL_PATIENCE, summary="waits to be closed as cancelled")
