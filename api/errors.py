@@ -170,6 +170,7 @@ def problem_of(error: Exception) -> ProblemError:
 _ENGINE: Final[Mapping[type[e.EngineError], Kind]] = {
     e.UnavailableError: Kind.UNAVAILABLE,
     e.NotFoundError: Kind.NOT_FOUND,
+    e.UnreadableScheduleError: Kind.NOT_FOUND,
     e.OverloadedError: Kind.OVERLOADED,
     e.NoWorkerError: Kind.NO_WORKER,
     e.NoFrameError: Kind.NO_FRAME,

@@ -10,11 +10,11 @@ from temporalio.common import WorkflowIDConflictPolicy
 
 from bench.figures import Figure, Watch
 from bench.stand import POOL, Stand
-from droidherd.contracts import names
 from droidherd.contracts.queue import DispatcherInput, PoolSettings
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import DispatcherState, PoolConfig
 from droidherd.domain.messages import Enqueue, Key
+from tests.support.handing_over import hand_over
 
 TASKS = 40
 AT_ONCE = 4
@@ -67,19 +67,14 @@ def _middle(values: list[float]) -> float:
 async def _round(stand: Stand, prefix: str, text: str, waiting: int) -> Cost:
     """Replace the dispatcher by one that remembers so many waiting tasks, and send some tasks past them."""
     filled = prefilled(text, waiting)
-    handle = await stand.client.start_workflow(
-        names.Workflow.DISPATCHER.value,
-        DispatcherInput(pool=POOL, snapshot=filled, settings=PoolSettings(limit=LIMIT)),
-        id=names.dispatcher_id(POOL),
-        task_queue=names.FLEET_QUEUE,
-        id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
-    )
+    start = DispatcherInput(pool=POOL, snapshot=filled, settings=PoolSettings(limit=LIMIT))
+    run_id = await hand_over(stand.client, start, id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING)
     for first in range(0, TASKS, AT_ONCE):
         batch = f"{prefix}-{first:03}"
         await stand.start_tasks(batch, AT_ONCE, KIND)
         await stand.all_ended(batch, AT_ONCE, lambda _: None)
     await asyncio.sleep(1.0)  # the last `done` is delivered before a task ends; let its answer be written
-    run = stand.dispatcher(handle.first_execution_run_id)
+    run = stand.dispatcher(run_id)
     events = [event async for event in run.fetch_history_events()]
     began = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
     own = [event for event in events if event.event_type != began]

@@ -8,7 +8,7 @@ from droidherd.contracts.accounts import AccountActionRequest, AccountInput, Acc
 from droidherd.domain.dispatch.audit import AuditEntry
 from droidherd.domain.outbox import Outbox
 from workflows.delivery import Delivery
-from workflows.inbound import protected
+from workflows.inbound import continues, protected
 
 UNHEARD = "UnheardError"
 UNHEARD_MAX = 100
@@ -28,9 +28,7 @@ class AccountWorkflow:
         """A client starts it with nothing, and `set`."""
         name = workflow.info().workflow_id.removeprefix(names.account_id(""))
         self._start = start or AccountInput()
-        # Anybody may start one under any id; a name that is none must not fail the workflow task for ever.
-        record = AccountRecord.model_construct(account=name)
-        self._state = self._start.state or AccountState.model_construct(record=record, removed=False, outbox={})
+        self._state = _state_of(name, self._start.state)
         self._outbox = Outbox(self._state.outbox)
         self._delivery = Delivery(self._outbox)
         self._updates = 0
@@ -165,3 +163,11 @@ class AccountWorkflow:
         record = self._state.record
         bound = f"bound to {record.emulator}" if record.emulator else "bound to no emulator"
         return f"{bound}; credentials: {', '.join(sorted(record.credentials)) or 'none'}"
+
+
+def _state_of(name: str, given: AccountState | None) -> AccountState:
+    """The state of the run before. Of a client's, which may be anything, the record, if it is that of this account."""
+    if given is not None and continues():
+        return given
+    record = given.record if given is not None and given.record.account == name else AccountRecord(account=name)
+    return AccountState(record=record)

@@ -64,7 +64,7 @@ class _Pause:
         self.over = True
 
 
-@protected(cancellable=False)
+@protected(own=("state",), cancellable=False)
 @workflow.defn(name=names.Workflow.EMULATOR)
 class EmulatorWorkflow:
     """Drives the machine of `droidherd.domain.fleet.emulator`. Only `_turn` issues commands."""

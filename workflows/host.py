@@ -31,7 +31,7 @@ class _Presence:
     activity: calls.Call[PresenceEnd]
 
 
-@protected(cancellable=False)
+@protected(own=("state",), cancellable=False)
 @workflow.defn(name=names.Workflow.HOST)
 class HostWorkflow:
     """Passes on what its worker sees. Silence makes emulators suspect, longer silence down.

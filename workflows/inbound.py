@@ -24,6 +24,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, FailureError
@@ -71,11 +72,12 @@ class Argument:
 
 
 def protected(
-    *, start: Any = None, state: Any = None, tells: bool = False, cancellable: bool = True
+    *, start: Any = None, state: Any = None, own: tuple[str, ...] = (), tells: bool = False, cancellable: bool = True
 ) -> "Callable[[C], C]":
     """Read everything that comes in. Above `@workflow.defn`.
 
     `start` and `state`: what a client starts it with, and what a run continues with, where these are not the same.
+    `own`: fields of the input that only the run before hands over. They are not taken from anybody else.
     `tells`: it takes an `UnreadableError` in place of its input, and says so itself. Not `cancellable`: Temporal's
     cancel changes nothing.
     """
@@ -91,7 +93,7 @@ def protected(
         definition.signals[None] = _SignalDefinition(
             name=None, fn=_drop_unknown, is_method=True, arg_types=[str, Sequence[RawValue]]
         )
-        _protect_start(cls, definition, _Start(Argument.of(definition.run_fn), start, state, tells, cancellable))
+        _protect_start(cls, definition, _Start(Argument.of(definition.run_fn), start, state, own, tells, cancellable))
         return cls
 
     return decorate
@@ -270,6 +272,8 @@ class _Start:
     """What a client starts it with."""
     state: Any
     """What the run before hands over."""
+    own: tuple[str, ...]
+    """The same, where it is a part of one input."""
     tells: bool
     cancellable: bool
 
@@ -344,7 +348,18 @@ def _read_start(start: _Start, given: Sequence[Any]) -> tuple[Any, ...]:
         return (inbound.read_own(start.state or parameter.kind, given[0].payload.data),)
     if parameter is not None and start.kind is not None:
         parameter = Argument(start.kind)
-    return _read(parameter, given, strict=workflow.info().parent is None, most=inbound.START_BYTES)
+    read = _read(parameter, given, strict=workflow.info().parent is None, most=inbound.START_BYTES)
+    return tuple(_without(one, start.own) for one in read)
+
+
+def _without(given: Any, own: tuple[str, ...]) -> Any:
+    """What a client sent, without what is not for a client to say."""
+    sent = [name for name in own if name in given.model_fields_set] if own and isinstance(given, BaseModel) else []
+    if not sent:
+        return given
+    workflow.logger.warning("whoever started this also sent %s, which is not taken from a client", ", ".join(sent))
+    fields = type(given).model_fields
+    return given.model_copy(update={name: fields[name].get_default(call_default_factory=True) for name in sent})
 
 
 def _check_begun(instance: Any) -> None:

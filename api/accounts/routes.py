@@ -26,7 +26,7 @@ from api.tasks.bulk import apply_to_each, choose
 from api.tasks.filters import Name
 from droidherd.contracts.accounts import AccountActionRequest, AccountRecord, SetAccount
 from droidherd.contracts.names import Update
-from droidherd.contracts.queue import DisabledQuery
+from droidherd.contracts.queue import AccountView, DisabledQuery
 from droidherd.contracts.tasks import OperatorRequest
 from droidherd.domain import ids
 from droidherd.engine.schedules import SubscriptionFilters
@@ -75,8 +75,11 @@ async def put(app: App, account: Account, caller: Caller, request: Request, pool
 
 
 @router.delete("/{account}", responses=answers(AccountRecord, *_READ), openapi_extra=body(ActionRequest))
-async def remove(app: App, account: Account, caller: Caller, request: Request, pool: Name = "") -> Response:
-    """Delete its record. Its tasks continue, bound to no emulator; an account that is disabled stays disabled."""
+async def remove(app: App, account: str, caller: Caller, request: Request, pool: Name = "") -> Response:
+    """Delete its record. Its tasks continue, bound to no emulator; an account that is disabled stays disabled.
+
+    A record that cannot be read is removed with its workflow, whatever name somebody gave it.
+    """
     wanted = with_actor(await optional(ActionRequest, request), caller)
     by = AccountActionRequest(**dict(wanted), pool=await app.pool_of(pool))
     return answer(await app.accounts.remove(account, by, secrets.token_hex(12)))
@@ -106,8 +109,16 @@ async def enable(app: App, account: Account, caller: Caller, request: Request, p
 async def _page(app: AppState, pool: str, cursor: str, limit: int, *, enabled_only: bool) -> AccountList:
     """Accounts with a record."""
     found = await app.accounts.page(cursor, limit)
-    now = await app.queue.accounts(pool, tuple(one.account for one in found.records))
-    rows = [AccountRow.of(view, record) for view, record in zip(now.accounts, found.records, strict=True)]
+    now = await app.queue.accounts(pool, tuple(one.account for one in found.records if ids.is_id(one.account)))
+    known = {one.account: one for one in now.accounts}
+    rows = [
+        AccountRow.of(
+            known.get(one.account) or AccountView(account=one.account, is_queued=False, is_running=False),
+            None if (why := found.unreadable.get(one.account, "")) else one,
+            unreadable=why,
+        )
+        for one in found.records
+    ]
     wanted = [one for one in rows if not enabled_only or one.disabled is None]
     return AccountList(accounts=wanted, cursor=found.cursor, rebuilding=now.rebuilding)
 

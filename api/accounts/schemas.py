@@ -76,6 +76,7 @@ class AccountRow(BaseModel):
     record: AccountRecord | None = Field(
         default=None, description="the emulator it is bound to, where its credentials are; none: it has no record"
     )
+    unreadable: str = Field(default="", description="why its record cannot be read; DELETE removes it")
     disabled: DisabledOut | None = None
     is_queued: bool
     is_running: bool

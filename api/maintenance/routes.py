@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, ClassVar, Final, Self
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from api.answers import answer, answers, body
@@ -36,10 +36,11 @@ class CleanupOut(BaseModel):
     run_id: str
     state: str
     report: CleanupReport | None = None
+    unreadable: str = Field(default="", description="why its report cannot be read")
 
     @classmethod
     def of(cls, found: Cleanup) -> Self:
-        return cls(id=found.id, run_id=found.run_id, state=found.state, report=found.report)
+        return cls.model_validate(found, from_attributes=True)
 
 
 class CleanupsOut(BaseModel):

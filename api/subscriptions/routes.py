@@ -111,7 +111,7 @@ async def remove(
     """Delete it. The task that runs is cancelled, or finishes."""
     wanted = with_actor(await optional(ActionRequest, request), caller)
     found = await service.delete(app, subscription_id, wanted, cancel=tasks == "cancel")
-    return answer(RemovedSubscription(id=subscription_id, tasks=tasks, running=running_task(found)))
+    return answer(RemovedSubscription(id=subscription_id, tasks=tasks, running=running_task(found) if found else ""))
 
 
 @router.get("/{id}/tasks", responses=answers(TaskList, *_READ, Kind.OVERLOADED))

@@ -42,7 +42,13 @@ from droidherd.domain.errors import BadParametersError, FlowError
 from droidherd.domain.schedule.catchup import CatchUp, Standing, by_now, latest, open_catch_up
 from droidherd.domain.schedule.timetable import read_cron, read_zone
 from droidherd.domain.task.lifecycle import TaskStatus
-from droidherd.engine.errors import EngineError, IdTakenError, OverloadedError, RequestFailedError
+from droidherd.engine.errors import (
+    EngineError,
+    IdTakenError,
+    OverloadedError,
+    RequestFailedError,
+    UnreadableScheduleError,
+)
 from droidherd.engine.schedules import (
     ManualRunOutcome,
     StartedRun,
@@ -309,9 +315,17 @@ async def rows(
     return [one.model_copy(update={"stuck": one.id in stuck}) for one in found], following
 
 
-async def delete(app: AppState, subscription_id: str, wanted: ActionRequest, *, cancel: bool) -> SubscriptionReading:
-    """Delete it; with `cancel`, the task that runs is cancelled."""
-    found = await app.subscriptions.change(subscription_id, partial(ending, wanted=wanted))
+async def delete(
+    app: AppState, subscription_id: str, wanted: ActionRequest, *, cancel: bool
+) -> SubscriptionReading | None:
+    """Delete it; with `cancel`, the task that runs is cancelled. None: nobody could read what was deleted."""
+    try:
+        found = await app.subscriptions.change(subscription_id, partial(ending, wanted=wanted))
+    except UnreadableScheduleError as error:
+        await app.subscriptions.delete_unread(subscription_id)
+        entry = AuditEntry("subscription_deleted", wanted.actor, wanted.reason, detail=f"{subscription_id}: {error}")
+        await app.queue.note(app.pool, entry)
+        return None
     reason = f": {wanted.reason}" if wanted.reason else ""
     why = f"subscription {subscription_id} was deleted by {wanted.actor}{reason}"
     await note(app, found)

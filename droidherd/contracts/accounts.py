@@ -75,6 +75,6 @@ class AccountInput(Request):
     """Input of `AccountWorkflow`. A client starts one with `{}`, and `set` in the same call."""
 
     state: AccountState | None = None
-    """Of the run before."""
-    continue_after: int = Field(default=300, ge=1)
+    """Of the run before. Of a client only the record is taken: a worker starts an account again that somebody ended."""
+    continue_after: int = Field(default=300, ge=1, le=1_000)
     """Continue as new after so many changes."""

@@ -93,7 +93,7 @@ def read(
     if problem:
         raise UnreadableError(problem)
     try:
-        value = _checked(_adapter(kind).validate_json(data))
+        value = checked(_adapter(kind).validate_json(data))
     except ValidationError as error:
         raise UnreadableError(explain(error, kind)) from error
     if strict and (unknown := _unknown(kind, data)):
@@ -111,7 +111,7 @@ def read_result(kind: Any, encoding: str, data: bytes, most: int = START_BYTES) 
     if len(data) > most:
         raise UnreadableError(f"it has {len(data)} bytes; at most {most} are taken")
     try:
-        value = _checked(_adapter(kind).validate_json(data))
+        value = checked(_adapter(kind).validate_json(data))
     except ValidationError as error:
         raise UnreadableError(explain(error, kind)) from error
     if not _is_known(value, data):
@@ -122,7 +122,7 @@ def read_result(kind: Any, encoding: str, data: bytes, most: int = START_BYTES) 
 def check(kind: Any, value: Any) -> Any:
     """The same of what stands in JSON that was read already. Raises UnreadableError."""
     try:
-        return _checked(_adapter(kind).validate_python(value))
+        return checked(_adapter(kind).validate_python(value))
     except ValidationError as error:
         raise UnreadableError(explain(error, kind)) from error
 
@@ -209,7 +209,8 @@ def _beyond_number(value: float, place: _Place, latest: int) -> Iterator[str]:
         yield f"{place} is {value:g}; it must lie at most a day ahead of the present, in milliseconds: {latest}"
 
 
-def _checked(value: Any) -> Any:
+def checked(value: Any) -> Any:
+    """The value, if nobody stumbles over a number or a time in it. Raises UnreadableError."""
     if problem := next(_impossible(value, ""), ""):
         raise UnreadableError(problem)
     return value

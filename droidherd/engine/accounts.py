@@ -1,10 +1,12 @@
 """Records of accounts in Temporal: listed, set and removed; and a cache of them for workers."""
 
 import asyncio
+import logging
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import TimeoutError as NoAnswerError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,8 +23,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
 from droidherd.contracts.accounts import AccountActionRequest, AccountInput, AccountRecord, AccountState, SetAccount
+from droidherd.contracts.inbound import TEXT
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.domain.errors import InfrastructureError
+from droidherd.domain.ids import PATTERN, RULES, is_id
 from droidherd.engine import memos
 from droidherd.engine.connection import EngineConfig
 from droidherd.engine.errors import (
@@ -37,6 +41,7 @@ from droidherd.engine.task_options import keywords
 from droidherd.engine.visibility import BROKEN_QUERY, as_cursor, from_cursor, quote, running
 from droidherd.engine.workflow_calls import WorkflowCalls, discard_start
 
+log = logging.getLogger("droidherd.engine")
 EVERY = running(Workflow.ACCOUNT)
 BROKEN = frozenset(
     {WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.TIMED_OUT, WorkflowExecutionStatus.FAILED}
@@ -52,6 +57,8 @@ RESTORE_S = 30.0
 @dataclass(frozen=True, slots=True)
 class RecordPage:
     records: tuple[AccountRecord, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Of these accounts, whose record says nothing, why it cannot be read. Also of those that have no possible name."""
     cursor: str = ""
     """Empty: this was the last page."""
 
@@ -75,8 +82,12 @@ class AccountsClient:
             if token is None:
                 raise
             raise CursorError("the cursor has expired: start again at the first page") from error
-        found = [await _record_in_memo(one) for one in pages.current_page or ()]
-        return RecordPage(tuple(one for one in found if one is not None), as_cursor(pages.next_page_token, EVERY))
+        found = [await _read(one) for one in pages.current_page or ()]
+        unreadable = {record.account: why for record, why in found if record is not None and why}
+        for account, why in unreadable.items():
+            log.warning("the record of account %r %s", account, why)
+        records = tuple(record for record, _ in found if record is not None)
+        return RecordPage(records, unreadable, as_cursor(pages.next_page_token, EVERY))
 
     async def record(self, account: str) -> AccountRecord | None:
         try:
@@ -117,7 +128,18 @@ class AccountsClient:
             await discard_start(operation)
 
     async def remove(self, account: str, request: AccountActionRequest, request_id: str) -> AccountRecord:
-        if await self.record(account) is None:
+        """What cannot be read was not made by droidherd: its workflow is terminated."""
+        try:
+            async with limit_call(RPC_S):
+                found = await self._client.get_workflow_handle(names.account_id(account)).describe()
+                record, why = await _read(found) if _counts(found) else (None, "")
+                if why and record is not None:
+                    reason = f"account removed by {request.actor}; its record {why}"[:TEXT]
+                    await self._client.get_workflow_handle(found.id, run_id=found.run_id).terminate(reason=reason)
+                    return record
+        except NotFoundError:
+            record = None
+        if record is None:
             raise NotFoundError(f"no record of account `{account}`")
         return await self._calls.update(names.account_id(account), Update.REMOVE, request, request_id, AccountRecord)
 
@@ -131,8 +153,8 @@ class AccountsClient:
             ids = {one.id: None async for one in self._client.list_workflows(query, page_size=1000)}
             for workflow_id in ids:
                 found = await self._client.get_workflow_handle(workflow_id).describe()
-                record = await _record_in_memo(found) if found.status in BROKEN else None
-                if record is not None:
+                record, why = await _read(found) if found.status in BROKEN else (None, "")
+                if record is not None and not why:
                     await start_again(self._client, self._config, record)
                     restored.append(record.account)
         return tuple(restored)
@@ -214,13 +236,21 @@ async def read_record(client: Client, account: str) -> AccountRecord | None:
     Somebody who ends the workflow removes nothing: a worker starts it again.
     """
     found = await client.get_workflow_handle(names.account_id(account)).describe()
-    counts = found.status is WorkflowExecutionStatus.RUNNING or found.status in BROKEN
-    return await _record_in_memo(found) if found.workflow_type == Workflow.ACCOUNT and counts else None
+    return (await _read(found))[0] if _counts(found) else None
 
 
-async def _record_in_memo(known: WorkflowExecution) -> AccountRecord | None:
-    """The record in a memo. None: the account is about to close. Only its name: a foreign client wrote the memo."""
-    try:
-        return await known.memo_value(names.MEMO_ACCOUNT, None, type_hint=AccountRecord)
-    except memos.UNREADABLE:
-        return AccountRecord.model_construct(account=known.id.removeprefix(names.account_id("")))
+def _counts(known: WorkflowExecution) -> bool:
+    """Whether what its memo says of an account holds."""
+    alive = known.status is WorkflowExecutionStatus.RUNNING or known.status in BROKEN
+    return known.workflow_type == Workflow.ACCOUNT and alive
+
+
+async def _read(known: WorkflowExecution) -> tuple[AccountRecord | None, str]:
+    """The record in a memo, and why that cannot be read, for then it is empty. None: the account is about to close."""
+    name = known.id.removeprefix(names.account_id(""))
+    record, why = await memos.read_or_why(known, names.MEMO_ACCOUNT, AccountRecord)
+    if not is_id(name):
+        why = f"cannot be read: an account {RULES[PATTERN]}"
+    elif record is not None and record.account != name:
+        why = f"cannot be read: it is that of account {record.account}"
+    return (AccountRecord.model_construct(account=name), why) if why else (record, "")

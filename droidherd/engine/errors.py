@@ -38,6 +38,10 @@ class NotFoundError(EngineError):
     """What was asked about does not exist."""
 
 
+class UnreadableScheduleError(NotFoundError):
+    """There is a schedule of this id, and it is no subscription of ours."""
+
+
 class IdTakenError(EngineError):
     """The id belongs to another task or subscription."""
 

@@ -49,7 +49,9 @@ class Cleanup:
     state: str
     """running, completed, failed, canceled, terminated, timed_out."""
     report: CleanupReport | None = None
-    """What was removed. None: it is not over, or broke off."""
+    """What was removed. None: it is not over, or broke off, or its report cannot be read."""
+    unreadable: str = ""
+    """Why that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,5 +160,5 @@ async def keep_schedule(client: Client, at: str, time_zone: str, pool: str = "de
 
 async def _cleanup(known: WorkflowExecution) -> Cleanup:
     status = known.status or WorkflowExecutionStatus.RUNNING
-    report = await memos.read(known, names.MEMO_REPORT, CleanupReport)
-    return Cleanup(known.id, known.run_id, status.name.lower(), report)
+    report, why = await memos.read_or_why(known, names.MEMO_REPORT, CleanupReport)
+    return Cleanup(known.id, known.run_id, status.name.lower(), report, why)

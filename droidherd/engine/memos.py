@@ -2,7 +2,10 @@
 
 from typing import TypeVar
 
+from pydantic import ValidationError
 from temporalio.client import WorkflowExecution
+
+from droidherd.contracts.inbound import TEXT, checked, explain
 
 T = TypeVar("T")
 
@@ -12,10 +15,16 @@ UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeErro
 
 async def read(known: WorkflowExecution, name: str, kind: type[T]) -> T | None:
     """What stands under this name. None: nothing, or nothing that can be read as this."""
+    return (await read_or_why(known, name, kind))[0]
+
+
+async def read_or_why(known: WorkflowExecution, name: str, kind: type[T]) -> tuple[T | None, str]:
+    """The same; and why it cannot be read, if there is something."""
     try:
-        return await known.memo_value(name, None, type_hint=kind)
-    except UNREADABLE:
-        return None
+        return checked(await known.memo_value(name, None, type_hint=kind)), ""
+    except UNREADABLE as error:
+        said = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        return None, f"cannot be read: {said}"[:TEXT]
 
 
 async def read_text(known: WorkflowExecution, name: str) -> str:

@@ -29,6 +29,7 @@ from temporalio.converter import decode_typed_search_attributes, encode_search_a
 from temporalio.service import RPCError, RPCStatusCode
 
 from droidherd.contracts import names
+from droidherd.contracts.inbound import checked
 from droidherd.contracts.names import Attribute, Update, Workflow
 from droidherd.contracts.subscriptions import (
     AuditLine,
@@ -47,6 +48,7 @@ from droidherd.engine.errors import (
     NotFoundError,
     OverloadedError,
     RequestFailedError,
+    UnreadableScheduleError,
     limit_call,
 )
 from droidherd.engine.schedule_spec import attributes_of, schedule_of
@@ -243,9 +245,13 @@ class SubscriptionsClient:
             with suppress(NotFoundError):  # it has just ended
                 async with limit_call(SCHEDULE_S):
                     await handle.signal(names.Signal.CANCEL.value, stop)
+        await self.delete_unread(found.subscription.id)
+
+    async def delete_unread(self, subscription_id: str) -> None:
+        """The schedule alone, whatever it says."""
         request = DeleteScheduleRequest(
             namespace=self._client.namespace,
-            schedule_id=names.subscription_id(found.subscription.id),
+            schedule_id=names.subscription_id(subscription_id),
             identity=self._client.identity,
         )
         with suppress(NotFoundError):  # another request deleted it meanwhile
@@ -290,8 +296,12 @@ class SubscriptionsClient:
         payloads = answer.schedule.action.start_workflow.input.payloads
         try:
             (subscription,) = await self._client.data_converter.decode(payloads, [Subscription])
-        except ValueError as error:
-            raise NotFoundError(f"schedule `{subscription_id}` was not made by droidherd") from error
+            checked(subscription)
+        except memos.UNREADABLE as error:
+            text = f"the schedule of `{subscription_id}` was not made by droidherd: DELETE removes it"
+            raise UnreadableScheduleError(text) from error
+        if subscription.id != subscription_id:
+            raise UnreadableScheduleError(f"the schedule of `{subscription_id}` is that of another: DELETE removes it")
         return _reading_of(subscription, answer.schedule, answer.info, answer.conflict_token)
 
     async def _update(self, found: SubscriptionReading, wanted: SubscriptionEdit) -> None:

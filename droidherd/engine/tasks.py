@@ -608,10 +608,11 @@ async def _row(known: WorkflowExecution) -> TaskView:
     """A task in a list. Its memo may be older than its state, which every transition writes to a search attribute."""
     found = known.typed_search_attributes
     state = _state(found.get(KEYWORD[Attribute.TASK_STATE]))
-    view = await _view_in_memo(known)
+    view, why = await _view_in_memo(known)
     if view is None:
         view = TaskView(
             task_id=known.id,
+            why=why,
             type=found.get(KEYWORD[Attribute.TASK_TYPE]) or "",
             account=found.get(KEYWORD[Attribute.ACCOUNT_ID]) or "",
             pool=found.get(KEYWORD[Attribute.POOL_ID]) or "",
@@ -625,12 +626,12 @@ async def _row(known: WorkflowExecution) -> TaskView:
     return settle_view(fresh, status_of(known.status), known.close_time)
 
 
-async def _view_in_memo(known: WorkflowExecution) -> TaskView | None:
-    """The view in a task's memo. None when a foreign client wrote something else there."""
+async def _view_in_memo(known: WorkflowExecution) -> tuple[TaskView | None, str]:
+    """The view in a task's memo. None: there is none yet, or somebody else wrote something there; and why."""
     try:
-        return await memos.read(known, names.MEMO_TASK, TaskView)
-    except MissingKeyError:
-        return None
+        return await memos.read_or_why(known, names.MEMO_TASK, TaskView)
+    except MissingKeyError as error:
+        return None, str(error)
 
 
 def _state(text: str | None) -> TaskStatus:

@@ -21,6 +21,7 @@ from droidherd.domain import messages as m
 from droidherd.domain.dispatch.dispatcher import Dispatcher
 from droidherd.domain.dispatch.state import PoolConfig
 from tests.support.farm import farm, until
+from tests.support.handing_over import hand_over
 
 LIMIT = 10_000
 POOL = "full"
@@ -60,12 +61,7 @@ async def test_a_dispatcher_at_its_limit_continues_as_new_with_everybody_in_line
 
 
 async def _start(client: Client, text: str) -> QueuePage:
-    await client.start_workflow(
-        names.Workflow.DISPATCHER,
-        DispatcherInput(pool=POOL, snapshot=text, settings=PoolSettings(continue_after=5)),
-        id=names.dispatcher_id(POOL),
-        task_queue=names.FLEET_QUEUE,
-    )
+    await hand_over(client, DispatcherInput(pool=POOL, snapshot=text, settings=PoolSettings(continue_after=5)))
     return await _queue(client)
 
 

@@ -53,6 +53,7 @@ from tests.workflows.subscription_runs import due, subscription
 from tests.workflows.world import World, until, world
 from workflows import options, subscription_run
 from workflows.subscription_run import SubscriptionRunWorkflow
+from workflows.task import running
 
 RETURNS: Mapping[str, Any] = {
     "read_pool": PoolSettings,
@@ -175,6 +176,10 @@ class _Forging(sdk_worker.ActivityInboundInterceptor):
         return activity.raise_complete_async()
 
 
+def _at_once(_troubles: int) -> float:
+    return 0.05
+
+
 @contextmanager
 def hurried() -> Generator[None]:
     """Pauses are short, and a run of a subscription continues as new once."""
@@ -186,6 +191,7 @@ def hurried() -> Generator[None]:
         patch.object(options, "PRESENCE_BACKOFF_S", 0.05),
         patch.object(options, "SENDING_BACKOFF_S", 0.05),
         patch.object(options, "CANCEL_PATIENCE", options.seconds(0.1)),
+        patch.object(running, "again_s", _at_once),
         patch.object(subscription_run, "LOOK_AGAIN_S", 0.05),
         patch.object(SubscriptionRunWorkflow, "_must_continue", must_continue),
     ):
@@ -256,7 +262,14 @@ class Campaign:
                 await here.ask(task, "cancel")
             return None
 
-        await until(closed, f"{task} to end", 60)
+        try:
+            await until(closed, f"{task} to end", 60)
+        except TimeoutError:
+            view, page = await here.view(task), await here.queue()
+            text = (
+                f"{task} is {view.state}: {view.why}; {page.emulators} emulators, {page.free} free, {page.running} run"
+            )
+            raise AssertionError(text) from None
 
     async def emulators(self, here: World) -> None:
         """Each new boot has a gate; each restart is a step of the host."""

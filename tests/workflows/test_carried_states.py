@@ -106,6 +106,8 @@ def engine() -> Iterator[Engine]:
     patch, engine = pytest.MonkeyPatch(), Engine()
     for module in (host_module, account_module, run_module):
         patch.setattr(module, "workflow", engine)
+    patch.setattr(run_module, "calls", engine)
+    patch.setattr(account_module, "continues", lambda: True)
     yield engine
     patch.undo()
 

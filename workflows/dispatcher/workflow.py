@@ -73,7 +73,7 @@ class DueTimer:
             self.rang, self._timer = True, None
 
 
-@protected(cancellable=False)
+@protected(own=("snapshot", "settings"), cancellable=False)
 @workflow.defn(name=names.Workflow.DISPATCHER)
 class DispatcherWorkflow:
     """FIFO hand-over of a pool's emulators to its tasks.
