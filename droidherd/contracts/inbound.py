@@ -228,7 +228,7 @@ def _is_known(value: Any, data: bytes) -> bool:
 
 
 def _impossible(value: Any, path: str) -> Iterator[str]:
-    """Numbers and times in the fields of a model that a workflow could not reckon with. JSON in it is not looked at."""
+    """Numbers and times in the fields of a model that no workflow can go on with. JSON in it is not looked at."""
     if isinstance(value, BaseModel):
         yield from _impossible_fields(dict(value), path)
     elif is_dataclass(value):

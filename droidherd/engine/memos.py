@@ -23,8 +23,8 @@ async def read_or_why(known: WorkflowExecution, name: str, kind: type[T]) -> tup
     try:
         return checked(await known.memo_value(name, None, type_hint=kind)), ""
     except UNREADABLE as error:
-        said = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        return None, f"cannot be read: {said}"[:TEXT]
+        found = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+        return None, f"cannot be read: {found}"[:TEXT]
 
 
 async def read_text(known: WorkflowExecution, name: str) -> str:

@@ -111,8 +111,8 @@ def accounts(http: httpx.Client) -> dict[str, Any]:
 def test_forged_accounts_spoil_no_list_and_no_account(place: World, http: httpx.Client, queue: str):
     """Whether or not a worker takes them."""
     for name, given, memo in ACCOUNTS:
-        told = None if memo is None else {"account": memo}
-        start(place, names.Workflow.ACCOUNT, names.account_id(name), given, told, queue=queue)
+        written = None if memo is None else {"account": memo}
+        start(place, names.Workflow.ACCOUNT, names.account_id(name), given, written, queue=queue)
     expected = UNREADABLE - (REFUSED if queue == names.FLEET_QUEUE else set[str]())
     rows = eventually(lambda: found if expected <= (found := accounts(http)).keys() else None)
     assert [] == [name for name in expected if "cannot be read" not in rows[name]["unreadable"]]

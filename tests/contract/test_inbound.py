@@ -115,7 +115,7 @@ def test_only_what_was_set_is_sent_so_that_older_receivers_know_it():
         ),
     ],
 )
-def test_a_result_that_a_workflow_cannot_reckon_with_is_refused(given: object, expected: str):
+def test_a_result_that_no_workflow_can_go_on_with_is_refused(given: object, expected: str):
     with pytest.raises(UnreadableError, match=f"^{re.escape(expected)}"):
         read_result(StageReport, "json/plain", json.dumps(given).encode())
 

@@ -225,8 +225,9 @@ class Campaign:
         return not any(self.forger.planned[name] for name in names)
 
     async def play(self, here: World) -> None:
-        await asyncio.gather(self.tasks(here), self.emulators(here), self.cleanups(here), self.runs(here))
+        await asyncio.gather(self.tasks(here), self.cleanups(here), self.runs(here))
         await self.cancels(here)
+        await self.emulators(here)  # they take none after some gates: no task could run any more
 
         async def done() -> bool | None:
             return self.is_done(*RETURNS) or None

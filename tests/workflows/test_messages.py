@@ -133,8 +133,8 @@ async def test_a_stage_with_a_result_that_somebody_forged_runs_again(here: World
     await here.submit(task, forged(here, b'{"garbage": 1}'), forged(here, b"\xff\xfe"), completes)
     ended = await here.ended(task)
     assert TaskStatus.COMPLETED == ended.state
-    [told, _] = [one.reason for one in ended.events if one.event == TaskNote.INTERRUPTED]
-    assert "the result of run_stage cannot be read, so nobody knows what it did: outcome is missing" in told
+    [reason, _] = [one.reason for one in ended.events if one.event == TaskNote.INTERRUPTED]
+    assert "the result of run_stage cannot be read, so nobody knows what it did: outcome is missing" in reason
     assert [] == garbage.failed_tasks(await here.task(task).fetch_history())
 
 
