@@ -5,7 +5,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 from temporalio.client import WorkflowExecution
 
-from droidherd.contracts.inbound import TEXT, checked, explain
+from droidherd.contracts.inbound import TEXT, checked
+from droidherd.contracts.validation import explain
 
 T = TypeVar("T")
 
@@ -22,9 +23,11 @@ async def read_or_why(known: WorkflowExecution, name: str, kind: type[T]) -> tup
     """The same; and why it cannot be read, if there is something."""
     try:
         return checked(await known.memo_value(name, None, type_hint=kind)), ""
+    except ValidationError as error:
+        why = explain(error, kind, secret=True)
     except UNREADABLE as error:
-        found = explain(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-        return None, f"cannot be read: {found}"[:TEXT]
+        why = f"{type(error).__name__}: {error}"
+    return None, f"cannot be read: {why}"[:TEXT]
 
 
 async def read_text(known: WorkflowExecution, name: str) -> str:
