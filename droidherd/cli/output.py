@@ -48,6 +48,10 @@ GAP = 2
 """Between two columns."""
 FOLD = 40
 """A column narrower than this is no place for a sentence."""
+WIDE = 120
+"""Tables are no wider than this, or than the terminal."""
+CUT_MIN = 12
+"""Names are cut to no less."""
 
 
 def json_text(document: Any, *, indent: int | None = None) -> str:
@@ -111,9 +115,11 @@ def complain(error: CliError, *, as_json: bool) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Plain columns; a cell that is the name of a state gets its colour.
 
-    Names stay whole, however narrow the terminal is: they are there to be copied. Sentences, in the last column, fold.
+    The first column stays whole, however narrow the terminal is: it is there to be copied. Long names in the others are
+    cut. Sentences, in the last column, fold.
     """
-    *names, last = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    *names, last = _widths([max(map(len, cells)) for cells in zip(columns, *rows, strict=True)], max(out.width, WIDE))
+    rows = [[*(_cut(cell, most) for cell, most in zip(row, names, strict=False)), row[-1]] for row in rows]
     left = sum(names) + GAP * len(names)
     made = Table(box=None, pad_edge=False, header_style="bold", width=left + min(last, max(out.width - left, FOLD)))
     for place, column in enumerate(columns, start=1):
@@ -121,6 +127,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         made.add_row(*[add_colour(cell) for cell in row])
     return made
+
+
+def _widths(found: Sequence[int], most: int) -> list[int]:
+    """Of the columns, so that a row fits: the widest ones behind the first are cut, and the last one folds."""
+    *names, last = found
+    while len(names) > 1 and sum(names) + GAP * len(names) + min(last, FOLD) > most and max(names[1:]) > CUT_MIN:
+        names[1 + names[1:].index(max(names[1:]))] -= 1
+    return [*names, last]
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else f"{cell[: most - 1]}…"
 
 
 def pairs(values: Mapping[str, Any]) -> Table:

@@ -18,6 +18,8 @@ def test_what_is_not_named_stays_as_it_is(droidherd: Terminal, api_state: ApiSta
     _, _, printed, _ = api_state.asked[-1]
     assert getpass.getuser() == printed["actor"]
     assert "" == droidherd.json("account", "set", "ann", "--emulator", "")["record"]["emulator"]
+    head, row = droidherd("account", "list")[1].splitlines()
+    assert head.index("note") == row.index("hers")
     assert "" == droidherd.json("account", "remove", "ann")["record"]["note"]
 
 

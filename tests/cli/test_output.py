@@ -88,5 +88,16 @@ def test_what_a_terminal_would_obey_is_spelt_out(text: str):
     assert output.json_text(text).isascii()
 
 
+def test_a_table_is_no_wider_than_120_columns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(output.out, "_width", 80)
+    long = "x" * 64
+    made = output.table(("task", "type", "account", "state", "why"), [["t" * 40, long, long, "running", "word " * 30]])
+    with output.out.capture() as captured:
+        output.out.print(made)
+    lines = captured.get().splitlines()
+    assert output.WIDE >= max(len(line.rstrip()) for line in lines)
+    assert (True, True, False) == ("t" * 40 in lines[1], "running" in lines[1], long in lines[1])
+
+
 def test_line_ends_and_letters_are_left_alone():
     assert "é\n\tя 漢字 → ✓" == visible("é\r\n\tя 漢字 → ✓")

@@ -11,7 +11,7 @@ from droidherd.cli.client import Document
 from droidherd.cli.commands.tasks import pairs
 from droidherd.cli.options import ApiOptions, Limit, Reason, signature, with_options
 
-COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "why")
+COLUMNS = ("account", "state", "bound to", "ran on", "credentials", "next run", "note", "why")
 KEPT = ("emulator", "credentials", "note")
 
 app = typer.Typer()
@@ -112,10 +112,10 @@ def table(found: Sequence[Document]) -> RenderableType:
 
 def _row(one: Document) -> list[str]:
     off, record = one.get("disabled") or {}, one.get("record") or {}
-    why = f"disabled by {off.get('by')}: {off.get('reason') or 'no reason given'}" if off else record.get("note")
+    why = f"disabled by {off.get('by')}: {off.get('reason') or 'no reason given'}" if off else ""
     names = ", ".join(sorted(record.get("credentials", {})))
     where = (record.get("emulator"), one.get("emulator") or one.get("last_emulator"))
-    cells = (one.get("account"), one.get("state"), *where, names, _next(one), why)
+    cells = (one.get("account"), one.get("state"), *where, names, _next(one), record.get("note"), why)
     return [str(cell or "") for cell in cells]
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from droidherd.adb.client import AdbClient
 from droidherd.adb.server import AdbServer
 from droidherd.cli import output
-from droidherd.cli.client import ApiClient, Document, rows_of
+from droidherd.cli.client import ApiClient, Document, detail_of, rows_of
 from droidherd.cli.commands import tasks
 from droidherd.cli.errors import CliError, NotReadyError, invalid_emulator
 from droidherd.cli.local import ports
@@ -303,7 +303,7 @@ def _add(action: str, about: str, epilog: str) -> None:
     def command(emulator: EmulatorId, reason: Reason = "", *, api_options: ApiOptions) -> None:
         with api_options.open() as api:
             answer = api.post(f"/api/emulators/{emulator}/{action}", signature(reason))
-        api_options.show(answer, f"{emulator}: {action} requested")
+        api_options.show(answer, f"{emulator}: {detail_of(answer) or f'{action} requested'}")
 
 
 @app.command(epilog="Example: droidherd emulator forget phone-1")
