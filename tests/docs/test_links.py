@@ -69,6 +69,21 @@ def test_every_package_stands_in_the_glossary():
     assert set() == {name for name in named if f"`{name}/" not in text}
 
 
+def test_every_package_stands_in_the_table_of_the_architecture():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    named = {name.rstrip("/").split("/")[-1] for row in rows for name in re.findall(r"`([\w/.]+)`", row)}
+    modules = {path.name for path in (ROOT / "droidherd").iterdir() if (path / "__init__.py").exists()}
+    modules |= {path.name for path in (ROOT / "droidherd").glob("[a-z]*.py")}
+    assert set() == modules - named
+
+
+def test_every_page_stands_in_the_table_of_the_readme():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert set() == {page for page in pages if f"({page})" not in text}
+
+
 def test_the_glossary_is_short_enough_to_be_read():
     """A word more means that another one goes: newcomers read this page whole."""
     rows = re.findall(r"^\| (\*\*.*?) \|", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
